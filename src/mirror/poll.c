@@ -17,6 +17,8 @@
 #define FIRST_MOST_MS 30000 /* after a start the upstreams are asked within this time */
 #define REQUESTS_MS 2000    /* requests that are to be tried again are looked for */
 #define WRITE_MS 10000      /* when upstreams were asked is written */
+#define AT_WORK_MS 1000     /* whether a job has ended is looked at */
+#define AT_WORK (-1)
 
 struct mirror_polled {
 	struct mirror_poll *poll;
@@ -24,7 +26,9 @@ struct mirror_polled {
 	/* Guarded by the mutex. */
 	int64_t next_at;    /* boot ms */
 	int64_t checked_at; /* wall ms, not written yet; 0: it is */
-	bool is_asked, is_hurried;
+	bool is_asked;
+	bool is_hurried; /* by news that no question was asked after yet */
+	bool is_urgent;  /* the question under way is asked after such news */
 };
 
 struct mirror_poll {
@@ -32,6 +36,7 @@ struct mirror_poll {
 	pthread_mutex_t mutex; /* nothing is taken while it is held */
 	pthread_cond_t changed;
 	struct stop stop;
+	int64_t started_at; /* wall ms */
 	struct pool *askers;
 	pthread_t thread;
 	struct mirror_polled *polled; /* as the mirrors */
@@ -141,7 +146,21 @@ static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 	return interval_ms;
 }
 
-/* One that is being brought, or waits for that, is asked by its job. */
+/* What a job of this node has brought was asked for by it: so long there is nothing to
+ * ask. A webhook knows of something newer. */
+static int64_t mirror_poll_rest_ms(const struct mirror_polled *one,
+				   const struct registry_row *row)
+{
+	int64_t age_ms = clock_wall_ms() - row->last_success_at, rest_ms;
+
+	if (one->is_urgent || row->last_success_at < one->poll->started_at || age_ms < 0)
+		return 0;
+	rest_ms = mirror_interval_ms(one->mirror) - age_ms;
+	return rest_ms > 0 ? rest_ms : 0;
+}
+
+/* One that is being brought, or waits for that, is asked by its job. In how many ms it is
+ * asked again, or AT_WORK. */
 static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 {
 	struct mirror_poll *poll = one->poll;
@@ -149,6 +168,7 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	struct http_line line;
 	struct err err;
+	int64_t rest_ms;
 	int result;
 
 	if (registry_get(poll->options.store, KIND_MIRROR, one->mirror->name, &row,
@@ -161,8 +181,13 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 	    credential_was_replaced(poll->options.marks, poll->options.mirrors,
 				    one->mirror))
 		mirror_poll_have_brought(poll, one->mirror);
+	if (row.state == REGISTRY_STARTED && one->is_urgent)
+		return AT_WORK; /* it may have asked before the news */
 	if (row.state != REGISTRY_SYNCED || row.is_gone)
 		return mirror_interval_ms(one->mirror);
+	rest_ms = mirror_poll_rest_ms(one, &row);
+	if (rest_ms > 0)
+		return rest_ms;
 	line = mirror_poll_take_line(poll);
 	result = upstream_read(&(struct upstream_call){ .mirrors = poll->options.mirrors,
 							.mirror = one->mirror,
@@ -175,6 +200,16 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 	return mirror_poll_take_answer(one, &row, result, &view, &err);
 }
 
+static void mirror_poll_place_locked(struct mirror_polled *one, int64_t next_ms)
+{
+	one->is_asked = false;
+	one->next_at = clock_boot_ms() + (next_ms == AT_WORK ? AT_WORK_MS : next_ms);
+	if (one->is_hurried)
+		one->next_at = 0; /* there was news meanwhile */
+	else
+		one->is_hurried = next_ms == AT_WORK;
+}
+
 static void mirror_poll_run_one(void *arg)
 {
 	struct mirror_polled *one = arg;
@@ -183,8 +218,7 @@ static void mirror_poll_run_one(void *arg)
 		stop_is_requested(&poll->stop) ? 0 : mirror_poll_ask_upstream(one);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
 
-	one->next_at = clock_boot_ms() + (one->is_hurried ? 0 : next_ms);
-	one->is_hurried = one->is_asked = false;
+	mirror_poll_place_locked(one, next_ms);
 	pthread_cond_broadcast(&poll->changed);
 }
 
@@ -197,6 +231,8 @@ static int64_t mirror_poll_submit_due_locked(struct mirror_poll *poll)
 		struct mirror_polled *one = &poll->polled[i];
 		if (!one->is_asked && one->next_at <= now) {
 			one->is_asked = true;
+			one->is_urgent = one->is_hurried;
+			one->is_hurried = false;
 			pool_submit(poll->askers, mirror_poll_run_one, one);
 		}
 		if (!one->is_asked && one->next_at < next_at)
@@ -221,7 +257,8 @@ static int mirror_poll_write_checked(struct store_tx *tx, void *arg, struct err 
 	return 0;
 }
 
-/* The times of a moment, apart from those that are polled meanwhile. */
+/* The times of a moment, apart from those that are polled meanwhile. What a power cut
+ * takes is asked again. */
 static void mirror_poll_keep_checked(struct mirror_poll *poll)
 {
 	const size_t count = poll->options.mirrors->items.count;
@@ -237,8 +274,8 @@ static void mirror_poll_keep_checked(struct mirror_poll *poll)
 		poll->polled[i].checked_at = 0;
 	}
 	unlock(&poll->mutex);
-	if (any &&
-	    store_write(poll->options.store, mirror_poll_write_checked, &copy, &err) != 0)
+	if (any && store_write_unsynced(poll->options.store, mirror_poll_write_checked,
+					&copy, &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
 }
 
@@ -341,6 +378,7 @@ int mirror_poll_start(const struct mirror_poll_options *options,
 		return -1;
 	started = xcalloc(1, sizeof(*started));
 	started->options = *options;
+	started->started_at = clock_wall_ms();
 	mutex_init(&started->mutex);
 	cond_init(&started->changed);
 	stop_init(&started->stop);
@@ -390,7 +428,7 @@ void mirror_poll_hurry(struct mirror_poll *poll, const struct mirror *mirror)
 		&poll->polled[mirror - poll->options.mirrors->items.items];
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
 
-	one->is_hurried = one->is_asked;
+	one->is_hurried = true;
 	one->next_at = 0;
 	pthread_cond_broadcast(&poll->changed);
 }

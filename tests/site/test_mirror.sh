@@ -84,7 +84,7 @@ refused_credential() {
 	wait_until 20 mirror_word acme/quiet synced
 	at paris mirror show acme/quiet >shown
 	fails grep refused shown
-	was_logged paris mirror.accepted 'name=acme/quiet watcher=app1'
+	wait_until 10 was_logged paris mirror.accepted 'name=acme/quiet watcher=app1'
 }
 
 mirror_word() { # NAME STATE
@@ -156,6 +156,44 @@ by_a_webhook() {
 	wait_until 20 is_mirrored acme/hooked
 }
 
+tell() { # FILE
+	post /api/v1/mirrors/a/webhook -H 'X-GitHub-Event: push' \
+		-H "X-Hub-Signature-256: sha256=$(signed push)" --data-binary @push >"$1"
+}
+
+# The job has read the upstream's refs before.
+told_during_a_job() {
+	local late
+
+	make_mirror_sites
+	make_repository london/git/a.git 2
+	set_conf london http.anonymousRead true
+	(umask 077 && echo s3cret >hook.secret)
+	echo '{"ref":"refs/heads/main","repository":{"full_name":"a"}}' >push
+	mirror a interval 1h webhookSecretFile "$PWD/hook.secret"
+	start_site london
+	start_site paris
+	wait_until 20 is_mirrored a
+	stop_site paris
+	start_site paris REFRELAY_FAILPOINT=sync.fetched=stop
+	git -C london/git/a.git branch first
+	tell first.status
+	wait_until 20 is_paused paris
+	git -C london/git/a.git branch second
+	tell second.status &
+	late=$!
+	wait_until 10 is_connected
+	kill -CONT "$(site_pid paris)"
+	wait "$late"
+	[ "$(cat first.status second.status)" = 202202 ]
+	wait_until 20 is_mirrored a
+}
+
+# To paris, by somebody.
+is_connected() {
+	[ -n "$(ss -Htn state established "( dport = :$(site_url paris | sed 's/.*://') )")" ]
+}
+
 removed() {
 	make_mirror_sites
 	make_repository london/git/a.git 2
@@ -187,5 +225,6 @@ tap_test "a credential that is refused stops nobody else's" refused_credential
 tap_test "status says which mirrors are up to date, and why one is not" status_tells
 tap_test "a program has a mirror brought over HTTP, and asks what became of it" by_the_api
 tap_test "a webhook with the right signature has its mirror asked at once" by_a_webhook
+tap_test "a webhook that comes during a job is not lost" told_during_a_job
 tap_test "a mirror without a section is kept until it is removed" removed
 tap_done
