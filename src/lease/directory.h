@@ -16,8 +16,8 @@
  * are ahead of them: above the request's floor, and above its host's clock in
  * microseconds, so that they grow although the directory was lost. Who holds a lease is
  * decided by the file server's clock alone, never by a host's. A holder of the same boot
- *of the same kernel is known to be dead at once: its guard can be locked. Elsewhere its
- *lease lapses a ttl, its own, after its last heartbeat.
+ * of the same kernel is known to be dead at once: its guard can be locked. Elsewhere its
+ * lease lapses a ttl, its own, after its last heartbeat.
  *
  * What it needs of the file server: a clock that does not jump. A jump forward by a ttl
  * lets others take over before their predecessor has heard of its loss, at its next

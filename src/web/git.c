@@ -254,10 +254,12 @@ typedef int (*git_pushing)(struct pushes *pushes, const struct pushes_request *r
 static bool git_push_is_to_mirror(const struct web_request *request,
 				  const char *content_type, struct web_response *response)
 {
-	const struct mirrors *mirrors = request->services->mirrors;
-	AUTO_FREE char *name = git_request_repository(request);
-	const struct mirror *mirror = mirrors ? mirrors_find(mirrors, name) : NULL;
+	const struct mirrors *mirrors = request->services->mirrors; /* NULL: none */
 
+	if (!mirrors)
+		return false;
+	AUTO_FREE char *name = git_request_repository(request);
+	const struct mirror *mirror = mirrors_find(mirrors, name);
 	if (!mirror)
 		return false;
 	answer_reset(response);
