@@ -260,6 +260,13 @@ logged() { # SITE EVENT [PATTERN]
 	fi
 }
 
+# A line is written a moment after the row that it tells of.
+is_logged() { # NUMBER SITE EVENT [PATTERN]
+	local number=$1
+	shift
+	[ "$(logged "$@")" -eq "$number" ]
+}
+
 was_logged() { # SITE EVENT [PATTERN]
 	[ "$(logged "$@")" -gt 0 ]
 }

@@ -103,7 +103,7 @@ blobs_are_copied_verified_and_removed_when_asked() {
 	cat paris/uploads/2.new >paris/uploads/2
 	rm paris/uploads/2.new
 	at paris blob reverify --wait --type uploads 2 || true # it may be mended by then
-	was_logged paris verify.mismatch 'name=2 '
+	wait_until 10 was_logged paris verify.mismatch 'name=2 '
 	wait_until 20 cmp london/uploads/2 paris/uploads/2
 	wait_until 20 all_is_here
 

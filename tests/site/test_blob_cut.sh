@@ -49,7 +49,7 @@ cut_at_every_tenth_of_it() {
 	# A job goes on while it gets ahead, but not for ever.
 	wait_until 40 blob_fails uploads big network
 	[ "$(asked)" -eq 5 ]
-	[ "$(logged paris blob.resumed)" -eq 4 ]
+	wait_until 10 is_logged 4 paris blob.resumed
 	is_here 99000000
 	fails test -e paris/uploads/big
 	arrives_once

@@ -32,7 +32,7 @@ many_deletions_wait_for_a_person() {
 	expect 3 at paris status
 	grep -q '40 blobs of kind tree are held, for instance old/1: .*deleted' out
 	grep -q '(see refrelay blob list --type tree --state held' out
-	was_logged paris registry.held
+	wait_until 10 was_logged paris registry.held
 	expect 0 at paris blob list --type tree --state held
 	[ "$(grep -c '^held .* old/' out)" = 40 ]
 	wait_until 20 at_london_is_told

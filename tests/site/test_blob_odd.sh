@@ -380,7 +380,7 @@ the_secondary_s_own_obstacles_move_away() {
 	start_sites
 	wait_until 30 tree_is_here
 	[ -z "$(ls -A outside)" ]
-	was_logged paris blob.moved_away
+	wait_until 10 was_logged paris blob.moved_away
 	[ "$(find paris/tree/.refrelay/trash -type f -exec cat {} +)" = "$(printf 'mine\nmine')" ]
 	wait_until 30 in_sync
 

@@ -116,7 +116,7 @@ what_cannot_be_watched_is_scanned() {
 	unwatch paris
 	set_conf paris sync.scanInterval 1s
 	start_copies
-	was_logged paris blob_copy_watch.limit
+	wait_until 10 was_logged paris blob_copy_watch.limit
 	overwrite paris/uploads/deep/er/1
 	overwrite "paris/lfs/$object"
 	wait_until 10 is_doubted uploads 1

@@ -53,7 +53,7 @@ through_the_secondary() {
 	wait_until 20 in_sync
 	same_sites
 	[ "$(decided push forwarded)" -ge 20 ]
-	was_logged paris git.forwarded 'kind=push'
+	wait_until 10 was_logged paris git.forwarded 'kind=push'
 }
 
 see_own_push() {

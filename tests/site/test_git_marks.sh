@@ -72,7 +72,7 @@ killed_after_a_push() {
 	start_site paris
 	refused_with_a_sentence r
 	all_is_equal
-	was_logged paris git.marks_found repositories=1
+	wait_until 10 was_logged paris git.marks_found repositories=1
 }
 
 # The primary has it; the client was not told yet.
@@ -127,7 +127,7 @@ not_noted_not_passed_on() {
 	[ "$(tip london/git/r.git)" = "$before" ]
 	[ "$(grep -c 'POST.*git-receive-pack' proxy/log)" -eq 0 ]
 	is_told r "$before"
-	was_logged paris git.push_not_noted
+	wait_until 10 was_logged paris git.push_not_noted
 	# By now it is known before git sends anything, when it still shows what is said.
 	fails git -C work push -q origin main 2>err.push
 	grep 'remote: this site cannot write down that a push goes through it' err.push

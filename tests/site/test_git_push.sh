@@ -45,7 +45,7 @@ plain_pushes() {
 	git -C work commit -q --amend -m other
 	push -f main
 	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
-	was_logged london git.pushed 'repo=r user="?token dev'
+	wait_until 10 was_logged london git.pushed 'repo=r user="?token dev'
 }
 
 one_event_for_many_refs() {
@@ -125,7 +125,7 @@ hooks_count() {
 	grep -qx "1 greeting=hello" london/git/r.git/options
 	fails tip london/git/r.git refs/heads/never
 	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
-	was_logged london git.pushed 'result=in_part refs=2 taken=1 refused=1'
+	wait_until 10 was_logged london git.pushed 'result=in_part refs=2 taken=1 refused=1'
 }
 
 # What hooks refused is in the log as that, and what nobody told is not made up.
@@ -135,12 +135,12 @@ said_as_it_was() {
 	chmod +x london/git/r.git/hooks/pre-receive
 	commit_in work
 	fails git -C work push -q "$U" main main:refs/heads/b 2>err
-	was_logged london git.push_refused 'repo=r user="?token dev"? result=refused refs=2 taken=0 refused=2'
+	wait_until 10 was_logged london git.push_refused 'repo=r user="?token dev"? result=refused refs=2 taken=0 refused=2'
 	[ "$(logged london git.pushed)" -eq 0 ]
 	[ "$(events_of london r)" -eq 1 ]
 	rm london/git/r.git/hooks/pre-receive
 	push main
-	was_logged london git.pushed 'result=taken refs=1 taken=1 refused=0'
+	wait_until 10 was_logged london git.pushed 'result=taken refs=1 taken=1 refused=0'
 	curl -sf "$(site_url london)/metrics" >metrics
 	grep -qxF 'refrelay_git_pushes_total{class="refused"} 1' metrics
 	grep -qxF 'refrelay_git_pushes_total{class="taken"} 1' metrics

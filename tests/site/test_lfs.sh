@@ -45,7 +45,7 @@ pushed_and_cloned() {
 	cmp work/b.bin clone/b.bin
 	# Nothing is sent twice.
 	git -C work lfs push --all origin >push 2>&1
-	[ "$(logged london blob.put)" -eq 2 ]
+	wait_until 10 is_logged 2 london blob.put
 }
 
 an_object_in_parts() {

@@ -77,7 +77,7 @@ a_download_is_taken_up() {
 		(cd clone && GIT_TRACE=1 git lfs pull 2>../trace)
 		cmp work/a.bin clone/a.bin
 		grep -q 'accepted resume download request' trace
-		was_logged $site http.request "objects/$oid .*status=206"
+		wait_until 10 was_logged $site http.request "objects/$oid .*status=206"
 	done
 }
 

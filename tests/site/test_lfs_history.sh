@@ -156,7 +156,7 @@ a_second_repository_with_the_same_history() {
 	lfs_commit a.bin 70000
 	git -C work push -q origin main
 	git -C work push -q -f "$(url_as forker london fork)" main 2>push || fail "$(cat push)"
-	[ "$(logged london blob.put)" -eq 2 ]
+	wait_until 10 is_logged 2 london blob.put
 	[ "$(at london events | grep -c '"kind":"lfs"')" -eq 1 ]
 	lfs_clone "$(url_as forker london fork)" clone
 	cmp work/a.bin clone/a.bin

@@ -134,7 +134,7 @@ stands_still() {
 	kill -CONT "$(site_pid paris)"
 	wait_until 30 job_is "$job" 'done'
 	is_brought_whole
-	was_logged paris lease.lost
+	wait_until 10 was_logged paris lease.lost
 }
 
 is_lapsed() {

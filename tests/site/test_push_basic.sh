@@ -53,7 +53,7 @@ what_cannot_be_handed_on_is_owed() {
 	: >store/ref-updates/building
 	make_repository git/a.git 3
 	wait_until 10 was_logged kiel change.owed
-	was_logged kiel change.noticed
+	wait_until 10 was_logged kiel change.noticed
 	rm store/ref-updates/building
 	mv away store/ref-updates/building
 	wait_until 20 was_logged kiel change.settled

@@ -63,7 +63,7 @@ a_remote_for_one_project_keeps_it_when_another_goes() {
 	[ ! -e all/b.git ]
 	same_refs git/a.git mirror.git
 	[ -d other/b.git ]
-	[ "$(logged home push.deleted)" -eq 1 ]
+	wait_until 10 is_logged 1 home push.deleted
 	stop_site home
 }
 

@@ -45,7 +45,7 @@ the_store_is_full() {
 	fill_up
 	change a refs/heads/new
 	change b
-	was_logged home change.owed
+	wait_until 10 was_logged home change.owed
 	tells '^of 2 changed repositories no task could be made, for instance a: .*No space left'
 	[ "$(at home events --json | grep -c '"name":"a"')" -ge 2 ]
 	rm store/filler

@@ -48,8 +48,8 @@ two_nodes_share_the_work() {
 	[ "$(grep -c '^ref ' witness)" -eq 500 ]
 	[ "$(grep '^ref ' witness | sort -u | wc -l)" -eq 500 ]
 	never_two_at_once
-	[ "$(logged n1 push.done)" -gt 0 ]
-	[ "$(logged n2 push.done)" -gt 0 ]
+	wait_until 10 was_logged n1 push.done
+	wait_until 10 was_logged n2 push.done
 	[ -z "$(letters)" ]
 	stop_site n1
 	stop_site n2

@@ -44,7 +44,7 @@ removed_while_it_rests() {
 	rm -rf store/leases
 	ask
 	wait_until 5 all_is_done
-	was_logged one lease.directory_restored
+	wait_until 10 was_logged one lease.directory_restored
 	wait_until 15 a_node_lives
 	stop_site one
 }

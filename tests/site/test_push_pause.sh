@@ -167,7 +167,7 @@ start_wrong() { # SITE SECONDS
 	make_wrong_clock
 	start_site "$1" "LD_PRELOAD=$PWD/wrong_clock.so" "WRONG_CLOCK=$2" \
 		"ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0"
-	was_logged "$1" node.started
+	wait_until 10 was_logged "$1" node.started
 	is_logged_at "$1" "$2" || fail "its clock is right"
 }
 

@@ -26,9 +26,9 @@ what_cannot_be_reached_is_tried_as_often_as_allowed() {
 	expect 1 at home push start --wait a
 	grep -q 'FAILED!' out
 	[ "$(wc -l <attempts)" -eq 2 ]
-	[ "$(logged home push.failed)" -eq 1 ]
-	[ "$(logged home push.gave_up)" -eq 1 ]
-	was_logged home push.gave_up level=error
+	wait_until 10 is_logged 1 home push.failed
+	wait_until 10 is_logged 1 home push.gave_up
+	wait_until 10 was_logged home push.gave_up level=error
 	store_is_empty
 	[ "$(letters | wc -l)" -eq 1 ]
 	queue_is home "['network']" '[l["failure"]["code"] for l in q["given_up"]]'
@@ -94,7 +94,7 @@ an_edit_is_obeyed_and_a_wrong_one_is_not() {
 	cp gerrit/etc/replication.config good
 	gerrit_conf remote.broken.url "$PWD/without-a-name.git"
 	reload home node.reload_failed
-	was_logged home node.reload_failed 'replication.config.* the URL lacks'
+	wait_until 10 was_logged home node.reload_failed 'replication.config.* the URL lacks'
 	gerrit_conf remote.fast.timeout nonsense
 	reload home node.reload_failed
 	push_change git/a.git

@@ -365,7 +365,7 @@ wrong_password_is_logged() {
 	before=$(logged london access.refused reason=BAD_CREDENTIALS) || true
 	sleep 1.1 # a line a second
 	fails git ls-remote "$(site_url london | sed 's,//,//alice:wrong@,')/team/t.git"
-	[ "$(logged london access.refused reason=BAD_CREDENTIALS)" -eq $((before + 1)) ]
+	wait_until 10 is_logged $((before + 1)) london access.refused reason=BAD_CREDENTIALS
 }
 
 guesses() {

@@ -142,7 +142,7 @@ so_many_connections() {
 	[ "$got" -ge 8 ] && [ "$got" -le 16 ] || fail "$got connections"
 	[ "$(hold 127.0.0.3 30)" -eq 30 ]
 	is 200 asked plain /healthz
-	was_logged plain http.too_many_connections \
+	wait_until 10 was_logged plain http.too_many_connections \
 		'client=127.0.0.2 limit=8 .*remedy=".*machine in http.trustedProxy'
 }
 

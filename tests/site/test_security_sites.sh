@@ -51,7 +51,7 @@ reads_by_its_own_rules() {
 	is 200 reads user:bob paris team/late
 	is 401 reads user:bob london team/late
 	is 401 reads user:alice paris team/late
-	was_logged paris git.forwarded 'repo=team/late kind=read'
+	wait_until 10 was_logged paris git.forwarded 'repo=team/late kind=read'
 	rm -rf clone
 	git clone -q "$(site_url paris)/open/late.git" clone
 	[ "$(tip clone HEAD)" = "$(tip london/git/open/late.git)" ]
@@ -139,7 +139,7 @@ who_pushed() {
 	cd "$SHARED"
 	push_one user:alice "$(site_url paris)/team/t.git"
 	wait_until 5 was_logged london git.pushed 'repo=team/t user=alice'
-	was_logged paris git.forwarded 'repo=team/t kind=push'
+	wait_until 10 was_logged paris git.forwarded 'repo=team/t kind=push'
 	fails was_logged paris git.forwarded alice
 }
 

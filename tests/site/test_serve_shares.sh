@@ -76,7 +76,7 @@ two_clients_that_read() {
 	slow fetch 16 127.0.0.3
 	wait_until 20 holds packs 16
 	within 60 git clone -q "$U" clone
-	was_logged one http.too_slow
+	wait_until 10 was_logged one http.too_slow
 	stop_site one
 }
 

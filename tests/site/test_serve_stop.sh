@@ -48,7 +48,7 @@ ends_in_time() {
 	stop_site one
 	echo "$((($(date +%s%N) - began) / 1000000)) ms"
 	[ $((($(date +%s%N) - began) / 1000000)) -lt 5000 ]
-	was_logged one node.stopped
+	wait_until 10 was_logged one node.stopped
 }
 
 with_half_requests() {

@@ -103,14 +103,14 @@ another_certificate() {
 	use_certificate first
 	cp second.key shown.key
 	reload_one node.reload_failed
-	was_logged one node.reload_failed 'http.tlsCertificate.*is not that of the certificate'
+	wait_until 10 was_logged one node.reload_failed 'http.tlsCertificate.*is not that of the certificate'
 	trusting second adv >answer2
 	cmp answer answer2
 	# One that has expired.
 	faketime '2020-01-01 00:00:00' bash -c "$(declare -f make_certificate); make_certificate old"
 	use_certificate old
 	reload_one node.reload_failed
-	was_logged one node.reload_failed 'http.tlsCertificate: the certificate expired at 2020-01-0'
+	wait_until 10 was_logged one node.reload_failed 'http.tlsCertificate: the certificate expired at 2020-01-0'
 	trusting second adv >answer2
 	cmp answer answer2
 	use_certificate first

@@ -101,7 +101,7 @@ repositories_are_synced_and_verified_when_asked() {
 	make_some 3
 	before=$(logged paris sync.done)
 	expect 0 at paris repository sync --wait r1
-	[ "$(logged paris sync.done)" -gt "$before" ]
+	wait_until 10 has_logged_more "$before" paris sync.done
 	expect 0 at paris repository sync --dry-run --all
 	[ "$(grep -c '^would sync r' out)" = 3 ]
 	expect 4 at paris repository sync --wait r1 nowhere
@@ -126,7 +126,7 @@ repositories_are_synced_and_verified_when_asked() {
 	# What is removed while the primary has it comes back.
 	expect 0 at paris repository remove --json r1
 	fails grep -q 'level=' err
-	wait_until 20 row_is paris r1 verification_state succeeded
+	wait_until 60 row_is paris r1 verification_state succeeded
 	converge
 	expect 4 at paris repository remove nowhere
 }
@@ -306,7 +306,7 @@ only_who_may_gets_answers() {
 	wait_until 10 answers 401 paris /metrics
 	answers 200 paris /metrics -H "$(bearer paris)"
 	answers 200 paris /healthz
-	was_logged paris access.refused
+	wait_until 10 was_logged paris access.refused
 }
 
 # A site's token for `request`, made by hand: signed with HS256 by the shared secret.
@@ -417,8 +417,8 @@ sigterm_ends_soon_with_requests_that_wait() {
 	stop_site london
 	stop_site paris
 	[ $((SECONDS - started)) -le 20 ]
-	was_logged london node.stopped
-	was_logged paris node.stopped
+	wait_until 10 was_logged london node.stopped
+	wait_until 10 was_logged paris node.stopped
 }
 
 # Those five, and the secondary's.
@@ -499,7 +499,7 @@ sections_of_the_other_role_are_told() {
 	fails was_logged london node.unused_section
 	stop_site london
 	start_site london
-	was_logged london node.unused_section primary.url
+	wait_until 10 was_logged london node.unused_section primary.url
 }
 
 tap_test "repositories are listed and shown" repositories_are_listed_and_shown

@@ -198,7 +198,7 @@ what_diverts_git_is_seen_and_goes() {
 		wait_until 2 was_seen $((++count))
 		right_again
 		[ ! -e "$COPY/$file" ] || fail "$file is still there"
-		was_logged paris copy.own_file_removed "path=$file" || fail "$file: not told"
+		wait_until 10 was_logged paris copy.own_file_removed "path=$file"
 	done
 	! was_logged paris sync.failed || fail "a sync failed"
 }

@@ -68,7 +68,7 @@ a_mass_deletion_is_held_and_told() {
 	expect 0 at paris repository list --state held
 	[ "$(wc -l <out)" -ge 30 ]
 	grep -q '^held *r7  (' out
-	was_logged paris registry.held
+	wait_until 10 was_logged paris registry.held
 	wait_until 20 told_at_the_primary
 
 	# It is still so after a restart, and for what else is deleted meanwhile.

@@ -48,8 +48,8 @@ a_secondary_that_was_down_catches_up() {
 	converge
 	[ "$(status_of paris repositories.all)" = 30 ]
 	# What was not changed was not touched.
-	[ $(($(logged paris sync.done) - before)) -eq 20 ]
-	[ "$(logged paris cursor.compares)" = 1 ]
+	wait_until 10 is_logged $((before + 20)) paris sync.done
+	wait_until 10 is_logged 1 paris cursor.compares
 }
 
 what_the_log_no_longer_keeps_the_inventory_tells() {
@@ -73,7 +73,7 @@ what_the_log_no_longer_keeps_the_inventory_tells() {
 	wait_until 20 compared 'events gone'
 	converge
 	[ ! -e paris/git/r25.git ]
-	[ $(($(logged paris sync.done) - before)) -eq 10 ]
+	wait_until 10 is_logged $((before + 10)) paris sync.done
 }
 
 # The primary as it was at the backup, with repositories newer, older, gone, and back.

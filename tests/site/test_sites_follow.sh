@@ -39,12 +39,12 @@ fifty_repositories_reach_an_empty_secondary() {
 	[ "$(status_of paris repositories.synced)" = 50 ]
 	[ "$(status_of paris repositories.verification.succeeded)" = 50 ]
 	grep -q '^in sync, verified: 50 repositories' status
-	[ "$(logged paris sync.done)" = 50 ]
+	wait_until 10 is_logged 50 paris sync.done
 	# Nothing to do is nothing done, also after a restart.
 	stop_site paris
 	start_site paris
 	wait_until 20 in_sync
-	[ "$(logged paris sync.done)" = 50 ]
+	wait_until 10 is_logged 50 paris sync.done
 }
 
 a_push_arrives_by_its_hook_long_before_a_scan() {

@@ -83,10 +83,10 @@ one_failed_three_pending_six_synced() {
 	expect 0 at paris repository resync --failed --wait
 	converge
 	# The one that was asked for, and the three that waited; not all.
-	[ $(($(logged paris sync.done) - before)) -eq 4 ]
+	wait_until 10 is_logged $((before + 4)) paris sync.done
 	before=$(logged paris sync.done)
 	expect 0 at paris repository resync --all --wait
-	[ $(($(logged paris sync.done) - before)) -eq 10 ]
+	wait_until 10 is_logged $((before + 10)) paris sync.done
 	converge
 }
 

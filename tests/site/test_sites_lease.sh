@@ -74,7 +74,7 @@ a_dead_one_is_shown_and_costs_nothing() {
 	[ $((SECONDS - begun)) -le 15 ]
 	lease_of_a_is held false
 	lease_of_a_is proof released
-	was_logged paris lease.takeover "job=sync repo=a .*after=death .*holder_pid=$pid "
+	wait_until 10 was_logged paris lease.takeover "job=sync repo=a .*after=death .*holder_pid=$pid "
 	# the three threads' leases, and this one
 	metric_is 'refrelay_lease_takeover_total{backend="local"}' 4
 	metric_is 'refrelay_lease_held{backend="local"}' 3

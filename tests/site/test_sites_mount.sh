@@ -125,11 +125,11 @@ another_directory_is_compared_whole() {
 	mv older paris/git
 	rm -rf paris/git/b.git
 	start_site paris
-	was_logged paris root.changed rows=2
+	wait_until 10 was_logged paris root.changed rows=2
 	converge
 	stop_site paris
 	start_site paris
-	[ "$(logged paris root.changed)" = 1 ]
+	wait_until 10 is_logged 1 paris root.changed
 }
 
 metric_is() { # SITE NAME VALUE

@@ -51,7 +51,7 @@ pushes_reach_a_node_that_was_down_through_the_spool() {
 	start_site london
 	converge
 	wait_until 10 spool_is_empty
-	was_logged london spool.done
+	wait_until 10 was_logged london spool.done
 }
 
 spool_is_empty() {

@@ -15,7 +15,7 @@ refused() {
 	wait_until 20 status_says 'cannot reach its primary for .*, last heard .* ago: '
 	[ "$(status_of paris failure.code)" = network ]
 	[ -n "$(status_of paris failure.since)" ]
-	was_logged paris primary.unreachable code=network
+	wait_until 10 was_logged paris primary.unreachable code=network
 	try_again tool
 	wait_until 20 has_failed tool network
 	row_is paris tool retry_count 1
@@ -23,7 +23,7 @@ refused() {
 	[ "$seconds" -ge 16 ] && [ "$seconds" -le 75 ] || fail "again in $seconds s"
 	git -C paris/git/tool.git fsck --no-progress --no-dangling
 	heals
-	was_logged paris primary.back
+	wait_until 10 was_logged paris primary.back
 	row_is paris tool retry_count 0
 	[ -z "$(row_of paris tool failure)" ]
 }

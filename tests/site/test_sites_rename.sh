@@ -59,7 +59,7 @@ a_folder_of_repositories_is_moved() {
 	wait_until 30 has_row group/r12
 	wait_until 30 has_no_row team/r1
 	converge
-	[ "$(logged paris sync.renamed)" = 12 ]
+	wait_until 10 is_logged 12 paris sync.renamed
 	[ "$(brought 'group/r')" = 0 ]
 	[ ! -e paris/git/team ]
 	nothing_was_lost_or_held
@@ -79,7 +79,7 @@ a_rename_while_the_secondary_is_down() {
 	wait_until 30 log_has_deleted r1
 	start_site paris
 	converge
-	[ "$(logged paris sync.renamed)" = 12 ]
+	wait_until 10 is_logged 12 paris sync.renamed
 	[ "$(brought 'group/r([1-46-9]|1[0-2])$')" = 0 ]
 	[ "$(in_trash)" = 1 ]
 	expect 0 at paris status
@@ -115,7 +115,7 @@ the_old_name_is_asked_for_first() {
 	done
 	wait_until 30 has_no_row r8
 	converge
-	[ "$(logged paris sync.renamed)" = 8 ]
+	wait_until 10 is_logged 8 paris sync.renamed
 	nothing_was_lost_or_held
 }
 
@@ -134,7 +134,7 @@ a_rename_while_it_is_looked_at() {
 	start_site london
 	wait_until 30 has_no_row r1
 	converge
-	[ "$(logged paris sync.renamed)" = 1 ]
+	wait_until 10 is_logged 1 paris sync.renamed
 	nothing_was_lost_or_held
 }
 

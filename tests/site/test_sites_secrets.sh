@@ -48,7 +48,7 @@ another_secret() {
 	wait_until 20 failing_with 'not signed with the secret .*same secret'
 	[ "$(status_of paris failure.code)" = auth ]
 	check_says 'WRONG +primary .*same secret'
-	was_logged london access.refused reason=BAD_SIGNATURE
+	wait_until 10 was_logged london access.refused reason=BAD_SIGNATURE
 	[ ! -e paris/git/tool.git ]
 	nothing_leaks secret other
 	set_conf paris primary.secretFile "$PWD/secret"
@@ -102,7 +102,7 @@ disabled() {
 	push_change london/git/tool.git
 	wait_until 20 failing_with 'site "paris" may not follow this primary.*\[secondary "paris"\]'
 	check_says 'WRONG +primary .*may not follow'
-	was_logged london access.refused reason=UNKNOWN_SITE
+	wait_until 10 was_logged london access.refused reason=UNKNOWN_SITE
 	set_conf london secondary.paris.enabled true
 	kill -HUP "$(site_pid london)"
 	wait_until 60 in_sync
@@ -202,7 +202,7 @@ replayed() {
 	END
 	grep -q '^HTTP/1.1 401' answer
 	grep -q REPLAYED answer
-	was_logged london access.refused reason=REPLAYED
+	wait_until 10 was_logged london access.refused reason=REPLAYED
 }
 
 has_last() { # TARGET; kept in ./replay

@@ -25,7 +25,7 @@ what_git_dies_of() {
 	wait_until 20 has_failed bad corrupt 'the other site says: .*multi-pack-index'
 	row_of paris bad remedy | grep -q '^there: run git multi-pack-index write'
 	wait_until 20 row_is paris good word 'up to date'
-	was_logged london git.copy_refused 'code=corrupt'
+	wait_until 10 was_logged london git.copy_refused 'code=corrupt'
 	rm london/git/bad.git/objects/pack/multi-pack-index
 	at paris repository resync bad
 	wait_until 20 in_sync

@@ -102,7 +102,7 @@ a_primary_that_becomes_a_secondary() {
 	set_conf paris site.role primary
 	set_conf paris secondary.london.secretFile "$PWD/secret"
 	start_site paris
-	was_logged paris node.role_changed 'role=primary'
+	wait_until 10 was_logged paris node.role_changed 'role=primary'
 	add_commits paris/git/one.git refs/heads/main 1
 	wait_until 20 shows paris 'event [1-9]'
 	# The old primary comes back, and nobody asks it.
@@ -113,7 +113,7 @@ a_primary_that_becomes_a_secondary() {
 	stop_site paris
 	set_conf paris site.role secondary
 	start_site paris
-	was_logged paris node.role_changed 'role=secondary'
+	wait_until 10 was_logged paris node.role_changed 'role=secondary'
 	wait_until 20 row_is paris one word held
 	says_nothing_of_it paris
 }

@@ -59,7 +59,7 @@ a_reader() {
 			"$(site_url london)/one.git" got
 		grep 'remote error: the repository is damaged: the object .* is not there' err
 		wait_until 2 is_told one
-		was_logged london repository.doubted repo=one
+		wait_until 10 was_logged london repository.doubted repo=one
 		ends_when_it_is_whole one
 	done
 }

@@ -120,7 +120,7 @@ damaged_copies_are_found_and_made_anew() {
 	row_is paris whole state synced
 	mending_goes_on
 	converge
-	[ "$(logged paris sync.rebuilt)" = "${#ways[@]}" ]
+	wait_until 10 is_logged "${#ways[@]}" paris sync.rebuilt
 	[ "$(find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 -type d | wc -l)" = "${#ways[@]}" ]
 	wait_until 10 status_is paris repositories.verification.succeeded $((${#ways[@]} + 1))
 	nothing_is_started

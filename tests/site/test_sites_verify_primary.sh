@@ -43,7 +43,7 @@ a_change_that_nobody_told_is_found_when_somebody_looks() {
 	in_copy mended.git update-ref refs/heads/main main~4
 	wait_until 20 has_main_of paris/git/mended.git london/git/mended.git
 	converge
-	was_logged paris verify.mismatch
+	wait_until 10 was_logged paris verify.mismatch
 	row_is london mended generation 2
 	row_is paris mended generation 2
 	row_is london still generation 1
@@ -146,7 +146,7 @@ objects_that_the_primary_loses_are_told_there_and_not_followed() {
 	converge
 	wait_until 10 at london status
 	for way in pack all loose tip; do
-		[ "$(logged paris sync.done " repo=$way ")" = 1 ]
+		wait_until 10 is_logged 1 paris sync.done " repo=$way "
 	done
 }
 
@@ -267,7 +267,7 @@ a_primary_that_lost_its_database_loses_no_copy() {
 	converge
 	fails was_logged paris trash.put
 	fails was_logged paris registry.held
-	[ "$(logged paris sync.done result=created)" = 100 ]
+	wait_until 10 is_logged 100 paris sync.done result=created
 }
 
 tap_test "a change that nobody told is found when somebody looks" \

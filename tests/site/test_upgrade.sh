@@ -131,7 +131,7 @@ two_sites_go_on() { # VERSION
 	fails was_logged london log.restored
 	fails was_logged paris root.changed
 	fails was_logged paris cursor.compares
-	was_logged paris git.marks_found
+	wait_until 10 was_logged paris git.marks_found
 	a_change_gets_through_by_its_hook
 	stop_site paris
 	stop_site london
@@ -142,7 +142,7 @@ two_sites_are_restored() { # VERSION
 	unpack_sites "$1"
 	all_rows_are_there
 	start_sites
-	was_logged london log.restored
+	wait_until 10 was_logged london log.restored
 	wait_until 10 was_logged paris cursor.compares 'another timeline'
 	wait_until 30 others_are_here
 	mend_all

@@ -106,12 +106,28 @@ static inline void redis_start(struct redis_server *server, const char *name,
 	wait_until(redis_is_up(server));
 }
 
+/* What writes its data beside it, too: it would still write while the folder is removed.
+ */
+static inline void redis_kill_children(const struct redis_server *server)
+{
+	AUTO_FREE char *path = xasprintf("/proc/%d/task/%d/children", (int)server->pid,
+					 (int)server->pid);
+	FILE *file = fopen(path, "r");
+	int pid;
+
+	while (file && fscanf(file, "%d", &pid) == 1)
+		kill(pid, SIGKILL);
+	if (file)
+		fclose(file);
+}
+
 static inline void redis_kill(struct redis_server *server)
 {
 	if (server->pid <= 0)
 		return;
+	kill(server->pid, SIGSTOP); /* from here on it starts no child, and reaps none */
+	redis_kill_children(server);
 	kill(server->pid, SIGKILL);
-	kill(server->pid, SIGCONT);
 	waitpid(server->pid, NULL, 0);
 	server->pid = 0;
 	unlink(server->socket);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/str.h"
 
@@ -43,12 +44,14 @@ static inline int test_remove_root(void **state)
 	return tree_remove(AT_FDCWD, root, ERR_IGNORED);
 }
 
-/* Waits until the condition holds; fails after twenty seconds: less than any ttl or
- * interval that would make it hold some day. */
+/* Waits until the condition holds; fails after twenty seconds of sleep: less than any ttl
+ * or interval that would make it hold some day. Where each look takes long it fails
+ * before the test's own timeout, so that it is told what did not come. */
 #define wait_until(condition)                                                            \
 	do {                                                                             \
+		const int64_t until_ = clock_boot_ms() + 90000;                          \
 		for (int i_ = 0; !(condition); i_++) {                                   \
-			if (i_ > 10000)                                                  \
+			if (i_ > 10000 || clock_boot_ms() > until_)                      \
 				fail_msg("never: %s", #condition);                       \
 			usleep(2000);                                                    \
 		}                                                                        \
