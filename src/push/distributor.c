@@ -718,6 +718,7 @@ void *distributor_run(void *arg)
 	schedule_init(&distributor.schedule);
 	distributor.schedule.bytes_of = bytes_of;
 	distributor.schedule.arg = arg;
+	task_store_report_all(distributor.push->options.tasks);
 	while (!distributor_is_over(&distributor)) {
 		round_of(&distributor);
 		if (!distributor_is_over(&distributor))

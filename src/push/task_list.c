@@ -367,6 +367,15 @@ static void report_locked(struct known_uri *uri, struct waiting_uri *waiting)
 	memcpy(waiting->uri_key, uri->key, sizeof(waiting->uri_key));
 }
 
+void task_store_report_all(struct task_store *store)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->index.mutex);
+	const struct map_entry *entry;
+
+	for (size_t at = 0; (entry = map_next(&store->index.uris, &at)) != NULL;)
+		set_changed(&store->index, entry->value);
+}
+
 /* The next URI that changed; false: no more. */
 static bool next_reported(struct task_index *index, struct waiting_uri *waiting)
 {

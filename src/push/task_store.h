@@ -88,6 +88,9 @@ typedef void (*running_uri_seen)(void *arg, const char *uri_key);
 int task_store_refresh(struct task_store *store, waiting_uri_seen seen,
 		       running_uri_seen running, void *arg, struct err *err);
 
+/* For somebody who was told nothing yet: the next refresh reports all URIs. */
+void task_store_report_all(struct task_store *store);
+
 /* Only running/; moves what Gerrit left flat there to waiting/. */
 int task_store_list_running(struct task_store *store, running_uri_seen running, void *arg,
 			    struct err *err);

@@ -502,6 +502,31 @@ TEST(a_stop_ends_a_push_and_its_task_waits_again)
 	close_node(&node);
 }
 
+static void seen_by_others(void *arg, const struct waiting_uri *waiting)
+{
+	size_t *count = arg;
+
+	*count += waiting->tasks;
+}
+
+/* As by a distributor that was stopped before it heard that the task had moved. */
+TEST(a_task_that_the_store_has_told_of_is_pushed_by_the_next_distributor)
+{
+	struct node node = { 0 };
+	size_t told = 0;
+
+	make_source("p");
+	make_target("p");
+	open_node(&node, "a", settings_with(""));
+	add_task(&node, "p", "refs/heads/main");
+	assert_ok(task_store_refresh(node.tasks, seen_by_others, NULL, &told, &err));
+	assert_int_equal(told, 1);
+	start_push(&node, "a");
+	wait_until(is_all_done());
+	assert_true(is_true("test -e dst/p.git/refs/heads/main"));
+	close_node(&node);
+}
+
 TEST(what_waits_for_a_remote_that_is_drained_is_pushed_before_a_stop)
 {
 	struct node node = { 0 };
@@ -846,6 +871,8 @@ int main(void)
 		ENGINE_CASE(what_is_refused_becomes_a_dead_letter_and_the_rest_goes),
 		ENGINE_CASE(a_locked_ref_is_tried_as_often_as_is_set),
 		ENGINE_CASE(a_stop_ends_a_push_and_its_task_waits_again),
+		ENGINE_CASE(
+			a_task_that_the_store_has_told_of_is_pushed_by_the_next_distributor),
 		ENGINE_CASE(
 			what_waits_for_a_remote_that_is_drained_is_pushed_before_a_stop),
 		ENGINE_CASE(what_a_dead_node_left_running_is_pushed),
