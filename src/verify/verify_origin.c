@@ -360,6 +360,7 @@ static bool may_be_damage(const struct err *why)
 	       (why->class == ERR_DISK && why->sys_errno == EIO);
 }
 
+/* Sure damage is, even of one that is in line to be read: it may be long until then. */
 static bool verify_origin_doubt_is_news(struct verify_origin *verify,
 					const struct doubting *doubting)
 {
@@ -367,8 +368,8 @@ static bool verify_origin_doubt_is_news(struct verify_origin *verify,
 	const char *name = doubting->row.name;
 	ssize_t at = verify_origin_doubt_find_locked(verify, name);
 
-	return (at < 0 || verify->doubted.items[at].is_look) &&
-	       (doubting->is_proved || take_alarm_locked(verify, name));
+	return doubting->is_proved || ((at < 0 || verify->doubted.items[at].is_look) &&
+				       take_alarm_locked(verify, name));
 }
 
 /* In line when the row is written, which voids what is read now; or if it cannot be. */

@@ -229,6 +229,9 @@ TEST(a_doubtful_repository_is_not_verified_and_a_damaged_one_has_failed)
 	AUTO_ORIGIN_ROW struct origin_row doubtful = read_row();
 	assert_int_equal(doubtful.verification, VERIFICATION_PENDING);
 	assert_true(doubtful.verification_due_at <= clock_wall_ms());
+	verify_origin_doubt(verify, "p", &sure); /* it is in line, and read by nobody */
+	AUTO_ORIGIN_ROW struct origin_row damaged = read_row();
+	assert_int_equal(damaged.verification, VERIFICATION_FAILED);
 	verify_origin_set(verify, 1, 3600000);
 	wait_until_proved();
 	verify_origin_set(verify, 0, 3600000);
