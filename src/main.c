@@ -14,11 +14,39 @@ static void print_help(void)
 	for (const struct command *command = commands; command->name; command++)
 		if (command->run)
 			printf("  %-11s %s\n", command->name, command->summary);
+	printf("  %-11s %s\n", "help", "Prints this, or with a COMMAND what that does.");
+	printf("  %-11s %s\n", "version", "Prints the version.");
 	puts("\nrefrelay COMMAND --help tells more.");
+}
+
+static int print_version(void)
+{
+	puts("refrelay " REFRELAY_VERSION);
+	return EXIT_DONE;
+}
+
+static int main_run_command(struct cli *cli, char **argv);
+
+static int main_run_help(struct cli *cli, char **operands)
+{
+	char option[] = "--help";
+
+	if (operands[0] && operands[1])
+		return cli_usage(NULL, "help takes one command");
+	if (operands[0] && strcmp(operands[0], "help") != 0 &&
+	    strcmp(operands[0], "version") != 0)
+		return main_run_command(cli, (char *[]){ operands[0], option, NULL });
+	print_help();
+	return EXIT_DONE;
 }
 
 static int main_run_command(struct cli *cli, char **argv)
 {
+	if (strcmp(argv[0], "help") == 0)
+		return main_run_help(cli, argv + 1);
+	if (strcmp(argv[0], "version") == 0)
+		return argv[1] ? cli_usage(NULL, "version takes no argument")
+			       : print_version();
 	for (const struct command *command = commands; command->name; command++) {
 		if (strcmp(command->name, argv[0]) != 0)
 			continue;
@@ -50,9 +78,9 @@ static int read_global_options(struct cli *cli, int argc, char **argv, int *next
 			   strcmp(argv[at], "-h") == 0) {
 			print_help();
 			return EXIT_DONE;
-		} else if (strcmp(argv[at], "--version") == 0) {
-			puts("refrelay " REFRELAY_VERSION);
-			return EXIT_DONE;
+		} else if (strcmp(argv[at], "--version") == 0 ||
+			   strcmp(argv[at], "-V") == 0) {
+			return print_version();
 		} else {
 			return cli_usage(NULL, "wrong option %s", argv[at]);
 		}

@@ -142,6 +142,23 @@ help_is_status_0_and_goes_to_stdout() {
 	grep -q -- --jobs out
 	fails test -s err
 	expect 0 refrelay --version
+	cp out version
+	expect 0 refrelay -V
+	cmp version out
+	expect 0 refrelay version
+	cmp version out
+	expect 2 refrelay version again
+	expect 0 refrelay --help
+	cp out help
+	expect 0 refrelay help
+	cmp help out
+	expect 0 refrelay replicate --help
+	cp out help
+	expect 0 refrelay help replicate
+	cmp help out
+	expect 2 refrelay help nothing
+	grep -q 'nothing is no command' err
+	expect 2 refrelay help replicate serve
 }
 
 a_source_that_is_not_there_fails_with_a_sentence() {
