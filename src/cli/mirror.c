@@ -139,6 +139,7 @@ static void mirror_print_refused(const struct mirror_shown *shown)
 							      shown->mirror, &at));) {
 		AUTO_FREE char *message = NULL;
 		int64_t refused_at;
+		AUTO_STR struct str line = STR_INIT;
 		char text[CLOCK_TEXT_SIZE];
 		if (credential_mark_read(shown->call->data.store, shown->name,
 					 watcher->name, &refused_at, &message,
@@ -146,8 +147,10 @@ static void mirror_print_refused(const struct mirror_shown *shown)
 		    refused_at == 0)
 			continue;
 		clock_format(refused_at, text);
-		printf("  watcher %s: its credential is refused since %s\n",
-		       watcher->name, text);
+		str_addf(&line, "  watcher %s: its credential is refused since %s: ",
+			 watcher->name, text);
+		str_add_printable(&line, message);
+		puts(line.data);
 	}
 }
 

@@ -139,7 +139,7 @@ void credential_mark(struct credential_marks *marks, const struct mirror *mirror
 	struct credential_change change = { .mirror = mirror, .watcher = watcher };
 	struct err err;
 
-	if (why && why->class != ERR_AUTH)
+	if (why && why->class != ERR_AUTH && why->class != ERR_CONFIG)
 		return;
 	if (why) {
 		credential_take_stamp(watcher, now.stamp);

@@ -24,8 +24,8 @@ void credential_marks_close(struct credential_marks *marks); /* NULL is allowed 
 bool credential_is_refused(struct credential_marks *marks, const struct mirror *mirror,
 			   const struct watcher *watcher, struct err *err);
 
-/* What the upstream said of it; why NULL: it was taken. Other errors than ERR_AUTH mark
- * nothing. */
+/* What the upstream said of it; why NULL: it was taken. ERR_CONFIG: its file cannot be
+ * used, and it was not shown. Other errors than these and ERR_AUTH mark nothing. */
 void credential_mark(struct credential_marks *marks, const struct mirror *mirror,
 		     const struct watcher *watcher, const struct err *why);
 

@@ -329,8 +329,10 @@ static int upstream_read_as(const struct upstream_call *call, struct upstream_vi
 {
 	int result;
 
-	if (upstream_prepare(call, view, err) != 0)
+	if (upstream_prepare(call, view, err) != 0) {
+		view->is_unusable = true;
 		return -1;
+	}
 	result = call->mirror->uri.kind == URL_HTTP ? upstream_read_http(call, view, err)
 		 : call->mirror->uri.kind == URL_LOCAL ? upstream_read_path(view, err)
 						       : 1;
@@ -351,10 +353,13 @@ static int upstream_try(const struct upstream_call *call, struct upstream_view *
 	if (call->watcher && call->marks && !call->is_asked &&
 	    credential_is_refused(call->marks, call->mirror, call->watcher, err)) {
 		view->watcher = call->watcher;
+		view->is_unusable = err->class == ERR_CONFIG;
 		return -1;
 	}
 	result = upstream_read_as(call, view, err);
-	if (call->watcher && call->marks)
+	if (call->watcher && call->marks &&
+	    (result == 0 || err->class == ERR_AUTH ||
+	     (view->is_unusable && err->class == ERR_CONFIG)))
 		credential_mark(call->marks, call->mirror, call->watcher,
 				result == 0 ? NULL : err);
 	return result;
@@ -373,7 +378,9 @@ int upstream_read(const struct upstream_call *call, struct upstream_view *view,
 	else
 		as.watcher = mirrors_next_watcher(call->mirrors, call->mirror, &at);
 	int result = upstream_try(&as, view, err);
-	while (result != 0 && !call->watcher && upstream_refuses(err) &&
+	why = *err;
+	while (result != 0 && !call->watcher &&
+	       (view->is_unusable || upstream_refuses(&why)) &&
 	       (as.watcher = mirrors_next_watcher(call->mirrors, call->mirror, &at)) !=
 		       NULL) {
 		result = upstream_try(&as, view, &why);

@@ -17,7 +17,8 @@ struct upstream_call {
 	const struct mirrors *mirrors;
 	const struct mirror *mirror;
 	/* This one's credential alone counts; NULL: those of the mirror's watchers in
-	 * their order, the next where the upstream refuses; without watchers none. */
+	 * their order, the next where the upstream refuses or the credential cannot be
+	 * read; without watchers none. */
 	const struct watcher *watcher;
 	struct credential_marks
 		*marks; /* told what becomes of credentials; may be NULL */
@@ -35,6 +36,7 @@ struct upstream_view {
 	char *ssh_command;             /* for ssh; NULL: another way */
 	bool is_local;                 /* url is a path of this machine */
 	const struct watcher *watcher; /* whose credential it was; NULL: none */
+	bool is_unusable;              /* that one cannot be read, or makes no sense */
 	int64_t retry_after_ms; /* after an error: the upstream wants so much rest; 0: it
 				   says nothing of it */
 };

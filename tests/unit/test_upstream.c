@@ -231,6 +231,24 @@ TEST(the_next_watcher_is_taken_where_the_upstream_refuses)
 	}
 }
 
+TEST(the_next_watcher_is_taken_where_a_file_cannot_be_used)
+{
+	write_secret("one", "token-one", 0644);
+	assert_ok(ask_all());
+	assert_string_equal(view.watcher->name, "second");
+	assert_int_equal(unlinkat(root_fd, "one", 0), 0);
+	assert_ok(ask_all());
+	assert_string_equal(view.watcher->name, "second");
+	/* What is said when nobody's does. */
+	server.to_second = "404 No\r\n";
+	assert_fails(ask_all(), ERR_CONFIG);
+	assert_non_null(strstr(err.text, "/one is not there"));
+	server.to_second = "401 No\r\n";
+	assert_fails(ask_all(), ERR_AUTH);
+	assert_fails(ask("m", &mirrors.watchers.items[0], 20000), ERR_CONFIG);
+	assert_int_equal(server.asked_by_first + server.asked_by_others, 0);
+}
+
 TEST(who_is_asked_for_is_asked_for_alone)
 {
 	server.to_second = "401 No\r\n";
@@ -473,14 +491,14 @@ TEST(a_secret_that_cannot_be_one_is_not_sent)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		write_secret("one", cases[i].text, cases[i].mode);
-		assert_fails(ask_all(), ERR_CONFIG);
+		assert_fails(ask("m", &mirrors.watchers.items[0], 20000), ERR_CONFIG);
 		assert_non_null(strstr(err.text, "/one"));
 		assert_null(strstr(err.text, "token-one"));
 	}
 	assert_int_equal(peer.requests, 0);
 	AUTO_FREE char *path = xasprintf("%s/one", root);
 	unlink(path);
-	assert_fails(ask_all(), ERR_CONFIG);
+	assert_fails(ask("m", &mirrors.watchers.items[0], 20000), ERR_CONFIG);
 	assert_int_equal(peer.requests, 0);
 }
 
@@ -491,6 +509,7 @@ int main(void)
 		UPSTREAM_CASE(where_nobody_watches_no_credential_is_shown),
 		UPSTREAM_CASE(a_token_is_read_anew_for_each_request),
 		UPSTREAM_CASE(the_next_watcher_is_taken_where_the_upstream_refuses),
+		UPSTREAM_CASE(the_next_watcher_is_taken_where_a_file_cannot_be_used),
 		UPSTREAM_CASE(who_is_asked_for_is_asked_for_alone),
 		UPSTREAM_CASE(other_failures_are_no_reason_to_try_the_next),
 		UPSTREAM_CASE(it_is_missing_only_if_it_is_for_all),
