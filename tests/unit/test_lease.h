@@ -101,7 +101,7 @@ static inline struct lease *must_acquire(struct lease_manager *manager, int64_t 
 }
 
 #define TTL 30000
-#define SHORT_TTL 300
+#define SHORT_TTL 1000
 
 /* Bounds that tell one way from another whatever else the machine does: */
 #define AT_ONCE 700 /* ms: by a hint, not by the poll that comes should it fail */

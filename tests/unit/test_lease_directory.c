@@ -138,7 +138,7 @@ TEST(an_overtaken_holder_finds_out)
 {
 	struct lease *lease = must_acquire(ann, 0);
 
-	set_back(1000);
+	set_back(2 * SHORT_TTL);
 	struct lease *next = must_acquire(bob, 0);
 	wait_until(lease_check(lease, &err) != 0);
 	assert_int_equal(err.class, ERR_LOST);
@@ -153,7 +153,7 @@ TEST(a_late_heartbeat_is_void_even_without_a_successor)
 	struct lease *lease = must_acquire(ann, 0);
 	int64_t before = clock_boot_ms();
 
-	late_s = 1;
+	late_s = 3; /* longer than its ttl */
 	late_at = 1;
 	wait_until(lease_check(lease, &err) != 0);
 	assert_in_range(clock_boot_ms() - before, 0, SHORT_TTL * 9 / 10);

@@ -15,7 +15,7 @@
 
 #define KEY "refrelay:here:geo_sync_ssf_service:repository:7"
 #define TTL 5000
-#define SHORT_TTL 600
+#define SHORT_TTL 1000
 
 static const char *urls[1];
 static struct lease_manager *ann, *bob;

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#define SHORT_TTL 500
+#define SHORT_TTL 1000
 
 static struct redis_server server;
 static struct lease_manager *ann, *bob; /* as on two hosts */
