@@ -365,7 +365,8 @@ TEST(a_file_that_changes_while_it_is_read_has_no_checksum)
 	struct stop stop;
 	pthread_t writer;
 
-	must("head -c 3000000 /dev/zero >files/x");
+	/* It takes longer to read than the writer may have to wait for a processor. */
+	must("head -c 60000000 /dev/zero >files/x");
 	look(files, "x");
 	stop_init(&stop);
 	thread_start(&writer, "writer", write_all_the_time, &stop);
