@@ -7,6 +7,7 @@
 #include "git/repo.h"
 #include "mirror/requests.h"
 #include "mirror/then_teller.h"
+#include "pull/mirror_adopt.h"
 #include "pull/mirror_source.h"
 #include "pull/pull_parts.h"
 #include "pull/repository_job.h"
@@ -206,6 +207,10 @@ static void mirror_job_bring(struct pull_job *job)
 
 	if (item->end != PULL_OPEN)
 		return;
+	if (mirror_adopt(job, &err) != 0) {
+		pull_item_fail_here(item, &err);
+		return;
+	}
 	if (mirror_requests_take(job->pull->options.store, item->row->name, &requests,
 				 &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
