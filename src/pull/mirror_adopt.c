@@ -5,6 +5,7 @@
  */
 #include "pull/mirror_adopt.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <strings.h>
 
@@ -20,7 +21,7 @@
 #define CONFIG "config"
 #define LOCK ".lock"
 
-static const char *const mirror_adopt_files[] = { CONFIG, "FETCH_HEAD", "logs/HEAD" };
+#define DEPTH_MOST 64
 
 struct mirror_adopting {
 	struct pull_job *job;
@@ -95,18 +96,30 @@ static const struct watcher *mirror_adopt_find_watcher(const struct mirror_adopt
 	return NULL;
 }
 
-/* It is in the password, or in place of the user's name. */
+/* Whose it is: a token may be in the password, or in place of the user's name. */
+static const struct watcher *mirror_adopt_recognize(const struct mirror_adopting *one,
+						    const char *begin, const char *end)
+{
+	const char *colon = memchr(begin, ':', (size_t)(end - begin));
+	const struct watcher *watcher;
+	struct str secret = STR_INIT;
+
+	mirror_adopt_decode(begin, (size_t)((colon ? colon : end) - begin), &secret);
+	watcher = mirror_adopt_find_watcher(one, &secret);
+	str_truncate(&secret, 0);
+	if (!watcher && colon) {
+		mirror_adopt_decode(colon + 1, (size_t)(end - colon - 1), &secret);
+		watcher = mirror_adopt_find_watcher(one, &secret);
+	}
+	mirror_adopt_wipe(&secret);
+	return watcher;
+}
+
 static void mirror_adopt_report(const struct mirror_adopting *one, const char *begin,
 				const char *end)
 {
-	const char *colon = memchr(begin, ':', (size_t)(end - begin));
-	const char *from = colon && colon + 1 < end ? colon + 1 : begin;
-	const char *to = from == begin && colon ? colon : end;
-	struct str secret = STR_INIT;
+	const struct watcher *watcher = mirror_adopt_recognize(one, begin, end);
 
-	mirror_adopt_decode(from, (size_t)(to - from), &secret);
-	const struct watcher *watcher = mirror_adopt_find_watcher(one, &secret);
-	mirror_adopt_wipe(&secret);
 	log_warn("mirror.token_removed", LOG_TEXT("name", one->mirror->name),
 		 LOG_TEXT("path", one->path),
 		 LOG_TEXT("watcher", watcher ? watcher->name : "unknown"),
@@ -179,25 +192,57 @@ static bool mirror_adopt_has_secret(const struct mirror_adopting *one, const cha
 	return has_secret;
 }
 
+/* Adds those below the folder that have a secret. Through no link. */
+static void mirror_adopt_walk(const struct mirror_adopting *one, const char *folder,
+			      unsigned depth, text_list *found)
+{
+	int fd = path_open_beneath(one->clone, folder, O_RDONLY | O_DIRECTORY);
+	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (!dir && fd >= 0)
+		close(fd);
+	while (dir && depth < DEPTH_MOST && (entry = readdir(dir)) != NULL) {
+		AUTO_FREE char *path = xasprintf("%s/%s", folder, entry->d_name);
+		if (entry->d_name[0] == '.')
+			continue;
+		if (entry->d_type == DT_DIR)
+			mirror_adopt_walk(one, path, depth + 1, found);
+		else if (mirror_adopt_has_secret(one, path))
+			vec_add(found, TAKE(path));
+	}
+}
+
+static void mirror_adopt_search(const struct mirror_adopting *one, text_list *found)
+{
+	static const char *const files[] = { CONFIG, "FETCH_HEAD" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (mirror_adopt_has_secret(one, files[i]))
+			vec_add(found, xstrdup(files[i]));
+	mirror_adopt_walk(one, "logs", 0, found);
+}
+
 /* job_work */
 static int mirror_adopt_leased(struct job *job, void *arg, struct err *err)
 {
 	const struct mirror_adopting *one = arg;
+	AUTO_TEXT_LIST text_list found = { 0 };
 
 	(void)job;
-	for (size_t i = 0; i < ARRAY_SIZE(mirror_adopt_files); i++)
-		if (mirror_adopt_has_secret(one, mirror_adopt_files[i]) &&
-		    mirror_adopt_clean_file(one, mirror_adopt_files[i], err) != 0)
+	mirror_adopt_search(one, &found);
+	for (size_t i = 0; i < found.count; i++)
+		if (mirror_adopt_clean_file(one, found.items[i], err) != 0)
 			return -1;
 	return 0;
 }
 
 static bool mirror_adopt_is_needed(const struct mirror_adopting *one)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(mirror_adopt_files); i++)
-		if (mirror_adopt_has_secret(one, mirror_adopt_files[i]))
-			return true;
-	return false;
+	AUTO_TEXT_LIST text_list found = { 0 };
+
+	mirror_adopt_search(one, &found);
+	return found.count > 0;
 }
 
 static int mirror_adopt_one(struct pull_job *job, const struct mirror *mirror,
