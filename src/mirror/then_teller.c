@@ -26,6 +26,7 @@
 #define RETRY_LAST_MS 300000
 #define WEBHOOK_TIMEOUT_MS 30000
 #define COMMAND_TIMEOUT_MS 600000
+#define COMMAND_GRACE_MS 500 /* a stop of the node waits for it */
 
 struct then_receiver {
 	struct then_teller *teller;
@@ -120,6 +121,7 @@ static int then_run(const struct then_receiver *one, const struct str *document,
 					     .input = document->data,
 					     .input_len = document->len,
 					     .timeout_ms = COMMAND_TIMEOUT_MS,
+					     .grace_ms = COMMAND_GRACE_MS,
 					     .stop = &one->teller->stop },
 		     NULL, err) == 0)
 		return 0;

@@ -90,6 +90,32 @@ another_history() {
 	[ -z "$(is_in_the_trash acme)" ]
 }
 
+# Its history ends where nobody knows: it is replaced by a whole one.
+a_shallow_clone() {
+	make_adopt_sites
+	git clone -q --bare --depth 1 "file://$PWD/london/git/acme/r.git" "$clone"
+	start_site paris
+	wait_until 20 test ! -e "$clone/shallow"
+	wait_until 20 row_has acme/r state synced
+	is_mirrored acme/r
+	has_no_fault london/git/acme/r.git "$clone"
+	is_in_the_trash acme
+}
+
+a_shallow_clone_with_commits_of_its_own() {
+	local own
+
+	make_adopt_sites
+	git clone -q --bare --depth 1 "file://$PWD/london/git/acme/r.git" "$clone"
+	add_commits "$clone" refs/heads/own 1 main
+	own=$(tip "$clone" refs/heads/own)
+	start_site paris
+	is_held_for "the source lacks, for instance $own"
+	[ "$(tip "$clone" refs/heads/own)" = "$own" ]
+	[ -e "$clone/shallow" ]
+	[ -z "$(is_in_the_trash acme)" ]
+}
+
 is_nowhere() { # TOKEN
 	fails grep -rF "$1" paris
 }
@@ -110,6 +136,9 @@ with_tokens() {
 	git -C paris/git/acme/r remote set-url origin "https://x-access-token:$token@github.com/acme/r.git"
 	printf '%s\t\tbranch %s of https://%s@github.com/acme/r\n' \
 		"$(git -C paris/git/acme/r rev-parse HEAD)" "'main'" "$token" >paris/git/acme/r/.git/FETCH_HEAD
+	mkdir -p paris/git/acme/r/.git/logs/refs/remotes/origin
+	echo "0 1 Sample <sample@example.com> 1700000000 +0000	clone: from http://$token:x-oauth-basic@github.com/acme/r" \
+		>paris/git/acme/r/.git/logs/refs/remotes/origin/HEAD
 	git clone -q --no-local --mirror london/git/acme/bare.git paris/git/acme/bare.git
 	git -C paris/git/acme/bare.git remote set-url origin "https://$other@github.com/acme/bare.git"
 	inode=$(stat -c %i paris/git/acme/bare.git)
@@ -131,9 +160,37 @@ with_tokens() {
 	is_nowhere "$other"
 }
 
+is_refused() { # OTHER
+	fails at paris serve 2>err
+	grep -F 'the mirror "acme/r"' err
+	grep -F " $1 " err
+	# So says check, which changes nothing.
+	at paris check >said 2>&1 || :
+	grep -F 'the mirror "acme/r"' said
+}
+
+clashes() {
+	make_adopt_sites
+	make_repository paris/git/Acme/R.git 1
+	is_refused Acme/R.git
+	mv paris/git/Acme paris/git/acme
+	mv paris/git/acme/R.git paris/git/acme/r
+	is_refused acme/r
+	mv paris/git/acme paris/git/other
+	mv paris/git/other/r paris/git/other/r.git
+	ln -s other paris/git/acme
+	is_refused other/r.git
+	rm paris/git/acme
+	start_site paris
+	wait_until 20 is_mirrored acme/r
+}
+
 tap_test "an equal clone is taken over as it stands" adopts --mirror
 tap_test "so is one that lacks what is newer" an_older_clone
 tap_test "one with commits of its own is held, and keeps them" commits_of_its_own
 tap_test "a repository of another history is held" another_history
+tap_test "a shallow clone is replaced, and kept in the trash" a_shallow_clone
+tap_test "one with commits of its own is held, too" a_shallow_clone_with_commits_of_its_own
 tap_test "tokens in clones of others are removed, and their watchers named" with_tokens
+tap_test "a mirror and a repository that might be one are refused, by both names" clashes
 tap_done

@@ -90,6 +90,7 @@ a_command_is_told() {
 	git -C london/git/a.git branch -D other
 	git -C london/git/a.git symbolic-ref HEAD refs/heads/fresh
 	bring a
+	wait_until 20 waits a 0
 	change a fresh
 	bring a
 	wait_until 20 is_told 'a b/told' none a
@@ -103,7 +104,7 @@ a_command_is_told() {
 	bring a
 	wait_until 20 is_told 'a b/told' none a
 	[ "$(wc -l <'a b/told')" -eq 5 ]
-	waits a 0
+	wait_until 20 waits a 0
 }
 
 a_webhook_is_told_and_can_tell_who_says_so() {
@@ -161,7 +162,7 @@ a_receiver_that_is_away_holds_up_nobody() {
 	rm hook/status
 	wait_until 30 is_told hook/told none a
 	[ "$(wc -l <hook/told)" -eq 3 ]
-	waits a 0
+	wait_until 20 waits a 0
 	at paris mirror show a >shown
 	fails grep 'then' shown
 	fails grep -r hidden paris/log paris/data
@@ -199,7 +200,7 @@ dies_at_a_step() {
 		bring a
 		wait_until 20 is_told told none a
 	done
-	waits a 0
+	wait_until 20 waits a 0
 }
 
 # Changes of the same ref are not put together: nobody would hear of the commits between.
@@ -216,8 +217,6 @@ slower_than_the_mirror() {
 		git -C london/git/a.git branch "new-$number"
 		bring a
 	done
-	# The first may be the one that is just being told.
-	waits a 1 || waits a 2
 	for number in $(seq 25); do
 		change a
 		bring a
@@ -225,7 +224,7 @@ slower_than_the_mirror() {
 	waits a 20
 	rm told.refuses
 	wait_until 60 is_told told none a
-	waits a 0
+	wait_until 20 waits a 0
 	[ "$(wc -l <told)" -eq 21 ]
 	[ "$(sed 's/.*"more"://; s/}//' told | paste -sd+ | bc)" -ge 5 ]
 	[ "$(head -n 20 told | grep -c '"more":0}')" -eq 20 ]
@@ -243,7 +242,7 @@ begins_late() {
 	change a
 	bring a
 	wait_until 20 test -f told
-	is_told told before a
+	wait_until 20 is_told told before a
 	# One that has stopped to, and begins again, does as well.
 	stop_site paris
 	git config --file paris/refrelay.conf --unset mirror.a.then
