@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/thread.h"
 #include "git/repo.h"
 #include "mirror/then_queue.h"
 
@@ -211,6 +212,70 @@ TEST(what_fails_is_shown_until_it_was_taken)
 	then_look_clear(&look);
 }
 
+#define CHANGES 150
+
+/* Three refs by turns, so that some changes can be put together and others not. */
+static void *change_all(void *arg)
+{
+	bool *is_good = arg;
+	struct err why;
+
+	for (size_t i = 0; i < CHANGES && *is_good; i++) {
+		AUTO_FREE char *path = xasprintf("%s/refs/heads/b%zu", place, i / 2 % 3);
+		AUTO_FREE char *line = xasprintf("%040zx\n", i + 1);
+		*is_good = file_replace(AT_FDCWD, path, line, strlen(line), FILE_NO_SYNC,
+					&why) == 0 &&
+			   then_queue_take(queue, &origin, &why) == 1;
+	}
+	return NULL;
+}
+
+/* What the receiver knows of each ref, as the last digits of its value. */
+static void follow(const struct str *document, int64_t *known, int64_t *more)
+{
+	json_auto_t *object =
+		json_parse_object(document->data, document->len, SIZE_MAX, &err);
+	size_t at;
+	json_t *ref;
+
+	assert_non_null(object);
+	json_array_foreach(json_object_get(object, "refs"), at, ref)
+	{
+		const char *name = json_string_value(json_object_get(ref, "ref"));
+		const char *old = json_string_value(json_object_get(ref, "old"));
+		const char *new = json_string_value(json_object_get(ref, "new"));
+		int64_t *one = &known[name[strlen(name) - 1] - '0'];
+		assert_int_equal(*one, old ? strtoll(old, NULL, 16) : 0);
+		*one = strtoll(new, NULL, 16);
+	}
+	*more += json_integer_value(json_object_get(object, "more"));
+}
+
+TEST(who_takes_and_who_tells_do_not_disturb_each_other)
+{
+	int64_t known[3] = { 0 }, more = 0;
+	bool is_good = true;
+	pthread_t thread;
+
+	make_clone();
+	open_queue();
+	thread_start(&thread, "taker", change_all, &is_good);
+	while (known[0] + known[1] + known[2] < 3 * CHANGES - 6 && is_good) {
+		AUTO_STR struct str document = STR_INIT;
+		int found = then_queue_next(queue, &document, &err);
+		assert_true(found >= 0);
+		if (found == 0)
+			usleep(1000);
+		if (found > 0) {
+			follow(&document, known, &more);
+			assert_ok(then_queue_end(queue, &err));
+		}
+	}
+	thread_join(thread);
+	assert_true(is_good);
+	assert_nothing();
+}
+
 TEST(a_clone_that_is_away_is_no_change)
 {
 	make_clone();
@@ -230,6 +295,7 @@ int main(void)
 		QUEUE(what_is_just_being_told_stays_as_it_is),
 		QUEUE(of_very_many_changes_the_values_between_are_counted),
 		QUEUE(what_fails_is_shown_until_it_was_taken),
+		QUEUE(who_takes_and_who_tells_do_not_disturb_each_other),
 		QUEUE(a_clone_that_is_away_is_no_change),
 	};
 
