@@ -531,5 +531,5 @@ void then_queue_forget_others(const char *data, const char *const *mirrors, size
 		if (entry->d_name[0] != '.' &&
 		    !then_queue_is_of(entry->d_name, mirrors, count) &&
 		    tree_remove(dirfd(dir), entry->d_name, &err) != 0)
-			log_warn("then.not_forgotten", LOG_ERR(&err));
+			log_warn("mirror.not_forgotten", LOG_ERR(&err));
 }

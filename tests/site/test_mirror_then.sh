@@ -273,6 +273,15 @@ what_nobody_can_be_told() {
 	is_refused 'then' '/bin/cat "open' 'has a quote that is open'
 	is_refused 'then' 'https://user:pass@example.com/x' 'refrelay.conf:[0-9]*'
 	fails grep pass err
+	# What is wrong at this machine is found by check.
+	git config --file paris/refrelay.conf --unset mirror.a.then
+	set_conf paris mirror.a.then "$PWD/no-program x"
+	at paris check >said 2>&1 || :
+	grep "the mirror a cannot run $PWD/no-program" said
+	set_conf paris mirror.a.then https://ci.example.com/x
+	set_conf paris mirror.a.thenSecretFile "$PWD/no-secret"
+	at paris check >said 2>&1 || :
+	grep "the credential in $PWD/no-secret is not there" said
 	is_refused thenSecretFile "$PWD/secret" 'has thenSecretFile, and no webhook'
 }
 
