@@ -217,7 +217,7 @@ TEST(what_fails_is_shown_until_it_was_taken)
 /* Three refs by turns, so that some changes can be put together and others not. */
 static void *change_all(void *arg)
 {
-	bool *is_good = arg;
+	atomic_bool *is_good = arg;
 	struct err why;
 
 	for (size_t i = 0; i < CHANGES && *is_good; i++) {
@@ -254,7 +254,7 @@ static void follow(const struct str *document, int64_t *known, int64_t *more)
 TEST(who_takes_and_who_tells_do_not_disturb_each_other)
 {
 	int64_t known[3] = { 0 }, more = 0;
-	bool is_good = true;
+	atomic_bool is_good = true;
 	pthread_t thread;
 
 	make_clone();
