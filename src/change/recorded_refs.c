@@ -45,6 +45,15 @@ static void recorded_refs_add_line(struct str *out, const char *name, const char
 	str_add_char(out, '\n');
 }
 
+void recorded_refs_add_lines(const struct ref_snapshot *snapshot, struct str *lines)
+{
+	recorded_refs_add_line(lines, "HEAD", snapshot->head_target, &snapshot->head_oid);
+	for (size_t i = 0; i < snapshot->refs.count; i++) {
+		const struct ref *ref = &snapshot->refs.items[i];
+		recorded_refs_add_line(lines, ref->name, ref->target, &ref->oid);
+	}
+}
+
 int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
 			const struct ref_snapshot *snapshot, struct err *err)
 {
@@ -52,12 +61,7 @@ int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
 	AUTO_STR struct str lines = STR_INIT;
 	AUTO_STR struct str text = STR_INIT;
 
-	recorded_refs_add_line(&lines, "HEAD", snapshot->head_target,
-			       &snapshot->head_oid);
-	for (size_t i = 0; i < snapshot->refs.count; i++) {
-		const struct ref *ref = &snapshot->refs.items[i];
-		recorded_refs_add_line(&lines, ref->name, ref->target, &ref->oid);
-	}
+	recorded_refs_add_lines(snapshot, &lines);
 	str_reserve(&text, lines.len + 2 * DIGEST_TEXT + 8);
 	str_addf(&text, "%s ", checksum);
 	add_digest(lines.data, lines.len, &text);
@@ -92,9 +96,7 @@ static bool recorded_refs_parse_line(char *line, size_t oid_len, struct ref *ref
 	return strlen(line) == 2 * oid_len && oid_parse(line, oid_len, &ref->oid);
 }
 
-/* Names and targets point into the lines, which are cut up. */
-static bool recorded_refs_parse(char *lines, size_t oid_len,
-				struct ref_snapshot *snapshot)
+bool recorded_refs_parse(char *lines, size_t oid_len, struct ref_snapshot *snapshot)
 {
 	struct ref ref;
 	char *end;

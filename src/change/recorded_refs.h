@@ -6,6 +6,7 @@
 #define CHANGE_RECORDED_REFS_H
 
 #include "base/base.h"
+#include "base/str.h"
 #include "git/refs.h"
 
 /* Those that belong to this checksum; the caller clears the snapshot. */
@@ -15,5 +16,10 @@ bool recorded_refs_read(const char *data, uint64_t id, const char *checksum,
 int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
 			const struct ref_snapshot *snapshot, struct err *err);
 void recorded_refs_remove(const char *data, uint64_t id);
+
+/* The refs as such a file has them below its first line; and back. Names and targets then
+ * point into the lines, which are cut up. */
+void recorded_refs_add_lines(const struct ref_snapshot *snapshot, struct str *lines);
+bool recorded_refs_parse(char *lines, size_t oid_len, struct ref_snapshot *snapshot);
 
 #endif

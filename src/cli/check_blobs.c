@@ -10,6 +10,7 @@
 #include "cli/check.h"
 #include "cli/push.h"
 #include "cli/site.h"
+#include "mirror/then.h"
 #include "mirror/upstream.h"
 #include "push/destination.h"
 #include "push/queue_view.h"
@@ -362,6 +363,37 @@ static void check_mirrors_credentials(struct checking *checking,
 	}
 }
 
+static int check_mirrors_look_at_then(const struct mirror *mirror, struct err *err)
+{
+	AUTO_TEXT_LIST text_list words = { 0 };
+	struct str secret = STR_INIT;
+	int result = 0;
+
+	if (mirror->then_secret_file)
+		result = upstream_read_secret(mirror->then_secret_file, &secret, err);
+	if (secret.capacity > 0)
+		explicit_bzero(secret.data, secret.capacity);
+	str_clear(&secret);
+	if (result != 0 || !mirror->then || then_is_webhook(mirror->then))
+		return result;
+	if (then_split(mirror->then, &words, err) != 0)
+		return -1;
+	return access(words.items[0], X_OK) == 0
+		       ? 0
+		       : err_errno(err, "the mirror %s cannot run %s", mirror->name,
+				   words.items[0]);
+}
+
+/* Those who are told of changes. */
+static void check_mirrors_then(struct checking *checking, const struct mirrors *mirrors)
+{
+	struct err err;
+
+	for (size_t i = 0; i < mirrors->items.count; i++)
+		if (check_mirrors_look_at_then(&mirrors->items.items[i], &err) != 0)
+			check_report(checking, CHECK_WRONG, "mirror", &err);
+}
+
 void check_mirrors(struct checking *checking)
 {
 	AUTO_MIRRORS struct mirrors mirrors = { 0 };
@@ -376,6 +408,7 @@ void check_mirrors(struct checking *checking)
 		check_say(checking, CHECK_GOOD, "mirrors", "", "%zu, with %zu watchers",
 			  mirrors.items.count, mirrors.watchers.count);
 	check_mirrors_credentials(checking, &mirrors);
+	check_mirrors_then(checking, &mirrors);
 }
 
 /* A site that stands alone is there for nothing else, but for mirrors. */

@@ -11,6 +11,7 @@
 #include "mirror/marks.h"
 #include "mirror/poll.h"
 #include "mirror/requests.h"
+#include "mirror/then_queue.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "report/report.h"
@@ -109,6 +110,34 @@ static json_t *mirror_watchers_json(const struct mirror_shown *shown)
 	return array;
 }
 
+/* false: nobody is told of what it brings. */
+static bool mirror_look_at_then(const struct mirror_shown *shown, struct then_look *look)
+{
+	*look = (struct then_look){ 0 };
+	return shown->mirror && shown->mirror->then &&
+	       then_queue_look(shown->call->site.data, shown->name, look, ERR_IGNORED) ==
+		       0;
+}
+
+static json_t *mirror_then_json(const struct mirror_shown *shown)
+{
+	json_t *object = json_object();
+	struct then_look look;
+
+	if (!mirror_look_at_then(shown, &look)) {
+		json_decref(object);
+		return json_null();
+	}
+	json_put_number(object, "waiting", (int64_t)look.waiting);
+	json_put_time(object, "failing_since", look.since);
+	json_put_time(object, "next_at", look.next_at);
+	json_put_text(object, "class", look.class);
+	json_put_text(object, "message", look.message);
+	json_put_text(object, "remedy", look.remedy);
+	then_look_clear(&look);
+	return object;
+}
+
 static json_t *mirror_json(const struct mirror_shown *shown)
 {
 	AUTO_FREE char *path = name_to_copy(shown->call->site.repositories, shown->name);
@@ -120,6 +149,7 @@ static json_t *mirror_json(const struct mirror_shown *shown)
 	json_put_text(object, "path", path);
 	json_put(object, "watchers", mirror_watchers_json(shown));
 	json_put_time(object, "checked_at", mirror_last_equal(shown));
+	json_put(object, "then", mirror_then_json(shown));
 	return object;
 }
 
@@ -154,6 +184,28 @@ static void mirror_print_refused(const struct mirror_shown *shown)
 	}
 }
 
+static void mirror_print_then(const struct mirror_shown *shown)
+{
+	AUTO_STR struct str line = STR_INIT;
+	struct then_look look;
+	char since[CLOCK_TEXT_SIZE];
+
+	if (!mirror_look_at_then(shown, &look))
+		return;
+	if (look.waiting > 0)
+		printf("  then: %zu change%s not told yet\n", look.waiting,
+		       look.waiting == 1 ? " is" : "s are");
+	if (look.message) {
+		clock_format(look.since, since);
+		str_add_printable(&line, look.message);
+		printf("  then fails since %s (%s): %s\n", since,
+		       look.class ? look.class : "", line.data);
+		if (look.remedy && look.remedy[0])
+			printf("  what to do: %s\n", look.remedy);
+	}
+	then_look_clear(&look);
+}
+
 static void mirror_print(const struct mirror_shown *shown)
 {
 	AUTO_STR struct str line = STR_INIT;
@@ -170,6 +222,7 @@ static void mirror_print(const struct mirror_shown *shown)
 	}
 	puts(line.data);
 	mirror_print_refused(shown);
+	mirror_print_then(shown);
 	if (!shown->row || (!shown->row->failure && !shown->row->held_reason))
 		return;
 	str_reset(&line);

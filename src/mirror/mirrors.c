@@ -5,6 +5,8 @@
 #include <strings.h>
 
 #include "base/map.h"
+#include "mirror/then.h"
+#include "net/http.h"
 #include "replicable/name.h"
 
 /* Of a row whose field is a text_list: adds one. */
@@ -40,7 +42,8 @@ static const struct setting mirror_rows[] = {
 	{ "depth", .type = SETTING_LATER, .initial = "0" },
 	{ "checkout", .type = SETTING_LATER, .initial = "false" },
 	{ "lfs", .type = SETTING_LATER, .initial = "false" },
-	{ "then", .type = SETTING_LATER },
+	{ "then", MIRROR(TEXT, then), .at_start = true },
+	{ "thenSecretFile", MIRROR(PATH, then_secret_file), .at_start = true },
 	{ 0 },
 };
 
@@ -149,6 +152,32 @@ static int mirror_check_url(const struct conf_entry *entry, struct mirror *mirro
 	return uri_text_check(uri, err) == 0 ? 0 : conf_prefix(entry, err);
 }
 
+/* Whom it tells: a server, or a program. */
+static int mirror_check_then(const struct conf_entry *entry, const struct mirror *mirror,
+			     struct err *err)
+{
+	AUTO_TEXT_LIST text_list words = { 0 };
+	const char *why;
+
+	if (!mirror->then && mirror->then_secret_file) {
+		err_set(err, ERR_CONFIG,
+			"the mirror %s has thenSecretFile, and no webhook in then",
+			mirror->name);
+		return err_remedy(err, "set then to the webhook's URL");
+	}
+	if (!mirror->then)
+		return 0;
+	if (!then_is_webhook(mirror->then))
+		return then_split(mirror->then, &words, err) == 0
+			       ? 0
+			       : conf_prefix(entry, err);
+	why = http_check_url(mirror->then, true, NULL);
+	if (!why)
+		return 0;
+	conf_error(entry, err, "%s", why);
+	return err_remedy(err, "set it to a URL such as https://ci.example.com/hook");
+}
+
 static int mirror_check(const struct conf *conf, const char *section_name,
 			struct mirror *mirror, struct err *err)
 {
@@ -161,8 +190,11 @@ static int mirror_check(const struct conf *conf, const char *section_name,
 			   why.text);
 		return err_remedy(err, "give the mirror another name");
 	}
-	return mirror_check_url(conf_get(conf, "mirror", section_name, "url"), mirror,
-				err);
+	if (mirror_check_url(conf_get(conf, "mirror", section_name, "url"), mirror,
+			     err) != 0)
+		return -1;
+	return mirror_check_then(conf_get(conf, "mirror", section_name, "then"), mirror,
+				 err);
 }
 
 static int mirrors_read_one(const struct conf *conf, const char *name,

@@ -13,11 +13,12 @@
 
 /* The upstream of one repository of this site. */
 struct mirror {
-	char *name;                /* of the repository; owned, as all of these */
-	char *url;                 /* as git is given it */
-	struct uri_text uri;       /* the same, taken apart */
-	char *webhook_secret_file; /* NULL: webhooks are refused */
-	text_list refs;            /* patterns of those that are mirrored; empty: all */
+	char *name;                    /* of the repository; owned, as all of these */
+	char *url;                     /* as git is given it */
+	struct uri_text uri;           /* the same, taken apart */
+	char *webhook_secret_file;     /* NULL: webhooks are refused */
+	char *then, *then_secret_file; /* who is told of changes; NULL: nobody */
+	text_list refs; /* patterns of those that are mirrored; empty: all */
 	text_list exclude_refs;
 	int64_t interval_ms;
 };

@@ -13,6 +13,41 @@ bool then_is_webhook(const char *then)
 	       strncasecmp(then, "http://", 7) == 0;
 }
 
+/* One word, from its first character; where it ends, or NULL: a quote is open. */
+static const char *then_take_word(const char *at, struct str *word)
+{
+	char quote = '\0';
+
+	for (; *at && (quote || !strchr(" \t", *at)); at++) {
+		if (*at == quote)
+			quote = '\0';
+		else if (!quote && (*at == '"' || *at == '\''))
+			quote = *at;
+		else
+			str_add_char(word, *at);
+	}
+	return quote ? NULL : at;
+}
+
+int then_split(const char *command, text_list *words, struct err *err)
+{
+	const char *at = command;
+
+	while (*(at += strspn(at, " \t"))) {
+		AUTO_STR struct str word = STR_INIT;
+		at = then_take_word(at, &word);
+		if (!at) {
+			err_set(err, ERR_CONFIG, "the command has a quote that is open");
+			return err_remedy(err, "close it");
+		}
+		vec_add(words, word.data ? str_take(&word) : xstrdup(""));
+	}
+	if (words->count > 0 && words->items[0][0] == '/')
+		return 0;
+	err_set(err, ERR_CONFIG, "neither an http(s) URL nor the path of a program");
+	return err_remedy(err, "give the program's absolute path; no shell runs it");
+}
+
 static void then_put_oid(json_t *object, const char *key, const struct oid *oid)
 {
 	char text[OID_MAX_TEXT];
@@ -29,7 +64,7 @@ static void then_put_value(json_t *object, const char *key, const struct ref *re
 		then_put_oid(object, key, ref ? &ref->oid : NULL);
 }
 
-static void then_put_refs(json_t *document, const struct ref_diff *diff)
+static void then_put_refs(json_t *document, const struct ref_diff *diff, size_t skipped)
 {
 	size_t count =
 		diff->changes.count < THEN_REFS_MAX ? diff->changes.count : THEN_REFS_MAX;
@@ -44,7 +79,8 @@ static void then_put_refs(json_t *document, const struct ref_diff *diff)
 		json_array_append_new(refs, ref);
 	}
 	json_put(document, "refs", refs);
-	json_put_number(document, "more", (int64_t)(diff->changes.count - count));
+	json_put_number(document, "more",
+			(int64_t)(diff->changes.count - count + skipped));
 }
 
 static void then_put_head(json_t *document, const struct ref_snapshot *refs)
@@ -68,7 +104,7 @@ void then_render(const struct then_change *change, struct str *out)
 	json_put_text(document, "watcher", change->watcher);
 	then_put_head(document, change->refs);
 	json_put_time(document, "checked_at", change->checked_at);
-	then_put_refs(document, change->diff);
+	then_put_refs(document, change->diff, change->skipped);
 	json_render(document, out);
 	str_add_char(out, '\n');
 }

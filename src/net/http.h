@@ -2,7 +2,7 @@
  * One HTTP request, as all of this program are made: how it travels, its body, its answer
  * as it comes, when it ends, and what an error of libcurl means. What is asked, and what
  * becomes of the answer, is the callers' (net/site_client.h, net/forward.h,
- * push/target.h). One thread at a time a call.
+ * net/http_ask.h). One thread at a time a call.
  *
  * It goes straight there by HTTP/1.1, with nothing that libcurl would take from its
  * surroundings: redirects are not followed, cookies not kept, no proxy of the environment

@@ -16,6 +16,7 @@
 #include "cli/push.h"
 #include "cli/site.h"
 #include "lease/directory.h"
+#include "mirror/then_teller.h"
 #include "node/role.h"
 #include "node/settings.h"
 #include "pull/decisions.h"
@@ -295,7 +296,8 @@ struct node {
 	struct notice *notice;
 	struct watch *watch;
 	struct kinds_here mirrors;      /* none, if there are no mirrors */
-	struct credential_marks *marks; /* theirs */
+	struct credential_marks *marks; /* theirs, as this: */
+	struct then_teller *teller;     /* NULL: nobody is told of what they bring */
 	struct web_services services;   /* all parts; those of the other role are NULL */
 	struct web_server *server;
 	struct node_life life;
@@ -433,6 +435,10 @@ static int start_mirrors(struct node *node, struct err *err)
 	const struct node_settings *settings = &node->settings;
 	struct web_services *services = &node->services;
 
+	node->teller = then_teller_start(
+		&(struct then_teller_options){ .mirrors = &settings->mirrors,
+					       .data = settings->site.data,
+					       .root = settings->site.repositories });
 	if (settings->mirrors.items.count == 0)
 		return mirror_poll_forget(node->data.store, err);
 	kinds_fill_mirrors(&node->mirrors, settings->site.repositories);
@@ -442,6 +448,7 @@ static int start_mirrors(struct node *node, struct err *err)
 					       .leases = node->data.leases,
 					       .mirrors = &settings->mirrors,
 					       .marks = node->marks,
+					       .teller = node->teller,
 					       .here = &node->mirrors,
 					       .settings = settings->pull,
 					       .published = published,
@@ -848,6 +855,7 @@ void node_stop(struct node *node)
 	hook_socket_stop(node->socket);
 	mirror_poll_stop(services->mirror_poll);
 	pull_stop(services->mirror_pull, PULL_GRACE_MS);
+	then_teller_stop(node->teller);
 	pull_stop(services->pull, PULL_GRACE_MS);
 	lfs_names_stop(services->lfs_names);
 	watch_stop(node->watch);

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
+#include "mirror/mirror_places.h"
 #include "web/access.h"
 
 static const struct setting events_rows[] = {
@@ -98,7 +99,10 @@ static int read_mirrors(const struct conf *conf, struct node_settings *settings,
 {
 	if (mirrors_read(conf, &settings->mirrors, err) != 0)
 		return -1;
-	if (settings->mirrors.items.count == 0 || settings->site.role != SITE_SECONDARY)
+	if (settings->site.role != SITE_SECONDARY)
+		return mirrors_check_places(&settings->mirrors,
+					    settings->site.repositories, err);
+	if (settings->mirrors.items.count == 0)
 		return 0;
 	err_set(err, ERR_CONFIG, "a secondary has no mirrors of its own");
 	return err_remedy(err, "put the sections [mirror] and [watcher] into the "

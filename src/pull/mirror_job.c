@@ -6,6 +6,8 @@
 #include "git/refs.h"
 #include "git/repo.h"
 #include "mirror/requests.h"
+#include "mirror/then_teller.h"
+#include "pull/mirror_adopt.h"
 #include "pull/mirror_source.h"
 #include "pull/pull_parts.h"
 #include "pull/repository_job.h"
@@ -109,6 +111,17 @@ static void mirror_job_open_item(struct pull_item *item)
 	item->wait_ms = 0;
 }
 
+/* Whatever this job, or one before it that died, has changed. */
+static void mirror_job_take_change(struct pull_job *job, struct source *source)
+{
+	const struct watcher *watcher;
+	struct then_origin origin = { .job = job->id,
+				      .checked_at = source_read_at(source, &watcher) };
+
+	origin.watcher = watcher ? watcher->name : NULL;
+	then_teller_take(job->pull->options.teller, job->items[0].row->name, &origin);
+}
+
 /* With the credentials of that watcher, or with those of the mirror's watchers in turn.
  * What an upstream wants of rest, it gets. */
 static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watcher,
@@ -127,6 +140,8 @@ static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watc
 	repository_bring_from(job, source);
 	if (item->end == PULL_FAILED)
 		item->wait_ms = source_retry_after_ms(source);
+	else if (item->end != PULL_HELD)
+		mirror_job_take_change(job, source);
 	source_free(source);
 }
 
@@ -172,6 +187,17 @@ static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *
 	return mirror_job_end_request(job, request);
 }
 
+/* Nobody's request. */
+static void mirror_job_run_own(struct pull_job *job)
+{
+	char id[LEASE_JOB_SIZE];
+
+	lease_job_new(id);
+	job->id = id;
+	mirror_job_bring_as(job, NULL, job->items[0].row->wishes != 0);
+	job->id = NULL;
+}
+
 static void mirror_job_bring(struct pull_job *job)
 {
 	AUTO_MIRROR_REQUESTS mirror_requests requests = { 0 };
@@ -181,13 +207,23 @@ static void mirror_job_bring(struct pull_job *job)
 
 	if (item->end != PULL_OPEN)
 		return;
+	if (mirror_adopt(job, &err) != 0) {
+		pull_item_fail_here(item, &err);
+		return;
+	}
 	if (mirror_requests_take(job->pull->options.store, item->row->name, &requests,
 				 &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
 	for (size_t i = 0; i < requests.count; i++)
 		has_end |= mirror_job_run_request(job, &requests.items[i]);
 	if (!has_end || item->end == PULL_FAILED)
-		mirror_job_bring_as(job, NULL, item->row->wishes != 0);
+		mirror_job_run_own(job);
+}
+
+static void mirror_job_end(struct pull_job *job)
+{
+	then_teller_wake(job->pull->options.teller, job->rows.items[0].name);
+	repository_end(job);
 }
 
 const struct copy_kind_ops mirror_copy_ops = {
@@ -201,5 +237,5 @@ const struct copy_kind_ops mirror_copy_ops = {
 	.remove = repository_remove,
 	.bring = mirror_job_bring,
 	.verify = repository_verify,
-	.end = repository_end,
+	.end = mirror_job_end,
 };

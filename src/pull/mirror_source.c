@@ -4,13 +4,17 @@
  */
 #include "pull/mirror_source.h"
 
+#include "base/clock.h"
+
 /* An upstream counts nothing: what it has now is always of the one that is wanted. */
 #define UPSTREAM_GENERATION 1
 
 struct mirror_source {
 	struct source source;
 	struct upstream_call manner;
-	int64_t retry_after_ms; /* of the last reading */
+	int64_t retry_after_ms; /* of the last reading, as these: */
+	const struct watcher *watcher;
+	int64_t read_at;
 };
 
 static struct mirror_source *mirror_source_of(struct source *source)
@@ -60,6 +64,8 @@ static int mirror_source_read(struct source *source, const char *name,
 	call.mirror = mirror;
 	int result = mirror ? upstream_read(&call, &seen, err) : -1;
 	its->retry_after_ms = seen.retry_after_ms;
+	its->watcher = seen.watcher;
+	its->read_at = clock_wall_ms();
 	if (result != 0)
 		return -1;
 	*view = (struct source_view){ .refs = seen.refs,
@@ -101,6 +107,12 @@ struct source *source_new_upstreams(const struct upstream_call *manner)
 	one->source.ops = &mirror_source_ops;
 	one->manner = *manner;
 	return &one->source;
+}
+
+int64_t source_read_at(struct source *source, const struct watcher **watcher)
+{
+	*watcher = mirror_source_of(source)->watcher;
+	return mirror_source_of(source)->read_at;
 }
 
 int64_t source_retry_after_ms(struct source *source)

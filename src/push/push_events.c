@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/thread.h"
+#include "net/http_ask.h"
 #include "push/push_run.h"
-#include "push/target.h"
 #include "push/task_list.h"
 
 /*
@@ -281,18 +281,18 @@ static char *signature_of(const struct push_settings *settings, const char *body
 static int post(struct push_events *events, const struct push_settings *settings,
 		const char *body, struct err *err)
 {
-	const struct git_work work = { .stop = &events->stop, .guard_fd = -1 };
 	AUTO_FREE char *signature = signature_of(settings, body);
 	AUTO_STR struct str said = STR_INIT;
 	int status = 0;
 
-	if (target_http_ask(&(struct target_http_request){ .method = "POST",
-							   .url = settings->webhook,
-							   .body = body,
-							   .signature = signature,
-							   .timeout_ms = TIMEOUT_MS,
-							   .work = &work },
-			    &status, &said, err) != 0)
+	if (http_ask(&(struct http_ask_request){ .method = "POST",
+						 .url = settings->webhook,
+						 .setting = "replication.webhook",
+						 .body = body,
+						 .signature = signature,
+						 .timeout_ms = TIMEOUT_MS,
+						 .stop = &events->stop },
+		     &status, &said, err) != 0)
 		return -1;
 	if (status < 300)
 		return 1;

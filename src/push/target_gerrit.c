@@ -9,6 +9,7 @@
 #include "git/git_message.h"
 #include "git/ssh_command.h"
 #include "net/http.h"
+#include "net/http_ask.h"
 #include "net/site_client.h"
 #include "push/target.h"
 #include "push/target_kinds.h"
@@ -158,8 +159,8 @@ static int target_gerrit_ask(const struct target_call *call, const char *method,
 	str_add(&url, "/a/projects/");
 	url_add_encoded(&url, destination->project);
 	str_add(&url, resource);
-	return target_http_ask(
-		&(struct target_http_request){
+	return http_ask(
+		&(struct http_ask_request){
 			.method = method,
 			.url = url.data,
 			.user = destination->url->user,
@@ -167,7 +168,9 @@ static int target_gerrit_ask(const struct target_call *call, const char *method,
 			.body = body,
 			.connect_ms = call->settings->ssh_connect_ms,
 			.timeout_ms = target_timeout_ms(call),
-			.work = call->work,
+			.setting = "adminUrl of the remote",
+			.stop = call->work->stop,
+			.deadline = call->work->deadline,
 		},
 		status, said, err);
 }

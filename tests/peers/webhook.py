@@ -2,7 +2,8 @@
 """Who is told by a webhook.
 
 usage: webhook.py DIRECTORY SECRET    DIRECTORY/port gets the port, DIRECTORY/told a line
-for each body that was taken: "good" or "bad", as its signature is, and the body. While
+for each body that was taken: "good" or "bad", as its signature is, and the body. The last
+one is in DIRECTORY/body, what was said to be its signature in DIRECTORY/signature. While
 DIRECTORY/status is there, that status is the answer, and nothing is taken.
 """
 
@@ -29,7 +30,9 @@ class Handler(BaseHTTPRequestHandler):
             signed = self.headers.get("X-Refrelay-Signature", "")
             word = "good" if hmac.compare_digest(digest, signed) else "bad"
             with open(ROOT / "told", "a") as file:
-                file.write(f"{word} {body.decode()}\n")
+                file.write(f"{word} {body.decode().rstrip()}\n")
+            (ROOT / "body").write_bytes(body)
+            (ROOT / "signature").write_text(f"{signed}\n")
         self.send_response(status)
         self.end_headers()
 

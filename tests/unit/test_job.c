@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "job/job.h"
+#include "replicable/name.h"
 #include "store/store.h"
 
 static struct store *store;
@@ -28,10 +29,12 @@ static void close_leases(void)
 	store_close(store);
 }
 
+static const char *kind = KIND_REPOSITORY;
+
 static int run(job_work work, void *arg, int64_t timeout_ms, const struct stop *stop)
 {
 	return job_run(&(struct job_request){ .leases = leases,
-					      .kind = "repository",
+					      .kind = kind,
 					      .name = "group/r",
 					      .operation = "sync",
 					      .timeout_ms = timeout_ms,
@@ -97,6 +100,40 @@ static int sleep_in_git(struct job *job, void *arg, struct err *e)
 					   .repository = root,
 					   .args = args },
 		       e);
+}
+
+static int run_as(struct job *job, void *arg, struct err *e)
+{
+	const char *own = kind;
+
+	(void)job;
+	(void)e;
+	kind = arg;
+	int result = run(never, NULL, 0, NULL);
+	kind = own;
+	assert_int_equal(result, -1);
+	return 0;
+}
+
+static bool excludes(const char *one, const char *other)
+{
+	kind = one;
+	err.class = ERR_NONE;
+	assert_ok(run(run_as, (void *)(uintptr_t)other, 0, NULL));
+	kind = KIND_REPOSITORY;
+	return err.class == ERR_BUSY;
+}
+
+/* A mirror is a repository of its name: a sync of the one and a removal of the other must
+ * not be at work on it together. */
+TEST(a_mirror_has_the_lease_of_its_repository)
+{
+	open_leases(0);
+	assert_true(excludes(KIND_MIRROR, KIND_REPOSITORY));
+	assert_true(excludes(KIND_REPOSITORY, KIND_MIRROR));
+	assert_true(excludes(KIND_MIRROR, KIND_MIRROR));
+	assert_false(excludes(KIND_MIRROR, "lfs"));
+	close_leases();
 }
 
 TEST(git_children_end_at_the_jobs_timeout)
@@ -171,6 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(each_job_has_the_lease_and_a_higher_fence),
 		CASE(a_lease_that_is_held_means_later),
+		CASE(a_mirror_has_the_lease_of_its_repository),
 		CASE(git_children_end_at_the_jobs_timeout),
 		CASE(git_children_end_when_we_are_asked_to_stop),
 		CASE(a_job_that_lost_its_lease_ends_with_its_children),

@@ -178,7 +178,7 @@ TEST(a_watcher_watches_what_there_is_with_one_credential)
 TEST(what_is_not_built_yet_is_refused)
 {
 	static const char *const keys[] = { "depth = 1", "checkout = true", "lfs = true",
-					    "then = true", "caFile = /ca" };
+					    "caFile = /ca" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		AUTO_FREE char *text = xasprintf(MIRROR_M "%s\n", keys[i]);
@@ -252,6 +252,9 @@ TEST(each_change_of_a_section_is_seen)
 		MIRROR_M "interval = 1m\n",
 		MIRROR_M "excludeRefs = x\n",
 		MIRROR_M "webhookSecretFile = /s\n",
+		MIRROR_M "then = /bin/true\n",
+		MIRROR_M "then = https://example.com/x\n",
+		MIRROR_M "then = https://example.com/x\nthenSecretFile = /s\n",
 		MIRROR_M "[watcher \"w\"]\nmirror = m\n",
 		MIRROR_M "[watcher \"w\"]\nmirror = m\ntokenFile = /t\n",
 		MIRROR_M "[watcher \"v\"]\nmirror = m\n",

@@ -110,6 +110,25 @@ TEST(a_document_is_signed_as_webhooks_are)
 				  "37570b6d7586c22c46f4379c8b043e17");
 }
 
+TEST(a_command_is_words_and_no_shell_sees_them)
+{
+	static const char *const wrong[] = { "", "tell", "'/bin/cat", "\"", "$HOME/x" };
+	text_list words = { 0 };
+
+	assert_ok(then_split(" /bin/cat  'a b'\"$c\" \t\"\" d;e", &words, &err));
+	assert_int_equal(words.count, 4);
+	assert_string_equal(words.items[0], "/bin/cat");
+	assert_string_equal(words.items[1], "a b$c");
+	assert_string_equal(words.items[2], "");
+	assert_string_equal(words.items[3], "d;e");
+	text_list_clear(&words);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		assert_fails(then_split(wrong[i], &words, &err), ERR_CONFIG);
+		assert_true(err.remedy[0]);
+		text_list_clear(&words);
+	}
+}
+
 TEST(a_url_is_told_apart_from_a_command)
 {
 	assert_true(then_is_webhook("https://ci.example.com/hook"));
@@ -126,6 +145,7 @@ int main(void)
 		REFS(an_unborn_or_detached_head_has_no_branch),
 		REFS(of_very_many_refs_the_rest_is_counted),
 		cmocka_unit_test(a_document_is_signed_as_webhooks_are),
+		cmocka_unit_test(a_command_is_words_and_no_shell_sees_them),
 		cmocka_unit_test(a_url_is_told_apart_from_a_command),
 	};
 

@@ -1,7 +1,7 @@
 /*
- * What is asked of the servers that are pushed to, byte by byte, and when it ends.
+ * What is asked of servers, byte by byte, and when it ends.
  */
-#include "push/target.h"
+#include "net/http_ask.h"
 
 #include "base/clock.h"
 #include "http_peer.h"
@@ -20,18 +20,16 @@ static void say_nothing(struct peer_link *link)
 		peer_wait_for_end(link);
 }
 
-static struct git_work work;
-
-static struct target_http_request asking(const char *method)
+static struct http_ask_request asking(const char *method)
 {
-	work = (struct git_work){ .guard_fd = -1 };
-	return (struct target_http_request){
-		.method = method, .url = peer.url, .timeout_ms = 5000, .work = &work
-	};
+	return (struct http_ask_request){ .method = method,
+					  .url = peer.url,
+					  .timeout_ms = 5000,
+					  .setting = "adminUrl of the remote" };
 }
 
 /* The head that the server gets, but for the line with its port. */
-static void assert_asks(const struct target_http_request *request, const char *first,
+static void assert_asks(const struct http_ask_request *request, const char *first,
 			const char *others)
 {
 	AUTO_STR struct str body = STR_INIT;
@@ -40,7 +38,7 @@ static void assert_asks(const struct target_http_request *request, const char *f
 
 	str_addf(&expected, "%s /a%%2Fb?x=../y HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s",
 		 first, peer.port, others);
-	assert_ok(target_http_ask(request, &status, &body, &err));
+	assert_ok(http_ask(request, &status, &body, &err));
 	peer_stop();
 	assert_int_equal(status, 200);
 	assert_string_equal(body.data, "ok");
@@ -54,7 +52,7 @@ TEST(without_a_body_nothing_is_said_of_one)
 {
 	said = OK_ANSWER;
 	peer_start(answer_head);
-	struct target_http_request request = asking("DELETE");
+	struct http_ask_request request = asking("DELETE");
 	assert_asks(&request, "DELETE", AGENT "Accept: application/json\r\n\r\n");
 }
 
@@ -62,7 +60,7 @@ TEST(credentials_a_signature_and_a_body_are_sent_at_once)
 {
 	said = OK_ANSWER;
 	peer_start(answer_head);
-	struct target_http_request request = asking("PUT");
+	struct http_ask_request request = asking("PUT");
 	request.user = "u";
 	request.password = "p";
 	request.signature = "sha256=00";
@@ -74,10 +72,9 @@ TEST(credentials_a_signature_and_a_body_are_sent_at_once)
 		    "Content-Length: 7\r\n\r\n");
 }
 
-static int ask_once(const struct target_http_request *request, int *status,
-		    struct str *body)
+static int ask_once(const struct http_ask_request *request, int *status, struct str *body)
 {
-	int result = target_http_ask(request, status, body, &err);
+	int result = http_ask(request, status, body, &err);
 
 	peer_stop();
 	return result;
@@ -94,7 +91,7 @@ TEST(of_a_long_answer_the_beginning_is_kept)
 		str_add_char(&text, 'x');
 	said = text.data;
 	peer_start(answer_head);
-	struct target_http_request request = asking("GET");
+	struct http_ask_request request = asking("GET");
 	assert_ok(ask_once(&request, &status, &body));
 	assert_int_equal(status, 409);
 	assert_int_equal(body.len, 4096);
@@ -107,7 +104,7 @@ TEST(a_redirect_is_not_followed)
 
 	said = "HTTP/1.1 302 There\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n";
 	peer_start(answer_head);
-	struct target_http_request request = asking("GET");
+	struct http_ask_request request = asking("GET");
 	assert_fails(ask_once(&request, &status, &body), ERR_CONFIG);
 	assert_int_equal(peer.requests, 1);
 	assert_non_null(strstr(err.remedy, "adminUrl"));
@@ -120,7 +117,7 @@ TEST(what_is_no_answer_names_the_setting_to_look_at)
 
 	said = "\x16\x03\x01 some bytes that are no answer\r\n\r\n";
 	peer_start(answer_head);
-	struct target_http_request request = asking("GET");
+	struct http_ask_request request = asking("GET");
 	assert_fails(ask_once(&request, &status, &body), ERR_NETWORK);
 	assert_non_null(strstr(err.remedy, "adminUrl"));
 }
@@ -151,9 +148,9 @@ TEST(it_ends_by_a_stop_its_deadline_or_its_time)
 
 	stop_init(&stop);
 	peer_start(say_nothing);
-	struct target_http_request request = asking("GET");
+	struct http_ask_request request = asking("GET");
 	request.timeout_ms = 60000;
-	work.stop = &stop;
+	request.stop = &stop;
 	thread_start(&thread, "stop", stop_soon, &stop);
 	assert_fails(ask_once(&request, &status, &body), ERR_CANCELED);
 	thread_join(thread);
@@ -163,7 +160,7 @@ TEST(it_ends_by_a_stop_its_deadline_or_its_time)
 	peer_start(say_nothing);
 	request = asking("GET");
 	request.timeout_ms = 60000;
-	work.deadline = &deadline;
+	request.deadline = &deadline;
 	thread_start(&thread, "expire", expire_soon, &deadline);
 	assert_fails(ask_once(&request, &status, &body), ERR_LOST);
 	thread_join(thread);
