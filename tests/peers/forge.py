@@ -76,7 +76,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         query = parse_qs(urlsplit(self.path).query)
-        size = told("page_size") or int(query["per_page"][0])
+        size = told("page_size") or int(query.get("per_page", ["100"])[0])
         if told("limited"):
             self.answer(403, headers=[("Retry-After", str(told("limited"))),
                                       ("X-RateLimit-Remaining", "0")])
