@@ -3,9 +3,27 @@
 #include <assert.h>
 #include <strings.h>
 
+#include "base/vec.h"
+
 void *setting_field(const struct setting *row, void *target)
 {
 	return (char *)target + row->offset;
+}
+
+int setting_add_text(const struct setting *row, const struct conf_entry *entry,
+		     void *target, struct err *err)
+{
+	text_list *list = setting_field(row, target);
+	const char *text = NULL;
+
+	if (!entry->file)
+		return 0;
+	if (conf_read_text(entry, &text, err) != 0)
+		return -1;
+	if (!text || !text[0])
+		return conf_error(entry, err, "is empty");
+	vec_add(list, xstrdup(text));
+	return 0;
 }
 
 static const void *field_of(const struct setting *row, const void *target)

@@ -87,6 +87,10 @@ int setting_read(const struct setting *row, const struct conf_entry *entry, void
 /* For a row's own reader: where its field is. */
 void *setting_field(const struct setting *row, void *target);
 
+/* A row's reader where the field is a text_list: adds one, which is not empty. */
+int setting_add_text(const struct setting *row, const struct conf_entry *entry,
+		     void *target, struct err *err);
+
 /* Frees texts and paths. */
 void settings_clear(const struct setting_table *table, void *target);
 

@@ -10,6 +10,7 @@
 #include "cli/check.h"
 #include "cli/push.h"
 #include "cli/site.h"
+#include "mirror/list_reader.h"
 #include "mirror/then.h"
 #include "mirror/upstream.h"
 #include "push/destination.h"
@@ -389,9 +390,24 @@ static void check_mirrors_then(struct checking *checking, const struct mirrors *
 {
 	struct err err;
 
-	for (size_t i = 0; i < mirrors->items.count; i++)
-		if (check_mirrors_look_at_then(&mirrors->items.items[i], &err) != 0)
+	for (size_t i = 0; i < mirrors->sections.count; i++)
+		if (check_mirrors_look_at_then(mirrors->sections.items[i], &err) != 0)
 			check_report(checking, CHECK_WRONG, "mirror", &err);
+}
+
+static void check_mirrors_list(struct checking *checking, const struct mirror_list *list)
+{
+	size_t count;
+	struct err err;
+
+	if (list_reader_try(list, &count, &err) != 0) {
+		err_prefix(&err, "the list %s", list->name);
+		check_report(checking, CHECK_WRONG, "mirrors", &err);
+		return;
+	}
+	check_say(checking, CHECK_GOOD, "mirrors", "",
+		  "the list %s: it can be read; %zu to be mirrored in its first answer",
+		  list->name, count);
 }
 
 void check_mirrors(struct checking *checking)
@@ -403,12 +419,14 @@ void check_mirrors(struct checking *checking)
 		checking->has_mirrors = true;
 		return;
 	}
-	checking->has_mirrors = mirrors.items.count > 0;
+	checking->has_mirrors = mirrors_are_any(&mirrors);
 	if (checking->has_mirrors)
 		check_say(checking, CHECK_GOOD, "mirrors", "", "%zu, with %zu watchers",
-			  mirrors.items.count, mirrors.watchers.count);
+			  mirrors.sections.count, mirrors.watchers.count);
 	check_mirrors_credentials(checking, &mirrors);
 	check_mirrors_then(checking, &mirrors);
+	for (size_t i = 0; i < mirrors.lists.count; i++)
+		check_mirrors_list(checking, mirrors.lists.items[i]);
 }
 
 /* A site that stands alone is there for nothing else, but for mirrors. */

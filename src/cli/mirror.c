@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cli/site.h"
 #include "lease/manager.h"
+#include "mirror/listed.h"
 #include "mirror/marks.h"
 #include "mirror/poll.h"
 #include "mirror/requests.h"
@@ -55,22 +56,22 @@ static const struct cli_verb verbs[] = {
 	[LIST] = { .name = "list" },
 	[SHOW] = { "show", 1, 1, .operands = "NAME" },
 	[SYNC] = { "sync", 1, 1, .operands = "NAME" },
-	[REMOVE] = { "remove", 1, 1, .operands = "NAME" },
+	[REMOVE] = { "remove", 1, CLI_ANY_NUMBER, .operands = "NAME..." },
 	{ 0 },
 };
 
 const struct cli_options mirror_options = {
 	.rows = rows,
 	.verbs = verbs,
-	.takes = "list, show NAME, sync NAME, or remove NAME",
+	.takes = "list, show NAME, sync NAME, or remove NAME...",
 	.column = 18,
 };
 
-/* What is told of one: its section, its row, or both. */
+/* What is told of one: its section, or what its list says; its row; or both. */
 struct mirror_shown {
 	const struct mirror_call *call;
 	const char *name;
-	const struct mirror *mirror;    /* NULL: it has no section any more */
+	const struct mirror *mirror;    /* NULL: it has neither any more */
 	const struct registry_row *row; /* NULL: no node has begun with it */
 	int64_t checked_at;
 };
@@ -147,6 +148,9 @@ static json_t *mirror_json(const struct mirror_shown *shown)
 	json_put_text(object, "name", shown->name);
 	json_put_text(object, "url", shown->mirror ? shown->mirror->url : NULL);
 	json_put_text(object, "path", path);
+	json_put_text(object, "list",
+		      shown->mirror && shown->mirror->list ? shown->mirror->list->name
+							   : NULL);
 	json_put(object, "watchers", mirror_watchers_json(shown));
 	json_put_time(object, "checked_at", mirror_last_equal(shown));
 	json_put(object, "then", mirror_then_json(shown));
@@ -155,7 +159,7 @@ static json_t *mirror_json(const struct mirror_shown *shown)
 
 static const char *mirror_word(const struct mirror_shown *shown)
 {
-	if (!shown->mirror)
+	if (!shown->mirror && !(shown->row && shown->row->is_gone))
 		return "not configured";
 	return shown->row ? report_row_word(shown->row) : "not begun";
 }
@@ -270,19 +274,79 @@ static int mirror_list_others(const struct mirror_call *call, json_t *array,
 	return 0;
 }
 
+static json_t *mirror_list_json(const struct mirror_list *list,
+				const struct listed_state *state)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "name", list->name);
+	json_put_text(object, "from", upstream_from_words[list->source.from]);
+	json_put_text(object, "url", list->source.url);
+	json_put_number(object, "mirrors", state->count);
+	json_put_time(object, "read_at", state->read_at);
+	json_put_time(object, "failed_at", state->failed_at);
+	json_put_text(object, "failure_class", state->class);
+	json_put_text(object, "failure", state->message);
+	json_put_text(object, "remedy", state->remedy);
+	return object;
+}
+
+static void mirror_list_print(const struct mirror_list *list,
+			      const struct listed_state *state)
+{
+	AUTO_STR struct str line = STR_INIT;
+	char at[CLOCK_TEXT_SIZE];
+
+	str_addf(&line, "list %s  %s  ", list->name,
+		 upstream_from_words[list->source.from]);
+	str_add_printable(&line, list->source.url);
+	if (state->read_at > 0) {
+		clock_format(state->read_at, at);
+		str_addf(&line, "  %" PRId64 " (as of %s)", state->count, at);
+	} else {
+		str_add(&line, "  not read yet");
+	}
+	puts(line.data);
+	if (!state->message)
+		return;
+	str_reset(&line);
+	str_add_printable(&line, state->message);
+	printf("  fails: %s\n", line.data);
+	if (state->remedy)
+		printf("  what to do: %s\n", state->remedy);
+}
+
+static int mirror_list_lists(const struct mirror_call *call, json_t *array,
+			     struct err *err)
+{
+	for (size_t i = 0; i < call->mirrors.lists.count; i++) {
+		const struct mirror_list *list = call->mirrors.lists.items[i];
+		AUTO_LISTED_STATE struct listed_state state = { 0 };
+		if (listed_read_state(call->data.store, list, &state, err) != 0)
+			return -1;
+		if (call->is_json)
+			json_array_append_new(array, mirror_list_json(list, &state));
+		else
+			mirror_list_print(list, &state);
+	}
+	return 0;
+}
+
 static int mirror_list(struct mirror_call *call, struct err *err)
 {
 	json_auto_t *object = json_object();
-	json_t *array = json_array();
+	json_t *array = json_array(), *lists = json_array();
 	int result = 0;
 
 	json_put(object, "mirrors", array);
-	for (size_t i = 0; i < call->mirrors.items.count && result == 0; i++) {
-		const struct mirror *mirror = &call->mirrors.items.items[i];
+	json_put(object, "lists", lists);
+	for (const struct mirror *mirror = NULL;
+	     result == 0 && (mirror = mirrors_next(&call->mirrors, mirror)) != NULL;)
 		result = mirror_tell(call, mirror->name, mirror, array, err);
-	}
 	if (result == 0)
 		result = mirror_list_others(call, array, err);
+	if (result == 0)
+		result = mirror_list_lists(call, lists, err);
 	if (result == 0 && call->is_json)
 		json_write(stdout, object);
 	return result;
@@ -292,7 +356,8 @@ static int mirror_refuse_unknown(const struct mirror_call *call, struct err *err
 {
 	err_set(err, ERR_MISSING, "there is no mirror \"%s\"", call->word);
 	return err_remedy(err, "refrelay mirror list names those that there are; a new "
-			       "one is a section [mirror \"NAME\"] of the configuration");
+			       "one is a section [mirror \"NAME\"] of the configuration, "
+			       "or in a list of a section [mirrors \"NAME\"]");
 }
 
 /* One that has no section has perhaps a row. */
@@ -441,26 +506,24 @@ static int mirror_sync(struct mirror_call *call, struct err *err)
 		       : mirror_end_sync(call, &request, err);
 }
 
-/* By a person's word, under the mirror's lease. */
-static int mirror_remove(struct mirror_call *call, struct err *err)
+static int mirror_refuse_wanted(const struct mirror *mirror, struct err *err)
 {
-	AUTO_FREE char *name = mirror_usual_name(call->word);
-	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-	struct registry_move gone = { .event = REGISTRY_GONE };
-
-	if (call->mirror) {
-		err_set(err, ERR_CONFLICT,
-			"%s has a section [mirror] in the "
-			"configuration",
-			name);
-		return err_remedy(err, "take it out, restart the node, and remove the "
-				       "mirror then");
+	if (mirror->list) {
+		err_set(err, ERR_CONFLICT, "the list %s has %s", mirror->list->name,
+			mirror->name);
+		return err_remedy(err,
+				  "put exclude = %s into [mirrors \"%s\"], restart the "
+				  "node: it goes when the list was read twice",
+				  mirror->name, mirror->list->name);
 	}
-	if (registry_get(call->data.store, KIND_MIRROR, name, &row, err) != 0)
-		return err->class == ERR_MISSING ? mirror_refuse_unknown(call, err) : -1;
-	gone.id = row.id;
-	if (!row.is_gone && registry_move(call->data.store, &gone, err) != 0)
-		return -1;
+	err_set(err, ERR_CONFLICT, "%s has a section [mirror] in the configuration",
+		mirror->name);
+	return err_remedy(err, "take it out, restart the node, and remove the mirror "
+			       "then");
+}
+
+static int mirror_discard(struct mirror_call *call, const char *name, struct err *err)
+{
 	return removal_run(&(struct removal_request){ .store = call->data.store,
 						      .leases = call->data.leases,
 						      .root = call->site.repositories,
@@ -471,6 +534,25 @@ static int mirror_remove(struct mirror_call *call, struct err *err)
 						      .stop = &call->stop,
 						      .is_ordered = true },
 			   err);
+}
+
+/* By a person's word, under the mirror's lease. */
+static int mirror_remove(struct mirror_call *call, struct err *err)
+{
+	AUTO_FREE char *name = mirror_usual_name(call->word);
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	struct registry_move gone = { .event = REGISTRY_GONE };
+
+	if (call->mirror)
+		return mirror_refuse_wanted(call->mirror, err);
+	if (registry_get(call->data.store, KIND_MIRROR, name, &row, err) != 0)
+		return err->class == ERR_MISSING ? mirror_refuse_unknown(call, err) : -1;
+	gone.id = row.id;
+	if (!row.is_gone && registry_move(call->data.store, &gone, err) != 0)
+		return -1;
+	return mirror_discard(call, name, err) != 0
+		       ? -1
+		       : listed_forget(call->data.store, name, err);
 }
 
 typedef int (*mirror_verb)(struct mirror_call *call, struct err *err);
@@ -484,10 +566,10 @@ static int mirror_open(const struct cli *cli, struct mirror_call *call, bool wri
 	    site_from_conf(conf, &call->site, err) != 0 ||
 	    mirrors_read(conf, &call->mirrors, err) != 0)
 		return -1;
-	if (call->word)
-		call->mirror = mirrors_find(&call->mirrors, call->word);
-	return writes ? site_data_open(&call->site, &call->data, err)
-		      : site_data_open_to_read(call->site.data, &call->data, err);
+	if ((writes ? site_data_open(&call->site, &call->data, err)
+		    : site_data_open_to_read(call->site.data, &call->data, err)) != 0)
+		return -1;
+	return listed_load(call->data.store, &call->mirrors, err);
 }
 
 int cli_mirror(struct cli *cli, char **argv)
@@ -503,11 +585,13 @@ int cli_mirror(struct cli *cli, char **argv)
 
 	if (status >= 0)
 		return status;
-	call.word = operands.items[0];
 	cli_catch_signals(&call.stop);
 	int result = mirror_open(cli, &call, operands.verb_at >= SYNC, &err);
-	if (result == 0)
+	for (size_t i = 0; result == 0 && (i == 0 || i < operands.count); i++) {
+		call.word = operands.items[i];
+		call.mirror = call.word ? mirrors_find(&call.mirrors, call.word) : NULL;
 		result = runs[operands.verb_at](&call, &err);
+	}
 	cli_end_signals(&call.stop);
 	site_data_close(&call.data);
 	mirrors_clear(&call.mirrors);

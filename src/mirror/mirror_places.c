@@ -30,8 +30,8 @@ static char *mirror_places_fold(const char *text)
 static void mirror_places_fill(struct mirror_places *places,
 			       const struct mirrors *mirrors)
 {
-	for (size_t i = 0; i < mirrors->items.count; i++) {
-		const struct mirror *mirror = &mirrors->items.items[i];
+	for (size_t i = 0; i < mirrors->sections.count; i++) {
+		const struct mirror *mirror = mirrors->sections.items[i];
 		AUTO_FREE char *name = mirror_places_fold(mirror->name);
 		map_put(&places->names, name, (void *)(uintptr_t)mirror);
 		for (char *slash = strrchr(name, '/'); slash;
@@ -155,8 +155,9 @@ static int mirror_places_follow_all(const struct mirrors *mirrors, const char *r
 	struct map seen = { 0 };
 	int result = 0;
 
-	for (size_t i = 0; i < mirrors->items.count && result == 0; i++)
-		result = mirror_places_follow(&seen, &mirrors->items.items[i], root, err);
+	for (size_t i = 0; i < mirrors->sections.count && result == 0; i++)
+		result = mirror_places_follow(&seen, mirrors->sections.items[i], root,
+					      err);
 	map_clear(&seen);
 	return result;
 }
@@ -166,7 +167,7 @@ int mirrors_check_places(const struct mirrors *mirrors, const char *root, struct
 	struct mirror_places places = { 0 };
 	int result = mirror_places_follow_all(mirrors, root, err), fd;
 
-	if (result != 0 || mirrors->items.count == 0)
+	if (result != 0 || mirrors->sections.count == 0)
 		return result;
 	mirror_places_fill(&places, mirrors);
 	fd = dir_open(AT_FDCWD, root, ERR_IGNORED);

@@ -9,27 +9,10 @@
 #include "net/http.h"
 #include "replicable/name.h"
 
-/* Of a row whose field is a text_list: adds one. */
-static int mirrors_read_text(const struct setting *row, const struct conf_entry *entry,
-			     void *target, struct err *err)
-{
-	text_list *list = setting_field(row, target);
-	const char *text = NULL;
-
-	if (!entry->file)
-		return 0;
-	if (conf_read_text(entry, &text, err) != 0)
-		return -1;
-	if (!text || !text[0])
-		return conf_error(entry, err, "is empty");
-	vec_add(list, xstrdup(text));
-	return 0;
-}
-
 #define MIRROR(kind, member) SETTING_AT(kind, struct mirror, member)
 #define MIRROR_LIST(member)                                                              \
 	.type = SETTING_OWN, .offset = offsetof(struct mirror, member),                  \
-	.read = mirrors_read_text, .is_repeated = true, .at_start = true
+	.read = setting_add_text, .is_repeated = true, .at_start = true
 
 static const struct setting mirror_rows[] = {
 	{ "url", MIRROR(TEXT, url), .is_required = true, .at_start = true },
@@ -51,8 +34,7 @@ static const struct setting mirror_rows[] = {
 
 static const struct setting watcher_rows[] = {
 	{ "mirror", .type = SETTING_OWN, .offset = offsetof(struct watcher, mirrors),
-	  .read = mirrors_read_text, .is_repeated = true, .is_required = true,
-	  .at_start = true },
+	  .read = setting_add_text, .is_repeated = true, .at_start = true },
 	{ "tokenFile", WATCHER(PATH, token_file), .at_start = true },
 	{ "userName", WATCHER(TEXT, user_name), .at_start = true },
 	{ "passwordFile", WATCHER(PATH, password_file), .at_start = true },
@@ -68,15 +50,6 @@ const struct setting_table watcher_settings_table = { .section = "watcher",
 						      .rows = watcher_rows,
 						      .has_subsection = true };
 
-static void mirror_clear(struct mirror *mirror)
-{
-	settings_clear(&mirror_settings_table, mirror);
-	text_list_clear(&mirror->refs);
-	text_list_clear(&mirror->exclude_refs);
-	uri_text_clear(&mirror->uri);
-	free(mirror->name);
-}
-
 static void watcher_clear(struct watcher *watcher)
 {
 	settings_clear(&watcher_settings_table, watcher);
@@ -86,11 +59,17 @@ static void watcher_clear(struct watcher *watcher)
 
 void mirrors_clear(struct mirrors *mirrors)
 {
-	for (size_t i = 0; i < mirrors->items.count; i++)
-		mirror_clear(&mirrors->items.items[i]);
+	for (size_t i = 0; i < mirrors->lists.count; i++) {
+		mirror_list_clear(mirrors->lists.items[i]);
+		free(mirrors->lists.items[i]);
+	}
 	for (size_t i = 0; i < mirrors->watchers.count; i++)
 		watcher_clear(&mirrors->watchers.items[i]);
-	vec_clear(&mirrors->items);
+	mirror_set_free(TAKE(mirrors->set)); /* which knows the sections, too */
+	for (size_t i = 0; i < mirrors->sections.count; i++)
+		mirror_free(mirrors->sections.items[i]);
+	vec_clear(&mirrors->sections);
+	vec_clear(&mirrors->lists);
 	vec_clear(&mirrors->watchers);
 }
 
@@ -200,22 +179,31 @@ static int mirror_check(const struct conf *conf, const char *section_name,
 static int mirrors_read_one(const struct conf *conf, const char *name,
 			    struct mirrors *mirrors, struct err *err)
 {
-	struct mirror mirror = { 0 };
+	struct mirror *mirror = xcalloc(1, sizeof(*mirror));
 
-	if (settings_read(&mirror_settings_table, conf, name, &mirror, err) == 0 &&
-	    mirror_check(conf, name, &mirror, err) == 0) {
-		vec_add(&mirrors->items, mirror);
+	if (settings_read(&mirror_settings_table, conf, name, mirror, err) == 0 &&
+	    mirror_check(conf, name, mirror, err) == 0) {
+		vec_add(&mirrors->sections, mirror);
 		return 0;
 	}
-	mirror_clear(&mirror);
+	mirror_free(mirror);
 	return -1;
+}
+
+static int mirrors_read_list(const struct conf *conf, const char *name,
+			     struct mirrors *mirrors, struct err *err)
+{
+	struct mirror_list *list = xcalloc(1, sizeof(*list));
+
+	vec_add(&mirrors->lists, list);
+	return mirror_list_read(conf, name, list, err);
 }
 
 static int mirrors_compare(const void *one, const void *two)
 {
-	const struct mirror *a = one, *b = two;
+	const struct mirror *const *a = one, *const *b = two;
 
-	return strcmp(a->name, b->name);
+	return strcmp((*a)->name, (*b)->name);
 }
 
 static char *mirror_folded_name(const struct mirror *mirror)
@@ -227,15 +215,15 @@ static char *mirror_folded_name(const struct mirror *mirror)
 	return name;
 }
 
-/* The other one that would be the same directory on some file system, or that has this
- * one within its own; NULL: none. */
+/* Of the folded names: the other one that would be the same directory on some file
+ * system, or that has this one within its own; NULL: none. */
 static const struct mirror *mirrors_find_clash(const struct map *names,
 					       const struct mirror *mirror)
 {
 	AUTO_FREE char *name = mirror_folded_name(mirror);
 	const struct mirror *other = map_get(names, name);
 
-	if (other != mirror)
+	if (other && other != mirror)
 		return other;
 	for (char *at = name; (at = strstr(at, ".git/")) != NULL; at++) {
 		*at = '\0';
@@ -252,12 +240,12 @@ static int mirrors_check_apart(const struct mirrors *mirrors, struct err *err)
 	struct map names = { 0 };
 	int result = 0;
 
-	for (size_t i = 0; i < mirrors->items.count; i++) {
-		AUTO_FREE char *name = mirror_folded_name(&mirrors->items.items[i]);
-		map_put(&names, name, &mirrors->items.items[i]);
+	for (size_t i = 0; i < mirrors->sections.count; i++) {
+		AUTO_FREE char *name = mirror_folded_name(mirrors->sections.items[i]);
+		map_put(&names, name, mirrors->sections.items[i]);
 	}
-	for (size_t i = 0; i < mirrors->items.count && result == 0; i++) {
-		const struct mirror *mirror = &mirrors->items.items[i];
+	for (size_t i = 0; i < mirrors->sections.count && result == 0; i++) {
+		const struct mirror *mirror = mirrors->sections.items[i];
 		const struct mirror *other = mirrors_find_clash(&names, mirror);
 		if (!other)
 			continue;
@@ -270,12 +258,12 @@ static int mirrors_check_apart(const struct mirrors *mirrors, struct err *err)
 	return result;
 }
 
-static bool watcher_watches(const struct watcher *watcher, const char *name)
+static bool watcher_watches(const struct watcher *watcher, const struct mirror *mirror)
 {
 	for (size_t i = 0; i < watcher->mirrors.count; i++)
-		if (fnmatch(watcher->mirrors.items[i], name, 0) == 0)
+		if (fnmatch(watcher->mirrors.items[i], mirror->name, 0) == 0)
 			return true;
-	return false;
+	return mirror->list && mirror_list_has_watcher(mirror->list, watcher->name);
 }
 
 static int watcher_check(const struct conf_entry *entry, const struct watcher *watcher,
@@ -291,36 +279,56 @@ static int watcher_check(const struct conf_entry *entry, const struct watcher *w
 			       "userName and passwordFile");
 }
 
-/* A name that is no pattern is a mirror's: a misspelt one would watch nothing. */
+/* A name that is no pattern is a mirror's: a misspelt one would watch nothing. Where
+ * there are lists, it may be of one that is yet to come. */
 static int watcher_check_mirrors(const struct conf_entry *entry, struct watcher *watcher,
 				 const struct mirrors *mirrors, struct err *err)
 {
 	for (size_t i = 0; i < watcher->mirrors.count; i++) {
-		const char *text = watcher->mirrors.items[i];
+		char *text = watcher->mirrors.items[i];
 		if (strpbrk(text, "*?["))
 			continue;
-		const struct mirror *mirror = mirrors_find(mirrors, text);
-		if (!mirror) {
+		if (mirrors->lists.count == 0 && !mirrors_find_section(mirrors, text)) {
 			conf_error(entry, err, "there is no [mirror \"%s\"]", text);
 			return err_remedy(err, "name a mirror, or a pattern with \"*\"");
 		}
-		free(watcher->mirrors.items[i]);
-		watcher->mirrors.items[i] = xstrdup(mirror->name);
+		watcher->mirrors.items[i] = mirror_usual_name(text);
+		free(text);
 	}
 	return 0;
+}
+
+static bool mirrors_have_listed_watcher(const struct mirrors *mirrors, const char *name)
+{
+	for (size_t i = 0; i < mirrors->lists.count; i++)
+		if (mirror_list_has_watcher(mirrors->lists.items[i], name))
+			return true;
+	return false;
+}
+
+static int watcher_check_use(const struct conf_entry *entry,
+			     const struct watcher *watcher, const struct mirrors *mirrors,
+			     struct err *err)
+{
+	if (watcher->mirrors.count > 0 ||
+	    mirrors_have_listed_watcher(mirrors, watcher->name))
+		return 0;
+	conf_error(entry, err, "watcher.%s.mirror is not set", watcher->name);
+	return err_remedy(err, "name a mirror or a pattern in it, or name the watcher in "
+			       "mirrors.watcher");
 }
 
 static int mirrors_read_watcher(const struct conf *conf, const char *name,
 				struct mirrors *mirrors, struct err *err)
 {
 	const struct conf_entry *entry = mirrors_any_entry(conf, "watcher", name);
-	struct watcher watcher = { 0 };
+	struct watcher watcher = { .name = xstrdup(name) };
 
 	if (settings_read(&watcher_settings_table, conf, name, &watcher, err) == 0 &&
 	    watcher_check(entry, &watcher, err) == 0 &&
+	    watcher_check_use(entry, &watcher, mirrors, err) == 0 &&
 	    watcher_check_mirrors(conf_get(conf, "watcher", name, "mirror"), &watcher,
 				  mirrors, err) == 0) {
-		watcher.name = xstrdup(name);
 		vec_add(&mirrors->watchers, watcher);
 		return 0;
 	}
@@ -343,30 +351,187 @@ static int mirrors_read_sections(const struct conf *conf, const char *section,
 	return result;
 }
 
+/* Watchers that a list names are there. */
+static int mirrors_check_list(const struct conf *conf, const struct mirror_list *list,
+			      const struct mirrors *mirrors, struct err *err)
+{
+	for (size_t i = 0; i < list->watchers.count; i++) {
+		const char *name = list->watchers.items[i];
+		size_t at = 0;
+		while (at < mirrors->watchers.count &&
+		       strcmp(mirrors->watchers.items[at].name, name) != 0)
+			at++;
+		if (at < mirrors->watchers.count)
+			continue;
+		conf_error(conf_get(conf, "mirrors", list->name, "watcher"), err,
+			   "there is no [watcher \"%s\"]", name);
+		return err_remedy(err, "name one that has a section [watcher]");
+	}
+	return 0;
+}
+
+static int mirrors_check_lists(const struct conf *conf, const struct mirrors *mirrors,
+			       struct err *err)
+{
+	for (size_t i = 0; i < mirrors->lists.count; i++)
+		if (mirrors_check_list(conf, mirrors->lists.items[i], mirrors, err) != 0)
+			return -1;
+	return 0;
+}
+
+static int mirrors_read_all(const struct conf *conf, struct mirrors *mirrors,
+			    struct err *err)
+{
+	if (mirrors_read_sections(conf, "mirror", mirrors_read_one, mirrors, err) != 0)
+		return -1;
+	vec_sort(&mirrors->sections, mirrors_compare);
+	if (mirrors_check_apart(mirrors, err) != 0 ||
+	    mirrors_read_sections(conf, "mirrors", mirrors_read_list, mirrors, err) !=
+		    0 ||
+	    mirrors_read_sections(conf, "watcher", mirrors_read_watcher, mirrors, err) !=
+		    0)
+		return -1;
+	return mirrors_check_lists(conf, mirrors, err);
+}
+
 int mirrors_read(const struct conf *conf, struct mirrors *mirrors, struct err *err)
 {
-	int result;
+	const mirrors_told none = { 0 };
 
-	*mirrors = (struct mirrors){ 0 };
-	result = mirrors_read_sections(conf, "mirror", mirrors_read_one, mirrors, err);
-	vec_sort(&mirrors->items, mirrors_compare);
-	if (result == 0 && mirrors_check_apart(mirrors, err) == 0 &&
-	    mirrors_read_sections(conf, "watcher", mirrors_read_watcher, mirrors, err) ==
-		    0)
+	*mirrors = (struct mirrors){ .set = mirror_set_new() };
+	if (mirrors_read_all(conf, mirrors, err) == 0) {
+		mirrors_replace_told(mirrors, &none, NULL, NULL);
 		return 0;
+	}
 	mirrors_clear(mirrors);
 	return -1;
+}
+
+bool mirrors_are_any(const struct mirrors *mirrors)
+{
+	return mirrors->sections.count > 0 || mirrors->lists.count > 0;
+}
+
+size_t mirrors_count(const struct mirrors *mirrors)
+{
+	return mirror_set_count(mirrors->set);
+}
+
+const struct mirror *mirrors_next(const struct mirrors *mirrors,
+				  const struct mirror *before)
+{
+	return mirror_set_after(mirrors->set, before ? before->name : NULL);
 }
 
 const struct mirror *mirrors_find(const struct mirrors *mirrors, const char *name)
 {
 	AUTO_FREE char *usual = mirror_usual_name(name);
-	const struct mirror key = { .name = usual };
 
-	return mirrors->items.count == 0
-		       ? NULL
-		       : bsearch(&key, mirrors->items.items, mirrors->items.count,
-				 sizeof(key), mirrors_compare);
+	return mirror_set_find(mirrors->set, usual);
+}
+
+const struct mirror *mirrors_find_section(const struct mirrors *mirrors, const char *name)
+{
+	AUTO_FREE char *usual = mirror_usual_name(name);
+	const struct mirror key = { .name = usual }, *wanted = &key;
+	struct mirror *const *found = mirrors->sections.count == 0
+					      ? NULL
+					      : bsearch(&wanted, mirrors->sections.items,
+							mirrors->sections.count,
+							sizeof(wanted), mirrors_compare);
+
+	return found ? *found : NULL;
+}
+
+/*
+ * Those that lists have told of.
+ */
+
+void mirrors_told_clear(mirrors_told *told)
+{
+	for (size_t i = 0; i < told->count; i++) {
+		free(told->items[i].name);
+		free(told->items[i].url);
+	}
+	vec_clear(told);
+}
+
+/* The folded name is taken, and those of the folders above it that end in ".git". */
+static void mirrors_occupy(struct map *names, struct mirror *mirror)
+{
+	AUTO_FREE char *name = mirror_folded_name(mirror);
+
+	map_put(names, name, mirror);
+	for (char *at = name; (at = strstr(at, ".git/")) != NULL; at++) {
+		*at = '\0';
+		if (!map_get(names, name))
+			map_put(names, name, mirror);
+		*at = '.';
+	}
+}
+
+/* NULL: it has no URL that git could be given. */
+static struct mirror *mirrors_make_told(const struct mirror_told *told)
+{
+	struct mirror *mirror = xcalloc(1, sizeof(*mirror));
+
+	*mirror = (struct mirror){ .name = xstrdup(told->name),
+				   .url = xstrdup(told->url),
+				   .interval_ms = told->list->interval_ms,
+				   .list = told->list };
+	if (uri_text_read(mirror->url, &mirror->uri, ERR_IGNORED) == 0)
+		return mirror;
+	mirror_free(mirror);
+	return NULL;
+}
+
+struct mirrors_replacing {
+	const struct mirrors *mirrors;
+	mirror_pointers all; /* those that will be there */
+	struct map names;    /* folded, to the mirrors that have them */
+	void (*taken)(void *arg, const struct mirror_told *one, const struct mirror *by);
+	void *arg;
+};
+
+/* What is as it was stays the same mirror: others have pointers to it. */
+static void mirrors_take_told(struct mirrors_replacing *run,
+			      const struct mirror_told *told)
+{
+	const struct mirror key = { .name = told->name };
+	const struct mirror *by = mirrors_find_clash(&run->names, &key);
+	struct mirror *mirror;
+
+	if (by) {
+		if (run->taken)
+			run->taken(run->arg, told, by);
+		return;
+	}
+	mirror = mirror_set_find_same(run->mirrors->set, told->list, told->name,
+				      told->url);
+	if (!mirror)
+		mirror = mirrors_make_told(told);
+	if (!mirror)
+		return;
+	mirrors_occupy(&run->names, mirror);
+	vec_add(&run->all, mirror);
+}
+
+void mirrors_replace_told(const struct mirrors *mirrors, const mirrors_told *told,
+			  void (*taken)(void *arg, const struct mirror_told *one,
+					const struct mirror *by),
+			  void *arg)
+{
+	struct mirrors_replacing run = { .mirrors = mirrors, .taken = taken, .arg = arg };
+
+	for (size_t i = 0; i < mirrors->sections.count; i++) {
+		mirrors_occupy(&run.names, mirrors->sections.items[i]);
+		vec_add(&run.all, mirrors->sections.items[i]);
+	}
+	for (size_t i = 0; i < told->count; i++)
+		mirrors_take_told(&run, &told->items[i]);
+	map_clear(&run.names);
+	vec_sort(&run.all, mirrors_compare);
+	mirror_set_replace(mirrors->set, &run.all);
 }
 
 const struct watcher *mirrors_next_watcher(const struct mirrors *mirrors,
@@ -374,7 +539,7 @@ const struct watcher *mirrors_next_watcher(const struct mirrors *mirrors,
 {
 	while (*at < mirrors->watchers.count) {
 		const struct watcher *watcher = &mirrors->watchers.items[(*at)++];
-		if (watcher_watches(watcher, mirror->name))
+		if (watcher_watches(watcher, mirror))
 			return watcher;
 	}
 	return NULL;
@@ -407,15 +572,6 @@ bool mirror_has_ref(const struct mirror *mirror, const char *ref)
 	       !mirror_matches(&mirror->exclude_refs, ref);
 }
 
-static bool mirrors_have_same_texts(const text_list *one, const text_list *other)
-{
-	bool is_same = one->count == other->count;
-
-	for (size_t i = 0; is_same && i < one->count; i++)
-		is_same = strcmp(one->items[i], other->items[i]) == 0;
-	return is_same;
-}
-
 static bool mirrors_have_same_rows(const struct setting_table *table, const void *one,
 				   const void *other)
 {
@@ -430,24 +586,28 @@ static bool mirror_is_same(const struct mirror *one, const struct mirror *other)
 {
 	return strcmp(one->name, other->name) == 0 &&
 	       mirrors_have_same_rows(&mirror_settings_table, one, other) &&
-	       mirrors_have_same_texts(&one->refs, &other->refs) &&
-	       mirrors_have_same_texts(&one->exclude_refs, &other->exclude_refs);
+	       mirror_list_are_texts_same(&one->refs, &other->refs) &&
+	       mirror_list_are_texts_same(&one->exclude_refs, &other->exclude_refs);
 }
 
 static bool watcher_is_same(const struct watcher *one, const struct watcher *other)
 {
 	return strcmp(one->name, other->name) == 0 &&
 	       mirrors_have_same_rows(&watcher_settings_table, one, other) &&
-	       mirrors_have_same_texts(&one->mirrors, &other->mirrors);
+	       mirror_list_are_texts_same(&one->mirrors, &other->mirrors);
 }
 
 bool mirrors_are_same(const struct mirrors *one, const struct mirrors *other)
 {
-	bool is_same = one->items.count == other->items.count &&
+	bool is_same = one->sections.count == other->sections.count &&
+		       one->lists.count == other->lists.count &&
 		       one->watchers.count == other->watchers.count;
 
-	for (size_t i = 0; is_same && i < one->items.count; i++)
-		is_same = mirror_is_same(&one->items.items[i], &other->items.items[i]);
+	for (size_t i = 0; is_same && i < one->sections.count; i++)
+		is_same =
+			mirror_is_same(one->sections.items[i], other->sections.items[i]);
+	for (size_t i = 0; is_same && i < one->lists.count; i++)
+		is_same = mirror_list_is_same(one->lists.items[i], other->lists.items[i]);
 	for (size_t i = 0; is_same && i < one->watchers.count; i++)
 		is_same = watcher_is_same(&one->watchers.items[i],
 					  &other->watchers.items[i]);

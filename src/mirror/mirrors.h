@@ -1,27 +1,15 @@
 /*
- * What is mirrored, and for whom: the sections [mirror "NAME"] and [watcher "NAME"].
- * Plain data, which does not change once it was read.
+ * What is mirrored, and for whom: the sections [mirror "NAME"], [mirrors "NAME"] and
+ * [watcher "NAME"], which do not change once they were read; and the mirrors that there
+ * are, which come and go with what the lists of [mirrors] say. Any thread.
  *
  * Source: seed 004 (one shared clone of each upstream, watchers with different tokens).
  */
 #ifndef MIRROR_MIRRORS_H
 #define MIRROR_MIRRORS_H
 
-#include "base/setting.h"
-#include "base/vec.h"
-#include "net/uri_text.h"
-
-/* The upstream of one repository of this site. */
-struct mirror {
-	char *name;                    /* of the repository; owned, as all of these */
-	char *url;                     /* as git is given it */
-	struct uri_text uri;           /* the same, taken apart */
-	char *webhook_secret_file;     /* NULL: webhooks are refused */
-	char *then, *then_secret_file; /* who is told of changes; NULL: nobody */
-	text_list refs; /* patterns of those that are mirrored; empty: all */
-	text_list exclude_refs;
-	int64_t interval_ms;
-};
+#include "mirror/mirror_list.h"
+#include "mirror/mirror_set.h"
 
 /* Somebody for whom upstreams are asked, with a credential of his own or none. */
 struct watcher {
@@ -33,8 +21,10 @@ struct watcher {
 };
 
 struct mirrors {
-	VEC(struct mirror) items;     /* in byte order of their names */
-	VEC(struct watcher) watchers; /* in the file's order */
+	mirror_pointers sections;        /* in byte order of their names; owned */
+	VEC(struct mirror_list *) lists; /* in the file's order; owned */
+	VEC(struct watcher) watchers;    /* in the file's order */
+	struct mirror_set *set;          /* those of sections, and those of lists */
 };
 
 extern const struct setting_table mirror_settings_table, watcher_settings_table;
@@ -43,13 +33,44 @@ extern const struct setting_table mirror_settings_table, watcher_settings_table;
 
 /* ERR_CONFIG names file, line and key: a name that none can have; two that are one
  * directory on some file system, or differ only in case, slashes or ".git"; a URL with a
- * user's password; a watcher with two credentials for one way, or of no mirror. Files of
+ * user's password; a watcher with two credentials for one way, or of no mirror; a list
+ * with a watcher that there is not. Files of
  * credentials are not read here. */
 int mirrors_read(const struct conf *conf, struct mirrors *mirrors, struct err *err);
 void mirrors_clear(struct mirrors *mirrors);
 
 /* "/a//b.git/" is "a/b". The caller frees. */
 char *mirror_usual_name(const char *text);
+
+/* Whether there are sections by which something is mirrored, or may be. */
+bool mirrors_are_any(const struct mirrors *mirrors);
+
+/* All that there are, one after another in byte order of their names, also while some
+ * come and go: NULL begins, and NULL is the end. */
+const struct mirror *mirrors_next(const struct mirrors *mirrors,
+				  const struct mirror *before);
+size_t mirrors_count(const struct mirrors *mirrors);
+
+/* The section of that name in its usual form, or NULL. */
+const struct mirror *mirrors_find_section(const struct mirrors *mirrors,
+					  const char *name);
+
+/* One that a list has told of. */
+struct mirror_told {
+	const struct mirror_list *list;
+	char *name, *url; /* owned */
+};
+typedef VEC(struct mirror_told) mirrors_told;
+#define AUTO_MIRRORS_TOLD __attribute__((cleanup(mirrors_told_clear)))
+void mirrors_told_clear(mirrors_told *told);
+
+/* From now on there are the sections' mirrors, and of these those whose directory is not
+ * taken: a section goes before a list, and lists in the order in which they come here.
+ * `taken` (may be NULL) hears of those that are left out. */
+void mirrors_replace_told(const struct mirrors *mirrors, const mirrors_told *told,
+			  void (*taken)(void *arg, const struct mirror_told *one,
+					const struct mirror *by),
+			  void *arg);
 
 /* The mirror of that name, which is put in its usual form first ("/a//b.git/" is "a/b"):
  * wherever a name comes from, it passes here. NULL: there is none. */

@@ -7,6 +7,7 @@
 #include "base/metrics.h"
 #include "git/checksum.h"
 #include "job/pool.h"
+#include "mirror/listed.h"
 #include "mirror/requests.h"
 #include "mirror/upstream.h"
 #include "replicable/name.h"
@@ -19,7 +20,9 @@
 #define WRITE_MS 10000      /* when upstreams were asked is written */
 #define AT_WORK_MS 1000     /* whether a job has ended is looked at */
 #define AT_WORK (-1)
+#define BRANCHES "refs/heads/"
 
+/* Of one mirror as long as that is there. */
 struct mirror_polled {
 	struct mirror_poll *poll;
 	const struct mirror *mirror;
@@ -29,7 +32,13 @@ struct mirror_polled {
 	bool is_asked;
 	bool is_hurried; /* by news that no question was asked after yet */
 	bool is_urgent;  /* the question under way is asked after such news */
+	char *told;      /* by its list, of the upstream's refs; owned, or NULL */
+	char *equal;     /* the same of what was found equal last; owned, or NULL */
+	char checksum[CHECKSUM_TEXT_SIZE]; /* of the copy that was found so */
+	bool is_by_list; /* checked_at is so because a list told what is equal */
 };
+
+typedef VEC(struct mirror_polled *) mirror_polled_list;
 
 struct mirror_poll {
 	struct mirror_poll_options options;
@@ -39,13 +48,17 @@ struct mirror_poll {
 	int64_t started_at; /* wall ms */
 	struct pool *askers;
 	pthread_t thread;
-	struct mirror_polled *polled; /* as the mirrors */
-	bool stopping;
+	/* Guarded by the mutex. Owned; of mirrors that are there no more, too: a question
+	 * may be under way. */
+	mirror_polled_list polled; /* in byte order of their names */
+	mirror_polled_list former;
+	bool stopping, is_changed;     /* lists have told of others */
 	VEC(struct http_line) resting; /* connections */
-	int64_t requests_at, write_at; /* boot ms; of the thread alone */
+	int64_t requests_at;           /* boot ms, as the other; guarded by the mutex */
+	int64_t write_at;              /* of the thread alone */
 };
 
-static int64_t mirror_random_ms(int64_t most)
+int64_t mirror_random_ms(int64_t most)
 {
 	uint32_t roll;
 
@@ -54,12 +67,11 @@ static int64_t mirror_random_ms(int64_t most)
 	return most > 0 ? (int64_t)(roll % (uint64_t)most) : 0;
 }
 
-/* Give or take a tenth, so that many do not coincide. */
-static int64_t mirror_interval_ms(const struct mirror *mirror)
+int64_t mirror_jitter_ms(int64_t interval_ms)
 {
-	int64_t tenth = mirror->interval_ms / 10;
+	int64_t tenth = interval_ms / 10;
 
-	return mirror->interval_ms - tenth + mirror_random_ms(2 * tenth + 1);
+	return interval_ms - tenth + mirror_random_ms(2 * tenth + 1);
 }
 
 static struct http_line mirror_poll_take_line(struct mirror_poll *poll)
@@ -77,12 +89,17 @@ static void mirror_poll_rest_line(struct mirror_poll *poll, struct http_line lin
 	vec_add(&poll->resting, line);
 }
 
+/* One that is to be removed, or was meanwhile, is not wanted again by that. */
 static int mirror_poll_ask_row(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct mirror *mirror = arg;
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	const struct registry_move asked = { .event = REGISTRY_ASKED,
 					     .changed_at = clock_wall_ms() };
+	int found = registry_get_in(tx, KIND_MIRROR, mirror->name, &row, err);
 
+	if (found <= 0 || row.is_gone)
+		return found < 0 ? -1 : 0;
 	return registry_ask_in(tx, KIND_MIRROR, mirror->name, &asked, err);
 }
 
@@ -118,18 +135,45 @@ static bool mirror_poll_is_same(const struct upstream_view *view,
 	return row->checksum && strcmp(row->checksum, text) == 0;
 }
 
+static void mirror_poll_set_text(char **text, char *value)
+{
+	free(*text);
+	*text = value;
+}
+
+static void mirror_poll_note_equal(struct mirror_polled *one,
+				   const struct upstream_view *view,
+				   const struct registry_row *row)
+{
+	const char *head = view->refs.head_target;
+	char fingerprint[41];
+	bool is_told;
+
+	lock(&one->poll->mutex);
+	one->checked_at = clock_wall_ms();
+	one->is_by_list = false;
+	is_told = one->told != NULL;
+	unlock(&one->poll->mutex);
+	if (!is_told || !head || !text_starts_with(head, BRANCHES))
+		return;
+	checksum_grokmirror(&view->refs, fingerprint);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&one->poll->mutex);
+	mirror_poll_set_text(&one->equal,
+			     xasprintf("%s %s", fingerprint, head + strlen(BRANCHES)));
+	snprintf(one->checksum, sizeof(one->checksum), "%s", row->checksum);
+}
+
 /* Of the next poll, in so many ms. */
 static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 				       const struct registry_row *row, int result,
 				       const struct upstream_view *view,
 				       const struct err *err)
 {
-	int64_t interval_ms = mirror_interval_ms(one->mirror);
+	int64_t interval_ms = mirror_jitter_ms(one->mirror->interval_ms);
 
 	if (result == 0 && mirror_poll_is_same(view, row)) {
 		mirror_poll_count("unchanged");
-		AUTO_UNLOCK pthread_mutex_t *held = lock(&one->poll->mutex);
-		one->checked_at = clock_wall_ms();
+		mirror_poll_note_equal(one, view, row);
 		return interval_ms;
 	}
 	if (result != 0 && err->class == ERR_CANCELED)
@@ -155,7 +199,7 @@ static int64_t mirror_poll_rest_ms(const struct mirror_polled *one,
 
 	if (one->is_urgent || row->last_success_at < one->poll->started_at || age_ms < 0)
 		return 0;
-	rest_ms = mirror_interval_ms(one->mirror) - age_ms;
+	rest_ms = mirror_jitter_ms(one->mirror->interval_ms) - age_ms;
 	return rest_ms > 0 ? rest_ms : 0;
 }
 
@@ -175,7 +219,7 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 			 &err) != 0) {
 		if (err.class != ERR_MISSING) /* it was removed */
 			log_error("registry.failed", LOG_ERR(&err));
-		return mirror_interval_ms(one->mirror);
+		return mirror_jitter_ms(one->mirror->interval_ms);
 	}
 	if (row.state == REGISTRY_FAILED &&
 	    credential_was_replaced(poll->options.marks, poll->options.mirrors,
@@ -184,7 +228,7 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 	if (row.state == REGISTRY_STARTED && one->is_urgent)
 		return AT_WORK; /* it may have asked before the news */
 	if (row.state != REGISTRY_SYNCED || row.is_gone)
-		return mirror_interval_ms(one->mirror);
+		return mirror_jitter_ms(one->mirror->interval_ms);
 	rest_ms = mirror_poll_rest_ms(one, &row);
 	if (rest_ms > 0)
 		return rest_ms;
@@ -227,8 +271,8 @@ static int64_t mirror_poll_submit_due_locked(struct mirror_poll *poll)
 {
 	int64_t now = clock_boot_ms(), next_at = INT64_MAX;
 
-	for (size_t i = 0; i < poll->options.mirrors->items.count; i++) {
-		struct mirror_polled *one = &poll->polled[i];
+	for (size_t i = 0; i < poll->polled.count; i++) {
+		struct mirror_polled *one = poll->polled.items[i];
 		if (!one->is_asked && one->next_at <= now) {
 			one->is_asked = true;
 			one->is_urgent = one->is_hurried;
@@ -241,42 +285,88 @@ static int64_t mirror_poll_submit_due_locked(struct mirror_poll *poll)
 	return next_at;
 }
 
+struct mirror_check {
+	struct mirror_polled *one;
+	int64_t at; /* wall ms */
+	/* Only if this is still the copy's; "": whatever it is. */
+	char checksum[CHECKSUM_TEXT_SIZE];
+	bool is_void; /* it is not */
+};
+
+typedef VEC(struct mirror_check) mirror_checks;
+
+static int mirror_poll_write_check(struct store_tx *tx, struct mirror_check *check,
+				   struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int64_t changed;
+
+	if (query_ask(tx, &query, err,
+		      "UPDATE mirror SET checked_at = ?2 WHERE name = ?1 AND (?3 = ''"
+		      " OR EXISTS (SELECT 1 FROM registry WHERE kind = ?4"
+		      " AND name = ?1 AND checksum = ?3))",
+		      QUERY_TEXT(check->one->mirror->name), QUERY_INT(check->at),
+		      QUERY_TEXT(check->checksum), QUERY_TEXT(KIND_MIRROR)) != 0 ||
+	    query_run(query, &changed, err) != 0)
+		return -1;
+	check->is_void = changed == 0 && check->checksum[0];
+	return 0;
+}
+
 static int mirror_poll_write_checked(struct store_tx *tx, void *arg, struct err *err)
 {
-	const struct mirror_poll *poll = arg;
+	const mirror_checks *checks = arg;
 
-	for (size_t i = 0; i < poll->options.mirrors->items.count; i++) {
-		const struct mirror_polled *one = &poll->polled[i];
-		if (one->checked_at != 0 &&
-		    query_write(tx, err,
-				"UPDATE mirror SET checked_at = ?2 WHERE name = ?1",
-				QUERY_TEXT(one->mirror->name),
-				QUERY_INT(one->checked_at)) != 0)
+	for (size_t i = 0; i < checks->count; i++)
+		if (mirror_poll_write_check(tx, &checks->items[i], err) != 0)
 			return -1;
-	}
 	return 0;
+}
+
+static void mirror_poll_take_checks(struct mirror_poll *poll, mirror_checks *checks)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+
+	for (size_t i = 0; i < poll->polled.count; i++) {
+		struct mirror_polled *one = poll->polled.items[i];
+		struct mirror_check check = { .one = one, .at = one->checked_at };
+		if (one->checked_at == 0)
+			continue;
+		if (one->is_by_list)
+			memcpy(check.checksum, one->checksum, sizeof(check.checksum));
+		vec_add(checks, check);
+		one->checked_at = 0;
+	}
+}
+
+/* What a list told is equal to a copy that was replaced since: it is asked. */
+static void mirror_poll_ask_void(struct mirror_poll *poll, const mirror_checks *checks)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+
+	for (size_t i = 0; i < checks->count; i++) {
+		struct mirror_polled *one = checks->items[i].one;
+		if (!checks->items[i].is_void)
+			continue;
+		mirror_poll_set_text(&one->equal, NULL);
+		one->next_at = 0;
+	}
 }
 
 /* The times of a moment, apart from those that are polled meanwhile. What a power cut
  * takes is asked again. */
 static void mirror_poll_keep_checked(struct mirror_poll *poll)
 {
-	const size_t count = poll->options.mirrors->items.count;
-	AUTO_FREE struct mirror_polled *now = xcalloc(count, sizeof(*now));
-	struct mirror_poll copy = { .options = poll->options, .polled = now };
-	bool any = false;
+	mirror_checks checks = { 0 };
 	struct err err;
 
-	lock(&poll->mutex);
-	memcpy(now, poll->polled, count * sizeof(*now));
-	for (size_t i = 0; i < count; i++) {
-		any |= now[i].checked_at != 0;
-		poll->polled[i].checked_at = 0;
-	}
-	unlock(&poll->mutex);
-	if (any && store_write_unsynced(poll->options.store, mirror_poll_write_checked,
-					&copy, &err) != 0)
+	mirror_poll_take_checks(poll, &checks);
+	if (checks.count > 0 &&
+	    store_write_unsynced(poll->options.store, mirror_poll_write_checked, &checks,
+				 &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
+	mirror_poll_ask_void(poll, &checks);
+	vec_clear(&checks);
 }
 
 static void mirror_poll_look_after_requests(struct mirror_poll *poll)
@@ -295,6 +385,17 @@ static int64_t mirror_poll_sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+/* Whether it is time to look what others have written into the database. */
+static bool mirror_poll_is_time(struct mirror_poll *poll, int64_t now)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+
+	if (now < poll->requests_at)
+		return false;
+	poll->requests_at = now + REQUESTS_MS;
+	return true;
+}
+
 static void mirror_poll_wait(struct mirror_poll *poll)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
@@ -306,15 +407,241 @@ static void mirror_poll_wait(struct mirror_poll *poll)
 				mirror_poll_sooner(until, poll->write_at));
 }
 
+/*
+ * The mirrors that there are.
+ */
+
+/* Of those that are no more, nothing is known any more. */
+static int mirror_poll_write_mirrors(struct store_tx *tx, const struct mirrors *mirrors,
+				     struct err *err)
+{
+	if (store_exec(tx, "UPDATE mirror SET interval_ms = 0", err) != 0)
+		return -1;
+	for (const struct mirror *mirror = NULL;
+	     (mirror = mirrors_next(mirrors, mirror)) != NULL;)
+		if (query_write(tx, err,
+				"INSERT INTO mirror (name, interval_ms, checked_at)"
+				" VALUES (?1, ?2, 0) ON CONFLICT (name)"
+				" DO UPDATE SET interval_ms = ?2",
+				QUERY_TEXT(mirror->name),
+				QUERY_INT(mirror->interval_ms)) != 0)
+			return -1;
+	return store_exec(tx, "DELETE FROM mirror WHERE interval_ms = 0", err);
+}
+
+static int mirror_poll_write_none(struct store_tx *tx, void *arg, struct err *err)
+{
+	return mirror_poll_write_mirrors(tx, arg, err);
+}
+
+int mirror_poll_forget(struct store *store, struct err *err)
+{
+	struct mirrors none = { 0 };
+
+	return listed_begin(store, &none, err) != 0
+		       ? -1
+		       : store_write(store, mirror_poll_write_none, &none, err);
+}
+
+static void mirror_poll_say_taken(void *arg, const struct mirror_told *one,
+				  const struct mirror *by)
+{
+	(void)arg;
+	log_warn("mirror.name_taken", LOG_TEXT("name", one->name),
+		 LOG_TEXT("list", one->list->name), LOG_TEXT("by", by->name),
+		 LOG_TEXT("by_list", by->list ? by->list->name : NULL));
+}
+
+/* What lists have told of is there; rows of new ones are made. In one work: else a list
+ * that is taken in between would have a row made of what it has no more. */
+static int mirror_poll_load_in(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct mirrors *mirrors = arg;
+	VEC(const char *) names = { 0 };
+	int result;
+
+	if (listed_load_in(tx, mirrors, mirror_poll_say_taken, err) != 0 ||
+	    mirror_poll_write_mirrors(tx, mirrors, err) != 0)
+		return -1;
+	for (const struct mirror *mirror = NULL;
+	     (mirror = mirrors_next(mirrors, mirror)) != NULL;)
+		vec_add(&names, mirror->name);
+	result = registry_add_in(tx, KIND_MIRROR, names.items, names.count, err);
+	vec_clear(&names);
+	return result;
+}
+
+static int mirror_poll_load(const struct mirror_poll_options *options, struct err *err)
+{
+	struct mirrors written = *options->mirrors; /* a work's argument is not const */
+
+	return store_write(options->store, mirror_poll_load_in, &written, err);
+}
+
+static int mirror_poll_want_row(struct store_tx *tx, const struct registry_row *row,
+				void *arg, struct err *err)
+{
+	const struct mirrors *mirrors = arg;
+	const struct registry_move asked = { .event = REGISTRY_ASKED,
+					     .changed_at = clock_wall_ms() };
+
+	return mirrors_find(mirrors, row->name)
+		       ? registry_ask_in(tx, KIND_MIRROR, row->name, &asked, err)
+		       : 0;
+}
+
+/* What was to be removed may have a section by now. */
+static int mirror_poll_want_again(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct registry_filter gone = { .kind = KIND_MIRROR,
+					      .state = REGISTRY_ANY,
+					      .gone_only = true };
+
+	return registry_each_in(tx, &gone, mirror_poll_want_row, arg, err);
+}
+
+static int mirror_poll_begin(const struct mirror_poll_options *options, struct err *err)
+{
+	struct mirrors read = *options->mirrors; /* a work's argument is not const */
+
+	if (mirror_requests_reset(options->store, err) != 0 ||
+	    listed_begin(options->store, options->mirrors, err) != 0 ||
+	    mirror_poll_load(options, err) != 0)
+		return -1;
+	return store_write(options->store, mirror_poll_want_again, &read, err);
+}
+
+static struct mirror_polled *mirror_polled_new(struct mirror_poll *poll,
+					       const struct mirror *mirror)
+{
+	struct mirror_polled *one = xcalloc(1, sizeof(*one));
+	int64_t first_ms = mirror_poll_sooner(mirror->interval_ms, FIRST_MOST_MS);
+
+	*one = (struct mirror_polled){
+		.poll = poll,
+		.mirror = mirror,
+		.next_at = clock_boot_ms() + mirror_random_ms(first_ms),
+	};
+	return one;
+}
+
+static int mirror_polled_order(const void *name, const void *one)
+{
+	const struct mirror_polled *const *polled = one;
+
+	return strcmp(name, (*polled)->mirror->name);
+}
+
+/* NULL: it is not polled (any more). */
+static struct mirror_polled *mirror_poll_find_locked(struct mirror_poll *poll,
+						     const char *name)
+{
+	struct mirror_polled **found =
+		poll->polled.count == 0
+			? NULL
+			: bsearch(name, poll->polled.items, poll->polled.count,
+				  sizeof(*poll->polled.items), mirror_polled_order);
+
+	return found ? *found : NULL;
+}
+
+/* Another mirror of the same name, as of another URL, is polled anew. */
+static void mirror_poll_follow(struct mirror_poll *poll)
+{
+	VEC(const struct mirror *) mirrors = { 0 };
+	mirror_polled_list before, now = { 0 };
+
+	for (const struct mirror *mirror = NULL;
+	     (mirror = mirrors_next(poll->options.mirrors, mirror)) != NULL;)
+		vec_add(&mirrors, mirror);
+	lock(&poll->mutex);
+	for (size_t i = 0; i < mirrors.count; i++) {
+		const struct mirror *mirror = mirrors.items[i];
+		struct mirror_polled *one = mirror_poll_find_locked(poll, mirror->name);
+		if (!one || one->mirror != mirror)
+			one = mirror_polled_new(poll, mirror);
+		vec_add(&now, one);
+	}
+	before = poll->polled;
+	poll->polled = now;
+	for (size_t i = 0; i < before.count; i++) {
+		const char *name = before.items[i]->mirror->name;
+		if (mirror_poll_find_locked(poll, name) != before.items[i])
+			vec_add(&poll->former, before.items[i]);
+	}
+	unlock(&poll->mutex);
+	vec_clear(&before);
+	vec_clear(&mirrors);
+}
+
+/* After an error it is tried again with the next look for requests. */
+static void mirror_poll_look_after_lists(struct mirror_poll *poll)
+{
+	struct err err;
+	bool is_changed;
+
+	lock(&poll->mutex);
+	is_changed = poll->is_changed;
+	poll->is_changed = false;
+	unlock(&poll->mutex);
+	if (!is_changed)
+		return;
+	if (mirror_poll_load(&poll->options, &err) != 0) {
+		log_error("registry.failed", LOG_ERR(&err));
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+		poll->is_changed = true;
+		return;
+	}
+	mirror_poll_follow(poll);
+	poll->options.wake(poll->options.arg);
+}
+
+/* If no list tells anything for two intervals, the upstream is asked again. */
+void mirror_poll_tell(struct mirror_poll *poll, const char *name, const char *fingerprint,
+		      const char *branch)
+{
+	AUTO_FREE char *told = xasprintf("%s %s", fingerprint, branch);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+	struct mirror_polled *one = mirror_poll_find_locked(poll, name);
+
+	if (!one)
+		return;
+	if (one->equal && strcmp(one->equal, told) == 0) {
+		mirror_poll_count("told");
+		one->checked_at = clock_wall_ms();
+		one->is_by_list = true;
+		if (!one->is_hurried)
+			one->next_at = clock_boot_ms() + 2 * one->mirror->interval_ms;
+	} else if (one->told && strcmp(one->told, told) != 0) {
+		one->is_hurried = true;
+		one->next_at = 0;
+		pthread_cond_broadcast(&poll->changed);
+	}
+	mirror_poll_set_text(&one->told, TAKE(told));
+}
+
+void mirror_poll_reload(struct mirror_poll *poll)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+
+	poll->is_changed = true;
+	poll->requests_at = 0;
+	pthread_cond_broadcast(&poll->changed);
+}
+
+/*
+ * From the start to the stop.
+ */
+
 static void *mirror_poll_run(void *arg)
 {
 	struct mirror_poll *poll = arg;
 
 	while (!stop_is_requested(&poll->stop)) {
 		int64_t now = clock_boot_ms();
-		if (now >= poll->requests_at) {
+		if (mirror_poll_is_time(poll, now)) {
+			mirror_poll_look_after_lists(poll);
 			mirror_poll_look_after_requests(poll);
-			poll->requests_at = now + REQUESTS_MS;
 		}
 		if (now >= poll->write_at) {
 			mirror_poll_keep_checked(poll);
@@ -325,56 +652,12 @@ static void *mirror_poll_run(void *arg)
 	return NULL;
 }
 
-/* Of those that are no more, nothing is known any more. */
-static int mirror_poll_write_mirrors(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct mirrors *mirrors = arg;
-
-	if (store_exec(tx, "UPDATE mirror SET interval_ms = 0", err) != 0)
-		return -1;
-	for (size_t i = 0; i < mirrors->items.count; i++) {
-		const struct mirror *mirror = &mirrors->items.items[i];
-		if (query_write(tx, err,
-				"INSERT INTO mirror (name, interval_ms, checked_at)"
-				" VALUES (?1, ?2, 0) ON CONFLICT (name)"
-				" DO UPDATE SET interval_ms = ?2",
-				QUERY_TEXT(mirror->name),
-				QUERY_INT(mirror->interval_ms)) != 0)
-			return -1;
-	}
-	return store_exec(tx, "DELETE FROM mirror WHERE interval_ms = 0", err);
-}
-
-int mirror_poll_forget(struct store *store, struct err *err)
-{
-	struct mirrors none = { 0 };
-
-	return store_write(store, mirror_poll_write_mirrors, &none, err);
-}
-
-static int mirror_poll_add_rows(const struct mirror_poll_options *options,
-				struct err *err)
-{
-	const struct mirrors *mirrors = options->mirrors;
-	AUTO_FREE const char **names = xcalloc(mirrors->items.count + 1, sizeof(*names));
-
-	for (size_t i = 0; i < mirrors->items.count; i++)
-		names[i] = mirrors->items.items[i].name;
-	struct mirrors written = *mirrors; /* a work's argument is not const */
-	if (store_write(options->store, mirror_poll_write_mirrors, &written, err) != 0)
-		return -1;
-	return registry_add(options->store, KIND_MIRROR, names, mirrors->items.count,
-			    err);
-}
-
 int mirror_poll_start(const struct mirror_poll_options *options,
 		      struct mirror_poll **poll, struct err *err)
 {
-	const size_t count = options->mirrors->items.count;
 	struct mirror_poll *started;
 
-	if (mirror_requests_reset(options->store, err) != 0 ||
-	    mirror_poll_add_rows(options, err) != 0)
+	if (mirror_poll_begin(options, err) != 0)
 		return -1;
 	started = xcalloc(1, sizeof(*started));
 	started->options = *options;
@@ -382,22 +665,22 @@ int mirror_poll_start(const struct mirror_poll_options *options,
 	mutex_init(&started->mutex);
 	cond_init(&started->changed);
 	stop_init(&started->stop);
-	started->polled = xcalloc(count, sizeof(*started->polled));
 	started->write_at = clock_boot_ms() + WRITE_MS;
-	for (size_t i = 0; i < count; i++) {
-		const struct mirror *mirror = &options->mirrors->items.items[i];
-		int64_t first_ms = mirror_poll_sooner(mirror->interval_ms, FIRST_MOST_MS);
-		started->polled[i] = (struct mirror_polled){
-			.poll = started,
-			.mirror = mirror,
-			.next_at = clock_boot_ms() + mirror_random_ms(first_ms),
-		};
-	}
+	mirror_poll_follow(started);
 	started->askers = pool_start("mirror", ASKERS);
 	thread_start(&started->thread, "mirror-poll", mirror_poll_run, started);
 	*poll = started;
 	options->wake(options->arg); /* of new rows, and of requests that wait again */
 	return 0;
+}
+
+static void mirror_polled_list_clear(mirror_polled_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		free(list->items[i]->told);
+		free(list->items[i]->equal);
+	}
+	vec_clear_owned(list);
 }
 
 void mirror_poll_stop(struct mirror_poll *poll)
@@ -415,7 +698,8 @@ void mirror_poll_stop(struct mirror_poll *poll)
 	for (size_t i = 0; i < poll->resting.count; i++)
 		http_line_close(&poll->resting.items[i]);
 	vec_clear(&poll->resting);
-	free(poll->polled);
+	mirror_polled_list_clear(&poll->polled);
+	mirror_polled_list_clear(&poll->former);
 	stop_clear(&poll->stop);
 	pthread_cond_destroy(&poll->changed);
 	pthread_mutex_destroy(&poll->mutex);
@@ -424,10 +708,11 @@ void mirror_poll_stop(struct mirror_poll *poll)
 
 void mirror_poll_hurry(struct mirror_poll *poll, const struct mirror *mirror)
 {
-	struct mirror_polled *one =
-		&poll->polled[mirror - poll->options.mirrors->items.items];
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+	struct mirror_polled *one = mirror_poll_find_locked(poll, mirror->name);
 
+	if (!one)
+		return; /* it went this moment */
 	one->is_hurried = true;
 	one->next_at = 0;
 	pthread_cond_broadcast(&poll->changed);

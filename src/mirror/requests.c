@@ -77,10 +77,25 @@ static int mirror_request_ask_row(struct store_tx *tx, const char *mirror,
 	return registry_ask_in(tx, KIND_MIRROR, mirror, &asked, err);
 }
 
+/* One that waits to be removed is not wanted again by that. */
+static int mirror_request_check_row(struct store_tx *tx, const char *mirror,
+				    struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	int found = registry_get_in(tx, KIND_MIRROR, mirror, &row, err);
+
+	if (found <= 0 || !row.is_gone)
+		return found < 0 ? -1 : 0;
+	err_set(err, ERR_MISSING, "%s is to be removed: its list has it no more", mirror);
+	return err_remedy(err, "refrelay mirror show %s tells more", mirror);
+}
+
 static int mirror_request_insert(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct mirror_request *request = arg;
 
+	if (mirror_request_check_row(tx, request->mirror, err) != 0)
+		return -1;
 	if (query_write(tx, err,
 			"INSERT INTO mirror_request (id, mirror, watcher, asked_at,"
 			" wait_ms, is_once, state, next_at)"
@@ -98,6 +113,18 @@ int mirror_request_add(struct store *store, struct mirror_request *request,
 	lease_job_new(request->id);
 	request->asked_at = request->next_at = clock_wall_ms();
 	return store_write(store, mirror_request_insert, request, err);
+}
+
+int mirror_requests_refuse_in(struct store_tx *tx, const char *mirror,
+			      const struct err *why, struct err *err)
+{
+	return query_write(tx, err,
+			   "UPDATE mirror_request SET state = 3, ended_at = ?2,"
+			   " class = ?3, message = ?4, remedy = ?5"
+			   " WHERE mirror = ?1 AND state = 0",
+			   QUERY_TEXT(mirror), QUERY_INT(clock_wall_ms()),
+			   QUERY_TEXT(err_class_name(why->class)), QUERY_TEXT(why->text),
+			   QUERY_TEXT(why->remedy[0] ? why->remedy : NULL));
 }
 
 struct mirror_request_taking {

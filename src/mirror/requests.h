@@ -44,9 +44,14 @@ void mirror_request_clear(struct mirror_request *request);
 void mirror_requests_clear(mirror_requests *requests);
 
 /* Writes it, and asks for the mirror's row, in one transaction. Of *request mirror,
- * watcher, wait_ms, is_once and wishes are read; id and asked_at are filled in. */
+ * watcher, wait_ms, is_once and wishes are read; id and asked_at are filled in.
+ * ERR_MISSING: the mirror is to be removed. */
 int mirror_request_add(struct store *store, struct mirror_request *request,
 		       struct err *err);
+
+/* All of a mirror that wait have failed by that: it is mirrored no more. */
+int mirror_requests_refuse_in(struct store_tx *tx, const char *mirror,
+			      const struct err *why, struct err *err);
 
 /* Those of a mirror that wait and are due, oldest first: from now on they run. */
 int mirror_requests_take(struct store *store, const char *mirror,

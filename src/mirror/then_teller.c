@@ -378,9 +378,9 @@ struct then_teller *then_teller_start(const struct then_teller_options *options)
 	struct then_teller *teller = xcalloc(1, sizeof(*teller));
 	size_t count;
 
-	for (size_t i = 0; i < options->mirrors->items.count; i++)
-		if (options->mirrors->items.items[i].then)
-			then_teller_add(teller, &options->mirrors->items.items[i],
+	for (size_t i = 0; i < options->mirrors->sections.count; i++)
+		if (options->mirrors->sections.items[i]->then)
+			then_teller_add(teller, options->mirrors->sections.items[i],
 					options);
 	then_teller_forget_others(teller, options->data);
 	count = teller->receivers.count;

@@ -367,6 +367,15 @@ static int upstream_list_parse(enum upstream_from from, const struct str *body,
 	return 0;
 }
 
+/* NULL: not told, or no branch. */
+static char *upstream_list_copy_branch(const char *head)
+{
+	static const char begin[] = "ref: refs/heads/";
+
+	return head && text_starts_with(head, begin) ? xstrdup(head + strlen(begin))
+						     : NULL;
+}
+
 static void upstream_list_take_manifest(const char *url, const struct manifest *manifest,
 					struct upstream_page *page)
 {
@@ -380,6 +389,7 @@ static void upstream_list_take_manifest(const char *url, const struct manifest *
 			.pushed_at = told->modified < INT32_MAX * INT64_C(1000)
 					     ? told->modified * 1000
 					     : 0,
+			.branch = upstream_list_copy_branch(told->head),
 			.fingerprint =
 				told->fingerprint[0] ? xstrdup(told->fingerprint) : NULL,
 		};
@@ -653,6 +663,8 @@ static int upstream_list_walk_pages(struct upstream_walk *walk, struct err *err)
 	while (url) {
 		if (upstream_list_add_page(walk, url, err) != 0)
 			return -1;
+		if (walk->call->is_trial)
+			return 0;
 		const struct upstream_list *list = walk->list;
 		const char *next = list->pages.items[list->pages.count - 1].next;
 		if (next && upstream_list_check_host(walk, next, err) != 0)

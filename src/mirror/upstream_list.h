@@ -69,6 +69,7 @@ struct upstream_list_call {
 	const char *token;       /* sent as Authorization: Bearer; NULL: none */
 	int64_t timeout_ms;      /* of each page */
 	const struct stop *stop; /* may be NULL */
+	bool is_trial; /* the first page alone, whole or not: can it be read at all? */
 };
 
 /* Fills *list anew; of what was in it before, pages that did not change are kept, and

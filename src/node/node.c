@@ -16,6 +16,7 @@
 #include "cli/push.h"
 #include "cli/site.h"
 #include "lease/directory.h"
+#include "mirror/list_reader.h"
 #include "mirror/then_teller.h"
 #include "node/role.h"
 #include "node/settings.h"
@@ -295,10 +296,11 @@ struct node {
 	struct event_log *events;
 	struct notice *notice;
 	struct watch *watch;
-	struct kinds_here mirrors;      /* none, if there are no mirrors */
-	struct credential_marks *marks; /* theirs, as this: */
-	struct then_teller *teller;     /* NULL: nobody is told of what they bring */
-	struct web_services services;   /* all parts; those of the other role are NULL */
+	struct kinds_here mirrors;         /* none, if there are no mirrors */
+	struct credential_marks *marks;    /* theirs */
+	struct list_readers *list_readers; /* likewise */
+	struct then_teller *teller;        /* NULL: nobody is told of what they bring */
+	struct web_services services; /* all parts; those of the other role are NULL */
 	struct web_server *server;
 	struct node_life life;
 };
@@ -439,7 +441,7 @@ static int start_mirrors(struct node *node, struct err *err)
 		&(struct then_teller_options){ .mirrors = &settings->mirrors,
 					       .data = settings->site.data,
 					       .root = settings->site.repositories });
-	if (settings->mirrors.items.count == 0)
+	if (!mirrors_are_any(&settings->mirrors))
 		return mirror_poll_forget(node->data.store, err);
 	kinds_fill_mirrors(&node->mirrors, settings->site.repositories);
 	if (credential_marks_open(node->data.store, &node->marks, err) != 0)
@@ -456,13 +458,19 @@ static int start_mirrors(struct node *node, struct err *err)
 		       &services->mirror_pull, err) != 0)
 		return -1;
 	services->mirrors = &settings->mirrors;
-	return mirror_poll_start(
-		&(struct mirror_poll_options){ .store = node->data.store,
-					       .mirrors = &settings->mirrors,
-					       .marks = node->marks,
-					       .wake = node_wake_mirrors,
-					       .arg = node },
-		&services->mirror_poll, err);
+	if (mirror_poll_start(
+		    &(struct mirror_poll_options){ .store = node->data.store,
+						   .mirrors = &settings->mirrors,
+						   .marks = node->marks,
+						   .wake = node_wake_mirrors,
+						   .arg = node },
+		    &services->mirror_poll, err) != 0)
+		return -1;
+	node->list_readers = list_readers_start(
+		&(struct list_readers_options){ .store = node->data.store,
+						.mirrors = &settings->mirrors,
+						.poll = services->mirror_poll });
+	return 0;
 }
 
 static int start_standalone(struct node *node, struct err *err)
@@ -765,7 +773,7 @@ static void report_remotes(const struct node_settings *settings)
 	struct err err;
 
 	if ((settings->push || (settings->site.role == SITE_STANDALONE &&
-				settings->mirrors.items.count == 0)) &&
+				!mirrors_are_any(&settings->mirrors))) &&
 	    push_site_check_remotes(&settings->site, settings->push, &err) != 0)
 		log_warn("push.no_remote", LOG_ERR(&err), LOG_TEXT("remedy", err.remedy));
 }
@@ -853,6 +861,7 @@ void node_stop(struct node *node)
 	fair_free(services->forwarded_pushes);
 	freshness_free(services->freshness);
 	hook_socket_stop(node->socket);
+	list_readers_stop(node->list_readers);
 	mirror_poll_stop(services->mirror_poll);
 	pull_stop(services->mirror_pull, PULL_GRACE_MS);
 	then_teller_stop(node->teller);

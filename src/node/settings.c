@@ -23,12 +23,25 @@ static const struct setting_table events_table = { .section = "events",
 static const struct setting_table database_table = { .section = "database",
 						     .rows = database_rows };
 const struct setting_table *const node_settings_tables[] = {
-	&site_settings[0],        &transport_settings_table, &access_settings_table,
-	&token_settings_table,    &site_settings[1],         &secondary_settings_table,
-	&pull_settings_table,     &serve_settings_table,     &events_table,
-	&blob_settings_table,     &database_table,           &lease_settings_table,
-	&mirror_settings_table,   &watcher_settings_table,   &push_settings_tables[0],
-	&push_settings_tables[1], &push_settings_tables[2],  NULL,
+	&site_settings[0],
+	&transport_settings_table,
+	&access_settings_table,
+	&token_settings_table,
+	&site_settings[1],
+	&secondary_settings_table,
+	&pull_settings_table,
+	&serve_settings_table,
+	&events_table,
+	&blob_settings_table,
+	&database_table,
+	&lease_settings_table,
+	&mirror_settings_table,
+	&mirror_list_settings_table,
+	&watcher_settings_table,
+	&push_settings_tables[0],
+	&push_settings_tables[1],
+	&push_settings_tables[2],
+	NULL,
 };
 
 /* Where in struct node_settings the struct of a table is. */
@@ -102,12 +115,12 @@ static int read_mirrors(const struct conf *conf, struct node_settings *settings,
 	if (settings->site.role != SITE_SECONDARY)
 		return mirrors_check_places(&settings->mirrors,
 					    settings->site.repositories, err);
-	if (settings->mirrors.items.count == 0)
+	if (!mirrors_are_any(&settings->mirrors))
 		return 0;
 	err_set(err, ERR_CONFIG, "a secondary has no mirrors of its own");
-	return err_remedy(err, "put the sections [mirror] and [watcher] into the "
-			       "primary's configuration: its mirrors are copied like "
-			       "all its repositories");
+	return err_remedy(err, "put the sections [mirror], [mirrors] and [watcher] into "
+			       "the primary's configuration: its mirrors are copied "
+			       "like all its repositories");
 }
 
 static int read_push(const struct conf *conf, struct node_settings *settings,

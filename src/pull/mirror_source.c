@@ -29,7 +29,9 @@ static const struct mirror *mirror_source_find(struct source *source, const char
 		mirrors_find(mirror_source_of(source)->manner.mirrors, name);
 
 	if (!mirror) {
-		err_set(err, ERR_CONFIG, "the configuration has no [mirror \"%s\"]",
+		err_set(err, ERR_CONFIG,
+			"the configuration has no [mirror \"%s\"], nor has a list of "
+			"[mirrors] the name",
 			name);
 		err_remedy(err, "put the section back, or refrelay mirror remove %s",
 			   name);

@@ -739,6 +739,17 @@ const char *registry_verification_name(enum registry_verification state)
 	return verification_names[state];
 }
 
+int registry_add_in(struct store_tx *tx, const char *kind, const char *const *names,
+		    size_t count, struct err *err)
+{
+	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
+
+	for (size_t i = 0; i < count; i++)
+		if (stored_row_add(tx, kind, names[i], 1, &shift, err) < 0)
+			return -1;
+	return registry_shift_apply(tx, &shift, err);
+}
+
 struct addition {
 	const char *kind;
 	const char *const *names;
@@ -747,14 +758,9 @@ struct addition {
 
 static int registry_add_rows(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
 	const struct addition *addition = arg;
 
-	for (size_t i = 0; i < addition->count; i++)
-		if (stored_row_add(tx, addition->kind, addition->names[i], 1, &shift,
-				   err) < 0)
-			return -1;
-	return registry_shift_apply(tx, &shift, err);
+	return registry_add_in(tx, addition->kind, addition->names, addition->count, err);
 }
 
 int registry_add(struct store *store, const char *kind, const char *const *names,

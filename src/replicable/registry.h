@@ -27,6 +27,8 @@
 /* Adds rows for these names, pending; those that are there stay as they are. */
 int registry_add(struct store *store, const char *kind, const char *const *names,
 		 size_t count, struct err *err);
+int registry_add_in(struct store_tx *tx, const char *kind, const char *const *names,
+		    size_t count, struct err *err);
 
 /* Removes the row by a person's order: its copy is gone. ERR_CONFLICT: the row is not
  * gone (any more), it was asked for meanwhile: it stays, and is pending as one of which

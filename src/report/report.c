@@ -455,7 +455,7 @@ void report_judge(const struct report *report, struct verdict *verdict)
 		.primary_last_event = report->primary_last_event,
 		.scan_age_ms = signs->scan_age_ms,
 		.scan_left_ms = signs->scan_left_ms,
-		.mirrors_stale = report->mirrors.stale,
+		.mirrors_stale = report->mirrors.stale + report->mirrors.lists_stale,
 		.mirrors_behind = report->mirrors.all - report->mirrors.synced,
 		.pushes_are_done = report_push_is_good(&report->push),
 	};

@@ -15,6 +15,7 @@
 #include "push/task_store.h"
 #include "replicable/lfs_rows.h"
 #include "replicable/registry.h"
+#include "report/report_mirrors.h"
 #include "report/vitals.h"
 #include "store/store.h"
 
@@ -59,12 +60,6 @@ struct report_kind {
 	int64_t arrived;               /* bytes of those that are on their way */
 	struct report_examples examples;
 	struct scan_record scan; /* at a secondary what it left out */
-};
-
-/* Mirrors of upstreams, as configured at the node's last start. */
-struct report_mirrors {
-	int64_t all, synced, failing, held, stale; /* stale: not found equal in time */
-	char *example, *why, *remedy; /* of one that fails, or is held; owned, or NULL */
 };
 
 struct report_remote { /* a destination of push, in the whole cluster */

@@ -2,6 +2,7 @@
  * Mirrors in a report: whether each is equal to its upstream, as far as that is known.
  */
 #include "replicable/name.h"
+#include "replicable/registry.h"
 #include "report/report.h"
 #include "report/report_parts.h"
 
@@ -15,7 +16,7 @@ struct report_mirror {
 	const char *name; /* borrowed, as the others */
 	int64_t interval_ms, equal_at;
 	int64_t state; /* of its row; -1: there is none yet */
-	bool is_proved;
+	bool is_proved, is_gone;
 	const char *held_reason, *failure, *remedy;
 };
 
@@ -31,12 +32,20 @@ static void report_mirrors_say(struct report_mirrors *mirrors,
 	mirrors->remedy = one->remedy ? xstrdup(one->remedy) : NULL;
 }
 
+static bool report_mirrors_is_old(const struct report *report, int64_t at,
+				  int64_t interval_ms)
+{
+	const int64_t age_ms = report->now - at;
+
+	return age_ms > INTERVALS * interval_ms + MOMENT_MS || age_ms < -MOMENT_MS;
+}
+
 static void report_mirrors_add(struct report *report, const struct report_mirror *one)
 {
 	struct report_mirrors *mirrors = &report->mirrors;
-	const int64_t age_ms = report->now - one->equal_at;
 	const bool is_stale =
-		age_ms > INTERVALS * one->interval_ms + MOMENT_MS || age_ms < -MOMENT_MS;
+		!one->is_gone &&
+		report_mirrors_is_old(report, one->equal_at, one->interval_ms);
 	const bool is_failing = one->state == REGISTRY_FAILED ||
 				one->state == REGISTRY_MISSING_ON_PRIMARY;
 
@@ -49,13 +58,12 @@ static void report_mirrors_add(struct report *report, const struct report_mirror
 		report_mirrors_say(mirrors, one);
 }
 
-int report_mirrors_read(struct store_tx *tx, struct report *report, struct err *err)
+static int report_mirrors_read_present(struct store_tx *tx, struct report *report,
+				       struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
-	report_mirrors_clear(&report->mirrors);
-	report->mirrors = (struct report_mirrors){ 0 };
 	if (query_ask(tx, &query, err,
 		      "SELECT mirror.name, interval_ms, checked_at, last_success_at,"
 		      " state, proved, held_reason, failure, remedy FROM mirror"
@@ -80,29 +88,123 @@ int report_mirrors_read(struct store_tx *tx, struct report *report, struct err *
 	return found;
 }
 
+/* Those that no list has any more, and that wait for a person. */
+static int report_mirrors_read_held(struct store_tx *tx, struct report *report,
+				    struct err *err)
+{
+	const struct registry_filter gone = { .kind = KIND_MIRROR,
+					      .state = REGISTRY_ANY,
+					      .limit = INT32_MAX,
+					      .gone_only = true,
+					      .held_only = true };
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+
+	if (registry_list_in(tx, &gone, &rows, err) != 0)
+		return -1;
+	for (size_t i = 0; i < rows.count; i++)
+		report_mirrors_add(
+			report,
+			&(struct report_mirror){ .name = rows.items[i].name,
+						 .state = REGISTRY_PENDING,
+						 .is_gone = true,
+						 .held_reason = rows.items[i].held_reason,
+						 .remedy = rows.items[i].remedy });
+	return 0;
+}
+
+static void report_mirrors_add_list(struct report_mirrors *mirrors, struct query *query,
+				    bool is_stale)
+{
+	const bool is_failing = query_int(query, 3) > 0;
+
+	mirrors->lists++;
+	mirrors->lists_failing += is_failing;
+	mirrors->lists_stale += is_stale;
+	if (mirrors->list || (!is_failing && !is_stale))
+		return;
+	mirrors->list = query_copy_text(query, 0);
+	mirrors->list_why = is_failing ? query_copy_text(query, 4)
+				       : xstrdup("it was not read in time");
+	mirrors->list_remedy = is_failing ? query_copy_text(query, 5) : NULL;
+}
+
+static int report_mirrors_read_lists(struct store_tx *tx, struct report *report,
+				     struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT list, interval_ms, read_at, failed_at, message, remedy"
+		       " FROM mirror_list WHERE interval_ms > 0 ORDER BY list",
+		       &query, err) != 0)
+		return -1;
+	while ((found = query_step(query, err)) > 0)
+		report_mirrors_add_list(&report->mirrors, query,
+					report_mirrors_is_old(report, query_int(query, 2),
+							      query_int(query, 1)));
+	return found;
+}
+
+int report_mirrors_read(struct store_tx *tx, struct report *report, struct err *err)
+{
+	report_mirrors_clear(&report->mirrors);
+	report->mirrors = (struct report_mirrors){ 0 };
+	return report_mirrors_read_present(tx, report, err) != 0 ||
+			       report_mirrors_read_held(tx, report, err) != 0
+		       ? -1
+		       : report_mirrors_read_lists(tx, report, err);
+}
+
 void report_mirrors_clear(struct report_mirrors *mirrors)
 {
 	free(mirrors->example);
 	free(mirrors->why);
 	free(mirrors->remedy);
+	free(mirrors->list);
+	free(mirrors->list_why);
+	free(mirrors->list_remedy);
+}
+
+static void report_mirrors_add_example(const char *what, const char *why,
+				       const char *remedy, struct str *out)
+{
+	str_addf(out, "; %s: ", what);
+	str_add_printable(out, why);
+	if (remedy)
+		str_addf(out, " (%s)", remedy);
 }
 
 void report_mirrors_sentence(const struct report *report, struct str *out)
 {
 	const struct report_mirrors *mirrors = &report->mirrors;
 
-	if (mirrors->all == 0)
-		return;
-	str_addf(out, "; %" PRId64 " of %" PRId64 " mirror%s up to date", mirrors->synced,
-		 mirrors->all, mirrors->all == 1 ? " is" : "s are");
+	if (mirrors->all > 0)
+		str_addf(out, "; %" PRId64 " of %" PRId64 " mirror%s up to date",
+			 mirrors->synced, mirrors->all,
+			 mirrors->all == 1 ? " is" : "s are");
 	if (mirrors->stale > 0)
 		str_addf(out, ", of %" PRId64 " it is not known", mirrors->stale);
-	if (!mirrors->example)
+	if (mirrors->example)
+		report_mirrors_add_example(mirrors->example, mirrors->why,
+					   mirrors->remedy, out);
+	if (!mirrors->list)
 		return;
-	str_addf(out, "; %s: ", mirrors->example);
-	str_add_printable(out, mirrors->why);
-	if (mirrors->remedy)
-		str_addf(out, " (%s)", mirrors->remedy);
+	AUTO_FREE char *what = xasprintf("the list %s", mirrors->list);
+	report_mirrors_add_example(what, mirrors->list_why, mirrors->list_remedy, out);
+}
+
+static json_t *report_mirrors_lists_json(const struct report_mirrors *mirrors)
+{
+	json_t *object = json_object();
+
+	json_put_number(object, "all", mirrors->lists);
+	json_put_number(object, "failing", mirrors->lists_failing);
+	json_put_number(object, "stale", mirrors->lists_stale);
+	json_put_text(object, "example", mirrors->list);
+	json_put_text(object, "failure", mirrors->list_why);
+	json_put_text(object, "remedy", mirrors->list_remedy);
+	return object;
 }
 
 json_t *report_mirrors_json(const struct report *report)
@@ -118,5 +220,6 @@ json_t *report_mirrors_json(const struct report *report)
 	json_put_text(object, "example", mirrors->example);
 	json_put_text(object, "failure", mirrors->why);
 	json_put_text(object, "remedy", mirrors->remedy);
+	json_put(object, "lists", report_mirrors_lists_json(mirrors));
 	return object;
 }

@@ -353,7 +353,7 @@ static void add_standalone_sentence(const struct report *report,
 	report_push_sentence(report, out);
 	if (out->len > start && !text_ends_with(out->data, "; "))
 		str_add(out, "; ");
-	if (remotes == 0 && report->mirrors.all == 0)
+	if (remotes == 0 && report->mirrors.all == 0 && report->mirrors.lists == 0)
 		str_addf(out, "%s stands alone: it has nothing to follow; ",
 			 report->site);
 	else if (remotes > 0 && verdict->code == VERDICT_IN_SYNC)

@@ -326,6 +326,24 @@ static const char *const migrations[] = {
 	"	refused_at BIGINT NOT NULL,"
 	"	message TEXT NOT NULL,"
 	"	PRIMARY KEY (mirror, watcher));",
+
+	/* 12: lists of upstreams (mirror/listed.h): how the last readings of each ended,
+	   and what the whole ones had. Of sections that are not configured interval_ms is
+	   0. question: which settings the last whole one was read by; missing_at: since
+	   when the list lacks it, 0: it has it */
+	"CREATE TABLE mirror_list ("
+	"	list TEXT PRIMARY KEY,"
+	"	interval_ms BIGINT NOT NULL,"
+	"	question TEXT,"
+	"	read_at BIGINT NOT NULL DEFAULT 0,"
+	"	failed_at BIGINT NOT NULL DEFAULT 0," /* 0: the last one did not fail */
+	"	class TEXT, message TEXT, remedy TEXT);"
+	"CREATE TABLE mirror_listed ("
+	"	list TEXT NOT NULL,"
+	"	name TEXT NOT NULL,"
+	"	url TEXT NOT NULL,"
+	"	missing_at BIGINT NOT NULL DEFAULT 0,"
+	"	PRIMARY KEY (list, name));",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

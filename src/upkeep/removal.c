@@ -29,8 +29,8 @@ static char *removal_make_remedy(const char *kind)
 
 	if (strcmp(kind, KIND_MIRROR) == 0)
 		return xstrdup("if they are not to be mirrored any more: refrelay mirror "
-			       "remove NAME...; if they are, put them back into the "
-			       "configuration");
+			       "remove NAME...; if they are, see why their list has "
+			       "them no more, or give them sections [mirror]");
 	return xasprintf(
 		"if they were deleted on purpose: refrelay %s%s --state held; if "
 		"not, bring them back at the primary",

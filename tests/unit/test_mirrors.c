@@ -1,7 +1,10 @@
 /*
- * The sections [mirror] and [watcher]: what is refused, and which names are the same.
+ * The sections [mirror], [mirrors] and [watcher]: what is refused, and which names are
+ * the same; and which mirrors there are when lists have told of some.
  */
 #include "mirror/mirrors.h"
+
+#include "base/thread.h"
 
 #include "test.h"
 
@@ -74,7 +77,7 @@ TEST(two_that_would_be_one_directory_are_refused)
 		assert_fails(read_names(cases[i]), ERR_CONFIG);
 		assert_non_null(strstr(err.text, "would be one directory"));
 		assert_true(err.remedy[0]);
-		assert_int_equal(mirrors.items.count, 0);
+		assert_int_equal(mirrors_count(&mirrors), 0);
 	}
 }
 
@@ -84,7 +87,7 @@ TEST(what_only_looks_alike_is_not_refused)
 					     "x.git/a", "x-a", NULL };
 
 	assert_ok(read_names(names));
-	assert_int_equal(mirrors.items.count, 6);
+	assert_int_equal(mirrors_count(&mirrors), 6);
 }
 
 /* Each name that a mirror may have is found again by itself. */
@@ -108,9 +111,9 @@ TEST(each_mirror_is_found_by_its_own_name)
 	static const char *const names[] = { "z/r.git", "x.git.git", "a", "B", NULL };
 
 	assert_ok(read_names(names));
-	for (size_t i = 0; i < mirrors.items.count; i++)
-		assert_ptr_equal(mirrors_find(&mirrors, mirrors.items.items[i].name),
-				 &mirrors.items.items[i]);
+	for (size_t i = 0; i < mirrors.sections.count; i++)
+		assert_ptr_equal(mirrors_find(&mirrors, mirrors.sections.items[i]->name),
+				 mirrors.sections.items[i]);
 	assert_ptr_equal(mirrors_find(&mirrors, "//z/r.git/"),
 			 mirrors_find(&mirrors, "z/r"));
 	assert_null(mirrors_find(&mirrors, "b"));
@@ -272,6 +275,207 @@ TEST(each_change_of_a_section_is_seen)
 		}
 }
 
+#define LIST_A "[mirrors \"a\"]\nfrom = github\nurl = https://api.example.com/orgs/a\n"
+
+TEST(a_list_says_what_it_is_and_where)
+{
+	static const char *const bad[][2] = {
+		{ "[mirrors \"a\"]\nfrom = github\n", "mirrors.a.url" },
+		{ "[mirrors \"a\"]\nurl = https://example.com/\n", "mirrors.a.from" },
+		{ "[mirrors \"a\"]\nfrom = bitbucket\nurl = https://e.com\n", "github" },
+		{ "[mirrors \"a\"]\nfrom = github\nurl = /srv/git\n", "mirrors.a.url" },
+		{ "[mirrors \"a\"]\nfrom = gitea\nurl = https://u:p@e.com/\n",
+		  "mirrors.a.url" },
+		{ "[mirrors \"a\"]\nfrom = directory\nurl = srv/git\n", "absolute" },
+		{ "[mirrors \"a\"]\nfrom = directory\nurl = /srv\ntokenFile = /t\n",
+		  "tokenFile" },
+		{ LIST_A "watcher = w\n", "there is no [watcher \"w\"]" },
+		{ LIST_A "interval = 1ms\n", "mirrors.a.interval" },
+		{ LIST_A "include =\n", "is empty" },
+	};
+	static const char good[] = LIST_A
+		"include = x*\ninclude = y\nexclude = z\nforks = true\nmaxSize = 3m\n"
+		"watcher = w\ninterval = 1h\n[watcher \"w\"]\ntokenFile = /t\n"
+		"[watcher \"v\"]\nmirror = yet/to-come\n"
+		"[mirrors \"b\"]\nfrom = grokmirror\nurl = /srv/manifest.js.gz\n";
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_fails(read_text(bad[i][0]), ERR_CONFIG);
+		if (!strstr(err.text, bad[i][1]))
+			fail_msg("%zu: %s", i, err.text);
+	}
+	assert_ok(read_text(good));
+	assert_int_equal(mirrors.lists.count, 2);
+	const struct mirror_list *list = mirrors.lists.items[0];
+	assert_int_equal(list->source.from, UPSTREAM_GITHUB);
+	assert_int_equal(list->source.include.count, 2);
+	assert_true(list->source.has_forks && !list->source.has_archived);
+	assert_int_equal(list->source.max_size, 3 << 20);
+	assert_int_equal(list->interval_ms, 3600000);
+	assert_true(mirrors_are_any(&mirrors));
+	assert_int_equal(mirrors_count(&mirrors), 0);
+}
+
+TEST(lists_that_differ_are_not_the_same)
+{
+	static const char *const others[] = {
+		LIST_A "include = x\n",    LIST_A "exclude = x\n",
+		LIST_A "forks = true\n",   LIST_A "maxSize = 1\n",
+		LIST_A "interval = 9s\n",  LIST_A "tokenFile = /t\n",
+		LIST_A "archived = yes\n", "",
+	};
+	AUTO_CONF struct conf *conf = NULL;
+	AUTO_MIRRORS struct mirrors before = { 0 };
+
+	assert_ok(conf_load_text("t.conf", LIST_A, strlen(LIST_A), &conf, &err));
+	assert_ok(mirrors_read(conf, &before, &err));
+	assert_ok(read_text(LIST_A));
+	assert_true(mirrors_are_same(&before, &mirrors));
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		assert_ok(read_text(others[i]));
+		assert_false(mirrors_are_same(&before, &mirrors));
+	}
+}
+
+static mirrors_told told;
+
+static void tell(size_t list, const char *name, const char *host)
+{
+	struct mirror_told one = { .list = mirrors.lists.items[list],
+				   .name = xstrdup(name),
+				   .url = xasprintf("https://%s/%s.git", host, name) };
+
+	vec_add(&told, one);
+}
+
+static struct str refused = STR_INIT;
+
+static void hear_taken(void *arg, const struct mirror_told *one, const struct mirror *by)
+{
+	(void)arg;
+	str_addf(&refused, "%s:%s(%s) ", one->list->name, one->name, by->name);
+}
+
+static void replace_told(void)
+{
+	str_reset(&refused);
+	mirrors_replace_told(&mirrors, &told, hear_taken, NULL);
+	mirrors_told_clear(&told);
+}
+
+/* "NAME@LIST " of all; of a section "NAME ". Good until the next call. */
+static const char *all_there(void)
+{
+	static struct str names = STR_INIT;
+
+	str_reset(&names);
+	for (const struct mirror *mirror = NULL;
+	     (mirror = mirrors_next(&mirrors, mirror)) != NULL;)
+		str_addf(&names, mirror->list ? "%s@%s " : "%s ", mirror->name,
+			 mirror->list ? mirror->list->name : "");
+	return names.data;
+}
+
+TEST(a_section_goes_before_a_list_and_a_list_before_the_next)
+{
+	assert_ok(read_text(
+		"[mirrors \"one\"]\nfrom = gitea\nurl = https://a.example/\nwatcher = w\n"
+		"[mirror \"acme/s\"]\nurl = https://s.example/s\n"
+		"[mirror \"deep.git/x\"]\nurl = https://s.example/x\n"
+		"[mirrors \"two\"]\nfrom = gitea\nurl = https://b.example/\n"
+		"[watcher \"w\"]\n[watcher \"all\"]\nmirror = acme/*\n"
+		"[watcher \"w\"]\ntokenFile = /t\n"));
+	tell(0, "acme/both", "a.example");
+	tell(0, "acme/S", "a.example");
+	tell(0, "deep", "a.example");
+	tell(1, "ACME/both", "b.example");
+	tell(1, "acme/other", "b.example");
+	replace_told();
+	assert_string_equal(all_there(),
+			    "acme/both@one acme/other@two acme/s deep.git/x ");
+	assert_string_equal(refused.data, "one:acme/S(acme/s) one:deep(deep.git/x) "
+					  "two:ACME/both(acme/both) ");
+	assert_string_equal(watchers_of("acme/both"), "all w ");
+	assert_string_equal(watchers_of("acme/other"), "all ");
+	assert_ptr_equal(mirrors_find_section(&mirrors, "/acme/s.git"),
+			 mirrors_find(&mirrors, "acme/s"));
+	assert_null(mirrors_find_section(&mirrors, "acme/both"));
+	str_clear(&refused);
+}
+
+TEST(what_a_list_has_lost_can_still_be_looked_at)
+{
+	assert_ok(read_text(LIST_A));
+	tell(0, "acme/a", "e.com");
+	tell(0, "acme/b", "e.com");
+	replace_told();
+	const struct mirror *a = mirrors_find(&mirrors, "acme/a");
+	const struct mirror *b = mirrors_find(&mirrors, "acme/b");
+	assert_ptr_equal(mirrors_next(&mirrors, a), b);
+	assert_string_equal(a->uri.host, "e.com");
+	tell(0, "acme/b", "other.com");
+	tell(0, "acme/c", "e.com");
+	replace_told();
+	assert_string_equal(all_there(), "acme/b@a acme/c@a ");
+	assert_null(mirrors_find(&mirrors, "acme/a"));
+	assert_string_equal(a->url, "https://e.com/acme/a.git");
+	assert_string_equal(b->url, "https://e.com/acme/b.git");
+	assert_ptr_not_equal(mirrors_find(&mirrors, "acme/b"), b);
+	assert_string_equal(mirrors_next(&mirrors, a)->url,
+			    "https://other.com/acme/b.git");
+	const struct mirror *c = mirrors_find(&mirrors, "acme/c");
+	tell(0, "acme/c", "e.com");
+	replace_told();
+	assert_ptr_equal(mirrors_find(&mirrors, "acme/c"), c);
+	str_clear(&refused);
+}
+
+static atomic_bool has_ended;
+
+static void *look_again_and_again(void *arg)
+{
+	size_t *looks = arg;
+
+	while (!has_ended || *looks == 0) {
+		size_t count = 0;
+		for (const struct mirror *mirror = NULL;
+		     (mirror = mirrors_next(&mirrors, mirror)) != NULL; count++)
+			assert_true(text_starts_with(mirror->url, "https://"));
+		const struct mirror *stays = mirrors_find(&mirrors, "stays");
+		assert_string_equal(stays->name, "stays");
+		assert_true(count >= 2);
+		(*looks)++;
+	}
+	return NULL;
+}
+
+/* The section and the one that all lists have are seen at any time. */
+TEST(threads_look_while_mirrors_come_and_go)
+{
+	pthread_t threads[3];
+	size_t looks[3] = { 0 };
+
+	assert_ok(read_text(LIST_A "[mirror \"s\"]\nurl = https://e.com/s\n"));
+	tell(0, "stays", "e.com");
+	replace_told();
+	has_ended = false;
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		thread_start(&threads[i], "look", look_again_and_again, &looks[i]);
+	for (size_t round = 0; round < 300; round++) {
+		tell(0, "stays", "e.com");
+		for (size_t i = 0; i < round % 20; i++) {
+			AUTO_FREE char *name = xasprintf("r%zu", (i * 7 + round) % 40);
+			AUTO_FREE char *host = xasprintf("h%zu.com", round % 3);
+			tell(0, name, host);
+		}
+		replace_told();
+	}
+	has_ended = true;
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		thread_join(threads[i]);
+	str_clear(&refused);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +487,11 @@ int main(void)
 		MIRRORS_CASE(a_url_says_where_and_not_who),
 		MIRRORS_CASE(a_watcher_watches_what_there_is_with_one_credential),
 		MIRRORS_CASE(what_is_not_built_yet_is_refused),
+		MIRRORS_CASE(a_list_says_what_it_is_and_where),
+		MIRRORS_CASE(lists_that_differ_are_not_the_same),
+		MIRRORS_CASE(a_section_goes_before_a_list_and_a_list_before_the_next),
+		MIRRORS_CASE(what_a_list_has_lost_can_still_be_looked_at),
+		MIRRORS_CASE(threads_look_while_mirrors_come_and_go),
 		MIRRORS_CASE(watchers_come_in_the_files_order),
 		MIRRORS_CASE(refs_are_chosen_by_patterns),
 		MIRRORS_CASE(each_change_of_a_section_is_seen),

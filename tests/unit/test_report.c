@@ -570,16 +570,15 @@ static int write_mirror(struct store_tx *tx, void *arg, struct err *error)
 			   QUERY_INT(now + mirror->synced_ms));
 }
 
-/* What a standalone site says of a mirror as it is now. */
-static void mirror_says(struct store *store, struct mirror_at mirror,
-			enum verdict_code wanted, const char *sentence)
+/* What a standalone site says of what its database has. */
+static void standalone_says(struct store *store, enum verdict_code wanted,
+			    const char *sentence)
 {
 	struct vital_signs signs = well();
 	AUTO_STR struct str text = STR_INIT;
 	struct verdict verdict;
 	struct report report;
 
-	assert_ok(store_write(store, write_mirror, &mirror, &err));
 	assert_ok(report_make(&(struct report_options){ .role = SITE_STANDALONE,
 							.site = "paris",
 							.data = "/nowhere",
@@ -593,6 +592,13 @@ static void mirror_says(struct store *store, struct mirror_at mirror,
 	if (!strstr(text.data, sentence))
 		fail_msg("no \"%s\" in: %s", sentence, text.data);
 	report_clear(&report);
+}
+
+static void mirror_says(struct store *store, struct mirror_at mirror,
+			enum verdict_code wanted, const char *sentence)
+{
+	assert_ok(store_write(store, write_mirror, &mirror, &err));
+	standalone_says(store, wanted, sentence);
 }
 
 TEST(a_mirror_is_equal_only_if_it_was_found_so_in_time)
@@ -625,6 +631,87 @@ TEST(a_mirror_is_equal_only_if_it_was_found_so_in_time)
 	store_close(store);
 }
 
+/* A list of an hour's interval. */
+struct list_at {
+	int64_t read_ms; /* from now */
+	const char *failure;
+	bool is_configured;
+};
+
+static int write_list(struct store_tx *tx, void *arg, struct err *error)
+{
+	const struct list_at *list = arg;
+
+	return query_write(tx, error,
+			   "INSERT INTO mirror_list (list, interval_ms, read_at,"
+			   " failed_at, message, remedy) VALUES ('acme', ?1, ?2, ?3, ?4,"
+			   " 'mend it') ON CONFLICT (list) DO UPDATE SET"
+			   " interval_ms = ?1, read_at = ?2, failed_at = ?3,"
+			   " message = ?4",
+			   QUERY_INT(list->is_configured ? 3600000 : 0),
+			   QUERY_INT(clock_wall_ms() + list->read_ms),
+			   QUERY_INT(list->failure ? 1 : 0), QUERY_TEXT(list->failure));
+}
+
+static void list_says(struct store *store, struct list_at list, enum verdict_code wanted,
+		      const char *sentence)
+{
+	assert_ok(store_write(store, write_list, &list, &err));
+	standalone_says(store, wanted, sentence);
+}
+
+/* What appeared on a list that was not read is not known. */
+TEST(a_list_is_to_be_read_in_time)
+{
+	const int64_t minute = 60000, late = -121 * minute - 1000;
+	struct store *store;
+
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	list_says(store, (struct list_at){ -119 * minute, NULL, true }, VERDICT_IN_SYNC,
+		  "");
+	list_says(store, (struct list_at){ -119 * minute, "away", true }, VERDICT_IN_SYNC,
+		  "; the list acme: away (mend it)");
+	list_says(store, (struct list_at){ late, NULL, true }, VERDICT_MIRROR_OLD,
+		  "; the list acme: it was not read in time");
+	list_says(store, (struct list_at){ late, "away", true }, VERDICT_MIRROR_OLD,
+		  "; the list acme: away (mend it)");
+	list_says(store, (struct list_at){ late, "away", false }, VERDICT_IN_SYNC, "");
+	store_close(store);
+}
+
+static int hold_gone(struct store_tx *tx, void *arg, struct err *error)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	(void)arg;
+	if (registry_get_in(tx, KIND_MIRROR, "acme/r", &row, error) <= 0)
+		return -1;
+	const struct registry_move gone = { .id = row.id, .event = REGISTRY_GONE };
+	const struct registry_move held = { .id = row.id,
+					    .event = REGISTRY_HELD,
+					    .held_reason = "too many",
+					    .remedy = "decide" };
+	return registry_move_in(tx, &gone, error) < 0 ||
+			       registry_move_in(tx, &held, error) != 0
+		       ? -1
+		       : 0;
+}
+
+/* It is among the mirrors no more. */
+TEST(what_waits_to_be_removed_is_not_good)
+{
+	const char *const name = "acme/r";
+	struct store *store;
+
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(registry_add(store, KIND_MIRROR, &name, 1, &err));
+	standalone_says(store, VERDICT_IN_SYNC, "");
+	assert_ok(store_write(store, hold_gone, NULL, &err));
+	standalone_says(store, VERDICT_MIRROR_BEHIND,
+			"0 of 1 mirror is up to date; acme/r: too many (decide)");
+	store_close(store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -633,6 +720,8 @@ int main(void)
 		cmocka_unit_test(remotes_that_are_equally_behind_are_each_said_once),
 		cmocka_unit_test(what_was_given_up_set_aside_or_is_owed_is_not_good),
 		cmocka_unit_test(a_task_store_that_is_away_is_a_finding_not_the_end),
+		cmocka_unit_test(a_list_is_to_be_read_in_time),
+		cmocka_unit_test(what_waits_to_be_removed_is_not_good),
 		cmocka_unit_test(what_a_secondary_says_twice_is_no_failure),
 		cmocka_unit_test(
 			of_each_secondary_the_verdict_is_told_and_not_its_last_word),

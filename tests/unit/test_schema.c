@@ -10,6 +10,7 @@
 
 #include "change/blob_notice.h"
 #include "change/event_log.h"
+#include "mirror/listed.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "replicable/registry.h"
@@ -165,6 +166,32 @@ TEST(what_a_node_had_before_schema_10_is_given_back_at_the_start)
 	store_close(store);
 }
 
+TEST(lists_of_upstreams_are_kept_from_schema_12_on)
+{
+	static const char text[] =
+		"[mirrors \"a\"]\nfrom = gitea\nurl = https://e.com/\n";
+	struct upstream_chosen one = { .name = (char[]){ "p" },
+				       .url = "https://e.com/p" };
+	struct upstream_list said = { .chosen = { &one, 1, 1 } };
+	AUTO_LISTED_STATE struct listed_state kept = { 0 };
+	AUTO_MIRRORS struct mirrors mirrors = { 0 };
+	AUTO_CONF struct conf *conf = NULL;
+	struct listed_change change;
+
+	assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
+	assert_ok(mirrors_read(conf, &mirrors, &err));
+	open_old("schema_9.sql");
+	assert_ok(listed_begin(store, &mirrors, &err));
+	assert_ok(listed_take(store, &mirrors, mirrors.lists.items[0], &said, &change,
+			      &err));
+	store_close(store);
+	assert_ok(store_open(url, &store, &err));
+	assert_ok(listed_read_state(store, mirrors.lists.items[0], &kept, &err));
+	assert_int_equal(kept.count, 1);
+	assert_true(kept.read_at > 0);
+	store_close(store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +200,7 @@ int main(void)
 		CASE(what_the_primary_has_and_told_is_still_there),
 		CASE(what_a_node_had_before_schema_10_is_given_back_at_the_start),
 		CASE(what_was_found_damaged_is_known_by_a_reason_from_schema_7_on),
+		CASE(lists_of_upstreams_are_kept_from_schema_12_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

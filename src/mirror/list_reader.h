@@ -1,0 +1,27 @@
+/*
+ * Reads the lists of [mirrors] again and again, a thread for each, so that one that does
+ * not answer holds up no other. What a whole list says goes into the database
+ * (mirror/listed.h), and the poll is told.
+ */
+#ifndef MIRROR_LIST_READER_H
+#define MIRROR_LIST_READER_H
+
+#include "mirror/poll.h"
+
+struct list_readers;
+
+struct list_readers_options {
+	struct store *store;           /* borrowed, as all of these */
+	const struct mirrors *mirrors; /* with their lists */
+	struct mirror_poll *poll;
+};
+
+/* NULL where there are no lists. */
+struct list_readers *list_readers_start(const struct list_readers_options *options);
+void list_readers_stop(struct list_readers *readers); /* NULL is allowed */
+
+/* For `check`: whether the list can be read, by its first page; *count: what that has.
+ * Errors as upstream_list_read(), and those of the token's file. */
+int list_reader_try(const struct mirror_list *list, size_t *count, struct err *err);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * A section [mirrors "NAME"]: one place whose repositories are all mirrored, as far as
+ * its patterns and switches want them. Plain data, which does not change once it was
+ * read.
+ */
+#ifndef MIRROR_MIRROR_LIST_H
+#define MIRROR_MIRROR_LIST_H
+
+#include "base/setting.h"
+#include "mirror/upstream_list.h"
+
+struct mirror_list {
+	char *name; /* of the section; owned, as all of these */
+	struct upstream_source source;
+	char *token_file;    /* for the list alone; NULL: none */
+	text_list watchers;  /* names of those who watch all that it has */
+	int64_t interval_ms; /* of the list, and of each upstream in it */
+};
+
+extern const struct setting_table mirror_list_settings_table;
+
+/* ERR_CONFIG names file, line and key. The caller clears the list in any case. */
+int mirror_list_read(const struct conf *conf, const char *name, struct mirror_list *list,
+		     struct err *err);
+void mirror_list_clear(struct mirror_list *list);
+
+bool mirror_list_has_watcher(const struct mirror_list *list, const char *name);
+
+/* Whether two lists of texts are the same, in this order. */
+bool mirror_list_are_texts_same(const text_list *one, const text_list *other);
+bool mirror_list_is_same(const struct mirror_list *one, const struct mirror_list *other);
+
+/* What decides which repositories are on the list, as a text: only lists that were read
+ * by the same can be compared. The caller frees. */
+char *mirror_list_question(const struct mirror_list *list);
+
+#endif

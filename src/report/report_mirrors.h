@@ -1,0 +1,18 @@
+/*
+ * What a report says of mirrors and of their lists (report/report_mirrors.c).
+ */
+#ifndef REPORT_REPORT_MIRRORS_H
+#define REPORT_REPORT_MIRRORS_H
+
+#include "base/base.h"
+
+/* Mirrors of upstreams, as configured at the node's last start. */
+struct report_mirrors {
+	int64_t all, synced, failing, held, stale; /* stale: not found equal in time */
+	char *example, *why, *remedy; /* of one that fails, or is held; owned, or NULL */
+	/* Lists of upstreams; stale: not read in time. */
+	int64_t lists, lists_failing, lists_stale;
+	char *list, *list_why, *list_remedy; /* of one of those; owned, or NULL */
+};
+
+#endif
