@@ -49,7 +49,7 @@ the_disk_is_full_for_an_update() {
 	add_random source/big.git refs/blobs/two 9000000
 	add_commits source/big.git refs/heads/main 1
 	add_commits source/z-small.git refs/heads/main 1
-	run 3 updated=1 failed=1 unchanged=1
+	run 3 updated=1 failed=1 unchanged=1 --jobs=1
 	is_bad big '"failure_class":"disk"' 'No space left on device' 'free some space'
 	repository_picture dest/big.git | diff before -
 	git -C dest/big.git fsck --no-progress --connectivity-only
@@ -149,7 +149,7 @@ dest_may_not_be_written() {
 	add_commits source/small.git refs/heads/main 1
 	add_commits source/big.git refs/heads/main 1
 	chmod -R a+rX source
-	run 3 updated=1 failed=1 unchanged=1
+	run 3 updated=1 failed=1 unchanged=1 --jobs=1
 	is_bad small 'Permission denied' '"failure_class":"config"'
 	as_nobody chmod 755 dest/small.git
 	run 0 updated=1
