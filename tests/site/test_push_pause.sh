@@ -75,7 +75,7 @@ stop_in_the_middle() { # all|node
 
 # What must be true when the one that slept has looked around.
 nothing_was_undone() {
-	wait_until 10 was_logged one lease.lost
+	wait_until 10 was_logged one 'lease\.(lost|released_late)'
 	wait_until 10 store_is_empty
 	far_is "$1"
 	[ -z "$(letters)" ]
