@@ -73,8 +73,9 @@ static int copies_ask_may_remove(const struct copies_call *call,
 
 	if (!call->command->has_types || (kind->copies && kind->copies->discard))
 		return 0;
-	return err_set(err, ERR_CONFIG, "%s: copies of kind %s are not removed by hand",
-		       row->name, row->kind);
+	err_set(err, ERR_CONFIG, "%s: copies of kind %s are not removed by hand",
+		row->name, row->kind);
+	return err_remedy(err, "remove it at the primary: the copy follows");
 }
 
 /* A copy that nobody said to be gone is so by the operator's word. */

@@ -550,9 +550,13 @@ static int mirror_remove(struct mirror_call *call, struct err *err)
 	gone.id = row.id;
 	if (!row.is_gone && registry_move(call->data.store, &gone, err) != 0)
 		return -1;
-	return mirror_discard(call, name, err) != 0
+	if (mirror_discard(call, name, err) == 0)
+		return listed_forget(call->data.store, name, err);
+	return err->class != ERR_LOCK_TIMEOUT
 		       ? -1
-		       : listed_forget(call->data.store, name, err);
+		       : err_remedy(err, "it stays marked to be removed: a node that "
+					 "keeps mirrors does so when the lease is free; "
+					 "or run the command again");
 }
 
 typedef int (*mirror_verb)(struct mirror_call *call, struct err *err);
