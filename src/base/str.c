@@ -17,6 +17,13 @@ void str_clear(struct str *str)
 	errno = saved;
 }
 
+void str_wipe(struct str *str)
+{
+	if (str->capacity > 0)
+		explicit_bzero(str->data, str->capacity);
+	str_clear(str);
+}
+
 void str_reset(struct str *str)
 {
 	str_truncate(str, 0);

@@ -24,6 +24,9 @@ extern char str_empty[];
 /* Releases the bytes; the string is empty and usable again. errno is kept. */
 void str_clear(struct str *str);
 
+/* The same for a secret: nothing of it stays in that memory. */
+void str_wipe(struct str *str);
+
 /* Empties it but keeps the memory. */
 void str_reset(struct str *str);
 

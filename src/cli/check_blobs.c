@@ -359,8 +359,7 @@ static void check_mirrors_credentials(struct checking *checking,
 		struct err err;
 		if (file && upstream_read_secret(file, &secret, &err) != 0)
 			check_report(checking, CHECK_WRONG, "watcher", &err);
-		if (secret.capacity > 0)
-			explicit_bzero(secret.data, secret.capacity);
+		str_wipe(&secret);
 	}
 }
 
@@ -372,9 +371,7 @@ static int check_mirrors_look_at_then(const struct mirror *mirror, struct err *e
 
 	if (mirror->then_secret_file)
 		result = upstream_read_secret(mirror->then_secret_file, &secret, err);
-	if (secret.capacity > 0)
-		explicit_bzero(secret.data, secret.capacity);
-	str_clear(&secret);
+	str_wipe(&secret);
 	if (result != 0 || !mirror->then || then_is_webhook(mirror->then))
 		return result;
 	if (then_split(mirror->then, &words, err) != 0)

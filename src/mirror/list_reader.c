@@ -48,8 +48,7 @@ static int list_reader_ask(const struct mirror_list *list, const struct stop *st
 				.stop = stop,
 				.is_trial = is_trial },
 			said, rest_ms, err);
-	if (token.capacity > 0)
-		explicit_bzero(token.data, token.capacity);
+	str_wipe(&token);
 	return result;
 }
 

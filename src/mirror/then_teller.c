@@ -71,9 +71,7 @@ static int then_sign_document(const struct then_receiver *one, const struct str 
 			     : 0;
 
 	*signature = result == 0 ? then_sign(&secret, document) : NULL;
-	if (secret.capacity > 0)
-		explicit_bzero(secret.data, secret.capacity);
-	str_clear(&secret);
+	str_wipe(&secret);
 	return result;
 }
 

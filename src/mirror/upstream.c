@@ -101,9 +101,7 @@ static int upstream_read_credential(const struct watcher *watcher, char **header
 		*header = http_make_basic_header(watcher->user_name ? watcher->user_name
 								    : TOKEN_USER,
 						 secret.data);
-	if (secret.capacity > 0)
-		explicit_bzero(secret.data, secret.capacity);
-	str_clear(&secret);
+	str_wipe(&secret);
 	return result;
 }
 

@@ -62,13 +62,6 @@ static void mirror_adopt_decode(const char *text, size_t len, struct str *out)
 	}
 }
 
-static void mirror_adopt_wipe(struct str *text)
-{
-	if (text->capacity > 0)
-		explicit_bzero(text->data, text->capacity);
-	str_clear(text);
-}
-
 static bool mirror_adopt_is_of(const struct watcher *watcher, const struct str *secret)
 {
 	const char *file =
@@ -78,7 +71,7 @@ static bool mirror_adopt_is_of(const struct watcher *watcher, const struct str *
 		       own.len == secret->len &&
 		       memcmp(own.data, secret->data, own.len) == 0;
 
-	mirror_adopt_wipe(&own);
+	str_wipe(&own);
 	return is_same;
 }
 
@@ -111,7 +104,7 @@ static const struct watcher *mirror_adopt_recognize(const struct mirror_adopting
 		mirror_adopt_decode(colon + 1, (size_t)(end - colon - 1), &secret);
 		watcher = mirror_adopt_find_watcher(one, &secret);
 	}
-	mirror_adopt_wipe(&secret);
+	str_wipe(&secret);
 	return watcher;
 }
 
@@ -175,8 +168,8 @@ static int mirror_adopt_clean_file(const struct mirror_adopting *one, const char
 				      err);
 	}
 	unlinkat(one->clone, lock, 0);
-	mirror_adopt_wipe(&text);
-	mirror_adopt_wipe(&clean);
+	str_wipe(&text);
+	str_wipe(&clean);
 	return result;
 }
 
@@ -188,7 +181,7 @@ static bool mirror_adopt_has_secret(const struct mirror_adopting *one, const cha
 		file_read(one->clone, name, FILE_MOST, &text, ERR_IGNORED) == 0 &&
 		mirror_adopt_find(text.data, &end) != NULL;
 
-	mirror_adopt_wipe(&text);
+	str_wipe(&text);
 	return has_secret;
 }
 

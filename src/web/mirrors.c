@@ -122,9 +122,7 @@ static int web_webhook_check(const struct web_request *request,
 
 	if (upstream_read_secret(mirror->webhook_secret_file, &secret, err) == 0)
 		result = web_webhook_read(request, &secret, webhook, err);
-	if (secret.capacity > 0)
-		explicit_bzero(secret.data, secret.capacity);
-	str_clear(&secret);
+	str_wipe(&secret);
 	if (result != 0 && err->class == ERR_AUTH) {
 		web_answer_problem(response, 401, "BAD_SIGNATURE",
 				   "the webhook is not signed with this mirror's secret",

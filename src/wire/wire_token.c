@@ -85,9 +85,7 @@ int site_key_read(const char *site, const char *file, struct site_key *key,
 
 void site_key_clear(struct site_key *key)
 {
-	if (key->secret.capacity > 0)
-		explicit_bzero(key->secret.data, key->secret.capacity);
-	str_clear(&key->secret);
+	str_wipe(&key->secret);
 }
 
 static void body_digest(const struct signed_request *request,
