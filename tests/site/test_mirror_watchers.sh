@@ -33,14 +33,15 @@ set_up() {
 	wait_until 20 is_mirrored acme/r
 }
 
-# As it stands in a request.
+# As it stands in a request. It is given to grep by a file: ./look sees the arguments of
+# the test itself, too, and a mirror may fetch at any time.
 header_of() { # WATCHER
 	echo "Authorization: Basic $(printf %s "x-access-token:$(cat "$1.token")" | base64 -w 0)"
 }
 
 # What was shown to the upstream is this watcher's credential alone.
 was_shown_only() { # WATCHER
-	[ -s shown ] && ! tr -d '\r' <shown | grep -vxiF "$(header_of "$1")"
+	[ -s shown ] && ! tr -d '\r' <shown | grep -vxiF -f <(header_of "$1")
 }
 
 change_upstream() {
@@ -66,7 +67,7 @@ is_told_off() { # WATCHER
 	expect 1 at paris mirror sync acme/r --as "$1"
 	grep "refuses the credential of watcher $1" err
 	[ ! -s out ]
-	head -n 1 shown | grep -iF "$(header_of "$1")"
+	head -n 1 shown | grep -iF -f <(header_of "$1")
 	wait_until 20 is_mirrored acme/r
 	wait_until 20 mirror_is acme/r synced
 }
