@@ -70,7 +70,8 @@ met_by_protocol() { # NUMBER
 	make_repository rotten.git 20
 	git -C rotten.git repack -adq
 	for where in "${places[@]}"; do
-		cp -r rotten.git "london/git/$where-$1.git"
+		cp -r rotten.git copied.git
+		mv copied.git "london/git/$where-$1.git" # whole at once: nothing comes later
 	done
 	rm -rf rotten.git got
 	wait_until 40 in_sync
