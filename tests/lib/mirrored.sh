@@ -32,7 +32,9 @@ watch() { # NAME WATCHER
 }
 
 is_mirrored() { # NAME
-	diff <(git -C "london/git/$1.git" for-each-ref) <(git -C "paris/git/$1.git" for-each-ref) &&
-		[ "$(git -C "london/git/$1.git" symbolic-ref HEAD)" = \
-			"$(git -C "paris/git/$1.git" symbolic-ref HEAD)" ]
+	local source="london/git/$1.git" copy="paris/git/$1.git" refs other
+
+	[ -d "$copy" ] && refs=$(git -C "$source" for-each-ref) &&
+		other=$(git -C "$copy" for-each-ref) && [ "$refs" = "$other" ] &&
+		same_text "$source/HEAD" "$copy/HEAD"
 }

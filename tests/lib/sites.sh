@@ -86,16 +86,17 @@ same_text() { # FILE OTHER
 	[ "$one" = "$other" ]
 }
 
-# Whether their pictures are the same. What git says of HEAD is only asked where the files
-# differ: the same text says the same.
+# Whether their pictures are the same: 0 yes, 2 no, 1 that cannot be told so cheaply. What
+# git says of HEAD is only asked where the files differ: the same text says the same.
 same_pictures() { # PATH OTHER
 	local refs other
 
-	same_text "$1/HEAD" "$2/HEAD" && same_text "$1/description" "$2/description" || return
-	[ -f "$1/HEAD" ] && [ -f "$2/HEAD" ] &&
-		refs=$(git -C "$1" for-each-ref --format='%(refname) %(objectname) %(symref)') &&
-		other=$(git -C "$2" for-each-ref --format='%(refname) %(objectname) %(symref)') &&
-		[ "$refs" = "$other" ]
+	[ -f "$1/HEAD" ] && [ -f "$2/HEAD" ] && same_text "$1/HEAD" "$2/HEAD" &&
+		same_text "$1/description" "$2/description" || return 1
+	refs=$(git -C "$1" for-each-ref --format='%(refname) %(objectname) %(symref)') &&
+		other=$(git -C "$2" for-each-ref --format='%(refname) %(objectname) %(symref)') ||
+		return 1
+	[ "$refs" = "$other" ] || return 2
 }
 
 # What a repository lacks, or has broken: nothing, if all is well. FSCK_OPTIONS may say
@@ -120,15 +121,17 @@ repository_faults() { # PATH
 	return "$status"
 }
 
-# Says what differs, and fails.
+# Says what differs, and fails. While something is waited for, it need not be said.
 same_but_for_faults() { # SOURCE DEST
-	local source dest
+	local source dest status=0
 
 	if [ ! -d "$2" ]; then
 		echo "$2 does not exist"
 		return 1
 	fi
-	same_pictures "$1" "$2" && return
+	same_pictures "$1" "$2" || status=$?
+	[ "$status" -ne 0 ] || return 0
+	[ "$status" -ne 2 ] || [ -z "${is_waiting-}" ] || return 1
 	source=$(repository_picture "$1") || return 1
 	dest=$(repository_picture "$2") || return 1
 	[ "$source" != "$dest" ] || return 0

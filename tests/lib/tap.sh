@@ -181,17 +181,21 @@ skip() {
 }
 
 # SECONDS are ample where nothing else runs; elsewhere it may take longer. The command finds
-# $is_waiting set: what only asks may ask by what costs little.
+# $is_waiting set: what only asks may ask by what costs little, and need not say why not;
+# in the end it is asked once more, without.
 wait_until() { # SECONDS COMMAND...
-	local seconds=$(($1 * 3)) end output pause=0.05 never
+	local seconds=$(($1 * 3)) start=$SECONDS output pause=0.05 never
 	shift
-	end=$((SECONDS + seconds + 1))
 	exec {never}<>"$tap_root/never"
-	until output=$(exec {never}<&- && is_waiting=1 && "$@" 2>&1); do
-		[ "$SECONDS" -lt "$end" ] ||
+	until (exec {never}<&- && is_waiting=1 && "$@" >/dev/null 2>&1); do
+		if [ $((SECONDS - start)) -gt "$seconds" ]; then
+			output=$(exec {never}<&- && "$@" 2>&1) && break
 			fail "in $seconds s this did not become true: $*${output:+; it says: $output}"
+		fi
 		read -rt "$pause" -u "$never" || true
-		pause=0.15 # what takes long shall not be kept from it by being asked
+		# What takes long shall not be kept from it by being asked.
+		pause=0.15
+		[ $((SECONDS - start)) -lt 3 ] || pause=0.3
 	done
 	exec {never}<&-
 }
