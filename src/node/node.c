@@ -22,6 +22,7 @@
 #include "node/settings.h"
 #include "pull/decisions.h"
 #include "pull/kinds.h"
+#include "pull/mirror_job.h"
 #include "pull/pull.h"
 #include "push/push.h"
 #include "push/push_events.h"
@@ -424,6 +425,13 @@ static void published(void *arg, const char *name)
 		log_warn("sync.not_noticed", LOG_ERR(&err));
 }
 
+static bool node_mirror_stands(void *arg, const char *name, const char *checksum)
+{
+	const struct node *node = arg;
+
+	return mirror_job_stands(node->settings.site.repositories, name, checksum);
+}
+
 static void node_wake_mirrors(void *arg)
 {
 	struct node *node = arg;
@@ -463,6 +471,7 @@ static int start_mirrors(struct node *node, struct err *err)
 						   .mirrors = &settings->mirrors,
 						   .marks = node->marks,
 						   .wake = node_wake_mirrors,
+						   .stands = node_mirror_stands,
 						   .arg = node },
 		    &services->mirror_poll, err) != 0)
 		return -1;
