@@ -155,8 +155,21 @@ static void verify_row_ask_primary(const struct pull_job *job)
 		log_warn("verify.not_asked", LOG_ERR(&err));
 }
 
+/* The row is brought: its upstream is asked, and nothing need be fetched. */
+static int verify_row_ask_again(const struct pull_job *job, struct err *err)
+{
+	const struct registry_move asked = { .id = job->items[0].row->id,
+					     .event = REGISTRY_ASKED,
+					     .changed_at = clock_wall_ms() };
+
+	if (registry_move(job->pull->options.store, &asked, err) != 0)
+		return -1;
+	pull_signal(job->pull);
+	return err_set(err, ERR_BUSY, "another node has brought it since");
+}
+
 /* Another node that works on this tree has brought the mirror since, and proved it: that
- * is no damage, and this node's row is brought when its upstream is asked next. */
+ * is no damage. */
 static int verify_row_take_other(struct pull_job *job, const struct repo *copy,
 				 struct err *err)
 {
@@ -173,7 +186,7 @@ static int verify_row_take_other(struct pull_job *job, const struct repo *copy,
 	    strcmp(sum, item->checksum) != 0)
 		return 0;
 	item->of_copy = false;
-	return err_set(err, ERR_CONFLICT, "another node has brought it since");
+	return verify_row_ask_again(job, err);
 }
 
 static int verify_row_compare_checksum(struct pull_job *job, const struct repo *copy,
