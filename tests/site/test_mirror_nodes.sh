@@ -225,6 +225,31 @@ removed_by_one() {
 	[ -n "$(ls paris/git/.refrelay/trash)" ]
 }
 
+# Who removes it waits for the other one's fetch.
+removed_while_the_other_fetches() {
+	make_nodes redis
+	set_conf paris lease.wait 1s
+	make_repository paris/git/other.git 1
+	start_nodes
+	stop_site paris
+	git config --file paris/refrelay.conf --remove-section mirror.a
+	stop_site rome
+	start_node rome REFRELAY_FAILPOINT=objects.fetched=stop
+	change_a
+	ask rome
+	wait_until 20 is_paused rome
+	expect 5 at paris mirror remove a
+	grep 'Lock timeout waiting for repo: a: held by' err
+	[ -d paris/git/a.git ]
+	kill -CONT "$(site_pid rome)"
+	wait_until 30 job_is rome "$job" 'done'
+	stop_site rome
+	at paris mirror remove a
+	[ ! -e paris/git/a.git ]
+	wait_until 10 no_left_overs
+	[ ! -s violations ]
+}
+
 # The one that fetches is killed at that point; the other one waits, and goes on.
 killed() { # POINT...
 	local point
@@ -367,6 +392,7 @@ tap_test "both ask the upstream by themselves" polled
 tap_test "what another node brought is no damage" reverified
 tap_test "equal to the upstream is what is there, not what was" back_again
 tap_test "removed by one, kept by the other" removed_by_one
+tap_test "removed by one while the other one fetches" removed_while_the_other_fetches
 tap_test "one is killed at each step" killed sync.leased objects.fetched sync.fetched \
 	publish.renamed sync.verified
 tap_test "one stands still past its lease" stands_still sync.fetched sync.verified
