@@ -246,6 +246,9 @@ removed_while_the_other_fetches() {
 	stop_site rome
 	at paris mirror remove a
 	[ ! -e paris/git/a.git ]
+	git config --file rome/refrelay.conf --remove-section mirror.a
+	at rome mirror remove a # its row, as nothing is there any more
+	fails at rome mirror show a
 	wait_until 10 no_left_overs
 	[ ! -s violations ]
 }
