@@ -200,6 +200,31 @@ static void leave_record(const char *lines, const char *boot_id, int64_t age_s)
 
 #define OTHER_BOOT "00000000-0000-0000-0000-000000000000"
 
+/* As if it had been stopped for that long. */
+static void make_records_older(void)
+{
+	AUTO_CLOSEDIR DIR *dir = dir_list(root_fd, "srv/.refrelay/nodes");
+	const struct timespec at = { .tv_sec = time(NULL) - 600 };
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)) != NULL)
+		if (entry->d_name[0] != '.')
+			assert_int_equal(utimensat(dirfd(dir), entry->d_name,
+						   (struct timespec[]){ at, at }, 0),
+					 0);
+}
+
+TEST(a_node_of_this_boot_that_is_silent_may_go_on)
+{
+	struct tree_node *node = NULL;
+
+	assert_ok(enter("a", "", &node));
+	make_records_older();
+	assert_fails(look("b", REDIS), ERR_CONFIG);
+	tree_node_leave(node);
+	assert_ok(look("b", REDIS));
+}
+
 TEST(a_node_of_this_boot_that_died_does_not_count)
 {
 	struct tree_node *node = NULL;
@@ -273,6 +298,7 @@ int main(void)
 		cmocka_unit_test(another_text_for_the_place_is_a_doubt),
 		cmocka_unit_test(a_record_tells_no_url),
 		NODE_CASE(a_node_is_told_of_as_long_as_it_runs),
+		NODE_CASE(a_node_of_this_boot_that_is_silent_may_go_on),
 		NODE_CASE(a_node_of_this_boot_that_died_does_not_count),
 		NODE_CASE(a_node_elsewhere_counts_for_a_minute),
 		NODE_CASE(the_node_of_the_same_data_directory_is_no_other),
