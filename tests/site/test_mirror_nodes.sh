@@ -345,6 +345,23 @@ reload_is_refused() {
 	wait_until 10 was_logged rome 'node\.reloaded'
 }
 
+# Somebody clears the folder away; and one is there that could not be seen before.
+records_come_back() {
+	local nodes=paris/git/.refrelay/nodes other=0123456789abcdef0123456789abcdef
+
+	rm -r "$nodes"
+	wait_until 30 records_are 2
+	sed 's/"boot_id":"[^"]*"/"boot_id":"another"/; s/refrelay:paris:/other:/' \
+		"$(find "$nodes" -type f | head -n 1)" >record
+	cp record "$nodes/$other"
+	wait_until 30 was_logged rome 'tree\.differs' 'lease\.prefix is \\"other:\\" there'
+	rm "$nodes/$other"
+}
+
+records_are() { # NUMBER
+	[ "$(find paris/git/.refrelay/nodes -type f | wc -l)" = "$1" ]
+}
+
 refused() {
 	make_nodes redis
 	start_node paris
@@ -361,6 +378,7 @@ refused() {
 	start_node rome
 	at rome check | grep "^ok *nodes .*the node of $PWD/paris/data on"
 	reload_is_refused
+	records_come_back
 	stop_site rome
 	kill_site paris
 	set_conf rome lease.prefix other: # nobody else is there any more
