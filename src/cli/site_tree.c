@@ -19,19 +19,26 @@ static json_t *site_tree_leases(const struct site *site)
 				       .repositories = site->repositories });
 }
 
-static struct tree_node_self site_tree_self(const struct site *site, const json_t *leases)
+/* Leases of this machine tell nothing of others'. */
+static struct tree_node_self site_tree_self(const struct site_tree *tree,
+					    const json_t *leases)
 {
+	const struct site *site = tree->site;
+
 	return (struct tree_node_self){ .root = site->repositories,
 					.site = site->name,
 					.data = site->data,
-					.leases = leases };
+					.leases = leases,
+					.manager = site->lease.backend != LEASE_LOCAL
+							   ? tree->leases
+							   : NULL };
 }
 
 int site_tree_enter(const struct site_tree *tree, struct tree_node **node,
 		    struct err *err)
 {
 	json_auto_t *leases = site_tree_leases(tree->site);
-	const struct tree_node_self self = site_tree_self(tree->site, leases);
+	const struct tree_node_self self = site_tree_self(tree, leases);
 
 	*node = NULL;
 	if (!site_tree_is_worked_on(tree))
@@ -44,7 +51,7 @@ int site_tree_check(const struct site_tree *tree, tree_node_seen say, void *arg,
 		    struct err *err)
 {
 	json_auto_t *leases = site_tree_leases(tree->site);
-	const struct tree_node_self self = site_tree_self(tree->site, leases);
+	const struct tree_node_self self = site_tree_self(tree, leases);
 
 	return site_tree_is_worked_on(tree) ? tree_node_check(&self, say, arg, err) : 0;
 }

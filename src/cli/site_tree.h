@@ -12,6 +12,7 @@
 struct site_tree {
 	const struct site *site;
 	bool has_mirrors;
+	struct lease_manager *leases; /* NULL: those are not asked */
 };
 
 /* A primary whose leases are `local` leaves no record: it may be one that writes nothing

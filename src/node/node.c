@@ -684,8 +684,9 @@ static struct site_tree node_tree(const struct node_settings *settings)
 
 static int node_enter_tree(struct node *node, struct err *err)
 {
-	const struct site_tree tree = node_tree(&node->settings);
+	struct site_tree tree = node_tree(&node->settings);
 
+	tree.leases = node->data.leases;
 	return site_tree_enter(&tree, &node->tree, err);
 }
 

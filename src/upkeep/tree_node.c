@@ -27,11 +27,13 @@ struct tree_node {
 	struct stop stop;
 	pthread_t thread;
 	/* Fixed from start to stop. */
-	char *root;     /* owned, as these */
-	char *name;     /* of the record */
-	json_t *record; /* what it says */
+	char *root;                    /* owned, as these */
+	char *name;                    /* of the record */
+	json_t *record;                /* what it says */
+	struct lease_manager *manager; /* borrowed; NULL: it holds no lease */
 	/* Of the start, then of the thread. */
 	int folder, fd;      /* -1: not there */
+	struct lease *lease; /* NULL: not now */
 	char differing[256]; /* what the log was told last */
 	bool is_failing;
 };
@@ -216,6 +218,7 @@ static bool tree_node_is_name(const char *name)
 
 struct tree_node_look {
 	int folder;
+	struct lease_manager *manager; /* to find out what a place means; may be NULL */
 	const char *own_name;
 	const json_t *own;
 	int64_t now_s; /* by the clock of the file system */
@@ -233,6 +236,52 @@ static void tree_node_forget(const struct tree_node_look *look, const char *name
 		unlinkat(look->folder, name, 0);
 }
 
+static void tree_node_lease_key(const struct lease_manager *manager, const char *name,
+				char key[LEASE_KEY_SIZE])
+{
+	AUTO_FREE char *text = xasprintf("site:tree:%s", name);
+
+	lease_key_of_site(manager, text, key);
+}
+
+/* 1: the neighbour holds its lease where ours are; 0: not; -1: it cannot be asked. */
+static int tree_node_is_seen(const struct tree_node_look *look, const char *name)
+{
+	struct lease_holder holder;
+	char key[LEASE_KEY_SIZE];
+	struct err err;
+
+	tree_node_lease_key(look->manager, name, key);
+	if (lease_inspect(look->manager, key, &holder, &err) == 0)
+		return holder.held;
+	return err.class == ERR_MISSING ? 0 : -1;
+}
+
+/* It may be about to have its lease again, as after a restart of the server. */
+static int tree_node_find_place(const struct tree_node_look *look, const char *name,
+				const json_t *record, struct err *err)
+{
+	const int64_t until = clock_boot_ms() + TREE_NODE_PATIENCE_MS;
+	int seen;
+
+	while ((seen = tree_node_is_seen(look, name)) == 0 && clock_boot_ms() < until)
+		usleep(100000);
+	if (seen < 0)
+		return 1;
+	if (seen > 0) {
+		err->class = ERR_NONE;
+		return 0;
+	}
+	AUTO_FREE char *who = tree_node_who(look->own);
+	AUTO_FREE char *whom = tree_node_who(record);
+	err_set(err, ERR_CONFIG,
+		"%s works on the same site.repositories as %s, but its leases are kept "
+		"elsewhere: lease.url or lease.path means another place there",
+		whom, who);
+	return err_remedy(err, "give all nodes of a tree the same lease.url or "
+			       "lease.path, or stop the other node");
+}
+
 static int tree_node_look_at(const struct tree_node_look *look, const char *name,
 			     struct err *err)
 {
@@ -247,6 +296,8 @@ static int tree_node_look_at(const struct tree_node_look *look, const char *name
 		return 0;
 	}
 	verdict = tree_node_judge(look->own, record, err);
+	if (verdict > 0 && look->manager)
+		verdict = tree_node_find_place(look, name, record, err);
 	if (verdict >= 0 && look->say) {
 		AUTO_FREE char *who = tree_node_who(record);
 		look->say(look->arg, who, err);
@@ -281,6 +332,7 @@ int tree_node_check(const struct tree_node_self *self, tree_node_seen say, void 
 	json_auto_t *own = tree_node_record(self, host);
 	return tree_node_look_at_all(
 		&(struct tree_node_look){ .folder = folder,
+					  .manager = self->manager,
 					  .own_name = name,
 					  .own = own,
 					  .now_s = clock_wall_ms() / 1000,
@@ -365,8 +417,9 @@ static int tree_node_beat(struct tree_node *node, struct err *err)
 	return 0;
 }
 
-static int tree_node_look_around(struct tree_node *node, tree_node_seen say,
-				 struct err *err)
+/* `manager`: NULL where doubts are not worth a wait. */
+static int tree_node_look_around(struct tree_node *node, struct lease_manager *manager,
+				 tree_node_seen say, struct err *err)
 {
 	struct stat st;
 
@@ -374,6 +427,7 @@ static int tree_node_look_around(struct tree_node *node, tree_node_seen say,
 		return 0;
 	return tree_node_look_at_all(
 		&(struct tree_node_look){ .folder = node->folder,
+					  .manager = manager,
 					  .own_name = node->name,
 					  .own = node->record,
 					  .now_s = (int64_t)st.st_mtime,
@@ -393,12 +447,28 @@ static void tree_node_look_again(struct tree_node *node)
 {
 	struct err err = { 0 };
 
-	if (tree_node_look_around(node, NULL, &err) == 0) {
+	if (tree_node_look_around(node, NULL, NULL, &err) == 0) {
 		node->differing[0] = '\0';
 	} else if (strcmp(node->differing, err.text) != 0) {
 		snprintf(node->differing, sizeof(node->differing), "%s", err.text);
 		log_error("tree.differs", LOG_ERR(&err), LOG_TEXT("remedy", err.remedy));
 	}
+}
+
+/* A lease that cannot be had now is tried again with the next stamp. */
+static void tree_node_hold(struct tree_node *node)
+{
+	char key[LEASE_KEY_SIZE];
+
+	if (!node->manager || (node->lease && lease_check(node->lease, ERR_IGNORED) == 0))
+		return;
+	lease_release(TAKE(node->lease));
+	tree_node_lease_key(node->manager, node->name, key);
+	if (lease_acquire(node->manager,
+			  &(struct lease_request){
+				  .key = key, .operation = "tree", .stop = &node->stop },
+			  &node->lease, ERR_IGNORED) != 0)
+		node->lease = NULL;
 }
 
 static void *tree_node_run(void *arg)
@@ -408,6 +478,7 @@ static void *tree_node_run(void *arg)
 
 	while (!stop_wait(&node->stop, TREE_NODE_BEAT_MS)) {
 		tree_node_note_beat(node, tree_node_beat(node, &err) != 0 ? &err : NULL);
+		tree_node_hold(node);
 		tree_node_look_again(node);
 	}
 	return NULL;
@@ -426,6 +497,7 @@ static void tree_node_free(struct tree_node *node)
 {
 	if (tree_node_stands(node))
 		unlinkat(node->folder, node->name, 0);
+	lease_release(node->lease);
 	if (node->fd >= 0)
 		close(node->fd);
 	if (node->folder >= 0)
@@ -449,14 +521,17 @@ int tree_node_enter(const struct tree_node_self *self, struct tree_node **node,
 	entered->name = tree_node_name(self, host);
 	entered->record = tree_node_record(self, host);
 	entered->folder = entered->fd = -1;
+	entered->manager = self->manager;
 	stop_init(&entered->stop);
+	tree_node_hold(entered); /* before anybody is told of it */
 	if (tree_node_write(entered, &why) != 0) {
 		tree_node_note_beat(entered, &why);
 		if (tree_node_check(self, tree_node_log_neighbour, NULL, err) != 0) {
 			tree_node_free(entered);
 			return -1;
 		}
-	} else if (tree_node_look_around(entered, tree_node_log_neighbour, err) != 0) {
+	} else if (tree_node_look_around(entered, entered->manager,
+					 tree_node_log_neighbour, err) != 0) {
 		tree_node_free(entered);
 		return -1;
 	}

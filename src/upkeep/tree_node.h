@@ -9,24 +9,31 @@
  * A node of this boot lives while its record is flocked, however silent it is; any other
  * one, until its record was not stamped for a minute, by the clock of the file system. A
  * record of the same data directory is never another node's.
+ *
+ * Whether two texts of lease.url or lease.path mean one place is found out by a lease
+ * that each node holds as long as it runs, site:tree:<id>: where a neighbour's is not
+ * held, its leases are kept elsewhere.
  */
 #ifndef UPKEEP_TREE_NODE_H
 #define UPKEEP_TREE_NODE_H
 
 #include "base/base.h"
 #include "base/json.h"
+#include "lease/lease.h"
 
 #define TREE_NODE_BEAT_MS 10000
 #define TREE_NODE_SILENT_S 60
+#define TREE_NODE_PATIENCE_MS 3000 /* for a neighbour's lease to be seen */
 
 struct tree_node;
 
 /* Of this node; borrowed, and copied where it is kept. */
 struct tree_node_self {
-	const char *root;     /* site.repositories */
-	const char *site;     /* site.name */
-	const char *data;     /* site.data, which is there */
-	const json_t *leases; /* lease_settings_json() */
+	const char *root;              /* site.repositories */
+	const char *site;              /* site.name */
+	const char *data;              /* site.data, which is there */
+	const json_t *leases;          /* lease_settings_json() */
+	struct lease_manager *manager; /* those; kept; NULL: there is none to ask */
 };
 
 /* Leaves the record, and judges all others that live. ERR_CONFIG: the leases of one of

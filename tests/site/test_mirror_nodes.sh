@@ -362,6 +362,20 @@ records_are() { # NUMBER
 	[ "$(find paris/git/.refrelay/nodes -type f | wc -l)" = "$1" ]
 }
 
+# Another server; and another way to the same one, of which check cannot tell.
+elsewhere_is_refused() {
+	redis-server --port 0 --unixsocket "$PWD/redis2" --save '' --daemonize no \
+		--loglevel warning >>redis.log 2>&1 &
+	set_conf rome lease.url "unix://$PWD/redis2"
+	expect 2 timeout 30 "$REFRELAY" -c rome/refrelay.conf serve
+	grep "the node of $PWD/paris/data on .*its leases are kept elsewhere" err
+	ln -s redis redis3
+	set_conf rome lease.url "unix://$PWD/redis3"
+	start_node rome
+	at rome check | grep "^note *nodes .*written otherwise"
+	stop_site rome
+}
+
 refused() {
 	make_nodes redis
 	start_node paris
@@ -374,6 +388,7 @@ refused() {
 	set_conf rome lease.path "$PWD/leases"
 	is_refused_with lease.backend directory 'lease.backend is "redis" there and "directory" here'
 	git config --file rome/refrelay.conf --unset lease.path
+	elsewhere_is_refused
 	set_conf rome lease.url "unix://$PWD/redis"
 	start_node rome
 	at rome check | grep "^ok *nodes .*the node of $PWD/paris/data on"

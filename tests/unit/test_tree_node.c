@@ -289,6 +289,65 @@ TEST(a_tree_that_cannot_be_written_stops_no_node)
 	tree_node_leave(node);
 }
 
+/*
+ * Where leases are kept, by leases in directories.
+ */
+
+struct placed {
+	char *lines; /* owned, as all */
+	struct lease_manager *manager;
+	struct tree_node *node;
+};
+
+static int enter_placed(const char *data, const char *directory, struct placed *placed)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s", root, data);
+	struct lease_settings settings = { 0 };
+	struct conf *conf = NULL;
+
+	placed->lines = xasprintf("[lease]\nbackend = directory\npath = %s/%s\n", root,
+				  directory);
+	assert_ok(conf_load_text("test", placed->lines, strlen(placed->lines), &conf,
+				 &err));
+	assert_ok(lease_settings_read(conf, &settings, &err));
+	const struct lease_place place = { .site = "s", .repositories = tree };
+	assert_ok(lease_manager_open(&settings, &place, &placed->manager, &err));
+	json_auto_t *leases = lease_settings_json(&settings, &place);
+	lease_settings_clear(&settings);
+	conf_free(conf);
+	return tree_node_enter(&(struct tree_node_self){ .root = tree,
+							 .site = "s",
+							 .data = path,
+							 .leases = leases,
+							 .manager = placed->manager },
+			       &placed->node, &err);
+}
+
+static void leave_placed(struct placed *placed)
+{
+	tree_node_leave(placed->node);
+	lease_manager_close(placed->manager);
+	free(placed->lines);
+	*placed = (struct placed){ 0 };
+}
+
+TEST(leases_that_are_kept_elsewhere_are_refused_and_another_way_to_the_same_is_not)
+{
+	struct placed a = { 0 }, b = { 0 };
+
+	assert_ok(enter_placed("a", "leases", &a));
+	assert_fails(enter_placed("b", "others", &b), ERR_CONFIG);
+	assert_non_null(strstr(err.text, "its leases are kept elsewhere"));
+	assert_non_null(strstr(err.text, "/a on "));
+	leave_placed(&b);
+	assert_int_equal(symlinkat("leases", root_fd, "same"), 0);
+	assert_ok(enter_placed("b", "same", &b));
+	leave_placed(&b);
+	leave_placed(&a);
+	assert_ok(enter_placed("b", "others", &b));
+	leave_placed(&b);
+}
+
 #define NODE_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, test_remove_root)
 
 int main(void)
@@ -304,6 +363,8 @@ int main(void)
 		NODE_CASE(the_node_of_the_same_data_directory_is_no_other),
 		NODE_CASE(what_is_no_record_counts_for_nothing),
 		NODE_CASE(a_tree_that_cannot_be_written_stops_no_node),
+		NODE_CASE(
+			leases_that_are_kept_elsewhere_are_refused_and_another_way_to_the_same_is_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
