@@ -14,6 +14,7 @@
 #include "change/hook_install.h"
 #include "change/notice.h"
 #include "cli/site.h"
+#include "cli/site_tree.h"
 #include "git/repo.h"
 #include "pull/glance.h"
 #include "pull/primary.h"
@@ -359,7 +360,7 @@ static void cli_check_hooks(struct checking *checking)
 		return;
 	}
 	place.is_quick = true;
-	place.accepts_others = checking->site.role == SITE_STANDALONE;
+	place.accepts_others = site_shares_tree(&checking->site);
 	/* that they cannot be counted is said of the repositories */
 	if (count_hooks(checking, &place, &found, &err) == 0) {
 		check_report_hooks(checking, &found.counts);
@@ -419,6 +420,29 @@ static void check_leases(struct checking *checking, struct lease_manager *leases
 			  settings->urls);
 	else
 		check_report(checking, CHECK_WRONG, "leases", &err);
+}
+
+static void check_neighbour(void *arg, const char *who, const struct err *doubt)
+{
+	if (doubt->class != ERR_NONE)
+		check_report(arg, CHECK_NOTE, "nodes", doubt);
+	else
+		check_say(arg, CHECK_GOOD, "nodes", "",
+			  "%s works on the same repositories, with the same leases", who);
+}
+
+/* Others that work on this tree. What is wrong with the mirrors is said there. */
+static void check_neighbours(struct checking *checking)
+{
+	AUTO_MIRRORS struct mirrors mirrors = { 0 };
+	struct err err;
+
+	if (mirrors_read(checking->conf, &mirrors, ERR_IGNORED) != 0)
+		return;
+	const struct site_tree tree = { .site = &checking->site,
+					.has_mirrors = mirrors_are_any(&mirrors) };
+	if (site_tree_check(&tree, check_neighbour, checking, &err) != 0)
+		check_report(checking, CHECK_WRONG, "nodes", &err);
 }
 
 static void check_data(struct checking *checking)
@@ -622,6 +646,7 @@ static void cli_check_run_all(struct checking *checking)
 	check_repositories(checking);
 	check_formats(checking);
 	check_blobs_directories(checking);
+	check_neighbours(checking);
 	check_data(checking);
 	check_cache(checking);
 	check_node(checking);

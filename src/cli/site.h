@@ -35,6 +35,9 @@ void site_clear(struct site *site);
 /* ERR_CONFIG: one of site.repositories and site.data is in the other. */
 int site_check_apart(const struct site *site, struct err *err);
 
+/* Whether more nodes may work on its tree: their leases then exclude each other. */
+bool site_shares_tree(const struct site *site);
+
 /* The node of site.data, if one runs, looks at once. 0: none runs. Those of other hosts
  * look at their next interval. */
 int site_wake(const char *data);

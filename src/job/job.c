@@ -55,6 +55,7 @@ int job_run(const struct job_request *request, struct err *err)
 	const char *kind =
 		kind_is_repository(request->kind) ? KIND_REPOSITORY : request->kind;
 	char key[LEASE_KEY_SIZE], id[LEASE_JOB_SIZE];
+	const struct stop *stop = request->leaving ? request->leaving : request->stop;
 	int64_t started = clock_boot_ms();
 	int result;
 
@@ -74,7 +75,7 @@ int job_run(const struct job_request *request, struct err *err)
 				       .name = request->name,
 				       .fence_floor = request->fence_floor,
 				       .wait_ms = request->wait_ms,
-				       .stop = request->stop,
+				       .stop = stop,
 			       },
 			       &lease, err);
 	if (result == 0) {

@@ -31,6 +31,8 @@ struct job_request {
 	int64_t wait_ms;             /* for the lease; 0: held means later */
 	int64_t timeout_ms;          /* for the work; 0: none */
 	const struct stop *stop;     /* may be NULL */
+	const struct stop *leaving;  /* ends the wait for the lease, and nothing that has
+					it; NULL: as stop */
 	atomic_uint_fast64_t *bytes; /* grows by what arrives; may be NULL */
 	job_work run;
 	void *arg;

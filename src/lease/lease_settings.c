@@ -1,6 +1,7 @@
 #include "lease/lease_settings.h"
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/str.h"
 #include "lease/directory.h"
 #include "lease/manager.h"
@@ -31,6 +32,8 @@ static const struct setting rows[] = {
 };
 
 const struct setting_table lease_settings_table = { .section = "lease", .rows = rows };
+
+#define PLACE_BYTES 8
 
 /* Seed 004: 120 s, never extended; 31 tries at 2 s, 0.4 s more or less, within a minute.
  */
@@ -164,6 +167,45 @@ void lease_settings_apply(const struct lease_settings *settings,
 
 	make_ways(settings, place, &ways);
 	lease_manager_set_ways(manager, &ways);
+}
+
+static char *digest_place(const struct lease_settings *settings)
+{
+	const char *text = settings->urls ? settings->urls : settings->path;
+	unsigned char digest[HASH_MAX_SIZE];
+	AUTO_STR struct str out = STR_INIT;
+	AUTO_HASH struct hash hash;
+
+	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, text ? text : "", text ? strlen(text) : 0);
+	hash_end(&hash, digest);
+	str_add_hex(&out, digest, PLACE_BYTES);
+	return str_take(&out);
+}
+
+json_t *lease_settings_json(const struct lease_settings *settings,
+			    const struct lease_place *place)
+{
+	struct lease_manager names = { 0 }; /* of its ways alone */
+	AUTO_FREE char *ttl = xasprintf("%g s", (double)settings->ttl_ms / 1000);
+	AUTO_FREE char *where = digest_place(settings);
+	char prefix[LEASE_KEY_SIZE], key[LEASE_KEY_SIZE];
+	json_t *object = json_object();
+
+	make_ways(settings, place, &names.ways);
+	lease_key_of_site(&names, "", prefix);
+	lease_key_for(&names, "repository", 1, "name", key);
+	lease_ways_clear(&names.ways);
+	json_put_text(object, "backend", backends[settings->backend]);
+	json_put_text(object, "format", formats[settings->format]);
+	json_put_text(object, "compatibility", compatibilities[settings->compatibility]);
+	json_put_text(object, "prefix", prefix);
+	json_put_text(object, "keyFormat",
+		      settings->key_format ? settings->key_format : "");
+	json_put_text(object, "ttl", ttl);
+	json_put_text(object, "key", key);
+	json_put_text(object, "place", where);
+	return object;
 }
 
 static int open_backend(const struct lease_settings *settings,

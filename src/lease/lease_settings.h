@@ -4,6 +4,7 @@
 #ifndef LEASE_LEASE_SETTINGS_H
 #define LEASE_LEASE_SETTINGS_H
 
+#include "base/json.h"
 #include "base/setting.h"
 #include "lease/lease.h"
 
@@ -48,6 +49,13 @@ int lease_manager_open(const struct lease_settings *settings,
 /* The same names and times for a manager that was opened in another way. */
 void lease_settings_apply(const struct lease_settings *settings,
 			  const struct lease_place *place, struct lease_manager *manager);
+
+/* All that makes two nodes' leases the same leases, for who compares: "backend",
+ * "format", "compatibility", "prefix", "keyFormat" and "ttl" as texts, "key": that of a
+ * certain repository, and "place": a digest of where they are kept, which may be written
+ * in several ways. No url, and nothing secret. The caller owns it. */
+json_t *lease_settings_json(const struct lease_settings *settings,
+			    const struct lease_place *place);
 
 /* Tells what is wrong with the server, or could not be looked at: `say` with the remedy,
  * is_error false for what is a warning only. Nothing for other backends. */

@@ -135,6 +135,15 @@ static bool mirror_poll_is_same(const struct upstream_view *view,
 	return row->checksum && strcmp(row->checksum, text) == 0;
 }
 
+/* Another node may have brought something since, or removed it. */
+static bool mirror_poll_stands(const struct mirror_polled *one, const char *checksum)
+{
+	const struct mirror_poll_options *options = &one->poll->options;
+
+	return !options->stands ||
+	       options->stands(options->arg, one->mirror->name, checksum);
+}
+
 static void mirror_poll_set_text(char **text, char *value)
 {
 	free(*text);
@@ -171,7 +180,8 @@ static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 {
 	int64_t interval_ms = mirror_jitter_ms(one->mirror->interval_ms);
 
-	if (result == 0 && mirror_poll_is_same(view, row)) {
+	if (result == 0 && mirror_poll_is_same(view, row) &&
+	    mirror_poll_stands(one, row->checksum)) {
 		mirror_poll_count("unchanged");
 		mirror_poll_note_equal(one, view, row);
 		return interval_ms;
@@ -291,6 +301,7 @@ struct mirror_check {
 	/* Only if this is still the copy's; "": whatever it is. */
 	char checksum[CHECKSUM_TEXT_SIZE];
 	bool is_void; /* it is not */
+	bool is_lost; /* nor is the clone so any more */
 };
 
 typedef VEC(struct mirror_check) mirror_checks;
@@ -301,6 +312,8 @@ static int mirror_poll_write_check(struct store_tx *tx, struct mirror_check *che
 	AUTO_QUERY struct query *query = NULL;
 	int64_t changed;
 
+	if (check->is_lost)
+		return 0;
 	if (query_ask(tx, &query, err,
 		      "UPDATE mirror SET checked_at = ?2 WHERE name = ?1 AND (?3 = ''"
 		      " OR EXISTS (SELECT 1 FROM registry WHERE kind = ?4"
@@ -346,7 +359,7 @@ static void mirror_poll_ask_void(struct mirror_poll *poll, const mirror_checks *
 
 	for (size_t i = 0; i < checks->count; i++) {
 		struct mirror_polled *one = checks->items[i].one;
-		if (!checks->items[i].is_void)
+		if (!checks->items[i].is_void && !checks->items[i].is_lost)
 			continue;
 		mirror_poll_set_text(&one->equal, NULL);
 		one->next_at = 0;
@@ -361,6 +374,11 @@ static void mirror_poll_keep_checked(struct mirror_poll *poll)
 	struct err err;
 
 	mirror_poll_take_checks(poll, &checks);
+	for (size_t i = 0; i < checks.count; i++) {
+		struct mirror_check *check = &checks.items[i];
+		check->is_lost = check->checksum[0] &&
+				 !mirror_poll_stands(check->one, check->checksum);
+	}
 	if (checks.count > 0 &&
 	    store_write_unsynced(poll->options.store, mirror_poll_write_checked, &checks,
 				 &err) != 0)

@@ -19,6 +19,9 @@ struct mirror_poll_options {
 	const struct mirrors *mirrors; /* those of lists are loaded by it alone */
 	struct credential_marks *marks;
 	void (*wake)(void *arg); /* rows were asked for; from any thread */
+	/* Whether the clone is there, and what was proved of it last, by whatever node of
+	 * this tree, has that checksum; from any thread. NULL: it always is so. */
+	bool (*stands)(void *arg, const char *name, const char *checksum);
 	void *arg;
 };
 

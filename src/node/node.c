@@ -15,6 +15,7 @@
 #include "change/watch.h"
 #include "cli/push.h"
 #include "cli/site.h"
+#include "cli/site_tree.h"
 #include "lease/directory.h"
 #include "mirror/list_reader.h"
 #include "mirror/then_teller.h"
@@ -22,6 +23,7 @@
 #include "node/settings.h"
 #include "pull/decisions.h"
 #include "pull/kinds.h"
+#include "pull/mirror_job.h"
 #include "pull/pull.h"
 #include "push/push.h"
 #include "push/push_events.h"
@@ -285,7 +287,8 @@ enum { HTTP_GRACE_MS = 800, PULL_GRACE_MS = 500, DRAIN_MS = 5000 };
 struct node {
 	struct node_settings settings;
 	int lock;
-	VEC(int) root_locks; /* as the kinds */
+	VEC(int) root_locks;    /* as the kinds */
+	struct tree_node *tree; /* NULL: others are not told of it there */
 	struct site_data data;
 	struct access *access;
 	struct buckets *buckets;
@@ -353,7 +356,7 @@ static void find_hooks(struct node *node)
 		log_warn("hooks.no_program", LOG_ERR(&err),
 			 LOG_TEXT("remedy", err.remedy));
 	node->hooks.is_quick = true;
-	node->hooks.accepts_others = site->role == SITE_STANDALONE;
+	node->hooks.accepts_others = site_shares_tree(site);
 }
 
 static int open_notice(struct node *node, struct err *err)
@@ -424,6 +427,13 @@ static void published(void *arg, const char *name)
 		log_warn("sync.not_noticed", LOG_ERR(&err));
 }
 
+static bool node_mirror_stands(void *arg, const char *name, const char *checksum)
+{
+	const struct node *node = arg;
+
+	return mirror_job_stands(node->settings.site.repositories, name, checksum);
+}
+
 static void node_wake_mirrors(void *arg)
 {
 	struct node *node = arg;
@@ -463,6 +473,7 @@ static int start_mirrors(struct node *node, struct err *err)
 						   .mirrors = &settings->mirrors,
 						   .marks = node->marks,
 						   .wake = node_wake_mirrors,
+						   .stands = node_mirror_stands,
 						   .arg = node },
 		    &services->mirror_poll, err) != 0)
 		return -1;
@@ -642,10 +653,11 @@ static int node_check_root(const struct site *site, struct err *err)
 }
 
 /* May be done again: a directory may have been made only now. A site that stands alone
- * replicates nothing: its tree may be shared, and no other is its own. */
+ * has no blobs. */
 static int lock_roots(struct node *node, struct err *err)
 {
-	const bool is_shared = node->settings.site.role == SITE_STANDALONE;
+	const struct site *site = &node->settings.site;
+	const bool is_shared = site_shares_tree(site);
 	const struct kind *kind = NULL;
 
 	for (size_t i = 0; (kind = kinds_next(&node->settings.kinds, kind)) != NULL;
@@ -653,14 +665,36 @@ static int lock_roots(struct node *node, struct err *err)
 		AUTO_FREE char *key = kind_key(kind);
 		if (node->root_locks.count == i)
 			vec_add(&node->root_locks, -1);
-		if (!kind->path || (is_shared && kind->blobs))
+		if (!kind->path || (kind->blobs && site->role == SITE_STANDALONE))
 			continue;
 		if (root_lock_take(key, kind->path,
-				   is_shared ? ROOT_LOCK_SHARED : ROOT_LOCK_ALONE,
+				   is_shared && !kind->blobs ? ROOT_LOCK_SHARED
+							     : ROOT_LOCK_ALONE,
 				   &node->root_locks.items[i], err) != 0)
 			return -1;
 	}
 	return 0;
+}
+
+static struct site_tree node_tree(const struct node_settings *settings)
+{
+	return (struct site_tree){ .site = &settings->site,
+				   .has_mirrors = mirrors_are_any(&settings->mirrors) };
+}
+
+static int node_enter_tree(struct node *node, struct err *err)
+{
+	struct site_tree tree = node_tree(&node->settings);
+
+	tree.leases = node->data.leases;
+	return site_tree_enter(&tree, &node->tree, err);
+}
+
+static int node_check_tree(const struct node_settings *settings, struct err *err)
+{
+	const struct site_tree tree = node_tree(settings);
+
+	return site_tree_check(&tree, NULL, NULL, err);
 }
 
 static void start_lfs(struct node *node)
@@ -719,6 +753,7 @@ static int node_start_parts(struct node *node, const struct conf *conf, struct e
 
 	if (node_check_root(&settings->site, err) != 0 ||
 	    node_open_data(node, err) != 0 || lock_roots(node, err) != 0 ||
+	    node_enter_tree(node, err) != 0 ||
 	    access_read(conf, &node->access, err) != 0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
@@ -814,6 +849,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	struct err later;
 
 	if (node_read_settings_again(node, conf, &settings, err) != 0 ||
+	    node_check_tree(&settings, err) != 0 ||
 	    transport_check_expiry(&settings.transport, err) != 0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
@@ -879,6 +915,7 @@ void node_stop(struct node *node)
 	manifest_book_free(services->manifest);
 	buckets_free(node->buckets);
 	node_life_stop(&node->life);
+	tree_node_leave(node->tree);
 	site_data_close(&node->data);
 	if (node->lock >= 0)
 		close(node->lock);

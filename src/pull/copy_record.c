@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "change/origin_root.h"
+#include "git/fence.h"
 #include "git/repo.h"
 #include "net/site_client.h"
 #include "pull/copy_watch.h"
@@ -172,6 +173,13 @@ static void copy_fingerprint(const json_t *object, const char *key,
 		memcpy(text, value, FINGERPRINT_TEXT_SIZE);
 }
 
+static void copy_record_number(const json_t *object, const char *key, uint64_t *number)
+{
+	json_int_t value = json_integer_value(json_object_get(object, key));
+
+	*number = value > 0 ? (uint64_t)value : 0;
+}
+
 /* Both or none. */
 static void copy_generation(const json_t *object, struct copy_record *record)
 {
@@ -182,8 +190,7 @@ static void copy_generation(const json_t *object, struct copy_record *record)
 		return;
 	memcpy(record->timeline, timeline, TIMELINE_SIZE);
 	record->generation = (uint64_t)generation;
-	generation = json_integer_value(json_object_get(object, "pushed_deletions"));
-	record->pushed = generation > 0 ? (uint64_t)generation : 0;
+	copy_record_number(object, "pushed_deletions", &record->pushed);
 }
 
 static void copy_record_text_of(const json_t *object, const char *key, char **text)
@@ -217,6 +224,7 @@ void copy_record_read(int dir, struct copy_record *record)
 		json_integer_value(json_object_get(object, "files_changed"));
 	record->is_settled = json_is_true(json_object_get(object, "settled"));
 	copy_generation(object, record);
+	copy_record_number(object, "fence", &record->fence);
 	copy_record_text_of(object, "directory", &record->directory);
 	record->is_there = true;
 }
@@ -250,6 +258,8 @@ static int copy_record_put(int dir, const struct copy_record *record, struct err
 		json_put_number(object, "generation", (int64_t)record->generation);
 		json_put_number(object, "pushed_deletions", (int64_t)record->pushed);
 	}
+	if (record->fence > 0)
+		json_put_number(object, "fence", (int64_t)record->fence);
 	if (directory)
 		json_put_text(object, "directory", directory);
 	json_render(object, &text);
@@ -288,6 +298,7 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 			      fingerprint_is_settled(proof->copy_fingerprint),
 		.generation = proof->generation,
 		.pushed = proof->pushed,
+		.fence = proof->fence,
 	};
 
 	fingerprint_format(proof->copy_fingerprint, record.copy_fingerprint);
@@ -354,6 +365,14 @@ bool copy_record_has_refs(const struct copy_record *record, const struct repo *c
 		return false;
 	checksum_of(&found, &sum);
 	return checksum_equal(&sum, &record->sum);
+}
+
+bool copy_record_is_latest(const struct copy_record *record, int dir)
+{
+	uint64_t fence;
+
+	return record->is_there && record->fence > 0 &&
+	       fence_read(dir, &fence, ERR_IGNORED) == 0 && fence == record->fence;
 }
 
 bool copy_record_is_of(const struct copy_record *record, int dir, const char *source)

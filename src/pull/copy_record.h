@@ -27,6 +27,7 @@ struct copy_record {
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
 	uint64_t pushed; /* refs that pushes had deleted there (change/pushed.h) */
+	uint64_t fence;  /* of who wrote it (git/fence.h); 0: not known */
 	char *directory; /* whose record it is (change/origin_root.h); NULL: not known;
 			  * owned
 			  */
@@ -53,6 +54,7 @@ struct copy_proof {
 	const char *timeline;           /* NULL or "": the source has none */
 	uint64_t generation;
 	uint64_t pushed;
+	uint64_t fence; /* 0: who writes it has no lease */
 };
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
 
@@ -107,6 +109,10 @@ void copy_record_renew(int dir, struct copy_record *record);
 bool copy_record_proves(const struct copy_record *record, const char *source,
 			const struct fingerprint *source_fingerprint,
 			const struct fingerprint *copy_fingerprint);
+
+/* Whether nobody has begun to work there under a lease since: with another fence than the
+ * repository's it is a former holder's, or one is at work, or has died. */
+bool copy_record_is_latest(const struct copy_record *record, int dir);
 
 /* Whether its source is the URL of that repository, at whatever primary. */
 bool copy_record_is_of_name(const struct copy_record *record, const char *name);

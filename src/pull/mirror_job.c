@@ -1,12 +1,14 @@
 #include "pull/mirror_job.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/retry.h"
 #include "git/refs.h"
 #include "git/repo.h"
 #include "mirror/requests.h"
 #include "mirror/then_teller.h"
+#include "pull/copy_record.h"
 #include "pull/mirror_adopt.h"
 #include "pull/mirror_source.h"
 #include "pull/pull_parts.h"
@@ -224,6 +226,19 @@ static void mirror_job_end(struct pull_job *job)
 {
 	then_teller_wake(job->pull->options.teller, job->rows.items[0].name);
 	repository_end(job);
+}
+
+bool mirror_job_stands(const char *root, const char *name, const char *checksum)
+{
+	AUTO_FREE char *path = name_to_copy(root, name);
+	AUTO_CLOSE int copy = dir_open(AT_FDCWD, path, ERR_IGNORED);
+	AUTO_RECORD struct copy_record record = { 0 };
+	struct checksum sum;
+
+	if (copy < 0 || !checksum_parse(checksum, &sum))
+		return false;
+	copy_record_read(copy, &record);
+	return copy_record_is_latest(&record, copy) && checksum_equal(&record.sum, &sum);
 }
 
 const struct copy_kind_ops mirror_copy_ops = {

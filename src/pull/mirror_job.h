@@ -13,4 +13,8 @@
 
 extern const struct copy_kind_ops mirror_copy_ops;
 
+/* Whether the clone of that name below the root is there, and whoever worked on it last
+ * has proved it equal to refs of that checksum. */
+bool mirror_job_stands(const char *root, const char *name, const char *checksum);
+
 #endif

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "git/objects.h"
@@ -329,10 +330,28 @@ void pull_look(struct pull *pull, struct pull_state *state)
 
 #define LEASE_PATIENCE_MS ((int64_t)3600 * 1000)
 #define LEASE_RETRY_MS 5000
+#define NODE_DIGEST_BYTES 8
+
+/* Nodes of one site share the server that keeps their leases, but each has rows of its
+ * own: what is done once is done once for the rows of a data directory. */
+static char *site_lease_text(const struct store *store, const char *name)
+{
+	const char *node = store_node(store);
+	unsigned char digest[HASH_MAX_SIZE];
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_HASH struct hash hash;
+
+	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, node, strlen(node));
+	hash_end(&hash, digest);
+	str_addf(&text, "site:%s:", name);
+	str_add_hex(&text, digest, NODE_DIGEST_BYTES);
+	return str_take(&text);
+}
 
 bool site_lease_hold(struct pull *pull, const char *name, struct lease **lease)
 {
-	AUTO_FREE char *text = xasprintf("site:%s", name);
+	AUTO_FREE char *text = site_lease_text(pull->options.store, name);
 	char key[LEASE_KEY_SIZE];
 	struct err err;
 

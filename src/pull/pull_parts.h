@@ -89,8 +89,9 @@ void *scheduler_run(void *arg);
 /* The scheduler looks at the rows at once. */
 void pull_signal(struct pull *pull);
 
-/* What a part of pull does once a site: takes the lease site:<name> into *lease, unless
- * it is held already, waiting for it as long as it takes. False: stop. */
+/* What a part of pull does once for the rows of a data directory: takes the lease
+ * site:<name>:<node> into *lease, unless it is held already, waiting for it as long as it
+ * takes. False: stop. */
 bool site_lease_hold(struct pull *pull, const char *name, struct lease **lease);
 
 /* By the clock that changes were stamped with. */

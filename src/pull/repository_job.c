@@ -155,13 +155,49 @@ static void verify_row_ask_primary(const struct pull_job *job)
 		log_warn("verify.not_asked", LOG_ERR(&err));
 }
 
-static int verify_row_compare_checksum(const struct pull_job *job, const char *expected,
-				       struct err *err)
+/* The row is brought: its upstream is asked, and nothing need be fetched. */
+static int verify_row_ask_again(const struct pull_job *job, struct err *err)
+{
+	const struct registry_move asked = { .id = job->items[0].row->id,
+					     .event = REGISTRY_ASKED,
+					     .changed_at = clock_wall_ms() };
+
+	if (registry_move(job->pull->options.store, &asked, err) != 0)
+		return -1;
+	pull_signal(job->pull);
+	return err_set(err, ERR_BUSY, "another node has brought it since");
+}
+
+/* Another node that works on this tree has brought the mirror since, and proved it: that
+ * is no damage. */
+static int verify_row_take_other(struct pull_job *job, const struct repo *copy,
+				 struct err *err)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	struct pull_item *item = &job->items[0];
+	char sum[CHECKSUM_TEXT_SIZE];
+
+	if (!job->pull->options.mirrors)
+		return 0;
+	copy_record_read(copy->fd, &record);
+	checksum_format(&record.sum, sum);
+	if (!copy_record_is_latest(&record, copy->fd) ||
+	    strcmp(record.timeline, item->row->timeline) != 0 ||
+	    strcmp(sum, item->checksum) != 0)
+		return 0;
+	item->of_copy = false;
+	return verify_row_ask_again(job, err);
+}
+
+static int verify_row_compare_checksum(struct pull_job *job, const struct repo *copy,
+				       const char *expected, struct err *err)
 {
 	const struct pull_item *item = &job->items[0];
 
 	if (strcmp(item->checksum, expected) == 0)
 		return 0;
+	if (verify_row_take_other(job, copy, err) != 0)
+		return -1;
 	log_error("verify.mismatch", LOG_NUMBER("generation", item->generation),
 		  LOG_TEXT("checksum", item->checksum),
 		  LOG_TEXT("primary_checksum", expected));
@@ -204,7 +240,7 @@ static int verify_row_check_copy(struct pull_job *job, const struct git_work *wo
 	    read_copy(&copy, &refs, item->checksum, err) != 0)
 		return verify_row_fail_damaged(item, err);
 	failpoint("verify.read");
-	if (verify_row_compare_checksum(job, expected, err) != 0)
+	if (verify_row_compare_checksum(job, &copy, expected, err) != 0)
 		return -1;
 	return !job->rests || (verify_derived(work, &copy, err) == 0 &&
 			       verify_objects(work, &copy, &refs, err) == 0)
@@ -261,6 +297,7 @@ static int repository_run_leased(const struct pull_job *job, const char *name,
 			.bytes = once ? once->bytes : NULL,
 			.timeout_ms = pull_settings_now(pull).timeout_ms,
 			.stop = &pull->kill,
+			.leaving = once ? NULL : &pull->stop,
 			.run = run,
 			.arg = arg,
 		},

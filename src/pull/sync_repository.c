@@ -233,6 +233,8 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 	    check_found(job, copy, found, err) != 0)
 		return -1;
 	failpoint("sync.verified");
+	if (lease_check(job->lease, err) != 0)
+		return -1; /* by now somebody else may have recorded something newer */
 	return copy_record_write(
 		copy->fd,
 		&(struct copy_proof){ .source = view->url,
@@ -243,7 +245,8 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 				      .files = &files,
 				      .timeline = view->timeline,
 				      .generation = view->generation,
-				      .pushed = view->pushed_settled },
+				      .pushed = view->pushed_settled,
+				      .fence = job->fence },
 		err);
 }
 

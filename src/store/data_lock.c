@@ -28,10 +28,13 @@ int root_lock_take(const char *key, const char *root, enum root_lock_mode mode, 
 	err_set(err, ERR_BUSY, "another refrelay node works on %s (%s) already", key,
 		root);
 	if (is_shared)
-		return err_remedy(err, "only standalone nodes share a directory: this "
-				       "one is a primary's or a secondary's");
-	return err_remedy(err, "give each site a directory of its own: a secondary's "
-			       "copies never stand where its primary's originals do");
+		return err_remedy(err, "this one is a secondary's, or a primary's whose "
+				       "lease.backend is local: such a directory is not "
+				       "shared");
+	return err_remedy(err,
+			  "give each site a directory of its own: a secondary's "
+			  "copies never stand where its primary's originals do, and "
+			  "primaries share one only where lease.backend is not local");
 }
 
 #define LOCK_NAME "node.lock"

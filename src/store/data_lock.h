@@ -16,8 +16,9 @@ bool data_lock_is_held(const char *data);
 /*
  * One node a tree of repositories, or of blobs: the node holds a lock on the directory
  * itself as long as it lives. Two that work on one tree, as a secondary on its own
- * primary's, would each undo what the other does. Standalone nodes only look: any number
- * of them share a tree.
+ * primary's, would each undo what the other does. Those whose leases exclude
+ * each other may share one (upkeep/tree_node.h), and so may standalone nodes that only
+ * look.
  */
 
 enum root_lock_mode { ROOT_LOCK_ALONE, ROOT_LOCK_SHARED };

@@ -203,12 +203,50 @@ TEST(a_result_that_was_reached_without_the_lease_is_none)
 	close_leases();
 }
 
+/* Under the lease, by another job that would wait for it for a minute. */
+static int wait_while_leaving(struct job *job, void *arg, struct err *e)
+{
+	struct stop *leaving = arg;
+	int64_t begun = clock_boot_ms();
+	struct stop kill;
+
+	(void)job;
+	(void)e;
+	stop_init(&kill);
+	stop_request(leaving);
+	assert_fails(job_run(&(struct job_request){ .leases = leases,
+						    .kind = kind,
+						    .name = "group/r",
+						    .operation = "sync",
+						    .wait_ms = 60000,
+						    .stop = &kill,
+						    .leaving = leaving,
+						    .run = never },
+			     &err),
+		     ERR_CANCELED);
+	stop_clear(&kill);
+	assert_in_range(clock_boot_ms() - begun, 0, 20000);
+	return 0;
+}
+
+TEST(who_leaves_waits_for_no_lease_but_ends_what_runs)
+{
+	struct stop leaving;
+
+	stop_init(&leaving);
+	open_leases(0);
+	assert_ok(run(wait_while_leaving, &leaving, 0, NULL));
+	close_leases();
+	stop_clear(&leaving);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(each_job_has_the_lease_and_a_higher_fence),
 		CASE(a_lease_that_is_held_means_later),
 		CASE(a_mirror_has_the_lease_of_its_repository),
+		CASE(who_leaves_waits_for_no_lease_but_ends_what_runs),
 		CASE(git_children_end_at_the_jobs_timeout),
 		CASE(git_children_end_when_we_are_asked_to_stop),
 		CASE(a_job_that_lost_its_lease_ends_with_its_children),

@@ -2,6 +2,7 @@
 
 #include "base/failpoint.h"
 #include "git/checksum.h"
+#include "git/fence.h"
 #include "job/job.h"
 #include "pull/copy_record.h"
 #include "pull/sync_repository.h"
@@ -355,6 +356,32 @@ static void assert_stamps(enum copy_stamps expected, bool is_sound)
 			 is_sound);
 }
 
+static bool is_latest(void)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_CLOSE int fd = openat(root_fd, "here/a.git", O_RDONLY | O_DIRECTORY);
+
+	copy_record_read(fd, &record);
+	return copy_record_is_latest(&record, fd);
+}
+
+TEST(a_record_is_the_latest_until_somebody_begins_to_work_there)
+{
+	AUTO_CLOSE int fd = -1;
+	uint64_t fence;
+
+	assert_ok(mend());
+	assert_true(is_latest());
+	fd = openat(root_fd, "here/a.git", O_RDONLY | O_DIRECTORY);
+	assert_ok(fence_read(fd, &fence, &err));
+	assert_ok(fence_raise(fd, fence + 1, &err));
+	assert_false(is_latest());
+	record_as_it_is(); /* by one who has no lease */
+	assert_false(is_latest());
+	must("rm here/a.git/refrelay/copy");
+	assert_false(is_latest());
+}
+
 TEST(a_record_tells_what_was_written_in_place)
 {
 	static const char *const changes[] = {
@@ -531,6 +558,7 @@ int main(void)
 		SYNC_CASE(a_damaged_copy_with_commits_of_its_own_is_held),
 		SYNC_CASE(a_damaged_file_that_git_can_do_without_costs_no_new_copy),
 		SYNC_CASE(a_lock_that_a_stranger_left_in_a_copy_goes),
+		SYNC_CASE(a_record_is_the_latest_until_somebody_begins_to_work_there),
 		SYNC_CASE(a_record_tells_what_was_written_in_place),
 		SYNC_CASE(what_was_written_with_the_times_put_back_is_not_sound),
 		SYNC_CASE(what_diverts_git_goes_from_a_copy),
