@@ -143,6 +143,10 @@ static const struct meaning {
 	{ GIT, ERR_CONFIG, "remove url.<base>.insteadOf from the repository's config",
 	  .said = { "' not allowed" } },
 
+	{ GIT, ERR_CORRUPT,
+	  "no git writes such a path into a working tree: have it taken out at the "
+	  "upstream, or set mirror.checkout = false",
+	  .said = { "invalid path '" } },
 	{ GIT | PACK, ERR_CORRUPT, FSCK,
 	  .said = { "is corrupt", "inflate:", "sha1 mismatch", "hash mismatch",
 		    "bad object", "missing blob", "missing tree", "unable to read" } },
