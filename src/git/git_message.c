@@ -200,6 +200,10 @@ static const struct meaning {
 	{ GIT | COMMAND, ERR_CONFLICT, "", .said = { ".lock': file exists" } },
 	{ GIT, ERR_CORRUPT, FSCK,
 	  .said = { "git upload-pack: aborting due to possible" } },
+	{ GIT, ERR_DISK,
+	  "see whether that file system is full, or a quota is used up (git does not say "
+	  "what was wrong with the file)",
+	  .said = { "unable to write file" } },
 
 	{ COMMAND, ERR_CONFIG, "install git there, or set gitPath of the remote",
 	  .said = { "not found" } },
