@@ -23,11 +23,28 @@ static struct lease_manager *leases;
 static struct job *running;
 
 /* What happens when the next tree is brought to disk, or the next link is made. */
-static bool disk_fails, takes_the_lease;
+static bool disk_fails, disk_lies, takes_the_lease;
+
+/* In each tree that is not proved. */
+static void spoil(int folder)
+{
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *dir = dir_list(folder, ".");
+
+	while ((entry = readdir(dir)) != NULL) {
+		AUTO_FREE char *index = xasprintf("%s/index", entry->d_name);
+		AUTO_FREE char *file = xasprintf("%s/tree/dir/file", entry->d_name);
+		if (faccessat(folder, file, F_OK, 0) == 0 &&
+		    faccessat(folder, index, F_OK, 0) != 0)
+			assert_ok(
+				file_replace(folder, file, "TWO", 3, FILE_NO_SYNC, &err));
+	}
+}
 
 int syncfs(int fd)
 {
-	(void)fd;
+	if (disk_lies)
+		spoil(fd);
 	errno = EIO;
 	return disk_fails ? -1 : 0;
 }
@@ -49,7 +66,7 @@ static void open_with_ttl(int64_t ttl_ms)
 	AUTO_FREE char *directory = xasprintf("%s/leases", root);
 	AUTO_FREE char *path = xasprintf("%s/" NAME ".git", root);
 
-	disk_fails = takes_the_lease = false;
+	disk_fails = disk_lies = takes_the_lease = false;
 	assert_ok(git_setup(root, &err));
 	assert_ok(store_open(url, &store, &err));
 	assert_ok(lease_manager_open_local(
@@ -289,6 +306,18 @@ TEST(what_cannot_be_brought_to_disk_is_not_shown)
 	close_all();
 }
 
+TEST(what_is_not_as_the_commit_is_is_not_shown)
+{
+	open_all();
+	switch_to(make_commit("one"));
+	struct ask ask = { .what = SWITCH, .commit = make_commit("two") };
+	disk_lies = true;
+	assert_fails(run(&ask), ERR_CORRUPT);
+	assert_shows("one");
+	assert_int_equal(count_versions(), 1);
+	close_all();
+}
+
 TEST(who_lost_the_lease_switches_nothing)
 {
 	open_with_ttl(3000);
@@ -366,6 +395,7 @@ int main(void)
 		CASE(a_former_tree_stays_for_an_hour_and_while_somebody_has_a_lock),
 		CASE(what_is_half_made_goes_at_once),
 		CASE(what_cannot_be_brought_to_disk_is_not_shown),
+		CASE(what_is_not_as_the_commit_is_is_not_shown),
 		CASE(who_lost_the_lease_switches_nothing),
 		CASE(nothing_but_its_own_link_is_replaced_or_removed),
 		CASE(one_that_is_dropped_goes_later_and_one_that_is_removed_to_the_trash),
