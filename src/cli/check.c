@@ -475,6 +475,7 @@ static void check_data(struct checking *checking)
 		if (checking->site.role == SITE_PRIMARY)
 			check_originals(checking, data.store);
 		check_blob_roots(checking, data.store);
+		check_checkouts(checking, data.store);
 	}
 	site_data_close(&data);
 }

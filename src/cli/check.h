@@ -57,4 +57,7 @@ void check_push(struct checking *checking);
  * site may be there for mirrors alone. */
 void check_mirrors(struct checking *checking);
 
+/* Working trees that fail, of mirrors. */
+void check_checkouts(struct checking *checking, struct store *store);
+
 #endif

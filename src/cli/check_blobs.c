@@ -10,6 +10,7 @@
 #include "cli/check.h"
 #include "cli/push.h"
 #include "cli/site.h"
+#include "mirror/checkouts.h"
 #include "mirror/list_reader.h"
 #include "mirror/then.h"
 #include "mirror/upstream.h"
@@ -407,6 +408,43 @@ static void check_mirrors_list(struct checking *checking, const struct mirror_li
 		  list->name, count);
 }
 
+static void check_mirrors_ca_files(struct checking *checking,
+				   const struct mirrors *mirrors)
+{
+	struct err err;
+
+	for (size_t i = 0; i < mirrors->sections.count; i++) {
+		const struct mirror *mirror = mirrors->sections.items[i];
+		if (!mirror->ca_file || access(mirror->ca_file, R_OK) == 0)
+			continue;
+		err_errno(&err, "the mirror %s cannot read %s", mirror->name,
+			  mirror->ca_file);
+		check_report(checking, CHECK_WRONG, "mirror", &err);
+	}
+}
+
+void check_checkouts(struct checking *checking, struct store *store)
+{
+	AUTO_MIRRORS struct mirrors mirrors = { 0 };
+	struct err err;
+
+	if (mirrors_read(checking->conf, &mirrors, ERR_IGNORED) != 0)
+		return;
+	for (size_t i = 0; i < mirrors.sections.count; i++) {
+		const struct mirror *mirror = mirrors.sections.items[i];
+		AUTO_MIRROR_CHECKOUT struct mirror_checkout row = { 0 };
+		if (!mirror->has_checkout ||
+		    mirror_checkout_read(store, mirror->name, &row, ERR_IGNORED) <= 0 ||
+		    row.failing_since == 0)
+			continue;
+		err_set(&err, err_class_of_name(row.class), "the working tree of %s: %s",
+			mirror->name, row.message);
+		if (row.remedy)
+			err_remedy(&err, "%s", row.remedy);
+		check_report(checking, CHECK_WRONG, "mirror", &err);
+	}
+}
+
 void check_mirrors(struct checking *checking)
 {
 	AUTO_MIRRORS struct mirrors mirrors = { 0 };
@@ -422,6 +460,7 @@ void check_mirrors(struct checking *checking)
 			  mirrors.sections.count, mirrors.watchers.count);
 	check_mirrors_credentials(checking, &mirrors);
 	check_mirrors_then(checking, &mirrors);
+	check_mirrors_ca_files(checking, &mirrors);
 	for (size_t i = 0; i < mirrors.lists.count; i++)
 		check_mirrors_list(checking, mirrors.lists.items[i]);
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cli/site.h"
 #include "lease/manager.h"
+#include "mirror/checkouts.h"
 #include "mirror/listed.h"
 #include "mirror/marks.h"
 #include "mirror/poll.h"
@@ -16,6 +17,7 @@
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "report/report.h"
+#include "upkeep/checkout.h"
 #include "upkeep/removal.h"
 
 #define LOOK_MS 50
@@ -32,6 +34,7 @@ struct mirror_call {
 	struct site_data data;
 	struct mirrors mirrors;
 	const struct mirror *mirror; /* of that name; NULL: the configuration has none */
+	bool is_partly; /* the mirror was brought, its working tree not made */
 	struct stop stop;
 };
 
@@ -154,6 +157,10 @@ static json_t *mirror_json(const struct mirror_shown *shown)
 	json_put(object, "watchers", mirror_watchers_json(shown));
 	json_put_time(object, "checked_at", mirror_last_equal(shown));
 	json_put(object, "then", mirror_then_json(shown));
+	json_put(object, "checkout",
+		 mirror_checkout_json(shown->call->data.store,
+				      shown->call->site.repositories, shown->name,
+				      shown->mirror));
 	return object;
 }
 
@@ -210,6 +217,34 @@ static void mirror_print_then(const struct mirror_shown *shown)
 	then_look_clear(&look);
 }
 
+static void mirror_print_checkout(const struct mirror_shown *shown)
+{
+	AUTO_MIRROR_CHECKOUT struct mirror_checkout row = { 0 };
+	AUTO_FREE char *path = checkout_path(shown->call->site.repositories, shown->name);
+	AUTO_STR struct str line = STR_INIT;
+	char since[CLOCK_TEXT_SIZE];
+
+	if (mirror_checkout_read(shown->call->data.store, shown->name, &row,
+				 ERR_IGNORED) <= 0)
+		return;
+	if (row.commit) {
+		str_add(&line, "  checkout: ");
+		str_add_printable(&line, path);
+		str_addf(&line, " (%.12s)", row.commit);
+		puts(line.data);
+	}
+	if (row.failing_since == 0)
+		return;
+	clock_format(row.failing_since, since);
+	str_reset(&line);
+	str_addf(&line, "  checkout fails since %s (%s): ", since,
+		 row.class ? row.class : "");
+	str_add_printable(&line, row.message ? row.message : "");
+	puts(line.data);
+	if (row.remedy)
+		printf("  what to do: %s\n", row.remedy);
+}
+
 static void mirror_print(const struct mirror_shown *shown)
 {
 	AUTO_STR struct str line = STR_INIT;
@@ -227,6 +262,7 @@ static void mirror_print(const struct mirror_shown *shown)
 	puts(line.data);
 	mirror_print_refused(shown);
 	mirror_print_then(shown);
+	mirror_print_checkout(shown);
 	if (!shown->row || (!shown->row->failure && !shown->row->held_reason))
 		return;
 	str_reset(&line);
@@ -451,8 +487,8 @@ static void mirror_print_done(const struct mirror_call *call,
 }
 
 /* 0: done; else the error that the node met. */
-static int mirror_end_sync(const struct mirror_call *call,
-			   const struct mirror_request *request, struct err *err)
+static int mirror_end_sync(struct mirror_call *call, const struct mirror_request *request,
+			   struct err *err)
 {
 	if (call->is_json) {
 		json_auto_t *object =
@@ -461,8 +497,9 @@ static int mirror_end_sync(const struct mirror_call *call,
 	} else if (request->state == MIRROR_REQUEST_DONE) {
 		mirror_print_done(call, request);
 	}
-	if (request->state == MIRROR_REQUEST_DONE)
+	if (request->state == MIRROR_REQUEST_DONE && !request->class)
 		return 0;
+	call->is_partly = request->state == MIRROR_REQUEST_DONE;
 	err_set(err, err_class_of_name(request->class), "%s", request->message);
 	err_because(err, err_reason_of_name(request->reason));
 	return request->remedy ? err_remedy(err, "%s", request->remedy) : -1;
@@ -600,5 +637,8 @@ int cli_mirror(struct cli *cli, char **argv)
 	site_data_close(&call.data);
 	mirrors_clear(&call.mirrors);
 	site_clear(&call.site);
-	return result < 0 ? cli_fail(&err) : EXIT_DONE;
+	if (result >= 0)
+		return EXIT_DONE;
+	status = cli_fail(&err);
+	return call.is_partly ? EXIT_PARTLY : status;
 }

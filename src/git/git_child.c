@@ -156,6 +156,11 @@ static void git_remote_write_config(const struct git_remote *remote, struct str 
 		git_remote_add_quoted(text, remote->header);
 		str_add_char(text, '\n');
 	}
+	if (remote->ca_file) {
+		str_add(text, "\tsslCAInfo = ");
+		git_remote_add_quoted(text, remote->ca_file);
+		str_add_char(text, '\n');
+	}
 	if (stall_ms > 0)
 		str_addf(text, "\tlowSpeedLimit = 1\n\tlowSpeedTime = %" PRId64 "\n",
 			 (stall_ms + 999) / 1000);

@@ -143,6 +143,10 @@ static const struct meaning {
 	{ GIT, ERR_CONFIG, "remove url.<base>.insteadOf from the repository's config",
 	  .said = { "' not allowed" } },
 
+	{ GIT, ERR_CORRUPT,
+	  "no git writes such a path into a working tree: have it taken out at the "
+	  "upstream, or set mirror.checkout = false",
+	  .said = { "invalid path '" } },
 	{ GIT | PACK, ERR_CORRUPT, FSCK,
 	  .said = { "is corrupt", "inflate:", "sha1 mismatch", "hash mismatch",
 		    "bad object", "missing blob", "missing tree", "unable to read" } },
@@ -196,6 +200,10 @@ static const struct meaning {
 	{ GIT | COMMAND, ERR_CONFLICT, "", .said = { ".lock': file exists" } },
 	{ GIT, ERR_CORRUPT, FSCK,
 	  .said = { "git upload-pack: aborting due to possible" } },
+	{ GIT, ERR_DISK,
+	  "see whether that file system is full, or a quota is used up (git does not say "
+	  "what was wrong with the file)",
+	  .said = { "unable to write file" } },
 
 	{ COMMAND, ERR_CONFIG, "install git there, or set gitPath of the remote",
 	  .said = { "not found" } },

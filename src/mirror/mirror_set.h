@@ -19,7 +19,9 @@ struct mirror {
 	struct uri_text uri;           /* the same, taken apart */
 	char *webhook_secret_file;     /* NULL: webhooks are refused */
 	char *then, *then_secret_file; /* who is told of changes; NULL: nobody */
-	text_list refs; /* patterns of those that are mirrored; empty: all */
+	char *ca_file; /* whose certificates its server may have; NULL: the system's */
+	bool has_checkout; /* a working tree beside the clone (mirror/checkouts.h) */
+	text_list refs;    /* patterns of those that are mirrored; empty: all */
 	text_list exclude_refs;
 	int64_t interval_ms;
 	const struct mirror_list *list; /* that told of it; NULL: it has a section */

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <strings.h>
 
 #include "base/map.h"
@@ -21,9 +22,9 @@ static const struct setting mirror_rows[] = {
 	{ "webhookSecretFile", MIRROR(PATH, webhook_secret_file), .at_start = true },
 	{ "refs", MIRROR_LIST(refs) },
 	{ "excludeRefs", MIRROR_LIST(exclude_refs) },
-	{ "caFile", .type = SETTING_LATER },
+	{ "caFile", MIRROR(PATH, ca_file), .at_start = true },
 	{ "depth", .type = SETTING_LATER, .initial = "0" },
-	{ "checkout", .type = SETTING_LATER, .initial = "false" },
+	{ "checkout", MIRROR(BOOL, has_checkout), "false", .at_start = true },
 	{ "lfs", .type = SETTING_LATER, .initial = "false" },
 	{ "then", MIRROR(TEXT, then), .at_start = true },
 	{ "thenSecretFile", MIRROR(PATH, then_secret_file), .at_start = true },
@@ -157,6 +158,30 @@ static int mirror_check_then(const struct conf_entry *entry, const struct mirror
 	return err_remedy(err, "set it to a URL such as https://ci.example.com/hook");
 }
 
+/* Its link must fit into a directory, beside the others' files. */
+static int mirror_check_checkout(const struct conf_entry *entry,
+				 const struct mirror *mirror, struct err *err)
+{
+	const char *slash = strrchr(mirror->name, '/');
+	const char *last = slash ? slash + 1 : mirror->name;
+
+	if (!mirror->has_checkout || strlen(last) + strlen(CHECKOUT_SUFFIX) <= NAME_MAX)
+		return 0;
+	conf_error(entry, err,
+		   "the mirror's name is too long for a working tree beside "
+		   "it");
+	return err_remedy(err, "give the mirror another name");
+}
+
+static int mirror_check_ca_file(const struct conf_entry *entry,
+				const struct mirror *mirror, struct err *err)
+{
+	if (!mirror->ca_file || text_starts_with(mirror->url, "https://"))
+		return 0;
+	conf_error(entry, err, "caFile is for upstreams that are asked by https");
+	return err_remedy(err, "take caFile out, or set url to the https:// URL");
+}
+
 static int mirror_check(const struct conf *conf, const char *section_name,
 			struct mirror *mirror, struct err *err)
 {
@@ -171,6 +196,11 @@ static int mirror_check(const struct conf *conf, const char *section_name,
 	}
 	if (mirror_check_url(conf_get(conf, "mirror", section_name, "url"), mirror,
 			     err) != 0)
+		return -1;
+	if (mirror_check_checkout(conf_get(conf, "mirror", section_name, "checkout"),
+				  mirror, err) != 0 ||
+	    mirror_check_ca_file(conf_get(conf, "mirror", section_name, "caFile"), mirror,
+				 err) != 0)
 		return -1;
 	return mirror_check_then(conf_get(conf, "mirror", section_name, "then"), mirror,
 				 err);
@@ -215,6 +245,36 @@ static char *mirror_folded_name(const struct mirror *mirror)
 	return name;
 }
 
+/* As which the link of a working tree is among the folded names: none has a slash at its
+ * end. */
+#define CHECKOUT_KEY CHECKOUT_SUFFIX "/"
+
+static void mirrors_occupy_checkout(struct map *names, const char *folded,
+				    const struct mirror *mirror)
+{
+	AUTO_FREE char *key = xasprintf("%s" CHECKOUT_KEY, folded);
+
+	if (mirror->has_checkout)
+		map_put(names, key, (void *)(uintptr_t)mirror);
+}
+
+/* The one whose working tree's link stands at the folded name, or above it. */
+static const struct mirror *mirrors_find_checkout(const struct map *names,
+						  const char *folded)
+{
+	AUTO_FREE char *text = xasprintf("%s/", folded);
+	const struct mirror *found = NULL;
+
+	for (char *at = text; !found && (at = strstr(at, CHECKOUT_KEY)) != NULL;) {
+		at += strlen(CHECKOUT_KEY);
+		char after = *at;
+		*at = '\0';
+		found = map_get(names, text);
+		*at = after;
+	}
+	return found;
+}
+
 /* Of the folded names: the other one that would be the same directory on some file
  * system, or that has this one within its own; NULL: none. */
 static const struct mirror *mirrors_find_clash(const struct map *names,
@@ -224,6 +284,9 @@ static const struct mirror *mirrors_find_clash(const struct map *names,
 	const struct mirror *other = map_get(names, name);
 
 	if (other && other != mirror)
+		return other;
+	other = mirrors_find_checkout(names, name);
+	if (other)
 		return other;
 	for (char *at = name; (at = strstr(at, ".git/")) != NULL; at++) {
 		*at = '\0';
@@ -243,6 +306,7 @@ static int mirrors_check_apart(const struct mirrors *mirrors, struct err *err)
 	for (size_t i = 0; i < mirrors->sections.count; i++) {
 		AUTO_FREE char *name = mirror_folded_name(mirrors->sections.items[i]);
 		map_put(&names, name, mirrors->sections.items[i]);
+		mirrors_occupy_checkout(&names, name, mirrors->sections.items[i]);
 	}
 	for (size_t i = 0; i < mirrors->sections.count && result == 0; i++) {
 		const struct mirror *mirror = mirrors->sections.items[i];
@@ -462,6 +526,7 @@ static void mirrors_occupy(struct map *names, struct mirror *mirror)
 	AUTO_FREE char *name = mirror_folded_name(mirror);
 
 	map_put(names, name, mirror);
+	mirrors_occupy_checkout(names, name, mirror);
 	for (char *at = name; (at = strstr(at, ".git/")) != NULL; at++) {
 		*at = '\0';
 		if (!map_get(names, name))

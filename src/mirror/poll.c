@@ -7,6 +7,7 @@
 #include "base/metrics.h"
 #include "git/checksum.h"
 #include "job/pool.h"
+#include "mirror/checkouts.h"
 #include "mirror/listed.h"
 #include "mirror/requests.h"
 #include "mirror/upstream.h"
@@ -239,6 +240,7 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 		return AT_WORK; /* it may have asked before the news */
 	if (row.state != REGISTRY_SYNCED || row.is_gone)
 		return mirror_jitter_ms(one->mirror->interval_ms);
+	mirror_checkout_look_after(&poll->options.checkouts, one->mirror, &poll->stop);
 	rest_ms = mirror_poll_rest_ms(one, &row);
 	if (rest_ms > 0)
 		return rest_ms;
@@ -444,7 +446,9 @@ static int mirror_poll_write_mirrors(struct store_tx *tx, const struct mirrors *
 				QUERY_TEXT(mirror->name),
 				QUERY_INT(mirror->interval_ms)) != 0)
 			return -1;
-	return store_exec(tx, "DELETE FROM mirror WHERE interval_ms = 0", err);
+	return store_exec(tx, "DELETE FROM mirror WHERE interval_ms = 0", err) != 0
+		       ? -1
+		       : mirror_checkouts_forget_in(tx, err);
 }
 
 static int mirror_poll_write_none(struct store_tx *tx, void *arg, struct err *err)

@@ -8,6 +8,7 @@
 #ifndef MIRROR_POLL_H
 #define MIRROR_POLL_H
 
+#include "mirror/checkouts.h"
 #include "mirror/marks.h"
 #include "mirror/mirrors.h"
 #include "store/store.h"
@@ -18,6 +19,7 @@ struct mirror_poll_options {
 	struct store *store;           /* borrowed, as all of these */
 	const struct mirrors *mirrors; /* those of lists are loaded by it alone */
 	struct credential_marks *marks;
+	struct mirror_checkout_site checkouts;
 	void (*wake)(void *arg); /* rows were asked for; from any thread */
 	/* Whether the clone is there, and what was proved of it last, by whatever node of
 	 * this tree, has that checksum; from any thread. NULL: it always is so. */

@@ -8,7 +8,7 @@
 #define COLUMNS                                                                          \
 	"id, mirror, watcher, asked_at, wait_ms, is_once, state, attempts, next_at,"     \
 	" started_at, ended_at, waited_ms, has_changed, head_commit, branch, class,"     \
-	" reason, message, remedy"
+	" reason, message, remedy, checkout"
 
 void mirror_request_clear(struct mirror_request *request)
 {
@@ -16,6 +16,7 @@ void mirror_request_clear(struct mirror_request *request)
 	free(request->watcher);
 	free(request->commit);
 	free(request->branch);
+	free(request->checkout);
 	free(request->class);
 	free(request->reason);
 	free(request->message);
@@ -65,6 +66,7 @@ static void mirror_request_read(struct query *query, struct mirror_request *requ
 		.reason = query_copy_text(query, 16),
 		.message = query_copy_text(query, 17),
 		.remedy = query_copy_text(query, 18),
+		.checkout = query_copy_text(query, 19),
 	};
 	snprintf(request->id, sizeof(request->id), "%s", query_text(query, 0));
 }
@@ -203,13 +205,14 @@ static int mirror_request_update(struct store_tx *tx, void *arg, struct err *err
 			"UPDATE mirror_request SET state = ?2, next_at = ?3,"
 			" ended_at = ?4, waited_ms = ?5, has_changed = ?6,"
 			" head_commit = ?7, branch = ?8, class = ?9, reason = ?10,"
-			" message = ?11, remedy = ?12 WHERE id = ?1",
+			" message = ?11, remedy = ?12, checkout = ?13 WHERE id = ?1",
 			QUERY_TEXT(request->id), QUERY_INT((int64_t)request->state),
 			QUERY_INT(request->next_at), QUERY_INT(request->ended_at),
 			QUERY_INT(request->waited_ms), QUERY_INT(request->has_changed),
 			QUERY_TEXT(request->commit), QUERY_TEXT(request->branch),
 			QUERY_TEXT(request->class), QUERY_TEXT(request->reason),
-			QUERY_TEXT(request->message), QUERY_TEXT(request->remedy)) != 0)
+			QUERY_TEXT(request->message), QUERY_TEXT(request->remedy),
+			QUERY_TEXT(request->checkout)) != 0)
 		return -1;
 	return 0;
 }
@@ -381,7 +384,7 @@ json_t *mirror_request_json(const struct mirror_request *request, const char *ro
 	json_put_text(object, "state", mirror_request_word(request));
 	json_put_text(object, "path",
 		      request->state == MIRROR_REQUEST_DONE ? path : NULL);
-	json_put_text(object, "checkout", NULL);
+	json_put_text(object, "checkout", request->checkout);
 	json_put_text(object, "branch", request->branch);
 	json_put_text(object, "commit", request->commit);
 	json_put_bool(object, "changed", request->has_changed);

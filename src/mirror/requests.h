@@ -33,7 +33,8 @@ struct mirror_request {
 	int64_t waited_ms; /* until its work began, the lease included */
 	bool has_changed;
 	char *commit, *branch; /* what HEAD names now; NULL: it is unborn, or detached */
-	/* Why it failed, or waits again. */
+	char *checkout;        /* the path of the working tree that shows it, or NULL */
+	/* Why it failed, or waits again; or what is wrong with the working tree. */
 	char *class, *reason, *message, *remedy;
 };
 

@@ -248,6 +248,7 @@ static int upstream_read_http(const struct upstream_call *call,
 		.request = { .method = "GET",
 			     .url = url,
 			     .headers = headers,
+			     .ca_file = call->mirror->ca_file,
 			     .connect_ms = CONNECT_MS,
 			     .silence_ms = SILENCE_MS,
 			     .until = clock_boot_ms() + call->timeout_ms,
@@ -278,7 +279,8 @@ static int upstream_ask_git(const struct upstream_call *call, struct upstream_vi
 	const char *const args[] = { "ls-remote", "--symref", "--", view->url, NULL };
 	const struct git_remote remote = { .url = view->url,
 					   .header = view->header,
-					   .ssh_command = view->ssh_command };
+					   .ssh_command = view->ssh_command,
+					   .ca_file = call->mirror->ca_file };
 	const struct git_work work = { .stop = call->stop,
 				       .guard_fd = -1,
 				       .until = clock_boot_ms() + call->timeout_ms };

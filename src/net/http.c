@@ -201,6 +201,13 @@ static int http_begin_head(void *arg, char *address, char *own, int port, int ow
 	return call->body_taken > 0 ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
+/* The system's directory of authorities counts beside a file, unless it is taken away. */
+static void http_set_authorities(CURL *easy, const char *file)
+{
+	curl_easy_setopt(easy, CURLOPT_CAINFO, file);
+	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+}
+
 /* QUICK_EXIT: a request that ends while a name is being looked up does not wait for the
  * system's resolver. PATH_AS_IS: what was signed, or what the client asked for, is what
  * is sent. */
@@ -225,6 +232,8 @@ static void http_set_transport(struct http_call *call)
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, PROBE_S);
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)call->request.connect_ms);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "refrelay/" REFRELAY_VERSION);
+	if (call->request.ca_file)
+		http_set_authorities(easy, call->request.ca_file);
 	if (call->buffer_size > 0)
 		curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, call->buffer_size);
 	if (call->kept_s > 0)

@@ -35,6 +35,7 @@ struct http_request {
 	const char *url;                   /* whole */
 	const struct http_header *headers; /* ends with a NULL name; NULL: none */
 	const char *user, *password;       /* by Basic; NULL: no credentials */
+	const char *ca_file; /* of authorities, in place of the system's; may be NULL */
 	/* The body: in memory; or as it comes: at least one byte, 0: its end, -1 with
 	 * *err: it broke. That may wait, then it has to obey the stop by itself; it is
 	 * not called before the other side, asked by Expect: 100-continue, wants the body

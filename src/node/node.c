@@ -469,12 +469,17 @@ static int start_mirrors(struct node *node, struct err *err)
 		return -1;
 	services->mirrors = &settings->mirrors;
 	if (mirror_poll_start(
-		    &(struct mirror_poll_options){ .store = node->data.store,
-						   .mirrors = &settings->mirrors,
-						   .marks = node->marks,
-						   .wake = node_wake_mirrors,
-						   .stands = node_mirror_stands,
-						   .arg = node },
+		    &(struct mirror_poll_options){
+			    .store = node->data.store,
+			    .mirrors = &settings->mirrors,
+			    .marks = node->marks,
+			    .checkouts = { .store = node->data.store,
+					   .leases = node->data.leases,
+					   .root = settings->site.repositories,
+					   .timeout_ms = settings->pull.timeout_ms },
+			    .wake = node_wake_mirrors,
+			    .stands = node_mirror_stands,
+			    .arg = node },
 		    &services->mirror_poll, err) != 0)
 		return -1;
 	node->list_readers = list_readers_start(

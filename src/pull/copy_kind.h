@@ -10,6 +10,7 @@
 #define PULL_COPY_KIND_H
 
 #include "git/checksum.h"
+#include "job/job.h"
 #include "job/pool.h"
 #include "pull/glance.h"
 #include "pull/kinds.h"
@@ -69,7 +70,10 @@ struct pull_job {
 	int64_t took_ms; /* of a bringing, when it has ended */
 	uint64_t bytes;  /* that arrived */
 	bool rests;      /* a verification that nobody waits for */
-	void *own;       /* the kind's, from open to end */
+	/* Of a repository: it is here as its source has it, and its lease is held still.
+	 * May be NULL. */
+	void (*brought)(struct pull_job *job, struct job *leased);
+	void *own; /* the kind's, from open to end */
 };
 
 struct copy_kind_ops {

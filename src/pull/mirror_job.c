@@ -6,6 +6,7 @@
 #include "base/retry.h"
 #include "git/refs.h"
 #include "git/repo.h"
+#include "mirror/checkouts.h"
 #include "mirror/requests.h"
 #include "mirror/then_teller.h"
 #include "pull/copy_record.h"
@@ -14,6 +15,7 @@
 #include "pull/pull_parts.h"
 #include "pull/repository_job.h"
 #include "replicable/name.h"
+#include "upkeep/checkout.h"
 
 #define REFS_TIMEOUT_MS 60000
 
@@ -44,6 +46,29 @@ static void mirror_job_read_head(const struct pull_job *job,
 		request->commit = xstrdup(oid_text(&head, text));
 	if (refs.head_target && text_starts_with(refs.head_target, "refs/heads/"))
 		request->branch = xstrdup(refs.head_target + strlen("refs/heads/"));
+}
+
+/* The working tree, if it shows that commit; else why not. */
+static void mirror_job_read_checkout(const struct pull_job *job,
+				     struct mirror_request *request)
+{
+	const struct pull_options *options = &job->pull->options;
+	const struct mirror *mirror = mirrors_find(options->mirrors, request->mirror);
+	AUTO_MIRROR_CHECKOUT struct mirror_checkout row = { 0 };
+	struct err why;
+
+	if (!mirror || !mirror->has_checkout ||
+	    mirror_checkout_read(options->store, mirror->name, &row, ERR_IGNORED) <= 0)
+		return;
+	if (row.commit && request->commit && strcmp(row.commit, request->commit) == 0)
+		request->checkout = checkout_path(options->here->root, mirror->name);
+	if (row.failing_since == 0)
+		return;
+	err_set(&why, err_class_of_name(row.class), "the working tree: %s", row.message);
+	err_because(&why, err_reason_of_name(row.reason));
+	if (row.remedy)
+		err_remedy(&why, "%s", row.remedy);
+	mirror_request_set_failure(request, &why);
 }
 
 static void mirror_job_say_held(const struct pull_item *item,
@@ -95,6 +120,7 @@ static bool mirror_job_end_request(struct pull_job *job, struct mirror_request *
 	} else if (is_end) {
 		request->state = MIRROR_REQUEST_DONE;
 		mirror_job_read_head(job, request);
+		mirror_job_read_checkout(job, request);
 	} else {
 		mirror_job_say_failed(item, request);
 	}
@@ -124,6 +150,19 @@ static void mirror_job_take_change(struct pull_job *job, struct source *source)
 	then_teller_take(job->pull->options.teller, job->items[0].row->name, &origin);
 }
 
+static void mirror_job_keep_checkout(struct pull_job *job, struct job *leased)
+{
+	const struct pull_options *options = &job->pull->options;
+	const struct mirror *mirror =
+		mirrors_find(options->mirrors, job->items[0].row->name);
+	const struct mirror_checkout_site site = { .store = options->store,
+						   .leases = options->leases,
+						   .root = options->here->root };
+
+	if (mirror)
+		mirror_checkout_keep(&site, mirror, leased);
+}
+
 /* With the credentials of that watcher, or with those of the mirror's watchers in turn.
  * What an upstream wants of rest, it gets. */
 static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watcher,
@@ -139,6 +178,7 @@ static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watc
 					 .stop = &job->pull->kill });
 
 	mirror_job_open_item(item);
+	job->brought = mirror_job_keep_checkout;
 	repository_bring_from(job, source);
 	if (item->end == PULL_FAILED)
 		item->wait_ms = source_retry_after_ms(source);

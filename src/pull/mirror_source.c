@@ -75,6 +75,7 @@ static int mirror_source_read(struct source *source, const char *name,
 				      .url = TAKE(seen.url),
 				      .header = TAKE(seen.header),
 				      .ssh_command = TAKE(seen.ssh_command),
+				      .ca_file = mirror->ca_file,
 				      .generation = UPSTREAM_GENERATION,
 				      .is_local = seen.is_local };
 	seen.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;

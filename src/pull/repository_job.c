@@ -368,11 +368,15 @@ static void take_result(struct pull_job *job, struct sync_result *result)
 static int bring_leased(struct job *leased, void *arg, struct err *err)
 {
 	struct pull_job *job = arg;
+	const struct sync_call *call = job->own;
 
 	job->leased_at = clock_wall_ms();
-	if (pull_check_root(job->pull, job->kind.type, err) != 0)
+	if (pull_check_root(job->pull, job->kind.type, err) != 0 ||
+	    sync_job(leased, job->own, err) != 0)
 		return -1;
-	return sync_job(leased, job->own, err);
+	if (job->brought && call->result.outcome != SYNC_HELD)
+		job->brought(job, leased);
+	return 0;
 }
 
 /* How often one run tries, and for how long a ref that moved is worth another try; a lock

@@ -31,6 +31,7 @@ int source_fetch(const struct source_want *want, const oid_list *have, struct er
 {
 	const struct git_remote remote = { .url = want->view->url,
 					   .header = want->view->header,
+					   .ca_file = want->view->ca_file,
 					   .ssh_command = want->view->ssh_command,
 					   .stall_ms = STALL_MS };
 	uint64_t before = packs_size(want->copy->fd), after;

@@ -23,10 +23,12 @@ struct source_view {
 	char *url;           /* what git fetches from; owned */
 	char *header;        /* that goes with it; owned, may be NULL; secret */
 	char *ssh_command;   /* what git runs in place of ssh; owned, may be NULL */
-	bool is_local;       /* url is a path on this machine */
-	bool has_packs;      /* ... and its packs are all there is, no alternates */
-	char *description;   /* the file of that name; owned, NULL: none */
-	char *settings;      /* for readers; owned; NULL: not told, leave them */
+	const char
+		*ca_file;  /* whom git trusts at that URL; borrowed; NULL: the system's */
+	bool is_local;     /* url is a path on this machine */
+	bool has_packs;    /* ... and its packs are all there is, no alternates */
+	char *description; /* the file of that name; owned, NULL: none */
+	char *settings;    /* for readers; owned; NULL: not told, leave them */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;          /* likewise, else 0 */
 	int64_t changed_at;           /* likewise */

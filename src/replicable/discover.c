@@ -125,7 +125,8 @@ static void discover_visit_entry(struct walk *walk, int dir, const char *name)
 	} else if (fd >= 0) {
 		discover_visit_directory(walk, fd);
 	} else if (errno == ELOOP || errno == ENOTDIR) {
-		if (fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode))
+		if (fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode) &&
+		    !name_is_checkout(dir, name))
 			note_link(walk);
 	} else if (errno != ENOENT) {
 		err_errno(&err, "cannot open directory");

@@ -259,3 +259,15 @@ int64_t replicable_counted_size(uint64_t size)
 
 	return size < (uint64_t)most ? (int64_t)size : most;
 }
+
+bool name_is_checkout(int dir, const char *entry)
+{
+	char target[PATH_MAX];
+	ssize_t len = readlinkat(dir, entry, target, sizeof(target) - 1);
+
+	if (len < 0)
+		return false;
+	target[len] = '\0';
+	return strstr(target, "/" CHECKOUT_FOLDER "/") != NULL ||
+	       text_starts_with(target, CHECKOUT_FOLDER "/");
+}

@@ -17,6 +17,14 @@
 /* So begin, in any folder, repositories that a push just makes or deletes there. */
 #define PASSING_PREFIX ".refrelay-"
 
+/* The working tree of a mirror (upkeep/checkout.h): the link that leads to it is called
+ * so behind the mirror's name; what it leads to stands below that folder of the root. */
+#define CHECKOUT_SUFFIX ".checkout"
+#define CHECKOUT_FOLDER OWN_FOLDER "/checkouts"
+
+/* Whether it is a symbolic link into that folder. */
+bool name_is_checkout(int dir, const char *entry);
+
 /* Checks a name at the door, wherever it comes from: a path without path_fault, no part
  * of it ".git", not below OWN_FOLDER. ERR_CONFIG says what is wrong. */
 int name_check(const char *name, struct err *err);

@@ -457,6 +457,7 @@ void report_judge(const struct report *report, struct verdict *verdict)
 		.scan_left_ms = signs->scan_left_ms,
 		.mirrors_stale = report->mirrors.stale + report->mirrors.lists_stale,
 		.mirrors_behind = report->mirrors.all - report->mirrors.synced,
+		.checkouts_failing = report->mirrors.checkouts_failing,
 		.pushes_are_done = report_push_is_good(&report->push),
 	};
 

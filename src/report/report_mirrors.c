@@ -146,12 +146,35 @@ static int report_mirrors_read_lists(struct store_tx *tx, struct report *report,
 	return found;
 }
 
+static int report_mirrors_read_checkouts(struct store_tx *tx, struct report *report,
+					 struct err *err)
+{
+	struct report_mirrors *mirrors = &report->mirrors;
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open(tx,
+		       "SELECT name, message, remedy FROM mirror_checkout"
+		       " WHERE failing_since > 0 ORDER BY name",
+		       &query, err) != 0)
+		return -1;
+	while ((found = query_step(query, err)) > 0) {
+		if (mirrors->checkouts_failing++ > 0)
+			continue;
+		mirrors->checkout = query_copy_text(query, 0);
+		mirrors->checkout_why = query_copy_text(query, 1);
+		mirrors->checkout_remedy = query_copy_text(query, 2);
+	}
+	return found;
+}
+
 int report_mirrors_read(struct store_tx *tx, struct report *report, struct err *err)
 {
 	report_mirrors_clear(&report->mirrors);
 	report->mirrors = (struct report_mirrors){ 0 };
 	return report_mirrors_read_present(tx, report, err) != 0 ||
-			       report_mirrors_read_held(tx, report, err) != 0
+			       report_mirrors_read_held(tx, report, err) != 0 ||
+			       report_mirrors_read_checkouts(tx, report, err) != 0
 		       ? -1
 		       : report_mirrors_read_lists(tx, report, err);
 }
@@ -161,6 +184,9 @@ void report_mirrors_clear(struct report_mirrors *mirrors)
 	free(mirrors->example);
 	free(mirrors->why);
 	free(mirrors->remedy);
+	free(mirrors->checkout);
+	free(mirrors->checkout_why);
+	free(mirrors->checkout_remedy);
 	free(mirrors->list);
 	free(mirrors->list_why);
 	free(mirrors->list_remedy);
@@ -188,6 +214,12 @@ void report_mirrors_sentence(const struct report *report, struct str *out)
 	if (mirrors->example)
 		report_mirrors_add_example(mirrors->example, mirrors->why,
 					   mirrors->remedy, out);
+	if (mirrors->checkout) {
+		AUTO_FREE char *tree =
+			xasprintf("the working tree of %s", mirrors->checkout);
+		report_mirrors_add_example(tree, mirrors->checkout_why,
+					   mirrors->checkout_remedy, out);
+	}
 	if (!mirrors->list)
 		return;
 	AUTO_FREE char *what = xasprintf("the list %s", mirrors->list);
@@ -207,6 +239,17 @@ static json_t *report_mirrors_lists_json(const struct report_mirrors *mirrors)
 	return object;
 }
 
+static json_t *report_mirrors_checkouts_json(const struct report_mirrors *mirrors)
+{
+	json_t *object = json_object();
+
+	json_put_number(object, "failing", mirrors->checkouts_failing);
+	json_put_text(object, "example", mirrors->checkout);
+	json_put_text(object, "failure", mirrors->checkout_why);
+	json_put_text(object, "remedy", mirrors->checkout_remedy);
+	return object;
+}
+
 json_t *report_mirrors_json(const struct report *report)
 {
 	const struct report_mirrors *mirrors = &report->mirrors;
@@ -220,6 +263,7 @@ json_t *report_mirrors_json(const struct report *report)
 	json_put_text(object, "example", mirrors->example);
 	json_put_text(object, "failure", mirrors->why);
 	json_put_text(object, "remedy", mirrors->remedy);
+	json_put(object, "checkouts", report_mirrors_checkouts_json(mirrors));
 	json_put(object, "lists", report_mirrors_lists_json(mirrors));
 	return object;
 }

@@ -10,6 +10,9 @@
 struct report_mirrors {
 	int64_t all, synced, failing, held, stale; /* stale: not found equal in time */
 	char *example, *why, *remedy; /* of one that fails, or is held; owned, or NULL */
+	/* Working trees that are not as they should be. */
+	int64_t checkouts_failing;
+	char *checkout, *checkout_why, *checkout_remedy; /* of one; owned, or NULL */
 	/* Lists of upstreams; stale: not read in time. */
 	int64_t lists, lists_failing, lists_stale;
 	char *list, *list_why, *list_remedy; /* of one of those; owned, or NULL */

@@ -25,6 +25,7 @@ static const char *const names[VERDICT_CODES] = {
 	[VERDICT_NOT_VERIFIED] = "not_verified",
 	[VERDICT_SECONDARY_BEHIND] = "secondary_behind",
 	[VERDICT_MIRROR_BEHIND] = "mirror_behind",
+	[VERDICT_CHECKOUT_FAILS] = "checkout_fails",
 	[VERDICT_PUSH_WAITS] = "push_waits",
 };
 
@@ -156,7 +157,10 @@ static struct verdict judge_mirrors(const struct verdict_inputs *in)
 {
 	if (in->mirrors_stale > 0)
 		return verdict_of(VERDICT_MIRROR_OLD, -1);
-	return in->mirrors_behind > 0 ? verdict_of(VERDICT_MIRROR_BEHIND, -1) : well();
+	if (in->mirrors_behind > 0)
+		return verdict_of(VERDICT_MIRROR_BEHIND, -1);
+	return in->checkouts_failing > 0 ? verdict_of(VERDICT_CHECKOUT_FAILS, -1)
+					 : well();
 }
 
 static struct verdict judge_role(const struct verdict_inputs *in)

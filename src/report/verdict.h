@@ -32,6 +32,7 @@
  *	followers.says		not in sync, or an older event	   SECONDARY_BEHIND  p
  *	mirrors_stale		above 0				   MIRROR_OLD	     p a
  *	mirrors_behind		above 0				   MIRROR_BEHIND     p a
+ *	checkouts_failing	above 0				   CHECKOUT_FAILS    p a
  *	pushes_are_done		false				   PUSH_WAITS	     psa
  */
 #ifndef REPORT_VERDICT_H
@@ -78,6 +79,7 @@ struct verdict_inputs {
 	/* primary and standalone: mirrors of upstreams that were not found equal in time;
 	 * those that are not brought and proved */
 	int64_t mirrors_stale, mirrors_behind;
+	int64_t checkouts_failing; /* working trees of mirrors */
 	bool pushes_are_done;
 };
 
@@ -108,6 +110,7 @@ enum verdict_code {
 	VERDICT_NOT_VERIFIED,
 	VERDICT_SECONDARY_BEHIND,
 	VERDICT_MIRROR_BEHIND,
+	VERDICT_CHECKOUT_FAILS,
 	VERDICT_PUSH_WAITS,
 	VERDICT_CODES,
 };

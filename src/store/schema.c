@@ -344,6 +344,17 @@ static const char *const migrations[] = {
 	"	url TEXT NOT NULL,"
 	"	missing_at BIGINT NOT NULL DEFAULT 0,"
 	"	PRIMARY KEY (list, name));",
+
+	/* 13: working trees of mirrors (mirror/checkouts.h): what each shows, and why the
+	   last try failed. A row goes when nothing of the working tree is left */
+	"CREATE TABLE mirror_checkout ("
+	"	name TEXT PRIMARY KEY,"
+	"	head_commit TEXT, branch TEXT,"
+	"	made_at BIGINT NOT NULL DEFAULT 0,"
+	"	due_at BIGINT NOT NULL DEFAULT 0,"        /* 0: nothing is to be done */
+	"	failing_since BIGINT NOT NULL DEFAULT 0," /* 0: it does not fail */
+	"	class TEXT, reason TEXT, message TEXT, remedy TEXT);"
+	"ALTER TABLE mirror_request ADD COLUMN checkout TEXT;",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

@@ -16,6 +16,7 @@
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "store/site_value.h"
+#include "upkeep/checkout.h"
 #include "upkeep/copies_root.h"
 #include "upkeep/trash.h"
 
@@ -345,6 +346,12 @@ static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct
 
 	(void)copy;
 	if (copies_root_check(request->store, request->kind, request->root, err) != 0)
+		return -1;
+	if (strcmp(request->kind, KIND_MIRROR) == 0 &&
+	    checkout_trash(&(struct checkout_call){ .job = run->job,
+						    .root = request->root,
+						    .name = request->name },
+			   err) != 0)
 		return -1;
 	return trash_put(run->job, request->root, run->path, &to, err);
 }

@@ -147,6 +147,17 @@ TEST(an_object_that_is_not_offered_any_more_has_a_reason)
 	assert_int_equal(err.reason, REASON_NONE);
 }
 
+TEST(what_git_says_of_a_working_tree_has_a_class)
+{
+	classify("child", "error: invalid path '.git/hooks/post-checkout'\n");
+	assert_int_equal(err.class, ERR_CORRUPT);
+	assert_non_null(strstr(err.remedy, "mirror.checkout"));
+	classify("child", "error: unable to write file a/b\n");
+	assert_int_equal(err.class, ERR_DISK);
+	classify("child", "fatal: unable to write file a/b: Input/output error\n");
+	assert_non_null(strstr(err.remedy, "kernel log"));
+}
+
 TEST(an_object_that_upload_pack_refuses_is_read)
 {
 	static const char digits[] = "7e4a43a97cd5f9f8a5a1ddc4bb36a7d0c0f3f3b1";
@@ -172,6 +183,7 @@ int main(void)
 		cmocka_unit_test(what_gerrit_says_is_understood),
 		cmocka_unit_test(a_gerrit_is_known_by_its_name),
 		cmocka_unit_test(an_object_that_is_not_offered_any_more_has_a_reason),
+		cmocka_unit_test(what_git_says_of_a_working_tree_has_a_class),
 		cmocka_unit_test(an_object_that_upload_pack_refuses_is_read),
 	};
 

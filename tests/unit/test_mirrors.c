@@ -178,10 +178,54 @@ TEST(a_watcher_watches_what_there_is_with_one_credential)
 	}
 }
 
+TEST(a_working_tree_has_its_place_to_itself)
+{
+	static const char *const clashes[] = { "m.checkout", "M.CheckOut/x",
+					       "m.checkout/a/b" };
+	static const char *const fine[] = { "m.checkouts", "m/x.checkout",
+					    "a/m.checkout" };
+	AUTO_FREE char *name = xmalloc(251);
+
+	for (size_t i = 0; i < ARRAY_SIZE(clashes); i++) {
+		AUTO_FREE char *text = xasprintf(MIRROR_M "checkout = true\n"
+							  "[mirror \"%s\"]\n"
+							  "url = https://example.com/x\n",
+						 clashes[i]);
+		AUTO_FREE char *without = xasprintf(MIRROR_M "[mirror \"%s\"]\n"
+							     "url = "
+							     "https://example.com/x\n",
+						    clashes[i]);
+		assert_fails(read_text(text), ERR_CONFIG);
+		assert_non_null(strstr(err.text, "would be one directory"));
+		assert_ok(read_text(without));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fine); i++) {
+		AUTO_FREE char *text = xasprintf(MIRROR_M "checkout = true\n"
+							  "[mirror \"%s\"]\n"
+							  "url = https://example.com/x\n",
+						 fine[i]);
+		assert_ok(read_text(text));
+	}
+	memset(name, 'n', 250);
+	name[250] = '\0';
+	AUTO_FREE char *text = xasprintf(
+		"[mirror \"%s\"]\nurl = https://example.com/m\ncheckout = true\n", name);
+	assert_fails(read_text(text), ERR_CONFIG);
+	assert_non_null(strstr(err.text, "too long"));
+}
+
+TEST(an_authority_is_for_https)
+{
+	assert_ok(read_text(MIRROR_M "caFile = /ca.pem\n"));
+	assert_fails(read_text("[mirror \"m\"]\nurl = http://example.com/m\n"
+			       "caFile = /ca.pem\n"),
+		     ERR_CONFIG);
+	assert_fails(read_text(MIRROR_M "caFile = ca.pem\n"), ERR_CONFIG);
+}
+
 TEST(what_is_not_built_yet_is_refused)
 {
-	static const char *const keys[] = { "depth = 1", "checkout = true", "lfs = true",
-					    "caFile = /ca" };
+	static const char *const keys[] = { "depth = 1", "lfs = true" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		AUTO_FREE char *text = xasprintf(MIRROR_M "%s\n", keys[i]);
@@ -486,6 +530,8 @@ int main(void)
 		MIRRORS_CASE(each_mirror_is_found_by_its_own_name),
 		MIRRORS_CASE(a_url_says_where_and_not_who),
 		MIRRORS_CASE(a_watcher_watches_what_there_is_with_one_credential),
+		MIRRORS_CASE(a_working_tree_has_its_place_to_itself),
+		MIRRORS_CASE(an_authority_is_for_https),
 		MIRRORS_CASE(what_is_not_built_yet_is_refused),
 		MIRRORS_CASE(a_list_says_what_it_is_and_where),
 		MIRRORS_CASE(lists_that_differ_are_not_the_same),

@@ -93,6 +93,7 @@ TEST(at_any_site_the_node_answers_and_can_write)
 		ROW(AGE, written_age_ms, VERDICT_WRITTEN_MS + 1, VERDICT_NOT_WRITTEN),
 		ROW(NUMBER, mirrors_stale, 1, VERDICT_MIRROR_OLD),
 		ROW(NUMBER, mirrors_behind, 1, VERDICT_MIRROR_BEHIND),
+		ROW(NUMBER, checkouts_failing, 1, VERDICT_CHECKOUT_FAILS),
 		ROW(BOOL, pushes_are_done, 0, VERDICT_PUSH_WAITS),
 	};
 

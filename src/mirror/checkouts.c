@@ -1,0 +1,394 @@
+#include "mirror/checkouts.h"
+
+#include <fcntl.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "git/fence.h"
+#include "git/refs.h"
+#include "git/repo.h"
+#include "replicable/name.h"
+#include "upkeep/checkout.h"
+
+#define AGAIN_MS 60000 /* after a failure; then the next poll tries */
+#define BRANCHES "refs/heads/"
+
+void mirror_checkout_clear(struct mirror_checkout *row)
+{
+	free(row->commit);
+	free(row->branch);
+	free(row->class);
+	free(row->reason);
+	free(row->message);
+	free(row->remedy);
+	*row = (struct mirror_checkout){ 0 };
+}
+
+struct mirror_checkout_work {
+	const char *name;
+	struct mirror_checkout *row; /* NULL: it is to go */
+	bool is_there;
+};
+
+static int mirror_checkout_select(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct mirror_checkout_work *work = arg;
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	mirror_checkout_clear(work->row);
+	if (query_ask(tx, &query, err,
+		      "SELECT head_commit, branch, made_at, due_at, failing_since, class,"
+		      " reason, message, remedy FROM mirror_checkout WHERE name = ?1",
+		      QUERY_TEXT(work->name)) != 0)
+		return -1;
+	found = query_step(query, err);
+	work->is_there = found > 0;
+	if (found <= 0)
+		return found;
+	*work->row = (struct mirror_checkout){
+		.commit = query_copy_text(query, 0),
+		.branch = query_copy_text(query, 1),
+		.made_at = query_int(query, 2),
+		.due_at = query_int(query, 3),
+		.failing_since = query_int(query, 4),
+		.class = query_copy_text(query, 5),
+		.reason = query_copy_text(query, 6),
+		.message = query_copy_text(query, 7),
+		.remedy = query_copy_text(query, 8),
+	};
+	return 0;
+}
+
+int mirror_checkout_read(struct store *store, const char *name,
+			 struct mirror_checkout *row, struct err *err)
+{
+	struct mirror_checkout_work work = { .name = name, .row = row };
+
+	*row = (struct mirror_checkout){ 0 };
+	return store_read(store, mirror_checkout_select, &work, err) != 0 ? -1
+									  : work.is_there;
+}
+
+static int mirror_checkout_write(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct mirror_checkout_work *work = arg;
+	const struct mirror_checkout *row = work->row;
+
+	if (query_write(tx, err, "DELETE FROM mirror_checkout WHERE name = ?1",
+			QUERY_TEXT(work->name)) != 0)
+		return -1;
+	if (!row)
+		return 0;
+	return query_write(tx, err,
+			   "INSERT INTO mirror_checkout (name, head_commit, branch,"
+			   " made_at, due_at, failing_since, class, reason, message,"
+			   " remedy) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+			   QUERY_TEXT(work->name), QUERY_TEXT(row->commit),
+			   QUERY_TEXT(row->branch), QUERY_INT(row->made_at),
+			   QUERY_INT(row->due_at), QUERY_INT(row->failing_since),
+			   QUERY_TEXT(row->class), QUERY_TEXT(row->reason),
+			   QUERY_TEXT(row->message), QUERY_TEXT(row->remedy));
+}
+
+int mirror_checkouts_forget_in(struct store_tx *tx, struct err *err)
+{
+	return store_exec(tx,
+			  "DELETE FROM mirror_checkout WHERE name NOT IN"
+			  " (SELECT name FROM mirror)",
+			  err);
+}
+
+/* One look at a working tree. */
+struct mirror_checkout_look {
+	const struct mirror_checkout_site *site;
+	const struct mirror *mirror;
+	struct checkout_call call;
+	struct mirror_checkout row; /* as it was, then as it is to be */
+	bool has_row;
+	char *branch;      /* of HEAD; NULL: it is detached */
+	struct oid commit; /* len 0: HEAD names none */
+};
+
+static void mirror_checkout_set_text(char **text, const char *value)
+{
+	free(*text);
+	*text = value && value[0] ? xstrdup(value) : NULL;
+}
+
+static bool mirror_checkout_has_text(const char *text, const char *value)
+{
+	return text && value ? strcmp(text, value) == 0 : text == value;
+}
+
+static int mirror_checkout_read_head(struct mirror_checkout_look *look, struct err *err)
+{
+	AUTO_FREE char *path = name_to_copy(look->site->root, look->mirror->name);
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
+	    ref_snapshot_read(copy.fd, copy.oid_len, &refs, err) != 0)
+		return -1;
+	if (!ref_snapshot_head(&refs, &look->commit))
+		look->commit.len = 0;
+	if (refs.head_target && text_starts_with(refs.head_target, BRANCHES))
+		look->branch = xstrdup(refs.head_target + strlen(BRANCHES));
+	return 0;
+}
+
+/* An upstream that is empty has nothing to be shown. One that was not is perhaps so by an
+ * accident: what stands is not taken away from its readers. */
+static int mirror_checkout_say_unborn(const struct mirror_checkout_look *look,
+				      struct err *err)
+{
+	if (!look->row.commit)
+		return 0;
+	err_set(err, ERR_MISSING,
+		"the upstream's HEAD names %s, which is not there: the working tree "
+		"stays "
+		"at %.12s",
+		look->branch ? look->branch : "nothing", look->row.commit);
+	return err_remedy(err, "set the default branch at the upstream to one that is "
+			       "there");
+}
+
+/* Writes what is new. */
+static int mirror_checkout_make(struct mirror_checkout_look *look, struct err *err)
+{
+	char text[OID_MAX_TEXT];
+	const int64_t started = clock_boot_ms();
+	bool is_new;
+
+	if (mirror_checkout_read_head(look, err) != 0)
+		return -1;
+	if (look->commit.len == 0)
+		return mirror_checkout_say_unborn(look, err);
+	if (checkout_switch(&look->call, &look->commit, &is_new, err) != 0)
+		return -1;
+	oid_text(&look->commit, text);
+	if (is_new || !mirror_checkout_has_text(look->row.commit, text))
+		look->row.made_at = clock_wall_ms();
+	mirror_checkout_set_text(&look->row.commit, text);
+	mirror_checkout_set_text(&look->row.branch, look->branch);
+	if (is_new)
+		log_info("checkout.switched", LOG_TEXT("name", look->mirror->name),
+			 LOG_TEXT("branch", look->branch), LOG_TEXT("commit", text),
+			 LOG_NUMBER("dur_ms", clock_boot_ms() - started));
+	return 0;
+}
+
+/* Told once for each class. */
+static void mirror_checkout_take_failure(struct mirror_checkout_look *look,
+					 const struct err *why)
+{
+	struct mirror_checkout *row = &look->row;
+	const char *class = err_class_name(why->class);
+
+	row->due_at = clock_wall_ms() + AGAIN_MS;
+	if (err_is_deferral(why->class)) {
+		row->due_at = clock_wall_ms();
+		return;
+	}
+	if (row->failing_since == 0 || !mirror_checkout_has_text(row->class, class))
+		log_warn("checkout.failed", LOG_TEXT("name", look->mirror->name),
+			 LOG_ERR(why), LOG_TEXT("remedy", why->remedy));
+	if (row->failing_since == 0)
+		row->failing_since = clock_wall_ms();
+	mirror_checkout_set_text(&row->class, class);
+	mirror_checkout_set_text(&row->reason, err_reason_name(why->reason));
+	mirror_checkout_set_text(&row->message, why->text);
+	mirror_checkout_set_text(&row->remedy, why->remedy);
+}
+
+static void mirror_checkout_take_success(struct mirror_checkout_look *look)
+{
+	struct mirror_checkout *row = &look->row;
+
+	if (row->failing_since > 0)
+		log_info("checkout.recovered", LOG_TEXT("name", look->mirror->name));
+	row->failing_since = 0;
+	mirror_checkout_set_text(&row->class, NULL);
+	mirror_checkout_set_text(&row->reason, NULL);
+	mirror_checkout_set_text(&row->message, NULL);
+	mirror_checkout_set_text(&row->remedy, NULL);
+}
+
+/* Whether the next look has to be made by itself. */
+static int mirror_checkout_tidy(struct mirror_checkout_look *look, struct err *err)
+{
+	int64_t next_ms = 0;
+
+	if (checkout_expire(&look->call, &next_ms, err) != 0)
+		return -1;
+	look->row.due_at = next_ms > 0 ? clock_wall_ms() + next_ms : 0;
+	return 0;
+}
+
+static int mirror_checkout_drop(struct mirror_checkout_look *look, struct err *err)
+{
+	if (checkout_drop(&look->call, err) != 0)
+		return -1;
+	if (look->row.commit)
+		log_info("checkout.dropped", LOG_TEXT("name", look->mirror->name));
+	mirror_checkout_set_text(&look->row.commit, NULL);
+	mirror_checkout_set_text(&look->row.branch, NULL);
+	look->row.made_at = 0;
+	return 0;
+}
+
+static bool mirror_checkout_is_same(const struct mirror_checkout *one,
+				    const struct mirror_checkout *other)
+{
+	return one->made_at == other->made_at && one->due_at == other->due_at &&
+	       one->failing_since == other->failing_since &&
+	       mirror_checkout_has_text(one->commit, other->commit) &&
+	       mirror_checkout_has_text(one->branch, other->branch) &&
+	       mirror_checkout_has_text(one->message, other->message);
+}
+
+/* Most looks find nothing new. */
+static void mirror_checkout_save(struct mirror_checkout_look *look)
+{
+	AUTO_MIRROR_CHECKOUT struct mirror_checkout before = { 0 };
+	struct store *store = look->site->store;
+	const char *name = look->mirror->name;
+	bool is_over = !look->mirror->has_checkout && look->row.due_at == 0;
+	struct mirror_checkout_work work = { .name = name,
+					     .row = is_over ? NULL : &look->row };
+	struct err err;
+	int found = mirror_checkout_read(store, name, &before, &err);
+
+	if (found >= 0 &&
+	    (is_over ? found == 0
+		     : found > 0 && mirror_checkout_is_same(&before, &look->row)))
+		return;
+	if (found < 0 || store_write(store, mirror_checkout_write, &work, &err) != 0)
+		log_error("registry.failed", LOG_ERR(&err));
+}
+
+void mirror_checkout_keep(const struct mirror_checkout_site *site,
+			  const struct mirror *mirror, struct job *leased)
+{
+	struct mirror_checkout_look look = {
+		.site = site,
+		.mirror = mirror,
+		.call = { .job = leased, .root = site->root, .name = mirror->name }
+	};
+	struct err err = { 0 };
+	int found, result;
+
+	if (!mirror->has_checkout && !checkout_is_any(site->root, mirror->name) &&
+	    mirror_checkout_read(site->store, mirror->name, &look.row, ERR_IGNORED) == 0)
+		return;
+	mirror_checkout_clear(&look.row);
+	found = mirror_checkout_read(site->store, mirror->name, &look.row, &err);
+	if (found < 0) {
+		log_error("registry.failed", LOG_ERR(&err));
+		return;
+	}
+	result = mirror->has_checkout ? mirror_checkout_make(&look, &err)
+				      : mirror_checkout_drop(&look, &err);
+	if (result == 0)
+		mirror_checkout_take_success(&look);
+	if (result == 0 || !err_is_deferral(err.class)) {
+		struct err why;
+		if (mirror_checkout_tidy(&look, &why) != 0 && result == 0) {
+			result = -1;
+			err = why;
+		}
+	}
+	if (result != 0)
+		mirror_checkout_take_failure(&look, &err);
+	mirror_checkout_save(&look);
+	mirror_checkout_clear(&look.row);
+	free(look.branch);
+}
+
+/*
+ * Apart from the mirror's jobs.
+ */
+
+static bool mirror_checkout_is_due(const struct mirror_checkout_site *site,
+				   const struct mirror *mirror)
+{
+	AUTO_MIRROR_CHECKOUT struct mirror_checkout row = { 0 };
+	int found = mirror_checkout_read(site->store, mirror->name, &row, ERR_IGNORED);
+
+	if (found < 0)
+		return false;
+	if (found == 0)
+		return mirror->has_checkout || checkout_is_any(site->root, mirror->name);
+	if (!mirror->has_checkout && row.commit)
+		return true;
+	return row.due_at > 0 && row.due_at <= clock_wall_ms();
+}
+
+struct mirror_checkout_run {
+	const struct mirror_checkout_site *site;
+	const struct mirror *mirror;
+};
+
+/* job_work */
+static int mirror_checkout_leased(struct job *job, void *arg, struct err *err)
+{
+	const struct mirror_checkout_run *run = arg;
+
+	(void)err;
+	mirror_checkout_keep(run->site, run->mirror, job);
+	return 0;
+}
+
+static uint64_t mirror_checkout_fence(const char *root, const char *name)
+{
+	AUTO_FREE char *path = name_to_copy(root, name);
+	AUTO_CLOSE int copy = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	uint64_t fence = 0;
+
+	if (copy >= 0)
+		fence_read(copy, &fence, ERR_IGNORED);
+	return fence;
+}
+
+void mirror_checkout_look_after(const struct mirror_checkout_site *site,
+				const struct mirror *mirror, const struct stop *stop)
+{
+	struct mirror_checkout_run run = { site, mirror };
+
+	if (!mirror_checkout_is_due(site, mirror))
+		return;
+	job_run(&(struct job_request){ .leases = site->leases,
+				       .kind = KIND_MIRROR,
+				       .name = mirror->name,
+				       .operation = "checkout",
+				       .fence_floor = mirror_checkout_fence(site->root,
+									    mirror->name),
+				       .timeout_ms = site->timeout_ms,
+				       .stop = stop,
+				       .run = mirror_checkout_leased,
+				       .arg = &run },
+		ERR_IGNORED);
+}
+
+json_t *mirror_checkout_json(struct store *store, const char *root, const char *name,
+			     const struct mirror *mirror)
+{
+	AUTO_MIRROR_CHECKOUT struct mirror_checkout row = { 0 };
+	AUTO_FREE char *path = checkout_path(root, name);
+	json_t *object;
+
+	if (mirror_checkout_read(store, name, &row, ERR_IGNORED) <= 0 &&
+	    !(mirror && mirror->has_checkout))
+		return json_null();
+	object = json_object();
+	json_put_text(object, "path", row.commit ? path : NULL);
+	json_put_text(object, "branch", row.branch);
+	json_put_text(object, "commit", row.commit);
+	json_put_time(object, "made_at", row.made_at);
+	json_put_time(object, "failing_since", row.failing_since);
+	json_put_text(object, "class", row.class);
+	json_put_text(object, "reason", row.reason);
+	json_put_text(object, "message", row.message);
+	json_put_text(object, "remedy", row.remedy);
+	return object;
+}
