@@ -461,6 +461,7 @@ static int start_mirrors(struct node *node, struct err *err)
 	if (mirror_poll_start(
 		    &(struct mirror_poll_options){ .store = node->data.store,
 						   .mirrors = &settings->mirrors,
+						   .root = settings->site.repositories,
 						   .marks = node->marks,
 						   .wake = node_wake_mirrors,
 						   .arg = node },
