@@ -26,13 +26,26 @@ static char *bring_cuts_scratch(const struct bring_request *request)
 	return xasprintf(OWN "/" SCRATCH "%" PRIu64, request->job->fence);
 }
 
+/* "fetch.17", "fetch.17.new". A later holder's stay: he may be at work. */
+static bool bring_cuts_may_clear(const struct bring_request *request, const char *name)
+{
+	AUTO_FREE char *number = NULL;
+	uint64_t fence;
+
+	if (!text_starts_with(name, SCRATCH))
+		return false;
+	name += strlen(SCRATCH);
+	number = xstrndup(name, strcspn(name, "."));
+	return text_to_uint64(number, &fence) && fence <= request->job->fence;
+}
+
 void bring_cuts_clear(const struct bring_request *request)
 {
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *list = dir_list(request->copy->fd, OWN);
 
 	while (list && (entry = readdir(list)) != NULL)
-		if (text_starts_with(entry->d_name, SCRATCH))
+		if (bring_cuts_may_clear(request, entry->d_name))
 			tree_remove(dirfd(list), entry->d_name, ERR_IGNORED);
 }
 

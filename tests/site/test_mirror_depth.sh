@@ -149,6 +149,16 @@ has_depth() { # DEPTH
 	is_cloned paris
 }
 
+# Its polls find out by themselves.
+unasked() {
+	make_depth_sites 1
+	follow 1
+	stop_site london
+	depth 3
+	start_site london
+	follow 3
+}
+
 another_depth() {
 	local depth
 
@@ -241,8 +251,12 @@ upstream_is_shallow() {
 	grep 'the upstream is shallow: its history is cut short' err
 	[ ! -e london/git/b.git ]
 	set_conf london mirror.b.depth 5
+	touch up/whole
 	stop_site london
 	start_site london
+	expect 2 at london mirror sync b
+	grep -i 'does not support shallow' err
+	rm up/whole
 	at london mirror sync b
 	same_cut up/b.git london/git/b.git
 	set_conf london mirror.b.depth 0
@@ -287,6 +301,7 @@ tap_test "a depth of 1 is brought, served, and follows to the secondary" brought
 tap_test "new commits come, and the older ones go" advanced
 tap_test "so do refs that are rewritten, deleted and made" rewritten
 tap_test "another depth is one generation more, up to the whole history and back" another_depth
+tap_test "nobody need ask for it" unasked
 tap_test "the mirror's node dies at any step" dies_at london objects.fetched sync.fetched \
 	cuts.marked cuts.united publish.renamed cuts.written publish.changed sync.verified
 tap_test "the secondary dies at any step" dies_at paris objects.fetched sync.fetched \
