@@ -479,6 +479,39 @@ static void check_push_check_remotes(struct checking *checking,
 			     &err);
 }
 
+/* By names: whether it is cut already does not matter. */
+static void check_push_mirror(struct checking *checking,
+			      const struct push_settings *settings,
+			      const struct mirror *mirror)
+{
+	struct err err;
+
+	for (size_t i = 0; mirror->depth > 0 && i < settings->remotes.count; i++) {
+		const char *remote = settings->remotes.items[i].name;
+		if (!push_remote_takes(&settings->remotes.items[i], mirror->name))
+			continue;
+		err_set(&err, ERR_CONFIG,
+			"%s: the mirror %s has a depth of %" PRIu64
+			", and what is cut short is not pushed on",
+			remote, mirror->name, mirror->depth);
+		err_remedy(&err,
+			   "leave it out of remote.%.80s.projects, or set its depth to 0",
+			   remote);
+		check_report(checking, CHECK_WRONG, "remote", &err);
+	}
+}
+
+static void check_push_mirrors(struct checking *checking,
+			       const struct push_settings *settings)
+{
+	AUTO_MIRRORS struct mirrors mirrors = { 0 };
+
+	if (mirrors_read(checking->conf, &mirrors, ERR_IGNORED) != 0)
+		return; /* check_mirrors() says so */
+	for (size_t i = 0; i < mirrors.sections.count; i++)
+		check_push_mirror(checking, settings, mirrors.sections.items[i]);
+}
+
 void check_push(struct checking *checking)
 {
 	struct push_settings *settings = NULL;
@@ -496,6 +529,7 @@ void check_push(struct checking *checking)
 	check_push_check_remotes(checking, settings);
 	check_push_explain_settings(checking, settings);
 	check_administration(checking, settings);
+	check_push_mirrors(checking, settings);
 	check_ssh(checking, settings);
 	if (settings->remotes.count > 0 && site_check_apart(&checking->site, &err) == 0) {
 		check_store(checking, settings);

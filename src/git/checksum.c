@@ -165,18 +165,35 @@ static void checksum_add_line(struct adder *adder, struct checksum *sum, const c
 	checksum_add_digest(sum, digest);
 }
 
+static void checksum_add_refs(struct adder *adder, const struct ref_snapshot *snapshot,
+			      struct checksum *sum)
+{
+	checksum_add_line(adder, sum, "HEAD", snapshot->head_target, &snapshot->head_oid);
+	for (size_t i = 0; i < snapshot->refs.count; i++) {
+		const struct ref *ref = &snapshot->refs.items[i];
+		checksum_add_line(adder, sum, ref->name, ref->target, &ref->oid);
+	}
+}
+
 void checksum_of(const struct ref_snapshot *snapshot, struct checksum *sum)
 {
 	struct adder adder;
 
 	adder_init(&adder);
 	*sum = (struct checksum){ 0 };
-	checksum_add_line(&adder, sum, "HEAD", snapshot->head_target,
-			  &snapshot->head_oid);
-	for (size_t i = 0; i < snapshot->refs.count; i++) {
-		const struct ref *ref = &snapshot->refs.items[i];
-		checksum_add_line(&adder, sum, ref->name, ref->target, &ref->oid);
-	}
+	checksum_add_refs(&adder, snapshot, sum);
+	for (size_t i = 0; i < snapshot->cuts.count; i++)
+		checksum_add_line(&adder, sum, "shallow", NULL, &snapshot->cuts.items[i]);
+	adder_clear(&adder);
+}
+
+void checksum_of_refs(const struct ref_snapshot *snapshot, struct checksum *sum)
+{
+	struct adder adder;
+
+	adder_init(&adder);
+	*sum = (struct checksum){ 0 };
+	checksum_add_refs(&adder, snapshot, sum);
 	adder_clear(&adder);
 }
 

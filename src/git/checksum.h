@@ -1,12 +1,13 @@
 /*
  * The repository's checksum: proof between honest sites that two copies have the same
- * refs, the same symbolic refs and the same HEAD, without sending the refs. It is no
- * authentication, and it says nothing about objects: those are proved when they arrive
- * and by connectivity checks.
+ * refs, the same symbolic refs, the same HEAD, and a history that is cut at the same
+ * commits or nowhere, without sending the refs. It is no authentication, and it says
+ * nothing about objects: those are proved when they arrive and by connectivity checks.
  *
  * Version 1: the sum, modulo 2^256, of the SHA-256 of each line
  *	"refrelay-1 " <oid> SP <name> LF		a ref
  *	"refrelay-1 ref: " <target> SP <name> LF	a symbolic ref
+ *	"refrelay-1 " <oid> " shallow" LF		a commit without its parents
  * HEAD is a line like any other, so that an empty repository, a moved HEAD and an
  * unborn one all have values of their own. A sum does not depend on order, so one
  * changed ref costs two digests. Text form: "1-" and 64 hexadecimal digits, always.
@@ -26,6 +27,9 @@ struct checksum {
 };
 
 void checksum_of(const struct ref_snapshot *snapshot, struct checksum *sum);
+
+/* Wherever its history is cut. */
+void checksum_of_refs(const struct ref_snapshot *snapshot, struct checksum *sum);
 
 bool checksum_equal(const struct checksum *a, const struct checksum *b);
 void checksum_format(const struct checksum *sum, char text[CHECKSUM_TEXT_SIZE]);

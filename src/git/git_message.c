@@ -140,6 +140,9 @@ static const struct meaning {
 	{ GIT, ERR_MISSING, "it was renamed or deleted meanwhile; repeat",
 	  .said = { "returned error: 404", "/' not found",
 		    "does not appear to be a git repository" } },
+	{ GIT, ERR_CONFIG,
+	  "the upstream knows no shallow clones: take depth out of its mirror",
+	  .said = { "does not support shallow" } },
 	{ GIT, ERR_CONFIG, "remove url.<base>.insteadOf from the repository's config",
 	  .said = { "' not allowed" } },
 

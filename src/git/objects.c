@@ -79,17 +79,6 @@ const char *object_files_changed(const object_files *files, int dir, bool may_be
 	return NULL;
 }
 
-void oid_list_tidy(oid_list *list)
-{
-	size_t kept = 0;
-
-	vec_sort(list, oid_compare);
-	for (size_t i = 0; i < list->count; i++)
-		if (kept == 0 || !oid_equal(&list->items[kept - 1], &list->items[i]))
-			list->items[kept++] = list->items[i];
-	list->count = kept;
-}
-
 void oid_list_add_tips(oid_list *list, const struct ref_snapshot *snapshot)
 {
 	for (size_t i = 0; i < snapshot->refs.count; i++)
@@ -98,12 +87,6 @@ void oid_list_add_tips(oid_list *list, const struct ref_snapshot *snapshot)
 	if (!snapshot->head_target)
 		vec_add(list, snapshot->head_oid);
 	oid_list_tidy(list);
-}
-
-bool oid_list_has(const oid_list *list, const struct oid *oid)
-{
-	return list->count > 0 &&
-	       bsearch(oid, list->items, list->count, sizeof(*list->items), oid_compare);
 }
 
 static void objects_add_lines(const oid_list *list, const char *before, struct str *out)
@@ -120,11 +103,26 @@ static void objects_add_lines(const oid_list *list, const char *before, struct s
 
 typedef VEC(const char *) arguments;
 
+/* Git takes no ref that would need a cut of the history of its own, and ends well; some
+ * of the objects have come by then. */
+static int objects_refuse_shallow(const struct proc_result *ended, struct err *err)
+{
+	if (!strstr(ended->tail, "shallow roots are not allowed to be updated"))
+		return 0;
+	err_set(err, ERR_CONFIG,
+		"what is fetched from is shallow: its history is cut short, so it cannot "
+		"be copied whole");
+	err_because(err, REASON_AT_PEER);
+	return err_remedy(err, "have it completed there (git fetch --unshallow); a "
+			       "mirror may have a depth instead");
+}
+
 /* Ends and clears the arguments. */
 static int run_fetch(struct git_call call, const struct repo *repo, arguments *args,
 		     const oid_list *wanted, struct err *err)
 {
 	AUTO_STR struct str input = STR_INIT;
+	struct proc_result ended;
 	int result;
 
 	vec_add(args, "--");
@@ -134,9 +132,12 @@ static int run_fetch(struct git_call call, const struct repo *repo, arguments *a
 	call.repository = repo->path;
 	call.args = args->items;
 	call.input = &input;
+	call.ended = &ended;
 	result = git_run(&call, err);
 	vec_clear(args);
 	failpoint("objects.fetched");
+	if (result == 0)
+		result = objects_refuse_shallow(&ended, err);
 	return result == 0 ? dir_sync(repo->fd, "objects/pack", err) : -1;
 }
 
@@ -183,6 +184,21 @@ int objects_fetch_anew(const struct git_work *work, const struct repo *repo,
 	vec_add(&args, "--refetch");
 	return run_fetch((struct git_call){ .work = work, .remote = from }, repo, &args,
 			 wanted, err);
+}
+
+/* Runs git in the repository, with the cuts that it is to have; `call` has the rest. */
+static int objects_run(const struct git_work *work, const struct repo *repo,
+		       struct git_call call, struct err *err)
+{
+	AUTO_FREE char *cuts =
+		repo->shallow_file ? xasprintf("GIT_SHALLOW_FILE=%s", repo->shallow_file)
+				   : NULL;
+	const char *const variables[] = { cuts, NULL };
+
+	call.work = work;
+	call.repository = repo->path;
+	call.variables = variables;
+	return git_run(&call, err);
 }
 
 /* Asks `git cat-file` one question a line; the answers come in the same order. */
@@ -237,11 +253,8 @@ int objects_are_complete(const struct git_work *work, const struct repo *repo,
 	AUTO_STR struct str input = STR_INIT;
 
 	objects_add_lines(asked, "", &input);
-	if (git_run(&(struct git_call){ .work = work,
-					.repository = repo->path,
-					.args = args,
-					.input = &input },
-		    err) == 0)
+	if (objects_run(work, repo, (struct git_call){ .args = args, .input = &input },
+			err) == 0)
 		return 1;
 	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ? 0 : -1;
 }
@@ -395,12 +408,11 @@ int objects_check_tips(const struct git_work *work, const struct repo *repo,
 	return result;
 }
 
-static int list_commits(const struct git_work *work, const struct repo *repo,
-			const oid_list *from, bool walks, oid_list *commits,
-			struct err *err)
+static int objects_list_commits(const struct git_work *work, const struct repo *repo,
+				const oid_list *from, const char *which,
+				oid_list *commits, struct err *err)
 {
-	const char *const args[] = { "rev-list", "--stdin", walks ? NULL : "--no-walk",
-				     NULL };
+	const char *const args[] = { "rev-list", "--stdin", which, NULL };
 	AUTO_STR struct str input = STR_INIT;
 	AUTO_STR struct str output = STR_INIT;
 	struct oid oid;
@@ -408,13 +420,12 @@ static int list_commits(const struct git_work *work, const struct repo *repo,
 	if (from->count == 0)
 		return 0;
 	objects_add_lines(from, "", &input);
-	if (git_run(&(struct git_call){ .work = work,
-					.repository = repo->path,
-					.args = args,
-					.input = &input,
-					.output = &output,
-					.output_limit = (size_t)4 << 30 },
-		    err) != 0)
+	if (objects_run(work, repo,
+			(struct git_call){ .args = args,
+					   .input = &input,
+					   .output = &output,
+					   .output_limit = (size_t)4 << 30 },
+			err) != 0)
 		return -1;
 	for (const char *line = output.data; *line;) {
 		if (oid_parse(line, repo->oid_len, &oid))
@@ -426,6 +437,12 @@ static int list_commits(const struct git_work *work, const struct repo *repo,
 	return 0;
 }
 
+int objects_list_roots(const struct git_work *work, const struct repo *repo,
+		       const oid_list *tips, oid_list *roots, struct err *err)
+{
+	return objects_list_commits(work, repo, tips, "--max-parents=0", roots, err);
+}
+
 /* Whether a tip is none of the commits that `known` reaches. */
 static int objects_find_stranger(const struct git_work *work, const struct repo *repo,
 				 const oid_list *tips, const oid_list *known,
@@ -434,8 +451,8 @@ static int objects_find_stranger(const struct git_work *work, const struct repo 
 	oid_list commits = { 0 }, reached = { 0 };
 	int found = -1;
 
-	if (list_commits(work, repo, tips, false, &commits, err) == 0 &&
-	    list_commits(work, repo, known, true, &reached, err) == 0) {
+	if (objects_list_commits(work, repo, tips, "--no-walk", &commits, err) == 0 &&
+	    objects_list_commits(work, repo, known, NULL, &reached, err) == 0) {
 		found = 0;
 		for (size_t i = 0; i < commits.count && found == 0; i++) {
 			*example = commits.items[i];
@@ -461,13 +478,12 @@ int objects_has_more(const struct git_work *work, const struct repo *repo,
 
 	objects_add_lines(tips, "", &input);
 	objects_add_lines(known, "^", &input);
-	if (git_run(&(struct git_call){ .work = work,
-					.repository = repo->path,
-					.args = args,
-					.input = &input,
-					.output = &output,
-					.output_limit = 4096 },
-		    err) != 0)
+	if (objects_run(work, repo,
+			(struct git_call){ .args = args,
+					   .input = &input,
+					   .output = &output,
+					   .output_limit = 4096 },
+			err) != 0)
 		return -1;
 	if (!oid_parse(output.data, repo->oid_len, example))
 		return 0;

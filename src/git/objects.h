@@ -13,21 +13,14 @@
 #include "git/refs.h"
 #include "git/repo.h"
 
-typedef VEC(struct oid) oid_list;
-
-/* Sorts and drops doubles. */
-void oid_list_tidy(oid_list *list);
-
 /* Adds what the refs and a detached HEAD name, and tidies the list. */
 void oid_list_add_tips(oid_list *list, const struct ref_snapshot *snapshot);
-
-/* Whether a tidy list has it. */
-bool oid_list_has(const oid_list *list, const struct oid *oid);
 
 /* Brings exactly these objects, with all they reach that is not here, by one
  * `git fetch` that changes no ref. They are complete and durable when it returns 0; if
  * they were so before, nothing is transferred. `have`, if not NULL, are objects which are
- * here with all they reach, to be told to the other side in place of our refs. */
+ * here with all they reach, to be told to the other side in place of our refs.
+ * ERR_CONFIG: the other repository is shallow, so that it does not have all. */
 int objects_fetch(const struct git_work *work, const struct repo *repo,
 		  const struct git_remote *from, const oid_list *wanted,
 		  const oid_list *have, struct err *err);
@@ -43,7 +36,8 @@ int objects_fetch_anew(const struct git_work *work, const struct repo *repo,
 int objects_present(const struct git_work *work, const struct repo *repo,
 		    const oid_list *asked, oid_list *present, struct err *err);
 
-/* Whether these objects are in the repository with all they reach: 1, 0, or -1. */
+/* Whether these objects are in the repository with all they reach, as far as its history
+ * is not cut (repo.shallow_file): 1, 0, or -1. */
 int objects_are_complete(const struct git_work *work, const struct repo *repo,
 			 const oid_list *asked, struct err *err);
 
@@ -57,6 +51,11 @@ int objects_peel(const struct git_work *work, const struct repo *repo,
  * not. */
 int objects_check_tips(const struct git_work *work, const struct repo *repo,
 		       const struct ref_snapshot *snapshot, struct err *err);
+
+/* Adds the commits without parents that can be reached from `tips`: those at which the
+ * history was cut are among them. */
+int objects_list_roots(const struct git_work *work, const struct repo *repo,
+		       const oid_list *tips, oid_list *roots, struct err *err);
 
 /* Whether some commit can be reached from `tips` and from none of `known`, all of which
  * are in the repository: 1 (and *example is one), 0, or -1. */

@@ -44,3 +44,20 @@ const char *oid_text(const struct oid *oid, char text[OID_MAX_TEXT])
 	text[2 * (size_t)oid->len] = '\0';
 	return text;
 }
+
+void oid_list_tidy(oid_list *list)
+{
+	size_t kept = 0;
+
+	vec_sort(list, oid_compare);
+	for (size_t i = 0; i < list->count; i++)
+		if (kept == 0 || !oid_equal(&list->items[kept - 1], &list->items[i]))
+			list->items[kept++] = list->items[i];
+	list->count = kept;
+}
+
+bool oid_list_has(const oid_list *list, const struct oid *oid)
+{
+	return list->count > 0 &&
+	       bsearch(oid, list->items, list->count, sizeof(*list->items), oid_compare);
+}

@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #define OID_MAX_SIZE 32
 #define OID_MAX_TEXT (2 * OID_MAX_SIZE + 1)
@@ -28,5 +29,13 @@ void oid_add_text(const struct oid *oid, struct str *out);
 
 /* Fills text and returns it. */
 const char *oid_text(const struct oid *oid, char text[OID_MAX_TEXT]);
+
+typedef VEC(struct oid) oid_list;
+
+/* Sorts and drops doubles. */
+void oid_list_tidy(oid_list *list);
+
+/* Whether a tidy list has it. */
+bool oid_list_has(const oid_list *list, const struct oid *oid);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "git/cuts.h"
 #include "git/fence.h"
 #include "git/lock_file.h"
 #include "git/refs.h"
@@ -324,14 +325,10 @@ static bool needs_two_renames(const struct publish_write *write)
 	return diff->symbolic_changed || (diff->head_changed && diff->deletions > 0);
 }
 
-/* Folds loose refs, then changes packed-refs, HEAD and symbolic refs in the order that
- * publish.h describes. Durable when it returns 0. */
-static int publish_write(const struct publish_write *write, struct err *err)
+static int publish_write_refs(const struct publish_write *write, struct err *err)
 {
 	enum phase first = needs_two_renames(write) ? PHASE_ADD : PHASE_ALL;
 
-	if (publish_fold(write, err) != 0)
-		return -1;
 	if (write->diff->changes.count > 0 && replace_packed(write, first, err) != 0)
 		return -1;
 	if (remove_symbolic(write, REMOVE_IN_THE_WAY, err) != 0 ||
@@ -339,6 +336,22 @@ static int publish_write(const struct publish_write *write, struct err *err)
 	    remove_symbolic(write, REMOVE_ALL, err) != 0)
 		return -1;
 	return first == PHASE_ADD ? replace_packed(write, PHASE_ALL, err) : 0;
+}
+
+/* Folds loose refs, then changes packed-refs, HEAD and symbolic refs in the order that
+ * publish.h describes, between the two halves of a change of the cuts (git/cuts.h).
+ * Durable when it returns 0. */
+static int publish_write(const struct publish_write *write, struct err *err)
+{
+	bool cuts = write->diff->cuts_changed || write->now->is_cutting;
+
+	if (publish_fold(write, err) != 0)
+		return -1;
+	if (cuts && cuts_begin(write->dir, &write->now->cuts, &write->to->cuts, err) != 0)
+		return -1;
+	if (publish_write_refs(write, err) != 0)
+		return -1;
+	return cuts ? cuts_end(write->dir, &write->to->cuts, err) : 0;
 }
 
 /* Above this many, packed-refs.lock alone is held, and the loose refs are listed again
@@ -445,6 +458,8 @@ static int check_values(struct publication *publication, struct err *err)
 	if (publication->diff.head_changed &&
 	    !ref_same_head(publication->request->from, &publication->now))
 		return moved("HEAD", err);
+	if (!cuts_equal(&publication->request->from->cuts, &publication->now.cuts))
+		return moved(CUTS_FILE, err);
 	return 0;
 }
 
@@ -533,13 +548,20 @@ static int fold(struct publication *publication, struct err *err)
 	return result;
 }
 
+/* But for loose refs, that are folded. */
+static bool publish_is_done(const struct publish_request *request,
+			    const struct ref_diff *diff)
+{
+	return ref_diff_is_empty(diff) && !request->from->is_cutting;
+}
+
 static int publish_change_refs(struct publication *publication, struct err *err)
 {
 	int result;
 
 	if (fold(publication, err) != 0)
 		return -1;
-	if (ref_diff_is_empty(&publication->diff))
+	if (publish_is_done(publication->request, &publication->diff))
 		return 0;
 	result = take_locks(publication, err);
 	failpoint("publish.locked");
@@ -571,7 +593,7 @@ int publish(const struct publish_request *request, struct err *err)
 	ref_diff_compute(request->from, request->to, &diff);
 	if (check_names(&diff, err) != 0 || state_recover(request->dir, err) != 0)
 		return -1;
-	if (ref_diff_is_empty(&diff) && request->from->has_packed_only)
+	if (publish_is_done(request, &diff) && request->from->has_packed_only)
 		return 0;
 	publication.diff = diff;
 	if (state_begin(request->dir, &publication.writer, err) != 0)

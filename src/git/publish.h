@@ -6,8 +6,10 @@
  * rename. Loose refs that others left are folded into it first, which changes no value.
  * Outside that rename are only HEAD and other symbolic refs, which packed-refs cannot
  * hold: what they will name is added first, then they move, then what they named is
- * deleted. A reader that listed such loose refs of others just before may still pair
- * them with the new packed-refs; where only we write there are none.
+ * deleted. Nor are the commits at which refrelay has cut the history: for the change of
+ * the refs all are cut that were or will be (git/cuts.h). A reader that listed such loose
+ * refs of others just before may still pair them with the new packed-refs; where only we
+ * write there are none.
  *
  * Why nothing is lost or undone: under the locks, the fence must be the caller's own
  * (nobody was granted a later lease), the pending file must stand (nobody took us for

@@ -170,8 +170,26 @@ static int advert_end(struct advert *advert, int result, size_t *oid_len, struct
 		*oid_len = advert->oid_len;
 	if (result != 0)
 		ref_snapshot_clear(advert->refs);
+	oid_list_tidy(&advert->refs->cuts);
 	free(advert->head_target);
 	return result;
+}
+
+/* "shallow <oid>", behind the refs. 0: it is none. */
+static int advert_take_cut(struct advert *advert, const char *line, size_t len,
+			   struct err *err)
+{
+	static const char word[] = "shallow ";
+	const size_t mark = sizeof(word) - 1, digits = 2 * advert->oid_len;
+	struct oid oid;
+
+	if (len < mark || memcmp(line, word, mark) != 0)
+		return 0;
+	len -= line[len - 1] == '\n';
+	if (len != mark + digits || !oid_parse(line + mark, advert->oid_len, &oid))
+		return advert_fail(err, "a line of no cut");
+	vec_add(&advert->refs->cuts, oid);
+	return 1;
 }
 
 /* The lines up to the flush packet that ends them. */
@@ -189,7 +207,9 @@ static int advert_read_lines(struct advert *advert, struct pkt_reader *reader,
 			return advert_fail(err, "it was cut short, or is none");
 		if (is_first && len >= 7 && memcmp(line, "version", 7) == 0)
 			return advert_fail(err, "it is of another protocol version");
-		if (advert_read_line(advert, line, len, is_first, err) != 0)
+		int taken = is_first ? 0 : advert_take_cut(advert, line, len, err);
+		if (taken < 0 || (taken == 0 && advert_read_line(advert, line, len,
+								 is_first, err) != 0))
 			return -1;
 	}
 }

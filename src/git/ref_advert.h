@@ -14,7 +14,8 @@
 /* The answer to GET <url>/info/refs?service=git-upload-pack in protocol 0. *oid_len: 20
  * or 32. What it leaves open of HEAD (an unborn branch is not told) is filled in, always
  * in the same way: main, master, or the first branch. ERR_CORRUPT: it is none, or has a
- * ref that git would not take, or twice. The caller clears the snapshot. */
+ * ref that git would not take, or twice. Its cuts are those of a repository that is
+ * shallow itself. The caller clears the snapshot. */
 int ref_advert_read(const char *bytes, size_t len, struct ref_snapshot *refs,
 		    size_t *oid_len, struct err *err);
 

@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "base/file.h"
+#include "git/cuts.h"
 #include "git/read_settings.h"
 #include "git/repo.h"
 
@@ -234,7 +235,9 @@ void ref_diff_compute(const struct ref_snapshot *before, const struct ref_snapsh
 {
 	size_t i = 0, j = 0;
 
-	*diff = (struct ref_diff){ .head_changed = !ref_same_head(before, after) };
+	*diff = (struct ref_diff){ .head_changed = !ref_same_head(before, after),
+				   .cuts_changed =
+					   !cuts_equal(&before->cuts, &after->cuts) };
 	while (i < before->refs.count || j < after->refs.count) {
 		const struct ref *left =
 			i < before->refs.count ? &before->refs.items[i] : NULL;
@@ -257,7 +260,7 @@ void ref_diff_clear(struct ref_diff *diff)
 
 bool ref_diff_is_empty(const struct ref_diff *diff)
 {
-	return diff->changes.count == 0 && !diff->head_changed;
+	return diff->changes.count == 0 && !diff->head_changed && !diff->cuts_changed;
 }
 
 #define TRIES 10
@@ -265,7 +268,7 @@ bool ref_diff_is_empty(const struct ref_diff *diff)
 
 static int check_not_shallow(const struct repo *repo, struct err *err)
 {
-	if (repo->is_shallow) {
+	if (repo->is_shallow && !repo->is_cut) {
 		err_set(err, ERR_CONFIG,
 			"the repository is shallow: its history is cut "
 			"short, so it cannot be copied whole");
@@ -333,7 +336,7 @@ static int read_once(const struct repo *repo, struct ref_reading *reading,
 	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &after, &ignored) == 0 &&
 	    !fingerprint_equal(&reading->fingerprint, &after))
 		return 1; /* an error may come of that, too */
-	return result;
+	return result == 0 && reading->refs.is_cutting ? 1 : result;
 }
 
 static int read_quietly(const struct repo *repo, struct ref_reading *reading,
@@ -663,7 +666,9 @@ static int ref_snapshot_read_all(int dir, struct walk *walk,
 	*snapshot = (struct ref_snapshot)REF_SNAPSHOT_INIT;
 	if (ref_snapshot_read_head(dir, walk->oid_len, snapshot, err) != 0 ||
 	    read_loose(dir, walk, err) != 0 ||
-	    ref_snapshot_read_packed(dir, walk->oid_len, &packed, err) != 0) {
+	    ref_snapshot_read_packed(dir, walk->oid_len, &packed, err) != 0 ||
+	    cuts_read(dir, walk->oid_len, &snapshot->cuts, &snapshot->is_cutting, err) !=
+		    0) {
 		ref_snapshot_clear(snapshot);
 		return -1;
 	}
@@ -695,6 +700,7 @@ void ref_snapshot_clear(struct ref_snapshot *snapshot)
 {
 	vec_clear_owned(&snapshot->texts);
 	vec_clear(&snapshot->refs);
+	vec_clear(&snapshot->cuts);
 	free(snapshot->head_target);
 	*snapshot = (struct ref_snapshot)REF_SNAPSHOT_INIT;
 }

@@ -1,5 +1,6 @@
 /*
- * A ref snapshot: every ref of one repository at one moment, and where HEAD points.
+ * A ref snapshot: every ref of one repository at one moment, where HEAD points, and where
+ * refrelay has cut the history (git/cuts.h).
  * Read straight from the files backend (loose files and packed-refs), so that looking
  * starts no process and works for any hash. A snapshot is plain data; it is not safe to
  * change it from two threads.
@@ -36,6 +37,8 @@ struct ref_snapshot {
 	char *head_target;    /* HEAD is symbolic (it may be unborn); owned */
 	struct oid head_oid;  /* HEAD is detached, if head_target is NULL */
 	bool has_packed_only; /* no loose ref was seen but symbolic ones */
+	oid_list cuts;        /* where refrelay has cut its history short; tidy */
+	bool is_cutting;      /* who was at work on the cuts has not ended it */
 	VEC(char *) texts;    /* owned; what names and targets point into */
 };
 
@@ -110,6 +113,7 @@ struct ref_diff {
 	VEC(struct ref_change) changes; /* in byte order of their names */
 	size_t deletions;
 	bool head_changed;
+	bool cuts_changed;
 	bool symbolic_changed; /* some change has a symbolic ref on either side */
 };
 
@@ -144,8 +148,9 @@ struct ref_reading {
 
 /* Reads the repository at path, relative to the directory dir. A picture in which some
  * refs are older than others is never returned. ERR_CONFLICT: it changed faster than it
- * could be read; ERR_CONFIG: a repository that cannot be copied whole (shallow, partial,
- * grafts), or that cannot be read; ERR_CORRUPT; ERR_MISSING: nothing there. */
+ * could be read; ERR_CONFIG: a repository that cannot be copied whole (partial, grafts,
+ * shallow but by refrelay's hand), or that cannot be read; ERR_CORRUPT; ERR_MISSING:
+ * nothing there. */
 int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
 		     struct err *err);
 

@@ -5,6 +5,7 @@
 #include "base/conf.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "git/cuts.h"
 
 #define CONFIG_LIMIT ((size_t)16 << 20)
 
@@ -205,7 +206,8 @@ int repo_open(int dir, const char *path, struct repo *repo, struct err *err)
 		return -1;
 	}
 	repo->has_includes |= repo_is_there(repo->fd, "config.worktree");
-	repo->is_shallow = is_filled(repo->fd, "shallow");
+	repo->is_shallow = is_filled(repo->fd, CUTS_FILE);
+	repo->is_cut = cuts_are_ours(repo->fd);
 	repo->has_alternates = is_filled(repo->fd, "objects/info/alternates");
 	return 0;
 }
@@ -355,7 +357,7 @@ int repo_check_files(const struct repo *repo, struct err *err)
 }
 
 const char *const repo_diversions[] = {
-	"shallow",
+	CUTS_FILE,
 	"info/grafts",
 	"commondir",
 	"gitdir",
@@ -365,10 +367,16 @@ const char *const repo_diversions[] = {
 	NULL,
 };
 
+bool repo_is_diverted_by(int dir, const char *name)
+{
+	return repo_is_there(dir, name) &&
+	       (strcmp(name, CUTS_FILE) != 0 || !cuts_are_ours(dir));
+}
+
 int repo_check_diversions(int dir, struct err *err)
 {
 	for (const char *const *name = repo_diversions; *name; name++) {
-		if (!repo_is_there(dir, *name))
+		if (!repo_is_diverted_by(dir, *name))
 			continue;
 		err_set(err, ERR_CORRUPT,
 			"it has a file %s: git would give readers something else", *name);

@@ -12,6 +12,7 @@ struct repo {
 	int fd;              /* the directory; -1: not open */
 	size_t oid_len;      /* 20: SHA-1, 32: SHA-256 */
 	bool is_shallow;     /* its history is cut short */
+	bool is_cut;         /* ... by refrelay (git/cuts.h) */
 	bool is_partial;     /* it lacks objects on purpose (a promisor remote) */
 	bool has_work_tree;  /* its config names one */
 	bool rewrites_urls;  /* its config has url.*.insteadOf, or includes others */
@@ -20,6 +21,9 @@ struct repo {
 	bool is_closed;      /* its own config, without includes, has http.uploadpack =
 				false: it is not read over HTTP */
 	bool has_alternates; /* some of its objects live in another repository */
+	/* What git reads in place of its `shallow`, below its directory; borrowed, NULL:
+	 * that itself. For the functions of git/objects.h. */
+	const char *shallow_file;
 };
 
 #define REPO_INIT                                                                        \
@@ -50,6 +54,10 @@ int repo_check_files(const struct repo *repo, struct err *err);
  * it is a part of (commondir, gitdir), what it borrows (objects/info/alternates), and
  * more configuration. Paths; NULL-terminated. */
 extern const char *const repo_diversions[];
+
+/* Whether that one is there, and stands for what nobody wants: of a repository whose
+ * history refrelay has cut, shallow is a part. */
+bool repo_is_diverted_by(int dir, const char *name);
 
 /* That the repository whose directory is open has none: ERR_CORRUPT. For copies, which
  * never need one. */

@@ -12,6 +12,9 @@
 struct mirror_list;
 struct mirror_set;
 
+/* Git takes what is above it for all. */
+#define MIRROR_DEPTH_MOST 2147483646
+
 /* The upstream of one repository of this site. */
 struct mirror {
 	char *name;                    /* of the repository; owned, as all of these */
@@ -24,6 +27,7 @@ struct mirror {
 	text_list refs;    /* patterns of those that are mirrored; empty: all */
 	text_list exclude_refs;
 	int64_t interval_ms;
+	uint64_t depth; /* commits that are kept from each ref on; 0: all */
 	const struct mirror_list *list; /* that told of it; NULL: it has a section */
 };
 

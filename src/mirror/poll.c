@@ -3,9 +3,11 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "git/checksum.h"
+#include "git/cuts.h"
 #include "job/pool.h"
 #include "mirror/checkouts.h"
 #include "mirror/listed.h"
@@ -124,16 +126,34 @@ static void mirror_poll_count(const char *result)
 	metric_add(metric_at(polls, result), 1);
 }
 
-/* Whether they are what was brought last. */
-static bool mirror_poll_is_same(const struct upstream_view *view,
+/* An upstream does not tell where a depth cuts its history: where the clone is cut stands
+ * for that, as long as it was brought by the same depth. */
+static bool mirror_poll_read_cuts(const struct mirror_polled *one,
+				  struct ref_snapshot *refs, size_t oid_len)
+{
+	AUTO_FREE char *path = name_to_copy(one->poll->options.root, one->mirror->name);
+	AUTO_CLOSE int clone = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	refs->cuts.count = 0;
+	return clone < 0 || cuts_read(clone, oid_len, &refs->cuts, &refs->is_cutting,
+				      ERR_IGNORED) == 0;
+}
+
+/* Whether they are what was brought last, in the way in which they were. */
+static bool mirror_poll_is_same(const struct mirror_polled *one,
+				struct upstream_view *view,
 				const struct registry_row *row)
 {
-	char text[CHECKSUM_TEXT_SIZE];
+	char timeline[UPSTREAM_TIMELINE_SIZE], text[CHECKSUM_TEXT_SIZE];
 	struct checksum sum;
 
+	upstream_timeline(one->mirror, timeline);
+	if (!row->checksum || strcmp(row->timeline, timeline) != 0 ||
+	    !mirror_poll_read_cuts(one, &view->refs, view->oid_len))
+		return false;
 	checksum_of(&view->refs, &sum);
 	checksum_format(&sum, text);
-	return row->checksum && strcmp(row->checksum, text) == 0;
+	return strcmp(row->checksum, text) == 0;
 }
 
 /* Another node may have brought something since, or removed it. */
@@ -176,12 +196,11 @@ static void mirror_poll_note_equal(struct mirror_polled *one,
 /* Of the next poll, in so many ms. */
 static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 				       const struct registry_row *row, int result,
-				       const struct upstream_view *view,
-				       const struct err *err)
+				       struct upstream_view *view, const struct err *err)
 {
 	int64_t interval_ms = mirror_jitter_ms(one->mirror->interval_ms);
 
-	if (result == 0 && mirror_poll_is_same(view, row) &&
+	if (result == 0 && mirror_poll_is_same(one, view, row) &&
 	    mirror_poll_stands(one, row->checksum)) {
 		mirror_poll_count("unchanged");
 		mirror_poll_note_equal(one, view, row);

@@ -18,6 +18,7 @@ struct mirror_poll;
 struct mirror_poll_options {
 	struct store *store;           /* borrowed, as all of these */
 	const struct mirrors *mirrors; /* those of lists are loaded by it alone */
+	const char *root;              /* of the clones */
 	struct credential_marks *marks;
 	struct mirror_checkout_site checkouts;
 	void (*wake)(void *arg); /* rows were asked for; from any thread */

@@ -30,6 +30,11 @@ void upstream_timeline(const struct mirror *mirror, char timeline[UPSTREAM_TIMEL
 
 	hash_init(&hash, HASH_SHA256);
 	hash_add(&hash, mirror->url, strlen(mirror->url));
+	if (mirror->depth > 0) {
+		str_addf(&text, "\ndepth %" PRIu64, mirror->depth);
+		hash_add(&hash, text.data, text.len);
+		str_reset(&text);
+	}
 	hash_end(&hash, digest);
 	str_add_hex(&text, digest, (UPSTREAM_TIMELINE_SIZE - 1) / 2);
 	memcpy(timeline, text.data, UPSTREAM_TIMELINE_SIZE);

@@ -29,7 +29,8 @@ struct upstream_call {
 };
 
 struct upstream_view {
-	struct ref_snapshot refs; /* those that are mirrored */
+	struct ref_snapshot refs; /* those that are mirrored; cuts: the upstream is
+				     shallow itself, as far as it says so */
 	size_t oid_len;
 	char *url;                     /* for git; owned, as these: */
 	char *header;                  /* for HTTP, secret; NULL: none */
@@ -60,7 +61,7 @@ int upstream_read_secret(const char *path, struct str *secret, struct err *err);
 /* Whether another credential might do. */
 bool upstream_refuses(const struct err *err);
 
-/* The text that stands for the URL in records: 16 hexadecimal digits. */
+/* The text that stands for the URL and the depth in records: 16 hexadecimal digits. */
 #define UPSTREAM_TIMELINE_SIZE 17
 void upstream_timeline(const struct mirror *mirror,
 		       char timeline[UPSTREAM_TIMELINE_SIZE]);

@@ -472,6 +472,7 @@ static int start_mirrors(struct node *node, struct err *err)
 		    &(struct mirror_poll_options){
 			    .store = node->data.store,
 			    .mirrors = &settings->mirrors,
+			    .root = settings->site.repositories,
 			    .marks = node->marks,
 			    .checkouts = { .store = node->data.store,
 					   .leases = node->data.leases,

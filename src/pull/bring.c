@@ -7,6 +7,7 @@
 #include "git/packs.h"
 #include "git/publish.h"
 #include "git/read_settings.h"
+#include "pull/bring_cuts.h"
 #include "pull/copy_record.h"
 #include "pull/hold.h"
 
@@ -110,12 +111,13 @@ static bool is_untouched(const struct repo *copy)
 bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksum)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
-	struct checksum sum, proved;
+	struct checksum sum, refs_sum, proved;
 
 	copy_record_read(dir, &record);
 	checksum_of(from, &sum);
-	return (record.is_there && checksum_equal(&record.sum, &sum)) ||
-	       copy_intent_is(dir, &sum) ||
+	checksum_of_refs(from, &refs_sum);
+	return (record.is_there && checksum_equal(&record.refs_sum, &refs_sum)) ||
+	       copy_intent_is(dir, &refs_sum) ||
 	       (checksum && checksum_parse(checksum, &proved) &&
 		checksum_equal(&proved, &sum));
 }
@@ -155,14 +157,19 @@ static int bring_check_hold(const struct bring_state *state, struct sync_result 
 			    struct err *err)
 {
 	const struct bring_request *request = state->request;
+	struct repo copy = *request->copy;
+	AUTO_FREE char *cuts = NULL;
 	int held;
 
 	if (request->is_forced)
 		return 0;
+	if (bring_cuts_for_both(request, &state->from, &cuts, err) != 0)
+		return -1;
+	copy.shallow_file = cuts;
 	held = hold_decide(
 		&(struct hold_question){
 			.work = &request->job->work,
-			.copy = request->copy,
+			.copy = &copy,
 			.from = &state->from,
 			.view = request->view,
 			.diff = &state->diff,
@@ -190,7 +197,7 @@ static int change_refs(struct bring_state *state, struct sync_result *result,
 	if (bring_learn_peels(request, &state->from, err) != 0 ||
 	    lease_check(request->job->lease, err) != 0)
 		return -1;
-	checksum_of(&request->view->refs, &sum);
+	checksum_of_refs(&request->view->refs, &sum);
 	if (copy_intent_write(request->copy->fd, &sum, err) != 0 ||
 	    bring_settings(request->copy, request->view, err) != 0)
 		return -1;
@@ -236,15 +243,37 @@ static int make_complete(const struct bring_request *request, struct sync_result
 	return complete > 0 ? 0 : -1;
 }
 
+/* Which commits are cut may only be known now. */
+static int bring_cut_objects(struct bring_state *state, bool is_sure,
+			     struct sync_result *result, struct err *err)
+{
+	const struct bring_request *request = state->request;
+
+	if (bring_cuts(&(struct bring_cuts){ .request = request,
+					     .from = &state->from,
+					     .diff = &state->diff,
+					     .is_ours = state->is_ours,
+					     .is_sure = is_sure },
+		       result, err) != 0)
+		return -1;
+	ref_diff_clear(&state->diff);
+	ref_diff_compute(&state->from, &request->view->refs, &state->diff);
+	return 0;
+}
+
 /* Only what somebody else may have touched is looked through as a whole: that reads
  * every commit and tree. */
-static int bring_objects(const struct bring_state *state, struct sync_result *result,
+static int bring_objects(struct bring_state *state, struct sync_result *result,
 			 struct err *err)
 {
 	const struct bring_request *request = state->request;
 	bool is_sure =
 		request->is_new || (!request->is_suspect && is_untouched(request->copy));
-	int done = bring_fetch_objects(state, result, err);
+	int done;
+
+	if (bring_cuts_are_any(request, &state->from))
+		return bring_cut_objects(state, is_sure, result, err);
+	done = bring_fetch_objects(state, result, err);
 
 	if (!is_sure && (done == 0 || source_lacked_objects(request->view, err)))
 		done = make_complete(request, result, err);
@@ -261,7 +290,8 @@ static int carry_over(struct bring_state *state, struct sync_result *result,
 	if (bring_objects(state, result, err) != 0)
 		return -1;
 	failpoint("sync.fetched");
-	if (ref_diff_is_empty(&state->diff) && state->from.has_packed_only)
+	if (ref_diff_is_empty(&state->diff) && state->from.has_packed_only &&
+	    !state->from.is_cutting)
 		return 0;
 	if (bring_check_hold(state, result, err) != 0 || result->outcome == SYNC_HELD)
 		return result->outcome == SYNC_HELD ? 0 : -1;
@@ -279,6 +309,7 @@ int bring_repository(const struct bring_request *request, struct sync_result *re
 		return err_prefix(err, "the copy");
 	ref_diff_compute(&state.from, &request->view->refs, &state.diff);
 	done = carry_over(&state, result, err);
+	bring_cuts_clear(request);
 	ref_diff_clear(&state.diff);
 	ref_snapshot_clear(&state.from);
 	return done;

@@ -12,6 +12,7 @@
 struct bring_request {
 	struct job *job;
 	struct source *source;
+	const char *name;
 	const struct repo *copy;  /* its fence was raised to the job's */
 	struct source_view *view; /* gets what is learnt of its peels */
 	bool is_forced;

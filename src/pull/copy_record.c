@@ -213,6 +213,9 @@ void copy_record_read(int dir, struct copy_record *record)
 	if (!sum || !checksum_parse(sum, &record->sum) ||
 	    json_get_bytes(object, "source", &source, ERR_IGNORED) != 0)
 		return;
+	sum = json_string_value(json_object_get(object, "refs_checksum"));
+	if (!sum || !checksum_parse(sum, &record->refs_sum))
+		record->refs_sum = record->sum;
 	record->source = str_take(&source);
 	copy_fingerprint(object, "source_fingerprint", record->source_fingerprint);
 	copy_fingerprint(object, "copy_fingerprint", record->copy_fingerprint);
@@ -245,6 +248,10 @@ static int copy_record_put(int dir, const struct copy_record *record, struct err
 	checksum_format(&record->sum, sum_text);
 	json_put_text(object, "source", record->source);
 	json_put_text(object, "checksum", sum_text);
+	if (!checksum_equal(&record->sum, &record->refs_sum)) {
+		checksum_format(&record->refs_sum, sum_text);
+		json_put_text(object, "refs_checksum", sum_text);
+	}
 	put_fingerprint(object, "source_fingerprint", record->source_fingerprint);
 	put_fingerprint(object, "copy_fingerprint", record->copy_fingerprint);
 	json_put_number(object, "copy_newest", record->copy_newest_ns);
@@ -292,6 +299,7 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 	AUTO_RECORD struct copy_record record = {
 		.source = xstrdup(proof->source),
 		.sum = *proof->sum,
+		.refs_sum = proof->refs_sum ? *proof->refs_sum : *proof->sum,
 		.copy_newest_ns = proof->copy_fingerprint->newest_ns,
 		.is_settled = (!proof->source_fingerprint ||
 			       fingerprint_is_settled(proof->source_fingerprint)) &&

@@ -15,8 +15,9 @@
 
 struct copy_record {
 	bool is_there;
-	char *source;        /* the source's path or URL; owned */
-	struct checksum sum; /* of both sides */
+	char *source;             /* the source's path or URL; owned */
+	struct checksum sum;      /* of both sides */
+	struct checksum refs_sum; /* the same without cuts */
 	char source_fingerprint[FINGERPRINT_TEXT_SIZE]; /* "" if the source has none */
 	char copy_fingerprint[FINGERPRINT_TEXT_SIZE];
 	int64_t copy_newest_ns; /* the latest stamp in it; 0: not known */
@@ -48,6 +49,7 @@ int copy_files_take(int dir, struct copy_files *files, struct err *err);
 struct copy_proof {
 	const char *source;
 	const struct checksum *sum;
+	const struct checksum *refs_sum; /* of the refs alone; NULL: nothing is cut */
 	const struct fingerprint *source_fingerprint; /* NULL: the source has none */
 	const struct fingerprint *copy_fingerprint;
 	const struct copy_files *files; /* NULL: none */
@@ -63,8 +65,8 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
 int copy_record_settle(int dir, const struct copy_record *record,
 		       const struct fingerprint *copy_fingerprint, struct err *err);
 
-/* The checksum of refs that are about to be published, so that after a crash in between
- * they are known as ours: NAME.git/refrelay/intent. */
+/* The checksum of refs that are about to be published, wherever their history is cut, so
+ * that after a crash in between they are known as ours: NAME.git/refrelay/intent. */
 int copy_intent_write(int dir, const struct checksum *sum, struct err *err);
 bool copy_intent_is(int dir, const struct checksum *sum);
 void copy_record_clear(struct copy_record *record);

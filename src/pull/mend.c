@@ -7,6 +7,7 @@
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "git/cuts.h"
 #include "git/fence.h"
 #include "git/lock_file.h"
 #include "git/refs.h"
@@ -254,7 +255,7 @@ int mend_own_files(int dir, struct err *err)
 {
 	static const char *const folders[] = { OWN, OWN "/state", OWN "/state/pending" };
 	static const char *const files[] = { OWN "/fence", OWN "/copy", OWN "/intent",
-					     OWN "/state/key" };
+					     OWN "/state/key", CUTS_MARK };
 	uint64_t fence;
 
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
@@ -299,7 +300,6 @@ static int remove_diversion(int dir, const char *path, struct err *err)
 int mend_diversions(int dir, struct err *err)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
-	struct stat st;
 	int result = 0;
 
 	if (repo_check_diversions(dir, err) == 0)
@@ -308,7 +308,7 @@ int mend_diversions(int dir, struct err *err)
 	if (!record.is_there)
 		return -1;
 	for (const char *const *path = repo_diversions; *path && result >= 0; path++)
-		if (fstatat(dir, *path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		if (repo_is_diverted_by(dir, *path))
 			result = remove_diversion(dir, *path, err);
 	return result < 0 ? -1 : 1;
 }

@@ -68,6 +68,8 @@ static int mirror_source_read(struct source *source, const char *name,
 	its->retry_after_ms = seen.retry_after_ms;
 	its->watcher = seen.watcher;
 	its->read_at = clock_wall_ms();
+	if (result == 0 && mirror->depth == 0 && seen.refs.cuts.count > 0)
+		result = source_refuse_shallow(err);
 	if (result != 0)
 		return -1;
 	*view = (struct source_view){ .refs = seen.refs,
@@ -77,8 +79,11 @@ static int mirror_source_read(struct source *source, const char *name,
 				      .ssh_command = TAKE(seen.ssh_command),
 				      .ca_file = mirror->ca_file,
 				      .generation = UPSTREAM_GENERATION,
+				      .depth = mirror->depth,
+				      .hides_cuts = true,
 				      .is_local = seen.is_local };
 	seen.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+	vec_clear(&view->refs.cuts); /* of a directory; git asks it itself */
 	upstream_timeline(mirror, view->timeline);
 	return 0;
 }

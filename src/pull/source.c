@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/thread.h"
 #include "base/vec.h"
+#include "git/cut_fetch.h"
 #include "git/git_child.h"
 #include "git/packs.h"
 #include "git/refs.h"
@@ -27,22 +28,61 @@ bool source_lacked_objects(const struct source_view *view, const struct err *err
 	       (err->class == ERR_NETWORK && view->is_local);
 }
 
+int source_refuse_shallow(struct err *err)
+{
+	err_set(err, ERR_CONFIG,
+		"the upstream is shallow: its history is cut short, so it cannot be "
+		"mirrored whole");
+	err_because(err, REASON_AT_PEER);
+	return err_remedy(err, "have it completed there (git fetch --unshallow), or give "
+			       "the mirror a depth");
+}
+
+static struct git_remote source_remote(const struct source_view *view)
+{
+	return (struct git_remote){ .url = view->url,
+				    .header = view->header,
+				    .ca_file = view->ca_file,
+				    .ssh_command = view->ssh_command,
+				    .stall_ms = STALL_MS };
+}
+
+static void source_count_bytes(const struct source_want *want, uint64_t before)
+{
+	uint64_t after = packs_size(want->copy->fd);
+
+	if (want->work->bytes && after > before)
+		atomic_fetch_add(want->work->bytes, after - before);
+}
+
+int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err)
+{
+	const struct source_want *want = cut->want;
+	const struct git_remote remote = source_remote(want->view);
+	uint64_t before = packs_size(want->copy->fd);
+	int result = cut_fetch(&(struct cut_fetch){ .work = want->work,
+						    .repo = want->copy,
+						    .from = &remote,
+						    .wanted = want->oids,
+						    .have = cut->have,
+						    .depth = cut->depth,
+						    .scratch = cut->scratch },
+			       cuts, err);
+
+	source_count_bytes(want, before);
+	return result;
+}
+
 int source_fetch(const struct source_want *want, const oid_list *have, struct err *err)
 {
-	const struct git_remote remote = { .url = want->view->url,
-					   .header = want->view->header,
-					   .ca_file = want->view->ca_file,
-					   .ssh_command = want->view->ssh_command,
-					   .stall_ms = STALL_MS };
-	uint64_t before = packs_size(want->copy->fd), after;
+	const struct git_remote remote = source_remote(want->view);
+	uint64_t before = packs_size(want->copy->fd);
 	int result = want->is_anew ? objects_fetch_anew(want->work, want->copy, &remote,
 							want->oids, err)
 				   : objects_fetch(want->work, want->copy, &remote,
 						   want->oids, have, err);
 
-	after = packs_size(want->copy->fd);
-	if (want->work->bytes && after > before)
-		atomic_fetch_add(want->work->bytes, after - before);
+	source_count_bytes(want, before);
 	return result;
 }
 

@@ -23,12 +23,15 @@ struct source_view {
 	char *url;           /* what git fetches from; owned */
 	char *header;        /* that goes with it; owned, may be NULL; secret */
 	char *ssh_command;   /* what git runs in place of ssh; owned, may be NULL */
-	const char
-		*ca_file;  /* whom git trusts at that URL; borrowed; NULL: the system's */
-	bool is_local;     /* url is a path on this machine */
-	bool has_packs;    /* ... and its packs are all there is, no alternates */
-	char *description; /* the file of that name; owned, NULL: none */
-	char *settings;    /* for readers; owned; NULL: not told, leave them */
+	const char *ca_file; /* authorities of its certificate; borrowed; NULL: the
+				system's */
+	bool is_local;       /* url is a path on this machine */
+	bool has_packs;      /* ... and its packs are all there is, no alternates */
+	char *description;   /* the file of that name; owned, NULL: none */
+	char *settings;      /* for readers; owned; NULL: not told, leave them */
+	uint64_t depth;      /* of an upstream: commits from each ref on; 0: all */
+	bool hides_cuts;     /* of an upstream: refs.cuts are what comes of the depth,
+				known when the objects are here */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;          /* likewise, else 0 */
 	int64_t changed_at;           /* likewise */
@@ -46,6 +49,14 @@ struct source_want {
 	const oid_list *oids;           /* of the view's refs */
 	bool is_new;                    /* nothing is in the copy yet */
 	bool is_anew; /* it lost some: also what seems to be here already */
+};
+
+/* The same with a history that is cut short, or was. */
+struct source_cut_want {
+	const struct source_want *want;
+	const struct ref_snapshot *have; /* as in struct cut_fetch, as these */
+	unsigned depth;
+	const char *scratch;
 };
 
 /* Many small blobs, as they come. A return of -1 ends the reading with that error. */
@@ -115,7 +126,8 @@ int source_look(struct source *source, const char *name, struct fingerprint *fin
 
 /* Refs, HEAD and description at one moment: a picture in which some refs are older than
  * others is never returned. ERR_CONFLICT: it changed faster than it could be read;
- * ERR_CONFIG: a repository that cannot be copied whole (shallow, partial), by name. */
+ * ERR_CONFIG: a repository that cannot be copied whole (partial, or shallow by another's
+ * hand), by name. */
 int source_read(struct source *source, const char *name, struct source_view *view,
 		struct err *err);
 void source_view_clear(struct source_view *view);
@@ -127,6 +139,13 @@ int source_bring(struct source *source, const struct source_want *want, struct e
 
 /* The same by a git child, for sources that do it so. `have` as in objects_fetch(). */
 int source_fetch(const struct source_want *want, const oid_list *have, struct err *err);
+
+/* The same by git, of whatever source, but up to a depth; adds the cuts. */
+int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err);
+
+/* An upstream whose history is cut itself is not mirrored whole: ERR_CONFIG. Returns -1.
+ */
+int source_refuse_shallow(struct err *err);
 
 /* Whether that error of bringing may be because the source dropped what the view names (a
  * forced push, and pruning): a new view may do. */

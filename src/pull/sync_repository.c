@@ -53,7 +53,7 @@ static bool refs_are_equal(const struct sync_request *request, int copy,
 	AUTO_VIEW struct source_view view = { 0 };
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
 	AUTO_DIFF struct ref_diff diff = { 0 };
-	struct checksum sum;
+	struct checksum sum, refs_sum;
 
 	if (source_read(request->source, request->name, &view, ERR_IGNORED) != 0 ||
 	    ref_snapshot_read(copy, view.oid_len, &found, ERR_IGNORED) != 0)
@@ -63,10 +63,12 @@ static bool refs_are_equal(const struct sync_request *request, int copy,
 	    !same_settings(copy, &view))
 		return false;
 	checksum_of(&found, &sum);
+	checksum_of_refs(&found, &refs_sum);
 	return copy_record_write(
 		       copy,
 		       &(struct copy_proof){ .source = view.url,
 					     .sum = &sum,
+					     .refs_sum = &refs_sum,
 					     .source_fingerprint = &view.fingerprint,
 					     .copy_fingerprint = copy_fingerprint },
 		       ERR_IGNORED) == 0;
@@ -226,8 +228,10 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 				      struct sync_result *result, struct err *err)
 {
 	struct fingerprint fingerprint;
+	struct checksum refs_sum;
 	struct copy_files files;
 
+	checksum_of_refs(&view->refs, &refs_sum);
 	if (copy_files_take(copy->fd, &files, err) != 0 ||
 	    verify_repository(copy, &view->refs, &result->sum, &fingerprint, err) != 0 ||
 	    check_found(job, copy, found, err) != 0)
@@ -239,6 +243,7 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 		copy->fd,
 		&(struct copy_proof){ .source = view->url,
 				      .sum = &result->sum,
+				      .refs_sum = &refs_sum,
 				      .source_fingerprint =
 					      view->is_local ? &view->fingerprint : NULL,
 				      .copy_fingerprint = &fingerprint,
@@ -285,6 +290,7 @@ static int sync_repository_fill_copy(struct job *job, const struct sync_request 
 		done = bring_repository(
 			&(struct bring_request){ .job = job,
 						 .source = request->source,
+						 .name = request->name,
 						 .copy = copy,
 						 .view = view,
 						 .is_new = is_new,
@@ -603,7 +609,8 @@ static bool is_of_another_hash(const char *path, const struct source_view *view)
 }
 
 /* Somebody has moved it here: it has all that it was brought for, under another name. One
- * that the primary renamed keeps its timeline. */
+ * that the primary renamed keeps its timeline, and one of an upstream its URL, which need
+ * not end in the name. */
 static bool is_of_another_name(const struct sync_request *request, const char *path,
 			       const struct source_view *view, struct err *err)
 {
@@ -614,7 +621,8 @@ static bool is_of_another_name(const struct sync_request *request, const char *p
 		return false;
 	copy_record_read(copy, &record);
 	if (!record.timeline[0] || copy_record_is_of_name(&record, request->name) ||
-	    strcmp(record.timeline, view->timeline) == 0)
+	    strcmp(record.timeline, view->timeline) == 0 ||
+	    strcmp(record.source, view->url) == 0)
 		return false;
 	err_set(err, ERR_CORRUPT, "in its place stands the copy of %s", record.source);
 	return true;

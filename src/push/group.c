@@ -8,6 +8,7 @@
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "git/cuts.h"
 #include "git/refs.h"
 #include "git/repo.h"
 #include "push/destination.h"
@@ -461,6 +462,27 @@ static void push_group_push_refs(struct push_run *run, const struct push_group *
 	transfer_result_clear(&result);
 }
 
+/* What it lacks, a destination would lack as well, or refuse. */
+static bool push_group_is_cut(const struct push_group *group)
+{
+	AUTO_CLOSE int dir = dir_open(AT_FDCWD, group->repository, ERR_IGNORED);
+
+	return dir >= 0 && cuts_are_ours(dir);
+}
+
+/* No try would end otherwise. Once its history is whole, that is a change of all its
+ * refs. */
+static void push_group_skip_cut(struct push_run *run, const struct push_group *group)
+{
+	log_warn("push.skipped", LOG_TEXT("repo", group->project),
+		 LOG_TEXT("remote", group->remote), LOG_TEXT("uri", run->uri),
+		 LOG_TEXT("reason", "its history is cut short by the depth of a mirror"),
+		 LOG_TEXT("remedy", "leave it out of the remote's projects, or set the "
+				    "mirror's depth to 0"));
+	push_settle_finish(run, group);
+	forget_head(run);
+}
+
 void push_group_work(struct push_run *run, struct push_group *group)
 {
 	struct err why;
@@ -492,6 +514,10 @@ void push_group_work(struct push_run *run, struct push_group *group)
 		no_repository(run, group, &why);
 		push_settle_give_up(run, group, &why);
 		forget_head(run);
+		return;
+	}
+	if (push_group_is_cut(group)) {
+		push_group_skip_cut(run, group);
 		return;
 	}
 	push_group_push_refs(run, group);

@@ -364,7 +364,9 @@ static int check_whole(const char *path, const struct repo *repo, struct err *er
 	err_set(err, ERR_AUTH, "%s is %s: it takes no pushes here", path,
 		repo->is_shallow ? "shallow" : "a partial clone");
 	err_because(err, REASON_CLOSED);
-	return err_remedy(err, repo->is_shallow
+	return err_remedy(err, repo->is_cut ? "it is a mirror with a depth: push to its "
+					      "upstream"
+			       : repo->is_shallow
 				       ? "complete it with git fetch --unshallow"
 				       : "complete it with git fetch --refetch "
 					 "--no-filter, and unset its promisor remote");

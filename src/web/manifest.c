@@ -142,7 +142,8 @@ static bool manifest_read_page(const struct manifest_book *book,
 	AUTO_FREE char *path = xasprintf("%s/%s", book->root, row->path);
 	AUTO_READING struct ref_reading reading = { 0 };
 
-	if (ref_reading_take(AT_FDCWD, path, &reading, ERR_IGNORED) != 0)
+	if (ref_reading_take(AT_FDCWD, path, &reading, ERR_IGNORED) != 0 ||
+	    reading.refs.cuts.count > 0) /* who clones by a manifest wants all */
 		return false;
 	manifest_entry_clear(&page->entry);
 	manifest_describe(row->name, &reading, row->changed_at / 1000, &page->entry);

@@ -20,6 +20,7 @@
 #define DESCRIPTION "description "
 #define PUSHED_DELETIONS "pushed-deletions "
 #define SETTINGS "settings "
+#define SHALLOW "shallow"
 #define REFS "refs "
 
 #define SYMBOLIC "ref: "
@@ -71,6 +72,18 @@ static void wire_refs_add_head(struct str *out, const struct ref_snapshot *refs)
 	str_add_char(out, '\n');
 }
 
+static void wire_refs_add_cuts(struct str *out, const oid_list *cuts)
+{
+	if (cuts->count == 0)
+		return;
+	str_add(out, SHALLOW);
+	for (size_t i = 0; i < cuts->count; i++) {
+		str_add_char(out, ' ');
+		oid_add_text(&cuts->items[i], out);
+	}
+	str_add_char(out, '\n');
+}
+
 void wire_refs_render(const struct wire_refs *refs, struct str *body)
 {
 	const struct ref_snapshot *all = &refs->refs;
@@ -82,6 +95,7 @@ void wire_refs_render(const struct wire_refs *refs, struct str *body)
 	str_addf(body, CHECKSUM "%s\n" CHANGED_AT "%s\n" OBJECT_FORMAT "%s\n",
 		 refs->checksum, changed_at, refs->oid_len == 32 ? SHA256 : SHA1);
 	wire_refs_add_head(body, all);
+	wire_refs_add_cuts(body, &all->cuts);
 	if (refs->description)
 		wire_refs_add_base64(body, DESCRIPTION, refs->description);
 	str_addf(body, PUSHED_DELETIONS "%" PRIu64 " %" PRIu64 "\n", refs->pushed_settled,
@@ -196,6 +210,27 @@ static bool wire_refs_read_pushed(struct wire_refs_reader *reader, const char *v
 	       text_to_uint64(blank + 1, &reader->refs->pushed_announced);
 }
 
+/* In order, each once. */
+static bool wire_refs_read_cuts(struct wire_refs_reader *reader, const char *value)
+{
+	const size_t oid_len = reader->refs->oid_len, digits = 2 * oid_len;
+	oid_list *cuts = &reader->refs->refs.cuts;
+	struct oid oid;
+
+	if (oid_len == 0)
+		return false;
+	for (;; value += digits + 1) {
+		char end = strnlen(value, digits) == digits ? value[digits] : 'x';
+		if (!wire_refs_read_oid(value, oid_len, end, &oid) ||
+		    (cuts->count > 0 &&
+		     oid_compare(&cuts->items[cuts->count - 1], &oid) >= 0))
+			return false;
+		vec_add(cuts, oid);
+		if (end != ' ')
+			return end == '\0';
+	}
+}
+
 static bool wire_refs_read_timeline(struct wire_refs_reader *reader, const char *value)
 {
 	if (!wire_is_id(value))
@@ -245,6 +280,7 @@ static const struct {
 	{ DESCRIPTION, wire_refs_read_description },
 	{ SETTINGS, wire_refs_read_settings },
 	{ PUSHED_DELETIONS, wire_refs_read_pushed },
+	{ SHALLOW " ", wire_refs_read_cuts },
 };
 #define REQUIRED 5
 

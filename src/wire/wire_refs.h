@@ -1,7 +1,8 @@
 /*
- * The refs of one repository at one moment: plain bytes, since names of refs need not be
- * UTF-8. Lines of "KEY VALUE" up to an empty one, then the refs, one a line; their names
- * hold neither spaces nor line feeds (ref_name_is_valid), so that lines need no quoting.
+ * The refs of one repository at one moment, and where its history is cut: plain bytes,
+ * since names of refs need not be UTF-8. Lines of "KEY VALUE" up to an empty one, then
+ * the refs, one a line; their names hold neither spaces nor line feeds
+ * (ref_name_is_valid), so that lines need no quoting.
  */
 #ifndef WIRE_WIRE_REFS_H
 #define WIRE_WIRE_REFS_H

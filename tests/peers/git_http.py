@@ -5,7 +5,7 @@ usage: git_http.py ROOT     serves ROOT/*.git to who has ROOT/login (user:passwo
                             line; read for each request); ROOT/port gets the port, and
                             ROOT/asked a line for each request: method, path, status.
                             With ROOT/hides, what is not there is forbidden, as a Gerrit
-                            has it
+                            has it; with ROOT/whole, it knows no shallow clients
 """
 
 import base64
@@ -71,6 +71,8 @@ class Handler(BaseHTTPRequestHandler):
         head, _, rest = done.stdout.partition(b"\r\n\r\n")
         headers = [line.split(": ", 1) for line in head.decode().split("\r\n")]
         status = [value for name, value in headers if name == "Status"]
+        if (ROOT / "whole").exists() and self.command == "GET":
+            rest = rest.replace(b"fetch=shallow", b"fetch=nothing")
         kept = [pair for pair in headers if pair[0] != "Status"]
         return int(status[0].split()[0]) if status else 200, kept, rest
 

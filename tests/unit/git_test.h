@@ -294,6 +294,11 @@ static inline void add_word(struct ref_snapshot *snapshot, const char *word)
 	const char *value = word + len + 1;
 	struct ref ref = { .name = ref_snapshot_keep(snapshot, word, len) };
 
+	if (strcmp(ref.name, "cut") == 0) {
+		vec_add(&snapshot->cuts, object_of(value));
+		oid_list_tidy(&snapshot->cuts);
+		return;
+	}
 	if (*value == '>')
 		ref.target = ref_snapshot_keep(snapshot, value + 1, strlen(value + 1));
 	else
@@ -308,7 +313,8 @@ static inline void add_word(struct ref_snapshot *snapshot, const char *word)
 	snapshot->head_oid = ref.oid;
 }
 
-/* The snapshot that a line describes; HEAD is =>refs/heads/main if it is not said. */
+/* The snapshot that a line describes, with "cut=1" for a commit without its parents; HEAD
+ * is =>refs/heads/main if it is not said. */
 static inline void refs_of(const char *line, struct ref_snapshot *snapshot)
 {
 	AUTO_FREE char *text = xstrdup(line);
@@ -344,6 +350,11 @@ static inline char *text_of(const struct ref_snapshot *snapshot)
 			str_addf(&text, ">%s", ref->target);
 		else
 			oid_add_text(&ref->oid, &text);
+		str_add_char(&text, '\n');
+	}
+	for (size_t i = 0; i < snapshot->cuts.count; i++) {
+		str_add(&text, "cut=");
+		oid_add_text(&snapshot->cuts.items[i], &text);
 		str_add_char(&text, '\n');
 	}
 	return str_take(&text);

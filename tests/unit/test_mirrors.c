@@ -5,6 +5,7 @@
 #include "mirror/mirrors.h"
 
 #include "base/thread.h"
+#include "mirror/upstream.h"
 
 #include "test.h"
 
@@ -225,7 +226,7 @@ TEST(an_authority_is_for_https)
 
 TEST(what_is_not_built_yet_is_refused)
 {
-	static const char *const keys[] = { "depth = 1", "lfs = true" };
+	static const char *const keys[] = { "lfs = true" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		AUTO_FREE char *text = xasprintf(MIRROR_M "%s\n", keys[i]);
@@ -235,6 +236,23 @@ TEST(what_is_not_built_yet_is_refused)
 		assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
 		assert_false(setting_is_built(tables, conf_entries(conf)->items[1]));
 	}
+}
+
+TEST(a_depth_is_a_number_and_another_one_another_upstream)
+{
+	char whole[UPSTREAM_TIMELINE_SIZE], cut[UPSTREAM_TIMELINE_SIZE];
+
+	assert_ok(read_text(MIRROR_M));
+	assert_int_equal(mirrors_find(&mirrors, "m")->depth, 0);
+	upstream_timeline(mirrors_find(&mirrors, "m"), whole);
+	mirrors_clear(&mirrors);
+	assert_ok(read_text(MIRROR_M "depth = 12\n"));
+	assert_int_equal(mirrors_find(&mirrors, "m")->depth, 12);
+	upstream_timeline(mirrors_find(&mirrors, "m"), cut);
+	mirrors_clear(&mirrors);
+	assert_string_not_equal(whole, cut);
+	assert_fails(read_text(MIRROR_M "depth = -1\n"), ERR_CONFIG);
+	assert_fails(read_text(MIRROR_M "depth = 2147483647\n"), ERR_CONFIG);
 }
 
 static const char two[] =
@@ -533,6 +551,7 @@ int main(void)
 		MIRRORS_CASE(a_working_tree_has_its_place_to_itself),
 		MIRRORS_CASE(an_authority_is_for_https),
 		MIRRORS_CASE(what_is_not_built_yet_is_refused),
+		MIRRORS_CASE(a_depth_is_a_number_and_another_one_another_upstream),
 		MIRRORS_CASE(a_list_says_what_it_is_and_where),
 		MIRRORS_CASE(lists_that_differ_are_not_the_same),
 		MIRRORS_CASE(a_section_goes_before_a_list_and_a_list_before_the_next),

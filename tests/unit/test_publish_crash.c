@@ -6,11 +6,13 @@
 
 #include <sys/resource.h>
 
+#include "git/cuts.h"
+
 static const char *const points[] = {
 	"publish.pending",   "publish.folded",    "publish.locked",    "publish.checked",
 	"publish.written",   "publish.written@2", "publish.written@3", "publish.renamed",
 	"publish.renamed@2", "publish.renamed@3", "publish.head",      "publish.changed",
-	"state.key",
+	"state.key",         "cuts.marked",       "cuts.united",       "cuts.written",
 };
 
 struct scenario {
@@ -35,6 +37,10 @@ static const struct scenario scenarios[] = {
 	  "HEAD=2 refs/heads/main=3 refs/heads/s=4 refs/heads/t=>refs/heads/main "
 	  "refs/heads/u=>refs/heads/main",
 	  false },
+	{ NULL, "refs/heads/main=2 cut=2", "refs/heads/main=4 cut=3", true },
+	{ "heads/b=1", "refs/heads/main=2 refs/heads/b=1",
+	  "refs/heads/main=4 refs/heads/b=1 cut=4 cut=1", true },
+	{ NULL, "refs/heads/main=3 cut=2", "refs/heads/main=4", true },
 };
 
 static bool has_line(const char *listing, const char *line)
@@ -77,6 +83,34 @@ static char *listing_of_line(const char *line)
 
 	refs_of(line, &snapshot);
 	return listing_of(&snapshot);
+}
+
+static bool has_all(const oid_list *all, const oid_list *some)
+{
+	for (size_t i = 0; i < some->count; i++)
+		if (!oid_list_has(all, &some->items[i]))
+			return false;
+	return true;
+}
+
+/* Whichever refs there are, theirs are among the cuts; and no others once it is settled.
+ */
+static void assert_cuts_fit(const struct scenario *scenario)
+{
+	AUTO_SNAPSHOT struct ref_snapshot old = REF_SNAPSHOT_INIT,
+					  new = REF_SNAPSHOT_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot now = REF_SNAPSHOT_INIT;
+	AUTO_DIFF struct ref_diff diff = { 0 };
+
+	refs_of(scenario->before, &old);
+	refs_of(scenario->after, &new);
+	read_refs(&now);
+	ref_diff_compute(&now, &new, &diff);
+	const struct ref_snapshot *its =
+		diff.changes.count > 0 || diff.head_changed ? &old : &new;
+	assert_true(has_all(&now.cuts, &its->cuts));
+	if (!now.is_cutting)
+		assert_true(cuts_equal(&now.cuts, &its->cuts));
 }
 
 static void assert_old_or_new(const struct scenario *scenario)
@@ -127,6 +161,8 @@ static void assert_repaired_by(const struct scenario *scenario, const char *line
 	AUTO_SNAPSHOT struct ref_snapshot now = REF_SNAPSHOT_INIT;
 
 	assert_old_or_new(scenario);
+	if (scenario->is_one_rename)
+		assert_cuts_fit(scenario);
 	if (line) {
 		assert_publishes(line);
 		return;

@@ -44,6 +44,23 @@ static int forget(void **state)
 	return 0;
 }
 
+#define CUT(c)                                                                           \
+	c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c
+
+TEST(a_server_that_is_shallow_says_so)
+{
+	assert_ok(ADVERT(CUT("1") " refs/heads/main|x\n", "shallow " CUT("3") "\n",
+			 "shallow " CUT("2")));
+	assert_int_equal(refs.refs.count, 1);
+	assert_int_equal(refs.cuts.count, 2);
+	assert_int_equal(refs.cuts.items[0].bytes[0], 0x22);
+	assert_fails(ADVERT(CUT("1") " refs/heads/main|x\n", "shallow 33\n"),
+		     ERR_CORRUPT);
+	assert_fails(ADVERT(CUT("1") " refs/heads/main|x\n",
+			    "shallow " CUT("3") " refs/heads/x\n"),
+		     ERR_CORRUPT);
+}
+
 TEST(what_git_says_is_what_its_files_say)
 {
 	char text[OID_MAX_TEXT];
@@ -148,6 +165,7 @@ TEST(what_is_no_list_of_refs_is_refused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(a_server_that_is_shallow_says_so),
 		GIT_CASE(what_git_says_is_what_its_files_say),
 		CASE(head_is_what_is_told_or_guessed_always_in_the_same_way),
 		CASE(refs_come_in_order_whatever_the_server_does),

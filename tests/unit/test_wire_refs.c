@@ -121,6 +121,61 @@ TEST(settings_for_readers_are_read_and_no_others)
 		     ERR_CORRUPT);
 }
 
+/* Of no refs, cut at A and B. */
+static char *cut_sum_line(void)
+{
+	char head[] = "refs/heads/main", text[CHECKSUM_TEXT_SIZE];
+	struct ref_snapshot snapshot = { .head_target = head };
+	struct checksum sum;
+
+	vec_add(&snapshot.cuts, direct("", A).oid);
+	vec_add(&snapshot.cuts, direct("", B).oid);
+	checksum_of(&snapshot, &sum);
+	checksum_format(&sum, text);
+	vec_clear(&snapshot.cuts);
+	return xasprintf("checksum %s\n", text);
+}
+
+TEST(where_a_history_is_cut_is_told_and_read)
+{
+	AUTO_FREE char *sum = cut_sum_line();
+	AUTO_STR struct str told = STR_INIT;
+	struct wire_refs again;
+	char none[] = "";
+
+	assert_ok(parse(HEADER "%s" MIDDLE HEAD "shallow " A " " B "\nrefs 0\n\n", sum));
+	assert_int_equal(refs.refs.cuts.count, 2);
+	refs.settings = none;
+	wire_refs_render(&refs, &told);
+	refs.settings = NULL;
+	assert_non_null(strstr(told.data, "\nshallow " A " " B "\n"));
+	assert_ok(wire_refs_parse(&told, &again, &err));
+	assert_int_equal(again.refs.cuts.count, 2);
+	wire_refs_clear(&again);
+	wire_refs_clear(&refs);
+}
+
+TEST(cuts_that_are_not_as_they_should_be_are_refused)
+{
+	static const char *const wrong[] = { "",
+					     "shallow " A "\n",
+					     "shallow " B " " A "\n",
+					     "shallow " A " " A "\n",
+					     "shallow \n",
+					     "shallow " A " " B " \n",
+					     "shallow " A "," B "\n",
+					     "shallow " A " 22\n",
+					     "shallow " A " " B "\nshallow " A " " B
+					     "\n" };
+	AUTO_FREE char *sum = cut_sum_line();
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_fails(parse(HEADER "%s" MIDDLE HEAD "%srefs 0\n\n", sum, wrong[i]),
+			     ERR_CORRUPT);
+	assert_fails(parse(HEADER "%sshallow " A "\n" MIDDLE HEAD "refs 0\n\n", sum),
+		     ERR_CORRUPT);
+}
+
 TEST(a_repository_without_refs_and_description_is_read)
 {
 	char target[] = "refs/heads/x", text[CHECKSUM_TEXT_SIZE];
@@ -383,6 +438,8 @@ int main(void)
 		cmocka_unit_test(a_good_answer_is_read),
 		cmocka_unit_test(settings_for_readers_are_read_and_no_others),
 		cmocka_unit_test(a_repository_without_refs_and_description_is_read),
+		cmocka_unit_test(where_a_history_is_cut_is_told_and_read),
+		cmocka_unit_test(cuts_that_are_not_as_they_should_be_are_refused),
 		cmocka_unit_test(a_lying_answer_is_refused_as_a_whole),
 		cmocka_unit_test(a_nul_ends_no_line),
 		cmocka_unit_test(refs_are_answered_in_the_form_of_the_protocol),
