@@ -22,6 +22,7 @@ struct mirror {
 	text_list refs; /* patterns of those that are mirrored; empty: all */
 	text_list exclude_refs;
 	int64_t interval_ms;
+	bool has_lfs;                   /* its objects of Git LFS are brought, too */
 	const struct mirror_list *list; /* that told of it; NULL: it has a section */
 };
 

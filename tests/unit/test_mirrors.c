@@ -180,7 +180,7 @@ TEST(a_watcher_watches_what_there_is_with_one_credential)
 
 TEST(what_is_not_built_yet_is_refused)
 {
-	static const char *const keys[] = { "depth = 1", "checkout = true", "lfs = true",
+	static const char *const keys[] = { "depth = 1", "checkout = true",
 					    "caFile = /ca" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
@@ -191,6 +191,19 @@ TEST(what_is_not_built_yet_is_refused)
 		assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
 		assert_false(setting_is_built(tables, conf_entries(conf)->items[1]));
 	}
+}
+
+TEST(objects_of_lfs_come_only_where_a_server_of_them_is)
+{
+	assert_ok(read_text(MIRROR_M "lfs = true\n[mirror \"n\"]\nurl = ssh://x/n\n"));
+	assert_string_equal(mirrors_find_with_lfs(&mirrors)->name, "m");
+	assert_ok(read_text("[mirror \"m\"]\nurl = /srv/m.git\nlfs = true\n"));
+	assert_ok(read_text(MIRROR_M));
+	assert_null(mirrors_find_with_lfs(&mirrors));
+	assert_fails(read_text("[mirror \"m\"]\nurl = ssh://x/m\nlfs = true\n"),
+		     ERR_CONFIG);
+	assert_fails(read_text("[mirror \"m\"]\nurl = git://x/m\nlfs = true\n"),
+		     ERR_CONFIG);
 }
 
 static const char two[] =
@@ -487,6 +500,7 @@ int main(void)
 		MIRRORS_CASE(a_url_says_where_and_not_who),
 		MIRRORS_CASE(a_watcher_watches_what_there_is_with_one_credential),
 		MIRRORS_CASE(what_is_not_built_yet_is_refused),
+		MIRRORS_CASE(objects_of_lfs_come_only_where_a_server_of_them_is),
 		MIRRORS_CASE(a_list_says_what_it_is_and_where),
 		MIRRORS_CASE(lists_that_differ_are_not_the_same),
 		MIRRORS_CASE(a_section_goes_before_a_list_and_a_list_before_the_next),
