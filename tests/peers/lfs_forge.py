@@ -9,8 +9,8 @@ port; ROOT/place/port that of the other place, which asks nobody who he is.
 Each request for LFS is a line of ROOT/asked, or ROOT/place/asked: method, path, Authorization
 or "-", X-Ticket or "-", Range or "-".
 
-As long as they are there: ROOT/elsewhere: objects are offered at the other place, with an
-X-Ticket; ROOT/redirect: they are offered here, and redirect there. ROOT/status: that is the
+Objects are offered with an X-Ticket: "for-PORT". As long as they are there: ROOT/elsewhere:
+objects are offered at the other place; ROOT/redirect: they are offered here, and redirect there. ROOT/status: that is the
 answer to a batch; ROOT/rest: it says to come back in so many seconds. ROOT/stall: of an object
 only the half comes, and then nothing. ROOT/scheme: what URLs that are given out begin with.
 """
@@ -128,9 +128,7 @@ class Forge(Place):
     def offer(self, one):
         at = place.server_port if told("elsewhere") is not None else self.server.server_port
         url = f"{told('scheme') or 'http'}://127.0.0.1:{at}/media/{one['oid']}"
-        download = {"href": url}
-        if told("elsewhere") is not None:
-            download["header"] = {"X-Ticket": "for-the-other-place"}
+        download = {"href": url, "header": {"X-Ticket": f"for-{at}"}}
         answer = {"oid": one["oid"], "size": one["size"]}
         if (ROOT / "objects" / one["oid"]).exists():
             return answer | {"actions": {"download": download}}

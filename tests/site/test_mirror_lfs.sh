@@ -50,6 +50,12 @@ real_upstream() {
 	wait_until 30 is_whole
 	at paris events | grep -q "\"kind\":\"lfs\".*\"event\":\"created\".*${oids[1]:4}"
 	wait_until 30 oslo_in_sync
+	# Of another repository it is not to be had.
+	lfs_batch looker paris download "${oids[1]}" 5000000 | grep '"download"'
+	make_repository paris/git/other.git 1
+	wait_until 20 at paris repository show other
+	lfs_url() { echo "$(site_url "$1")/other.git"; }
+	lfs_batch looker paris download "${oids[1]}" 5000000 | grep '"code":404'
 	stop_site london
 	lfs_clone "$(url_as looker paris r)" clone
 	cmp work/b.bin clone/b.bin
@@ -66,7 +72,6 @@ token_without_lfs() {
 	git -C work push -q origin main
 	wait_until 30 has_object paris "$(oid_of work/a.bin)"
 	git config --file london/refrelay.conf --remove-section token.app1
-	at london status >/dev/null || :
 	kill -HUP "$(site_pid london)"
 	wait_until 20 was_logged london node.reloaded
 	lfs_commit b.bin 1000
@@ -114,12 +119,15 @@ switched_on_later() {
 }
 
 no_token_elsewhere() { # WAY
+	local ticket=-
+
 	start_forged
 	touch "forge/$1"
+	[ "$1" = redirect ] || ticket=for-$(cat forge/place/port)
 	forge_object 100000
 	start_site paris
 	wait_until 30 has_object paris "$oid"
-	grep "^GET /media/$oid - $2 -\$" forge/place/asked
+	grep "^GET /media/$oid - $ticket -\$" forge/place/asked
 	fails grep Basic forge/place/asked
 	grep '^POST .* Basic_' forge/asked
 	[ "$(wc -l <forge/place/asked)" -eq 1 ]
@@ -155,6 +163,21 @@ is_forged() {
 	diff <(git -C forge/r.git for-each-ref) <(git -C paris/git/r.git for-each-ref)
 }
 
+asks_nothing_for_refs() {
+	local before i
+
+	# So often that the next try is minutes away.
+	for ((i = 0; i < 4; i++)); do
+		expect 4 at paris mirror sync r
+	done
+	before=$(asked ^POST)
+	for i in one two; do # the second comes when all of the first is done
+		git -C forge/r.git update-ref "refs/heads/$i" main
+		wait_until 30 is_forged
+	done
+	[ "$(asked ^POST)" -eq "$before" ]
+}
+
 missing_object() {
 	local lost
 
@@ -171,7 +194,7 @@ missing_object() {
 	is_forged
 	at paris status >status || :
 	head -n 1 status | grep -F '0 of 1 mirror is up to date'
-	expect 4 at paris mirror sync r
+	asks_nothing_for_refs
 	# The refs go on.
 	forge_object 10
 	wait_until 30 is_forged
@@ -190,6 +213,8 @@ no_server() { # STATUS CLASS TEXT
 	start_site paris
 	wait_until 30 mirror_said "LFS fails: .*$3"
 	mirror_member failure_class "$2"
+	[ "$2" != network ] ||
+		wait_until 10 was_logged paris mirror.lfs_lacking 'wait_ms=(59|60)[0-9]{4}( |$)'
 	is_forged
 	rm forge/status
 	at paris mirror sync r
@@ -284,7 +309,9 @@ many_objects() {
 	start_site oslo
 	wait_until 60 has_object paris "$last"
 	wait_until 60 is_whole
-	[ "$(asked ^POST)" -eq 3 ]
+	# A slow machine may need another try for the rest.
+	[ "$(asked ^POST)" -ge 3 ]
+	[ "$(asked ^POST)" -le 6 ]
 	[ "$(asked ^GET)" -eq 230 ]
 	wait_until 60 oslo_in_sync
 	[ "$(find oslo/lfs -type f -path '*/??/??/*' | wc -l)" -eq 230 ]
@@ -311,9 +338,8 @@ tap_test "what is wrong with lfs is found by check" checked
 tap_test "objects of all history come, and are served by mirror and secondary" real_upstream
 tap_test "a token that was taken away brings nothing" token_without_lfs
 tap_test "switched on later, all history is looked at once; nothing is asked again" switched_on_later
-tap_test "no token goes to another place that objects are offered at" no_token_elsewhere \
-	elsewhere for-the-other-place
-tap_test "no token follows a redirect" no_token_elsewhere redirect -
+tap_test "no token goes to another place that objects are offered at" no_token_elsewhere elsewhere
+tap_test "no token follows a redirect" no_token_elsewhere redirect
 tap_test "wrong content is told, and nothing of it stays" wrong_content
 tap_test "an object that the upstream lacks is told, and keeps no ref back" missing_object
 tap_test "an upstream without LFS is told" no_server 404 missing 'has no LFS for this repository'
