@@ -44,6 +44,7 @@ struct mirror_lfs_run {
 	char *header;  /* owned; secret */
 	int64_t until; /* boot ms: nothing more is begun */
 	lfs_rows absent;
+	int64_t counted;      /* so many were absent when they were counted last */
 	struct lfs_lack lack; /* as it was, then as it is written */
 
 	pthread_mutex_t mutex;          /* guards all below while lanes run */
@@ -75,8 +76,12 @@ static const struct pull_options *mirror_lfs_options(const struct mirror_lfs_run
 static int mirror_lfs_list(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct mirror_lfs_run *run = arg;
+	AUTO_LFS_SCAN struct lfs_scan scan = { 0 };
 
 	vec_clear(&run->absent);
+	if (lfs_scan_get(tx, run->repository, &scan, err) < 0)
+		return -1;
+	run->counted = scan.absent;
 	return lfs_rows_absent(tx, LFS_ORIGIN, run->parts->kind->type, run->repository,
 			       &run->absent, err);
 }
@@ -305,32 +310,35 @@ static void mirror_lfs_choose(struct mirror_lfs_run *run, const struct lfs_row *
 	}
 }
 
-/* Refused for LFS it may do for refs, as when a quota is used up: its mark is another. */
-static void mirror_lfs_mark(const struct mirror_lfs_run *run, const struct err *why)
+/* Refused for LFS it may do for refs, as when a quota is used up: its mark stands under
+ * another name, which the caller frees. NULL: nothing is marked. */
+static char *mirror_lfs_alias(const struct mirror_lfs_run *run, struct watcher *alias)
 {
 	const struct watcher *watcher = run->upstream.watcher;
-	struct watcher marked;
 
 	if (!watcher || !mirror_lfs_options(run)->marks)
-		return;
-	marked = *watcher;
-	AUTO_FREE char *name = xasprintf("%s (LFS)", watcher->name);
-	marked.name = name;
-	credential_mark(mirror_lfs_options(run)->marks, run->mirror, &marked, why);
+		return NULL;
+	*alias = *watcher;
+	alias->name = xasprintf("%s (LFS)", watcher->name);
+	return alias->name;
+}
+
+static void mirror_lfs_mark(const struct mirror_lfs_run *run, const struct err *why)
+{
+	struct watcher alias;
+	AUTO_FREE char *name = mirror_lfs_alias(run, &alias);
+
+	if (name)
+		credential_mark(mirror_lfs_options(run)->marks, run->mirror, &alias, why);
 }
 
 static bool mirror_lfs_is_refused(const struct mirror_lfs_run *run, struct err *err)
 {
-	const struct watcher *watcher = run->upstream.watcher;
-	struct watcher marked;
+	struct watcher alias;
+	AUTO_FREE char *name = mirror_lfs_alias(run, &alias);
 
-	if (!watcher || !mirror_lfs_options(run)->marks)
-		return false;
-	marked = *watcher;
-	AUTO_FREE char *name = xasprintf("%s (LFS)", watcher->name);
-	marked.name = name;
-	return credential_is_refused(mirror_lfs_options(run)->marks, run->mirror, &marked,
-				     err);
+	return name && credential_is_refused(mirror_lfs_options(run)->marks, run->mirror,
+					     &alias, err);
 }
 
 static void mirror_lfs_run_batch(struct mirror_lfs_run *run, const struct lfs_row *rows,
@@ -544,8 +552,9 @@ static int mirror_lfs_run_all(struct mirror_lfs_run *run, bool is_asked, struct 
 		return mirror_lfs_judge(run, err);
 	}
 	if (run->absent.count == 0)
-		return run->lack.next_at < 0 && found > 0 ? 0
-							  : mirror_lfs_judge(run, err);
+		return run->lack.next_at < 0 && run->counted == 0 && found > 0
+			       ? 0
+			       : mirror_lfs_judge(run, err);
 	return mirror_lfs_may_rest(run, is_asked) ? 0
 						  : mirror_lfs_try(run, is_asked, err);
 }

@@ -249,14 +249,14 @@ nothing_named() {
 	[ "$(asked)" -eq 0 ]
 }
 
-killed_while_it_comes() {
+ended_while_it_comes() { # stop_site|kill_site
 	start_forged
 	forge_object 8000000
 	touch forge/stall
 	start_site paris
 	wait_until 30 eval '[ "$(asked "^GET /media")" -eq 1 ]'
 	wait_until 30 eval '[ -n "$(find paris/lfs -name "*.part" -size +3M)" ]'
-	kill_site paris
+	"$1" paris
 	rm forge/stall
 	start_site paris
 	wait_until 30 has_object paris "$oid"
@@ -347,7 +347,8 @@ tap_test "an upstream that limits is told" no_server 429 network 'limits how muc
 tap_test "an upstream whose quota is used up is told" no_server 509 network 'limits how much'
 tap_test "a credential that is refused for LFS is good for refs" refused_credential
 tap_test "nothing is asked where no history names an object" nothing_named
-tap_test "killed while an object comes, it goes on where it was" killed_while_it_comes
+tap_test "killed while an object comes, it goes on where it was" ended_while_it_comes kill_site
+tap_test "stopped while an object comes, it goes on where it was" ended_while_it_comes stop_site
 tap_test "killed before and behind its place" killed_at mirror_lfs.arrived mirror_lfs.placed
 tap_test "objects of a path come from its directory" from_a_path
 tap_test "many objects come in batches" many_objects
