@@ -9,6 +9,7 @@
 #include "cli/site.h"
 #include "lease/manager.h"
 #include "mirror/checkouts.h"
+#include "mirror/lfs_lack.h"
 #include "mirror/listed.h"
 #include "mirror/marks.h"
 #include "mirror/poll.h"
@@ -77,7 +78,16 @@ struct mirror_shown {
 	const struct mirror *mirror;    /* NULL: it has neither any more */
 	const struct registry_row *row; /* NULL: no node has begun with it */
 	int64_t checked_at;
+	bool has_lfs;         /* its objects of LFS are brought */
+	struct lfs_lack lack; /* then */
 };
+
+/* Its refs are here, and objects of LFS are not. */
+static bool mirror_is_lacking(const struct mirror_shown *shown)
+{
+	return shown->has_lfs && shown->lack.next_at >= 0 && shown->row &&
+	       shown->row->state == REGISTRY_SYNCED && !shown->row->is_gone;
+}
 
 static int64_t mirror_last_equal(const struct mirror_shown *shown)
 {
@@ -142,6 +152,47 @@ static json_t *mirror_then_json(const struct mirror_shown *shown)
 	return object;
 }
 
+static void mirror_put_message(json_t *object, const char *key, const char *message)
+{
+	if (message)
+		json_put_message(object, key, message);
+	else
+		json_put_text(object, key, NULL);
+}
+
+static json_t *mirror_lfs_json(const struct mirror_shown *shown)
+{
+	json_t *object;
+
+	if (!shown->has_lfs)
+		return json_null();
+	object = json_object();
+	json_put_number(object, "absent", shown->lack.absent);
+	json_put_number(object, "missing", shown->lack.missing);
+	json_put_time(object, "retry_at",
+		      shown->lack.next_at > 0 ? shown->lack.next_at : 0);
+	json_put_text(object, "class", shown->lack.class);
+	mirror_put_message(object, "message", shown->lack.message);
+	json_put_text(object, "remedy", shown->lack.remedy);
+	return object;
+}
+
+static const char *mirror_lacking_word(const struct mirror_shown *shown)
+{
+	return shown->lack.message ? "failed" : "pending";
+}
+
+/* As a whole it is not what its refs are. */
+static void mirror_put_lacking(const struct mirror_shown *shown, json_t *object)
+{
+	if (!mirror_is_lacking(shown))
+		return;
+	json_put_text(object, "state", mirror_lacking_word(shown));
+	json_put_text(object, "failure_class", shown->lack.class);
+	mirror_put_message(object, "failure", shown->lack.message);
+	json_put_text(object, "remedy", shown->lack.remedy);
+}
+
 static json_t *mirror_json(const struct mirror_shown *shown)
 {
 	AUTO_FREE char *path = name_to_copy(shown->call->site.repositories, shown->name);
@@ -161,6 +212,8 @@ static json_t *mirror_json(const struct mirror_shown *shown)
 		 mirror_checkout_json(shown->call->data.store,
 				      shown->call->site.repositories, shown->name,
 				      shown->mirror));
+	json_put(object, "lfs", mirror_lfs_json(shown));
+	mirror_put_lacking(shown, object);
 	return object;
 }
 
@@ -168,6 +221,8 @@ static const char *mirror_word(const struct mirror_shown *shown)
 {
 	if (!shown->mirror && !(shown->row && shown->row->is_gone))
 		return "not configured";
+	if (mirror_is_lacking(shown))
+		return mirror_lacking_word(shown);
 	return shown->row ? report_row_word(shown->row) : "not begun";
 }
 
@@ -245,6 +300,22 @@ static void mirror_print_checkout(const struct mirror_shown *shown)
 		printf("  what to do: %s\n", row.remedy);
 }
 
+static void mirror_print_lfs(const struct mirror_shown *shown)
+{
+	AUTO_STR struct str line = STR_INIT;
+
+	if (!shown->has_lfs || shown->lack.next_at < 0)
+		return;
+	if (!shown->lack.message) {
+		puts("  LFS: objects are still to come");
+		return;
+	}
+	str_add_printable(&line, shown->lack.message);
+	printf("  LFS fails: %s\n", line.data);
+	if (shown->lack.remedy)
+		printf("  what to do: %s\n", shown->lack.remedy);
+}
+
 static void mirror_print(const struct mirror_shown *shown)
 {
 	AUTO_STR struct str line = STR_INIT;
@@ -261,6 +332,7 @@ static void mirror_print(const struct mirror_shown *shown)
 	}
 	puts(line.data);
 	mirror_print_refused(shown);
+	mirror_print_lfs(shown);
 	mirror_print_then(shown);
 	mirror_print_checkout(shown);
 	if (!shown->row || (!shown->row->failure && !shown->row->held_reason))
@@ -283,13 +355,16 @@ static int mirror_tell(const struct mirror_call *call, const char *name,
 		shown.row = &row;
 	else if (err->class != ERR_MISSING)
 		return -1;
-	if (mirror_checked_at(call->data.store, name, &shown.checked_at, err) != 0)
-		return -1;
-	if (call->is_json)
+	int found = mirror_checked_at(call->data.store, name, &shown.checked_at, err);
+	if (found == 0)
+		found = lfs_lack_get(call->data.store, name, &shown.lack, err);
+	shown.has_lfs = found > 0;
+	if (found >= 0 && call->is_json)
 		json_array_append_new(array, mirror_json(&shown));
-	else
+	else if (found >= 0)
 		mirror_print(&shown);
-	return 0;
+	lfs_lack_clear(&shown.lack);
+	return found < 0 ? -1 : 0;
 }
 
 /* Rows whose section is gone. */

@@ -28,6 +28,7 @@ struct mirror {
 	text_list exclude_refs;
 	int64_t interval_ms;
 	uint64_t depth; /* commits that are kept from each ref on; 0: all */
+	bool has_lfs;   /* its objects of Git LFS are brought, too */
 	const struct mirror_list *list; /* that told of it; NULL: it has a section */
 };
 

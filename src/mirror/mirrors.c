@@ -26,7 +26,7 @@ static const struct setting mirror_rows[] = {
 	{ "depth", MIRROR(NUMBER, depth), "0", .max = MIRROR_DEPTH_MOST,
 	  .at_start = true },
 	{ "checkout", MIRROR(BOOL, has_checkout), "false", .at_start = true },
-	{ "lfs", .type = SETTING_LATER, .initial = "false" },
+	{ "lfs", MIRROR(BOOL, has_lfs), "false", .at_start = true },
 	{ "then", MIRROR(TEXT, then), .at_start = true },
 	{ "thenSecretFile", MIRROR(PATH, then_secret_file), .at_start = true },
 	{ 0 },
@@ -133,6 +133,17 @@ static int mirror_check_url(const struct conf_entry *entry, struct mirror *mirro
 	return uri_text_check(uri, err) == 0 ? 0 : conf_prefix(entry, err);
 }
 
+/* Other ways have no server of LFS behind the same URL. */
+static int mirror_check_lfs(const struct conf_entry *entry, const struct mirror *mirror,
+			    struct err *err)
+{
+	if (!mirror->has_lfs || mirror->uri.kind == URL_HTTP ||
+	    mirror->uri.kind == URL_LOCAL)
+		return 0;
+	conf_error(entry, err, "LFS objects come by https, http or a path only");
+	return err_remedy(err, "give the mirror such a URL, or take lfs out");
+}
+
 /* Whom it tells: a server, or a program. */
 static int mirror_check_then(const struct conf_entry *entry, const struct mirror *mirror,
 			     struct err *err)
@@ -196,6 +207,8 @@ static int mirror_check(const struct conf *conf, const char *section_name,
 		return err_remedy(err, "give the mirror another name");
 	}
 	if (mirror_check_url(conf_get(conf, "mirror", section_name, "url"), mirror,
+			     err) != 0 ||
+	    mirror_check_lfs(conf_get(conf, "mirror", section_name, "lfs"), mirror,
 			     err) != 0)
 		return -1;
 	if (mirror_check_checkout(conf_get(conf, "mirror", section_name, "checkout"),
@@ -630,6 +643,14 @@ static bool mirror_matches(const text_list *patterns, const char *ref)
 		if (fnmatch(patterns->items[i], ref, 0) == 0)
 			return true;
 	return false;
+}
+
+const struct mirror *mirrors_find_with_lfs(const struct mirrors *mirrors)
+{
+	for (size_t i = 0; i < mirrors->sections.count; i++)
+		if (mirrors->sections.items[i]->has_lfs)
+			return mirrors->sections.items[i];
+	return NULL;
 }
 
 bool mirror_has_ref(const struct mirror *mirror, const char *ref)

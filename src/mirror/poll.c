@@ -10,6 +10,7 @@
 #include "git/cuts.h"
 #include "job/pool.h"
 #include "mirror/checkouts.h"
+#include "mirror/lfs_lack.h"
 #include "mirror/listed.h"
 #include "mirror/requests.h"
 #include "mirror/upstream.h"
@@ -410,12 +411,13 @@ static void mirror_poll_keep_checked(struct mirror_poll *poll)
 
 static void mirror_poll_look_after_requests(struct mirror_poll *poll)
 {
+	bool any = false, any_lacks = false;
 	struct err err;
-	bool any;
 
-	if (mirror_requests_hurry(poll->options.store, &any, &err) != 0)
+	if (mirror_requests_hurry(poll->options.store, &any, &err) != 0 ||
+	    lfs_lack_hurry(poll->options.store, &any_lacks, &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
-	else if (any)
+	if (any || any_lacks)
 		poll->options.wake(poll->options.arg);
 }
 
@@ -475,11 +477,17 @@ static int mirror_poll_write_none(struct store_tx *tx, void *arg, struct err *er
 	return mirror_poll_write_mirrors(tx, arg, err);
 }
 
+static int mirror_poll_begin_lfs(struct store_tx *tx, void *arg, struct err *err)
+{
+	return lfs_lack_begin_in(tx, arg, err);
+}
+
 int mirror_poll_forget(struct store *store, struct err *err)
 {
 	struct mirrors none = { 0 };
 
-	return listed_begin(store, &none, err) != 0
+	return listed_begin(store, &none, err) != 0 ||
+			       store_write(store, mirror_poll_begin_lfs, &none, err) != 0
 		       ? -1
 		       : store_write(store, mirror_poll_write_none, &none, err);
 }
@@ -547,6 +555,7 @@ static int mirror_poll_begin(const struct mirror_poll_options *options, struct e
 
 	if (mirror_requests_reset(options->store, err) != 0 ||
 	    listed_begin(options->store, options->mirrors, err) != 0 ||
+	    store_write(options->store, mirror_poll_begin_lfs, &read, err) != 0 ||
 	    mirror_poll_load(options, err) != 0)
 		return -1;
 	return store_write(options->store, mirror_poll_want_again, &read, err);

@@ -90,13 +90,12 @@ int upstream_read_secret(const char *path, struct str *secret, struct err *err)
 	return 0;
 }
 
-/* *header: NULL if the watcher has none for HTTP. */
-static int upstream_read_credential(const struct watcher *watcher, char **header,
-				    struct err *err)
+int upstream_make_header(const struct watcher *watcher, char **header, struct err *err)
 {
 	struct str secret = STR_INIT;
 	int result;
 
+	*header = NULL;
 	if (!watcher || (!watcher->token_file && !watcher->password_file))
 		return 0;
 	result = upstream_read_secret(watcher->token_file ? watcher->token_file
@@ -130,7 +129,7 @@ static int upstream_prepare(const struct upstream_call *call, struct upstream_vi
 			.known_hosts = watcher ? watcher->known_hosts_file : NULL,
 			.connect_ms = CONNECT_MS });
 	return mirror->uri.kind == URL_HTTP
-		       ? upstream_read_credential(watcher, &view->header, err)
+		       ? upstream_make_header(watcher, &view->header, err)
 		       : 0;
 }
 

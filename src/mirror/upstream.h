@@ -58,6 +58,10 @@ void upstream_view_clear(struct upstream_view *view);
  * it is empty, has spaces in it, or everybody can read it. */
 int upstream_read_secret(const char *path, struct str *secret, struct err *err);
 
+/* What HTTP is shown for a watcher, "Authorization: ..."; the caller wipes and frees.
+ * *header NULL: it has no credential for that. ERR_CONFIG: it cannot be read. */
+int upstream_make_header(const struct watcher *watcher, char **header, struct err *err);
+
 /* Whether another credential might do. */
 bool upstream_refuses(const struct err *err);
 

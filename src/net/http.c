@@ -109,6 +109,20 @@ const char *http_check_url(const char *url, bool may_have_query, struct str *hos
 	return why;
 }
 
+char *http_resolve_url(const char *url, const char *location)
+{
+	AUTO_STR struct str whole = STR_INIT;
+	CURLU *parts = curl_url();
+
+	if (!parts)
+		abort();
+	if (curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+	    curl_url_set(parts, CURLUPART_URL, location, 0) == CURLUE_OK)
+		http_read_part(parts, CURLUPART_URL, &whole);
+	curl_url_cleanup(parts);
+	return whole.len > 0 ? str_take(&whole) : NULL;
+}
+
 /* Whether the other side has answered so that the rest of the body is of no use. */
 static bool http_is_refused(const struct http_call *call)
 {

@@ -103,6 +103,10 @@ struct http_call {
  * be NULL) what messages may name: it without path and query. */
 const char *http_check_url(const char *url, bool may_have_query, struct str *host);
 
+/* Where `location`, which may be relative, leads from that URL. NULL: it leads nowhere.
+ * The caller frees. */
+char *http_resolve_url(const char *url, const char *location);
+
 /* "Authorization: Basic ...", secret. NULL is "". The caller wipes and frees. */
 char *http_make_basic_header(const char *user, const char *password);
 

@@ -24,6 +24,7 @@
 #include "pull/decisions.h"
 #include "pull/kinds.h"
 #include "pull/mirror_job.h"
+#include "pull/mirror_lfs.h"
 #include "pull/pull.h"
 #include "push/push.h"
 #include "push/push_events.h"
@@ -302,7 +303,8 @@ struct node {
 	struct kinds_here mirrors;         /* none, if there are no mirrors */
 	struct credential_marks *marks;    /* theirs */
 	struct list_readers *list_readers; /* likewise */
-	struct then_teller *teller;        /* NULL: nobody is told of what they bring */
+	struct mirror_lfs_parts mirror_lfs;
+	struct then_teller *teller;   /* NULL: nobody is told of what they bring */
 	struct web_services services; /* all parts; those of the other role are NULL */
 	struct web_server *server;
 	struct node_life life;
@@ -456,8 +458,15 @@ static int start_mirrors(struct node *node, struct err *err)
 	kinds_fill_mirrors(&node->mirrors, settings->site.repositories);
 	if (credential_marks_open(node->data.store, &node->marks, err) != 0)
 		return -1;
+	node->mirror_lfs =
+		(struct mirror_lfs_parts){ .names = services->lfs_names,
+					   .notice = node->notice,
+					   .kind = kinds_find_lfs(&settings->kinds) };
 	if (pull_start(&(struct pull_options){ .store = node->data.store,
 					       .leases = node->data.leases,
+					       .lfs = services->lfs_names
+							      ? &node->mirror_lfs
+							      : NULL,
 					       .mirrors = &settings->mirrors,
 					       .marks = node->marks,
 					       .teller = node->teller,
@@ -770,6 +779,7 @@ static int node_start_parts(struct node *node, const struct conf *conf, struct e
 	find_hooks(node);
 	access_keep_nonces(node->access, settings->site.data);
 	fill_services(node);
+	start_lfs(node);
 	if (hook_role_set(settings->site.data,
 			  settings->site.role == SITE_SECONDARY
 				  ? settings->site.primary_url
@@ -781,7 +791,6 @@ static int node_start_parts(struct node *node, const struct conf *conf, struct e
 		return -1;
 	node->services.push = node->push.push;
 	node_life_add(&node->life, &node->services);
-	start_lfs(node);
 	if (node_start_socket(node, err) != 0)
 		return -1;
 	return web_server_start(

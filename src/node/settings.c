@@ -107,14 +107,37 @@ static int check_role(const struct conf *conf, struct err *err)
 	return 0;
 }
 
+/* Where nothing would keep them, and nobody give them out. */
+static int check_mirrors_lfs(const struct node_settings *settings, struct err *err)
+{
+	const struct mirror *mirror = mirrors_find_with_lfs(&settings->mirrors);
+
+	if (!mirror ||
+	    (settings->site.role == SITE_PRIMARY && kinds_find_lfs(&settings->kinds)))
+		return 0;
+	if (settings->site.role == SITE_PRIMARY)
+		err_set(err, ERR_CONFIG,
+			"the mirror %s has lfs, but this site keeps no LFS objects",
+			mirror->name);
+	else
+		err_set(err, ERR_CONFIG,
+			"the mirror %s has lfs, but a site that stands alone keeps no "
+			"LFS objects",
+			mirror->name);
+	return err_remedy(err, "give a primary a section [blob \"lfs\"] with path and "
+			       "layout = lfs, or take lfs out of the mirror");
+}
+
 static int read_mirrors(const struct conf *conf, struct node_settings *settings,
 			struct err *err)
 {
 	if (mirrors_read(conf, &settings->mirrors, err) != 0)
 		return -1;
 	if (settings->site.role != SITE_SECONDARY)
-		return mirrors_check_places(&settings->mirrors,
-					    settings->site.repositories, err);
+		return check_mirrors_lfs(settings, err) != 0
+			       ? -1
+			       : mirrors_check_places(&settings->mirrors,
+						      settings->site.repositories, err);
 	if (!mirrors_are_any(&settings->mirrors))
 		return 0;
 	err_set(err, ERR_CONFIG, "a secondary has no mirrors of its own");

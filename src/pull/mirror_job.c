@@ -11,6 +11,7 @@
 #include "mirror/then_teller.h"
 #include "pull/copy_record.h"
 #include "pull/mirror_adopt.h"
+#include "pull/mirror_lfs.h"
 #include "pull/mirror_source.h"
 #include "pull/pull_parts.h"
 #include "pull/repository_job.h"
@@ -117,7 +118,7 @@ static bool mirror_job_end_request(struct pull_job *job, struct mirror_request *
 	request->has_changed = pull_item_is_placed(item);
 	if (item->end == PULL_HELD) {
 		mirror_job_say_held(item, request);
-	} else if (is_end) {
+	} else if (is_end && item->why.class == ERR_NONE) {
 		request->state = MIRROR_REQUEST_DONE;
 		mirror_job_read_head(job, request);
 		mirror_job_read_checkout(job, request);
@@ -136,6 +137,7 @@ static void mirror_job_open_item(struct pull_item *item)
 	free(TAKE(item->held_reason));
 	free(TAKE(item->remedy));
 	item->end = PULL_OPEN;
+	item->why = (struct err){ 0 };
 	item->wait_ms = 0;
 }
 
@@ -163,6 +165,19 @@ static void mirror_job_keep_checkout(struct pull_job *job, struct job *leased)
 		mirror_checkout_keep(&site, mirror, leased);
 }
 
+/* The refs are there in any case: what objects of LFS are not fails the request, but not
+ * the mirror's row. */
+static void mirror_job_bring_lfs(struct pull_job *job, struct source *source,
+				 bool is_asked)
+{
+	const struct watcher *watcher;
+	struct err err;
+
+	source_read_at(source, &watcher);
+	if (mirror_lfs_bring(job, watcher, is_asked, &err) != 0)
+		job->items[0].why = err;
+}
+
 /* With the credentials of that watcher, or with those of the mirror's watchers in turn.
  * What an upstream wants of rest, it gets. */
 static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watcher,
@@ -180,10 +195,12 @@ static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watc
 	mirror_job_open_item(item);
 	job->brought = mirror_job_keep_checkout;
 	repository_bring_from(job, source);
-	if (item->end == PULL_FAILED)
+	if (item->end == PULL_FAILED) {
 		item->wait_ms = source_retry_after_ms(source);
-	else if (item->end != PULL_HELD)
+	} else if (item->end != PULL_HELD) {
 		mirror_job_take_change(job, source);
+		mirror_job_bring_lfs(job, source, is_asked);
+	}
 	source_free(source);
 }
 

@@ -68,9 +68,10 @@ struct pull_options {
 	const struct pull_once *once; /* in place of the primary; NULL: a node */
 	/* Of mirrors (pull/mirror_job.h); NULL: there are none. */
 	const struct mirrors *mirrors;
-	struct credential_marks *marks; /* theirs, as this: */
-	struct then_teller *teller;     /* NULL: nobody is told of what they bring */
-	const struct kinds_here *here;  /* borrowed; those with copies are worked on */
+	struct credential_marks *marks;     /* theirs, as this: */
+	struct then_teller *teller;         /* NULL: nobody is told of what they bring */
+	const struct mirror_lfs_parts *lfs; /* NULL: no objects of LFS are brought */
+	const struct kinds_here *here; /* borrowed; those with copies are worked on */
 	struct pull_settings settings;
 	int64_t fresh_for_ms;     /* serve.freshFor; 0: the default */
 	int64_t scan_interval_ms; /* of copies that cannot be watched: sync.scanInterval;

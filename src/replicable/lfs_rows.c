@@ -274,18 +274,44 @@ int lfs_scans_lacking(struct store_tx *tx, lfs_scans *scans, struct err *err)
 	"(substr(l.oid, 1, 2) || '/' || substr(l.oid, 3, 2) || '/' || substr(l.oid, 5)," \
 	" substr(l.oid, 1, 2) || '/' || substr(l.oid, 3, 2) || '/' || l.oid)"
 
+/* Objects that the history names and that are not here. */
+#define ABSENT_AT_ORIGIN                                                                 \
+	" FROM lfs_object l WHERE l.repository = ?1"                                     \
+	" AND l.source <> " UPLOADED " AND NOT EXISTS (SELECT 1"                         \
+	" FROM origin b WHERE b.kind = ?2 AND b.name IN " IDS ")"
+#define ABSENT_IN_REGISTRY                                                               \
+	" FROM lfs_object l WHERE l.repository = ?1"                                     \
+	" AND l.source <> " UPLOADED " AND NOT EXISTS (SELECT 1"                         \
+	" FROM registry b WHERE b.kind = ?2 AND b.state = 2 AND b.name IN " IDS ")"
+
+int lfs_rows_absent(struct store_tx *tx, enum lfs_side side, const char *kind,
+		    uint64_t repository, lfs_rows *rows, struct err *err)
+{
+	static const char *const sql[] = {
+		[LFS_ORIGIN] = "SELECT l.oid, l.size" ABSENT_AT_ORIGIN " ORDER BY l.oid",
+		[LFS_REGISTRY] =
+			"SELECT l.oid, l.size" ABSENT_IN_REGISTRY " ORDER BY l.oid",
+	};
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_ask(tx, &query, err, sql[side], QUERY_INT((int64_t)repository),
+		      QUERY_TEXT(kind)) != 0)
+		return -1;
+	while ((found = query_step(query, err)) > 0) {
+		struct lfs_row row = { .size = (uint64_t)query_int(query, 1) };
+		snprintf(row.oid, sizeof(row.oid), "%s", query_text(query, 0));
+		vec_add(rows, row);
+	}
+	return found;
+}
+
 int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
 		   struct lfs_scan *scan, struct err *err)
 {
 	static const char *const sql[] = {
-		[LFS_ORIGIN] = "SELECT COUNT(*) FROM lfs_object l WHERE l.repository = ?1"
-			       " AND l.source <> " UPLOADED " AND NOT EXISTS (SELECT 1"
-			       " FROM origin b WHERE b.kind = ?2 AND b.name IN " IDS ")",
-		[LFS_REGISTRY] = "SELECT COUNT(*) FROM lfs_object l"
-				 " WHERE l.repository = ?1 AND l.source <> " UPLOADED
-				 " AND NOT EXISTS (SELECT 1 FROM registry b"
-				 " WHERE b.kind = ?2 AND b.state = 2"
-				 " AND b.name IN " IDS ")",
+		[LFS_ORIGIN] = "SELECT COUNT(*)" ABSENT_AT_ORIGIN,
+		[LFS_REGISTRY] = "SELECT COUNT(*)" ABSENT_IN_REGISTRY,
 	};
 	AUTO_QUERY struct query *query = NULL;
 

@@ -79,6 +79,10 @@ int lfs_scans_lacking(struct store_tx *tx, lfs_scans *scans, struct err *err);
 /* Counts what the repository's history names and is not here as a blob of that kind. */
 int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
 		   struct lfs_scan *scan, struct err *err);
+
+/* Adds those that it counts, in byte order of their oids. */
+int lfs_rows_absent(struct store_tx *tx, enum lfs_side side, const char *kind,
+		    uint64_t repository, lfs_rows *rows, struct err *err);
 int lfs_scan_set_absent(struct store_tx *tx, const struct lfs_scan *scan,
 			struct err *err);
 

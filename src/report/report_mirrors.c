@@ -17,6 +17,7 @@ struct report_mirror {
 	int64_t interval_ms, equal_at;
 	int64_t state; /* of its row; -1: there is none yet */
 	bool is_proved, is_gone;
+	bool is_lacking; /* objects of LFS */
 	const char *held_reason, *failure, *remedy;
 };
 
@@ -47,10 +48,12 @@ static void report_mirrors_add(struct report *report, const struct report_mirror
 		!one->is_gone &&
 		report_mirrors_is_old(report, one->equal_at, one->interval_ms);
 	const bool is_failing = one->state == REGISTRY_FAILED ||
-				one->state == REGISTRY_MISSING_ON_PRIMARY;
+				one->state == REGISTRY_MISSING_ON_PRIMARY ||
+				(one->is_lacking && one->failure);
 
 	mirrors->all++;
-	mirrors->synced += one->state == REGISTRY_SYNCED && one->is_proved;
+	mirrors->synced +=
+		one->state == REGISTRY_SYNCED && one->is_proved && !one->is_lacking;
 	mirrors->failing += is_failing;
 	mirrors->held += one->held_reason != NULL;
 	mirrors->stale += is_stale;
@@ -66,13 +69,17 @@ static int report_mirrors_read_present(struct store_tx *tx, struct report *repor
 
 	if (query_ask(tx, &query, err,
 		      "SELECT mirror.name, interval_ms, checked_at, last_success_at,"
-		      " state, proved, held_reason, failure, remedy FROM mirror"
+		      " state, proved, held_reason, failure, registry.remedy,"
+		      " next_at, message, mirror_lfs.remedy FROM mirror"
 		      " LEFT JOIN registry ON registry.kind = ?1"
-		      " AND registry.name = mirror.name ORDER BY mirror.name",
+		      " AND registry.name = mirror.name"
+		      " LEFT JOIN mirror_lfs ON mirror_lfs.mirror = mirror.name"
+		      " ORDER BY mirror.name",
 		      QUERY_TEXT(KIND_MIRROR)) != 0)
 		return -1;
 	while ((found = query_step(query, err)) > 0) {
 		int64_t checked_at = query_int(query, 2), synced_at = query_int(query, 3);
+		const bool has_failure = !query_is_null(query, 7);
 		const struct report_mirror one = {
 			.name = query_text(query, 0),
 			.interval_ms = query_int(query, 1),
@@ -80,8 +87,9 @@ static int report_mirrors_read_present(struct store_tx *tx, struct report *repor
 			.state = query_is_null(query, 4) ? -1 : query_int(query, 4),
 			.is_proved = query_int(query, 5) != 0,
 			.held_reason = query_text(query, 6),
-			.failure = query_text(query, 7),
-			.remedy = query_text(query, 8),
+			.is_lacking = !query_is_null(query, 9),
+			.failure = query_text(query, has_failure ? 7 : 10),
+			.remedy = query_text(query, has_failure ? 8 : 11),
 		};
 		report_mirrors_add(report, &one);
 	}

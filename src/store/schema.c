@@ -355,6 +355,18 @@ static const char *const migrations[] = {
 	"	failing_since BIGINT NOT NULL DEFAULT 0," /* 0: it does not fail */
 	"	class TEXT, reason TEXT, message TEXT, remedy TEXT);"
 	"ALTER TABLE mirror_request ADD COLUMN checkout TEXT;",
+
+	/* 14: mirrors that bring objects of Git LFS (mirror/lfs_lack.h): when the next
+	   try is due, null: nothing is to be brought; how many tries failed in a row;
+	   which objects the last one left, as a digest of their names */
+	"CREATE TABLE mirror_lfs ("
+	"	mirror TEXT PRIMARY KEY,"
+	"	next_at BIGINT,"
+	"	attempts BIGINT NOT NULL DEFAULT 0,"
+	"	absent BIGINT NOT NULL DEFAULT 0,"
+	"	missing BIGINT NOT NULL DEFAULT 0," /* of these, at the upstream */
+	"	left_over TEXT,"
+	"	class TEXT, message TEXT, remedy TEXT);",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

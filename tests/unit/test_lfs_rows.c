@@ -201,6 +201,33 @@ static void what_was_uploaded_stays_until_it_is_another_repository(void **state)
 	assert_true(has("r", OID_B));
 }
 
+static int list_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	lfs_rows *rows = arg;
+
+	vec_clear(rows);
+	return lfs_rows_absent(tx, LFS_ORIGIN, "lfs", replicable_id(KIND_REPOSITORY, "r"),
+			       rows, error);
+}
+
+static void what_is_named_and_not_here_is_listed(void **state)
+{
+	lfs_rows rows = { 0 };
+
+	(void)state;
+	add(KIND_REPOSITORY, "r");
+	add(KIND_REPOSITORY, "other");
+	put_rows((struct put){ "r", { OID_C, OID_A, OID_B }, WHOLE });
+	put_rows((struct put){ "other", { OID_A }, WHOLE });
+	add("lfs", ID_A);
+	assert_int_equal(store_read(store, list_work, &rows, &err), 0);
+	assert_int_equal(rows.count, 2);
+	assert_string_equal(rows.items[0].oid, OID_B);
+	assert_string_equal(rows.items[1].oid, OID_C);
+	assert_int_equal(rows.items[1].size, rows.items[0].size);
+	vec_clear(&rows);
+}
+
 static void what_is_named_and_not_here_is_counted(void **state)
 {
 	(void)state;
@@ -268,6 +295,7 @@ int main(void)
 		STORE_CASE(what_is_not_named_any_more_goes_when_all_was_looked_through),
 		STORE_CASE(what_was_uploaded_stays_until_it_is_another_repository),
 		STORE_CASE(what_is_named_and_not_here_is_counted),
+		STORE_CASE(what_is_named_and_not_here_is_listed),
 		STORE_CASE(what_was_only_uploaded_is_not_missed),
 		STORE_CASE(rows_go_with_their_repository),
 	};

@@ -224,20 +224,6 @@ TEST(an_authority_is_for_https)
 	assert_fails(read_text(MIRROR_M "caFile = ca.pem\n"), ERR_CONFIG);
 }
 
-TEST(what_is_not_built_yet_is_refused)
-{
-	static const char *const keys[] = { "lfs = true" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		AUTO_FREE char *text = xasprintf(MIRROR_M "%s\n", keys[i]);
-		AUTO_CONF struct conf *conf = NULL;
-		const struct setting_table *const tables[] = { &mirror_settings_table,
-							       NULL };
-		assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
-		assert_false(setting_is_built(tables, conf_entries(conf)->items[1]));
-	}
-}
-
 TEST(a_depth_is_a_number_and_another_one_another_upstream)
 {
 	char whole[UPSTREAM_TIMELINE_SIZE], cut[UPSTREAM_TIMELINE_SIZE];
@@ -253,6 +239,19 @@ TEST(a_depth_is_a_number_and_another_one_another_upstream)
 	assert_string_not_equal(whole, cut);
 	assert_fails(read_text(MIRROR_M "depth = -1\n"), ERR_CONFIG);
 	assert_fails(read_text(MIRROR_M "depth = 2147483647\n"), ERR_CONFIG);
+}
+
+TEST(objects_of_lfs_come_only_where_a_server_of_them_is)
+{
+	assert_ok(read_text(MIRROR_M "lfs = true\n[mirror \"n\"]\nurl = ssh://x/n\n"));
+	assert_string_equal(mirrors_find_with_lfs(&mirrors)->name, "m");
+	assert_ok(read_text("[mirror \"m\"]\nurl = /srv/m.git\nlfs = true\n"));
+	assert_ok(read_text(MIRROR_M));
+	assert_null(mirrors_find_with_lfs(&mirrors));
+	assert_fails(read_text("[mirror \"m\"]\nurl = ssh://x/m\nlfs = true\n"),
+		     ERR_CONFIG);
+	assert_fails(read_text("[mirror \"m\"]\nurl = git://x/m\nlfs = true\n"),
+		     ERR_CONFIG);
 }
 
 static const char two[] =
@@ -550,8 +549,8 @@ int main(void)
 		MIRRORS_CASE(a_watcher_watches_what_there_is_with_one_credential),
 		MIRRORS_CASE(a_working_tree_has_its_place_to_itself),
 		MIRRORS_CASE(an_authority_is_for_https),
-		MIRRORS_CASE(what_is_not_built_yet_is_refused),
 		MIRRORS_CASE(a_depth_is_a_number_and_another_one_another_upstream),
+		MIRRORS_CASE(objects_of_lfs_come_only_where_a_server_of_them_is),
 		MIRRORS_CASE(a_list_says_what_it_is_and_where),
 		MIRRORS_CASE(lists_that_differ_are_not_the_same),
 		MIRRORS_CASE(a_section_goes_before_a_list_and_a_list_before_the_next),
