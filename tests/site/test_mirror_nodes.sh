@@ -18,8 +18,8 @@ redis_is_up() {
 	[ "$(redis-cli -s "$PWD/redis" PING)" = PONG ]
 }
 
-# What writes into a clone is seen: git's children that do wait a moment, and two of them
-# in one clone at a time are a violation.
+# Who fetches is seen, and waits a moment: two for one clone at a time are a violation, for
+# several clones they are written down in ./parallel.
 shim_git() {
 	mkdir -p shim at
 	: >fetches
@@ -27,15 +27,18 @@ shim_git() {
 	cat >shim/git <<-END
 		#!/bin/sh
 		case " \$* " in
-		*' fetch '* | *' fetch-pack '* | *' repack '*) ;;
+		*' fetch '*) ;;
 		*) exec $(command -v git) "\$@" ;;
 		esac
+		for last; do :; done
+		at=$PWD/at/\${last##*/}
 		echo "\$*" >>$PWD/fetches
-		mkdir $PWD/at/a 2>/dev/null || echo "\$*" >>$PWD/violations
+		mkdir "\$at" 2>/dev/null || echo "\$*" >>$PWD/violations
+		[ "\$(ls $PWD/at | wc -l)" -lt 2 ] || echo "\$*" >>$PWD/parallel
 		[ ! -e $PWD/slowly ] || sleep 1
 		$(command -v git) "\$@"
 		status=\$?
-		rmdir $PWD/at/a
+		rmdir "\$at"
 		exit \$status
 	END
 	chmod +x shim/git
@@ -166,6 +169,35 @@ fetched_once() { # BACKEND
 	at rome events | grep '"name":"a"' | tail -n 1 | grep '"generation":5'
 }
 
+# Different clones do not wait for each other.
+side_by_side() {
+	local node
+
+	make_nodes redis
+	make_repository london/git/b.git 3
+	for node in paris rome; do
+		set_conf "$node" mirror.b.url "$(site_url london)/b.git"
+		set_conf "$node" mirror.b.interval 1h
+	done
+	start_nodes
+	wait_until 30 is_mirrored b
+	touch slowly
+	wait_until 60 were_fetched_at_once
+	[ ! -s violations ] || fail "two at once: $(cat violations)"
+}
+
+were_fetched_at_once() {
+	local first second
+
+	change_a
+	add_commits london/git/b.git refs/heads/main 1
+	at paris mirror sync a &
+	first=$!
+	at rome mirror sync b &
+	second=$!
+	wait "$first" && wait "$second" && [ -s parallel ]
+}
+
 # Nobody asks for anything: what one has brought the other one takes.
 polled() {
 	make_nodes redis
@@ -266,7 +298,7 @@ killed() { # POINT...
 		change_a
 		ask paris
 		wait_until 20 has_died paris
-		rmdir at/a 2>/dev/null || :
+		rmdir at/a.git 2>/dev/null || :
 		syncs rome
 		wait_until 20 is_mirrored a
 		nothing_is_wrong
@@ -294,7 +326,7 @@ stands_still() { # POINT...
 		ask paris
 		wait_until 20 is_paused paris
 		wait_until 20 no_site_children paris
-		rmdir at/a 2>/dev/null || :
+		rmdir at/a.git 2>/dev/null || :
 		change_a
 		syncs rome
 		cp paris/git/a.git/refrelay/copy copy
@@ -415,7 +447,7 @@ stopped_while_it_waits() {
 	ends_within 4 rome
 	was_logged rome 'job\.deferred' "job_id=$job.*code=canceled"
 	kill_site paris
-	rmdir at/a 2>/dev/null || :
+	rmdir at/a.git 2>/dev/null || :
 	start_node rome
 	wait_until 60 job_is rome "$job" 'done'
 	wait_until 20 is_mirrored a
@@ -424,6 +456,7 @@ stopped_while_it_waits() {
 
 tap_test "both are asked at once: one fetches, leases on Redis" fetched_once redis
 tap_test "both are asked at once: one fetches, leases in a directory" fetched_once directory
+tap_test "different mirrors are fetched side by side" side_by_side
 tap_test "both ask the upstream by themselves" polled
 tap_test "what another node brought is no damage" reverified
 tap_test "equal to the upstream is what is there, not what was" back_again
