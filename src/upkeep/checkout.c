@@ -284,7 +284,12 @@ static int checkout_write_tree(const struct checkout *one, const char *version,
 	    dir_make(one->folder, tree, err) != 0)
 		return -1;
 	if (checkout_run_git(one, &git, err) != 0)
-		return -1;
+		return err->class != ERR_INTERNAL
+			       ? -1
+			       : err_remedy(err, "a path may be too long for this file "
+						 "system: have it changed at the "
+						 "upstream, or set mirror.checkout = "
+						 "false");
 	failpoint("checkout.written");
 	if (unlinkat(one->folder, index, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s", index);
