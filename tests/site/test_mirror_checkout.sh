@@ -286,6 +286,8 @@ fails_and_stays() { # CLASS
 	head -n 1 status | grep '1 of 1 mirror is up to date; the working tree of acme/a: '
 	fails grep '^in sync, verified' status
 	[ "$(at paris status --json | "$SITE_HELP" member mirrors.checkouts.failing)" = 1 ]
+	at paris check >checked || true
+	grep 'the working tree of acme/a: ' checked
 	was_logged paris checkout.failed "name=acme/a"
 }
 
