@@ -105,9 +105,8 @@ struct mirror_checkout_look {
 	const struct mirror *mirror;
 	struct checkout_call call;
 	struct mirror_checkout row; /* as it was, then as it is to be */
-	bool has_row;
-	char *branch;      /* of HEAD; NULL: it is detached */
-	struct oid commit; /* len 0: HEAD names none */
+	char *branch;               /* of HEAD; NULL: it is detached */
+	struct oid commit;          /* len 0: HEAD names none */
 };
 
 static void mirror_checkout_set_text(char **text, const char *value)
@@ -267,6 +266,30 @@ static void mirror_checkout_save(struct mirror_checkout_look *look)
 		log_error("registry.failed", LOG_ERR(&err));
 }
 
+/* What is old goes also after a failure: it may be the room that is lacking. */
+static int mirror_checkout_do(struct mirror_checkout_look *look, struct err *err)
+{
+	int result = look->mirror->has_checkout ? mirror_checkout_make(look, err)
+						: mirror_checkout_drop(look, err);
+
+	if (result != 0 && !err_is_deferral(err->class))
+		mirror_checkout_tidy(look, ERR_IGNORED);
+	if (result != 0 || mirror_checkout_tidy(look, err) != 0)
+		return -1;
+	mirror_checkout_take_success(look);
+	return 0;
+}
+
+/* Of most mirrors there never was one. */
+static bool mirror_checkout_is_needless(const struct mirror_checkout_site *site,
+					const struct mirror *mirror)
+{
+	AUTO_MIRROR_CHECKOUT struct mirror_checkout row = { 0 };
+
+	return !mirror->has_checkout && !checkout_is_any(site->root, mirror->name) &&
+	       mirror_checkout_read(site->store, mirror->name, &row, ERR_IGNORED) == 0;
+}
+
 void mirror_checkout_keep(const struct mirror_checkout_site *site,
 			  const struct mirror *mirror, struct job *leased)
 {
@@ -275,30 +298,15 @@ void mirror_checkout_keep(const struct mirror_checkout_site *site,
 		.mirror = mirror,
 		.call = { .job = leased, .root = site->root, .name = mirror->name }
 	};
-	struct err err = { 0 };
-	int found, result;
+	struct err err;
 
-	if (!mirror->has_checkout && !checkout_is_any(site->root, mirror->name) &&
-	    mirror_checkout_read(site->store, mirror->name, &look.row, ERR_IGNORED) == 0)
+	if (mirror_checkout_is_needless(site, mirror))
 		return;
-	mirror_checkout_clear(&look.row);
-	found = mirror_checkout_read(site->store, mirror->name, &look.row, &err);
-	if (found < 0) {
+	if (mirror_checkout_read(site->store, mirror->name, &look.row, &err) < 0) {
 		log_error("registry.failed", LOG_ERR(&err));
 		return;
 	}
-	result = mirror->has_checkout ? mirror_checkout_make(&look, &err)
-				      : mirror_checkout_drop(&look, &err);
-	if (result == 0)
-		mirror_checkout_take_success(&look);
-	if (result == 0 || !err_is_deferral(err.class)) {
-		struct err why;
-		if (mirror_checkout_tidy(&look, &why) != 0 && result == 0) {
-			result = -1;
-			err = why;
-		}
-	}
-	if (result != 0)
+	if (mirror_checkout_do(&look, &err) != 0)
 		mirror_checkout_take_failure(&look, &err);
 	mirror_checkout_save(&look);
 	mirror_checkout_clear(&look.row);

@@ -284,7 +284,12 @@ static int checkout_write_tree(const struct checkout *one, const char *version,
 	    dir_make(one->folder, tree, err) != 0)
 		return -1;
 	if (checkout_run_git(one, &git, err) != 0)
-		return -1;
+		return err->class != ERR_INTERNAL
+			       ? -1
+			       : err_remedy(err, "a path may be too long for this file "
+						 "system: have it changed at the "
+						 "upstream, or set mirror.checkout = "
+						 "false");
 	failpoint("checkout.written");
 	if (unlinkat(one->folder, index, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s", index);
@@ -293,28 +298,13 @@ static int checkout_write_tree(const struct checkout *one, const char *version,
 		       : err_errno(err, "cannot bring the working tree to disk");
 }
 
-static int checkout_prove(const struct checkout *one, const char *version,
-			  const char *commit, struct err *err)
+/* Whoever finds `index` there finds a whole tree. */
+static int checkout_accept(const struct checkout *one, const char *version,
+			   struct err *err)
 {
-	const char *const args[] = { "read-tree", commit, NULL };
-	struct checkout_git git = { .version = version, .index = "proof", .args = args };
 	AUTO_FREE char *proof = xasprintf("%s/proof", version);
 	AUTO_FREE char *index = xasprintf("%s/index", version);
-	int result = checkout_run_git(one, &git, err);
 
-	if (result == 0)
-		result = checkout_refresh(one, version, "proof", err);
-	else
-		return -1;
-	if (result < 0)
-		return -1;
-	if (result == 0) {
-		err_set(err, ERR_CORRUPT,
-			"the working tree that was made is not as the commit %s", commit);
-		return err_remedy(err, "it is made again; if this comes back, see "
-				       "whether names differ in case only, and whether "
-				       "this machine's disk fails");
-	}
 	failpoint("checkout.proved");
 	if (file_flush(one->folder, proof, err) != 0)
 		return -1;
@@ -322,6 +312,26 @@ static int checkout_prove(const struct checkout *one, const char *version,
 		return err_errno(err, "cannot rename %s", proof);
 	return dir_sync(one->folder, version, err) != 0 ? -1
 							: dir_sync(one->folder, ".", err);
+}
+
+static int checkout_prove(const struct checkout *one, const char *version,
+			  const char *commit, struct err *err)
+{
+	const char *const args[] = { "read-tree", commit, NULL };
+	struct checkout_git git = { .version = version, .index = "proof", .args = args };
+	int is_right = checkout_run_git(one, &git, err);
+
+	if (is_right == 0)
+		is_right = checkout_refresh(one, version, "proof", err);
+	if (is_right < 0)
+		return -1;
+	if (is_right > 0)
+		return checkout_accept(one, version, err);
+	err_set(err, ERR_CORRUPT,
+		"the working tree that was made is not as the commit %s", commit);
+	return err_remedy(err, "it is made again; if this comes back, see whether names "
+			       "differ in case only, and whether this machine's disk "
+			       "fails");
 }
 
 /* "../.refrelay/...", so that the tree of repositories can be moved, or seen at another
@@ -371,6 +381,28 @@ static int checkout_sync_link(const struct checkout *one, struct err *err)
 	return dir_sync(one->root, slash ? parent : ".", err);
 }
 
+static int checkout_rename_link(const struct checkout *one, const char *temporary,
+				struct err *err)
+{
+	if (lease_check(one->call->job->lease, err) != 0)
+		return -1;
+	return renameat(one->root, temporary, one->root, one->link) == 0
+		       ? 0
+		       : err_errno(err, "cannot switch %s", one->link);
+}
+
+/* It is followed as readers do it. */
+static int checkout_check_link(const struct checkout *one, const char *version,
+			       struct err *err)
+{
+	AUTO_FREE char *now = checkout_read_link(one);
+
+	return now && strcmp(now, version) == 0 && checkout_leads_to(one, version)
+		       ? 0
+		       : err_set(err, ERR_CONFLICT, "%s was changed by another",
+				 one->link);
+}
+
 static int checkout_set_link(const struct checkout *one, const char *version,
 			     struct err *err)
 {
@@ -387,20 +419,13 @@ static int checkout_set_link(const struct checkout *one, const char *version,
 	if (symlinkat(target, one->root, temporary) != 0)
 		return err_errno(err, "cannot make the link %s", temporary);
 	failpoint("checkout.linked");
-	if (lease_check(one->call->job->lease, err) != 0 ||
-	    (renameat(one->root, temporary, one->root, one->link) != 0 &&
-	     err_errno(err, "cannot switch %s", one->link) != 0)) {
+	if (checkout_rename_link(one, temporary, err) != 0) {
 		unlinkat(one->root, temporary, 0);
 		return -1;
 	}
 	failpoint("checkout.switched");
-	if (checkout_sync_link(one, err) != 0)
-		return -1;
-	AUTO_FREE char *now = checkout_read_link(one);
-	return now && strcmp(now, version) == 0 && checkout_leads_to(one, version)
-		       ? 0
-		       : err_set(err, ERR_CONFLICT, "%s was changed by another",
-				 one->link);
+	return checkout_sync_link(one, err) != 0 ? -1
+						 : checkout_check_link(one, version, err);
 }
 
 /* What was made for nothing may be as large as what stands. */

@@ -286,6 +286,8 @@ fails_and_stays() { # CLASS
 	head -n 1 status | grep '1 of 1 mirror is up to date; the working tree of acme/a: '
 	fails grep '^in sync, verified' status
 	[ "$(at paris status --json | "$SITE_HELP" member mirrors.checkouts.failing)" = 1 ]
+	at paris check >checked || true
+	grep 'the working tree of acme/a: ' checked
 	was_logged paris checkout.failed "name=acme/a"
 }
 
@@ -426,6 +428,35 @@ is_gone_when_switched_off() {
 	wait_until 60 shows
 }
 
+commit_deep() { # LEVELS
+	local path
+
+	path=$(printf 'd/%.0s' $(seq "$1"))file
+	printf 'commit refs/heads/main\ncommitter A <a@example.com> 1800000000 +0000\ndata 1\nx\nfrom %s\nM 100644 inline %s\ndata 1\nx\ndone\n' \
+		"$(tip "$UPSTREAM")" "$path" | git -C "$UPSTREAM" fast-import --quiet --done
+}
+
+# As deep as a path can be, and deeper.
+is_as_deep_as_it_can_be() {
+	local deep
+
+	start_mirroring
+	commit_deep 1700
+	bring
+	[ -e "$LINK/$(printf 'd/%.0s' $(seq 1700))file" ]
+	deep=$(version)
+	git -C "$UPSTREAM" update-ref refs/heads/main main~1
+	bring
+	[ -e "$VERSIONS/$deep" ]
+	make_old "$deep"
+	bring
+	[ ! -e "$VERSIONS/$deep" ]
+	commit_deep 3000
+	fails_and_stays internal
+	git -C "$UPSTREAM" update-ref refs/heads/main main~1
+	recovers
+}
+
 is_removed_with_its_mirror() {
 	start_mirroring
 	add_commits "$UPSTREAM" refs/heads/main 2
@@ -444,8 +475,18 @@ is_removed_with_its_mirror() {
 	(cd -P /proc/self/fd/8 && test -s part-1/file-1.txt)
 }
 
+# So that the next poll tries again.
+make_due() {
+	python3 - <<-'END'
+		import sqlite3
+		database = sqlite3.connect("paris/data/refrelay.db", timeout=30)
+		database.execute("UPDATE mirror_checkout SET due_at = 1")
+		database.commit()
+	END
+}
+
 nothing_of_others_is_replaced() {
-	make_checkout_sites
+	make_checkout_sites interval 1s
 	mkdir -p "$LINK"
 	echo mine >"$LINK/file"
 	start_site paris
@@ -461,6 +502,10 @@ nothing_of_others_is_replaced() {
 	bring 3
 	[ "$(readlink "$LINK")" = /etc ]
 	rm "$LINK"
+	# The poll mends it, without a job of the mirror's.
+	make_due
+	wait_until 20 shown_is checkout.failing_since ''
+	shows
 	recovers
 	# Names that would lie below the link, or be it.
 	for name in acme/a.checkout acme/A.checkout/x; do
@@ -509,6 +554,7 @@ tap_test "a former tree is kept while it is used" is_kept_while_it_is_used
 tap_test "one that somebody changed is made anew" is_made_anew_if_somebody_changed_it
 tap_test "it is whole wherever its node dies" dies_and_is_whole
 tap_test "a hostile tree does nothing" is_safe_with_a_hostile_tree
+tap_test "a tree may be as deep as a path" is_as_deep_as_it_can_be
 tap_test "a full disk takes nothing away, and is told of" its_disk_is_full
 tap_test "a default branch that is not there" branch_is_unborn
 tap_test "switched off it goes, and comes back" is_gone_when_switched_off
