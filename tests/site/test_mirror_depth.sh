@@ -238,6 +238,41 @@ mends() { # SITE
 	done
 }
 
+# Not by a new copy: what it still has is told to nobody as if it were all.
+lost_objects() {
+	local first
+
+	make_depth_sites 5
+	follow 5
+	first=$(echo paris/git/a.git/objects/pack/pack-*.pack)
+	add_commits up/a.git refs/heads/main 1
+	follow 5
+	stop_site paris
+	rm "${first%.pack}".*
+	fails git -C paris/git/a.git rev-list --objects --all >said 2>&1
+	start_site paris
+	wait_until 30 is_mended paris
+	wait_until 30 in_sync
+	fails was_logged paris sync.rebuilt
+}
+
+# What the older generation names can be had from it no more.
+outrun() {
+	make_depth_sites 1
+	follow 1
+	stop_site paris
+	add_commits up/a.git refs/heads/main 4
+	at london mirror sync a
+	launch_site paris REFRELAY_FAILPOINT=sync.read=stop
+	wait_until 20 is_paused paris
+	add_commits up/a.git refs/heads/main 4
+	at london mirror sync a
+	kill -CONT "$(site_pid paris)"
+	follow 1
+	was_logged paris sync.outrun
+	fails was_logged london verify.failed
+}
+
 # Its own history is cut, or it knows of no such thing.
 upstream_is_shallow() {
 	make_depth_sites 0
@@ -308,6 +343,8 @@ tap_test "the secondary dies at any step" dies_at paris objects.fetched sync.fet
 	cuts.marked cuts.united publish.renamed cuts.written publish.changed sync.verified
 tap_test "where a mirror's history ends is mended" mends london
 tap_test "where a copy's history ends is mended" mends paris
+tap_test "objects that a copy has lost are brought again" lost_objects
+tap_test "the primary may go on while a copy is brought" outrun
 tap_test "an upstream that is shallow itself is refused, or mirrored to a depth" upstream_is_shallow
 tap_test "it is not pushed on, and check says so" not_pushed_on
 tap_done
