@@ -181,7 +181,7 @@ is_sound() { # PATH
 
 # Both ends of a change: a depth that cuts off more, and one that cuts off less.
 dies_at() { # SITE POINT...
-	local site=$1 point depth=1 asked
+	local site=$1 point depth=1
 
 	shift
 	make_depth_sites 1
@@ -193,22 +193,17 @@ dies_at() { # SITE POINT...
 		depth "$depth"
 		add_commits up/a.git refs/heads/main 2
 		kill_site paris
+		if [ "$site" = paris ]; then
+			start_site london
+			at london mirror sync a
+		fi
+		# It may die before it serves.
+		launch_site "$site" "REFRELAY_FAILPOINT=$point=kill"
+		wait_until 30 has_died "$site"
+		is_sound "$site/git/a.git"
+		start_site "$site"
 		if [ "$site" = london ]; then
-			start_site london "REFRELAY_FAILPOINT=$point=kill"
-			at london mirror sync a >said 2>&1 &
-			asked=$!
-			wait_until 20 has_died london
-			kill "$asked"
-			is_sound london/git/a.git
-			start_site london
 			at london mirror sync a
-			start_site paris
-		else
-			start_site london
-			at london mirror sync a
-			start_site paris "REFRELAY_FAILPOINT=$point=kill"
-			wait_until 20 has_died paris
-			is_sound paris/git/a.git
 			start_site paris
 		fi
 		follow "$depth"
