@@ -181,7 +181,7 @@ is_sound() { # PATH
 
 # Both ends of a change: a depth that cuts off more, and one that cuts off less.
 dies_at() { # SITE POINT...
-	local site=$1 point depth=1 asked
+	local site=$1 point depth=1
 
 	shift
 	make_depth_sites 1
@@ -193,22 +193,17 @@ dies_at() { # SITE POINT...
 		depth "$depth"
 		add_commits up/a.git refs/heads/main 2
 		kill_site paris
+		if [ "$site" = paris ]; then
+			start_site london
+			at london mirror sync a
+		fi
+		# It may die before it serves.
+		launch_site "$site" "REFRELAY_FAILPOINT=$point=kill"
+		wait_until 30 has_died "$site"
+		is_sound "$site/git/a.git"
+		start_site "$site"
 		if [ "$site" = london ]; then
-			start_site london "REFRELAY_FAILPOINT=$point=kill"
-			at london mirror sync a >said 2>&1 &
-			asked=$!
-			wait_until 20 has_died london
-			kill "$asked"
-			is_sound london/git/a.git
-			start_site london
 			at london mirror sync a
-			start_site paris
-		else
-			start_site london
-			at london mirror sync a
-			start_site paris "REFRELAY_FAILPOINT=$point=kill"
-			wait_until 20 has_died paris
-			is_sound paris/git/a.git
 			start_site paris
 		fi
 		follow "$depth"
@@ -236,6 +231,41 @@ mends() { # SITE
 		[ "$(LC_ALL=C sort "$copy/shallow")" = "$kept" ]
 		wait_until 30 in_sync
 	done
+}
+
+# Not by a new copy: what it still has is told to nobody as if it were all.
+lost_objects() {
+	local first
+
+	make_depth_sites 5
+	follow 5
+	first=$(echo paris/git/a.git/objects/pack/pack-*.pack)
+	add_commits up/a.git refs/heads/main 1
+	follow 5
+	stop_site paris
+	rm "${first%.pack}".*
+	fails git -C paris/git/a.git rev-list --objects --all >said 2>&1
+	start_site paris
+	wait_until 30 is_mended paris
+	wait_until 30 in_sync
+	fails was_logged paris sync.rebuilt
+}
+
+# What the older generation names can be had from it no more.
+outrun() {
+	make_depth_sites 1
+	follow 1
+	stop_site paris
+	add_commits up/a.git refs/heads/main 4
+	at london mirror sync a
+	launch_site paris REFRELAY_FAILPOINT=sync.read=stop
+	wait_until 20 is_paused paris
+	add_commits up/a.git refs/heads/main 4
+	at london mirror sync a
+	kill -CONT "$(site_pid paris)"
+	follow 1
+	was_logged paris sync.outrun
+	fails was_logged london verify.failed
 }
 
 # Its own history is cut, or it knows of no such thing.
@@ -308,6 +338,8 @@ tap_test "the secondary dies at any step" dies_at paris objects.fetched sync.fet
 	cuts.marked cuts.united publish.renamed cuts.written publish.changed sync.verified
 tap_test "where a mirror's history ends is mended" mends london
 tap_test "where a copy's history ends is mended" mends paris
+tap_test "objects that a copy has lost are brought again" lost_objects
+tap_test "the primary may go on while a copy is brought" outrun
 tap_test "an upstream that is shallow itself is refused, or mirrored to a depth" upstream_is_shallow
 tap_test "it is not pushed on, and check says so" not_pushed_on
 tap_done

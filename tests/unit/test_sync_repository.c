@@ -510,6 +510,59 @@ TEST(a_copy_that_vanishes_during_its_sync_is_made_anew)
 	assert_equal_and_whole();
 }
 
+/* As refrelay leaves a mirror of that depth. */
+static void make_cut_source(const char *path, int depth)
+{
+	must("rm -rf %s && git clone -q --bare --no-single-branch --depth %d file://%s "
+	     "%s",
+	     path, depth, store_path, path);
+	must("test -s %s/shallow && mkdir -p %s/refrelay && "
+	     "echo settled >%s/refrelay/cuts",
+	     path, path, path);
+}
+
+static void assert_cut_as(const char *path)
+{
+	must("sort %s/shallow >.there && sort here/a.git/shallow >.here && "
+	     "cmp .there .here",
+	     path);
+	assert_equal_and_whole();
+}
+
+TEST(a_history_that_is_cut_at_the_source_is_cut_in_the_copy)
+{
+	make_cut_source("there/a.git", 2);
+	assert_ok(sync_as(false, false));
+	assert_int_equal(result.outcome, SYNC_CREATED);
+	assert_cut_as("there/a.git");
+	make_cut_source("there/a.git", 4);
+	assert_ok(sync_as(false, false));
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_cut_as("there/a.git");
+	assert_ok(sync_as(true, false));
+	assert_int_equal(result.outcome, SYNC_UNCHANGED);
+	must("cd there/a.git && rm -r refrelay");
+	assert_fails(sync_as(true, false), ERR_CONFIG);
+	must("git -C there/a.git fetch -q --unshallow file://%s refs/heads/main",
+	     store_path);
+	assert_ok(sync_as(false, false));
+	must("test ! -e here/a.git/shallow && test ! -e here/a.git/refrelay/cuts");
+	assert_equal_and_whole();
+}
+
+/* What it was told is there is looked for before a ref names it. */
+TEST(less_than_the_cuts_promise_is_not_published)
+{
+	make_cut_source("there/a.git", 5);
+	make_cut_source("less.git", 2);
+	passed = "sync.read";
+	then = "rm -rf there/a.git && cp -r less.git there/a.git";
+	assert_fails(sync_as(false, false), ERR_CORRUPT);
+	must("test ! -e here/a.git");
+	assert_ok(sync_as(false, false));
+	assert_cut_as("less.git");
+}
+
 TEST(what_the_source_lacks_is_missing)
 {
 	must("rm -r there/a.git");
@@ -565,6 +618,8 @@ int main(void)
 		SYNC_CASE(what_diverts_git_by_a_link_stays_where_it_is),
 		SYNC_CASE(what_a_stranger_does_to_old_packs_during_a_sync_is_not_ours),
 		SYNC_CASE(a_copy_that_vanishes_during_its_sync_is_made_anew),
+		SYNC_CASE(a_history_that_is_cut_at_the_source_is_cut_in_the_copy),
+		SYNC_CASE(less_than_the_cuts_promise_is_not_published),
 		SYNC_CASE(what_the_source_lacks_is_missing),
 		SYNC_CASE(a_copy_never_stands_inside_another),
 	};
