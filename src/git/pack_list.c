@@ -28,16 +28,19 @@ static int pack_list_look(int folder, const struct repo *repo, const char *index
 	AUTO_FREE char *keep = xasprintf("%.*s.keep", (int)len, index_name);
 	AUTO_FREE char *cruft = xasprintf("%.*s.mtimes", (int)len, index_name);
 	struct pack_index index;
-	struct stat st;
+	struct stat st, index_st;
 
 	if (fstatat(folder, pack, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
 	    !S_ISREG(st.st_mode) ||
+	    fstatat(folder, index_name, &index_st, AT_SYMLINK_NOFOLLOW) != 0 ||
 	    !pack_index_open(folder, index_name, repo->oid_len, &index))
 		return 0;
 	*item = (struct pack_item){ .name = xstrndup(index_name, len),
 				    .objects = index.count,
 				    .bytes = (uint64_t)st.st_size,
 				    .changed_ns = pack_list_time_ns(&st.st_mtim),
+				    .inode = st.st_ino,
+				    .index_inode = index_st.st_ino,
 				    .is_kept = pack_list_has(folder, keep) ||
 					       pack_list_has(folder, cruft) };
 	pack_index_close(&index);

@@ -13,8 +13,9 @@ struct pack_item {
 	char *name; /* "pack-<digest>"; owned */
 	uint64_t objects, bytes;
 	int64_t changed_ns; /* mtime */
-	bool is_kept;       /* a .keep stands beside it, or it is one of cruft: git repack
-			       leaves it alone, and so do we */
+	uint64_t inode, index_inode;
+	bool is_kept; /* a .keep stands beside it, or it is one of cruft: git repack
+			 leaves it alone, and so do we */
 };
 
 typedef VEC(struct pack_item) pack_list;

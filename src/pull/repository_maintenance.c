@@ -164,11 +164,27 @@ static bool maintaining_must_end(void *arg)
 	return this->is_asked_to_end;
 }
 
-/* The one file that is replaced in its place. */
-static void maintaining_leave_out_index(object_files *files)
+/* What git has replaced in its place: the multi-pack-index, with what belongs to it, and
+ * packs that it made again. */
+static bool maintaining_is_gits(const struct maintaining *this, const char *path)
+{
+	const text_list *renewed = &this->result.renewed;
+
+	if (text_starts_with(path, INDEX))
+		return true;
+	for (size_t i = 0; i < renewed->count; i++) {
+		AUTO_FREE char *pack = xasprintf("objects/pack/%s.", renewed->items[i]);
+		if (text_starts_with(path, pack))
+			return true;
+	}
+	return false;
+}
+
+static void maintaining_leave_out_gits(const struct maintaining *this,
+				       object_files *files)
 {
 	for (size_t i = 0; i < files->count; i++) {
-		if (strcmp(files->items[i].path, INDEX) != 0)
+		if (!maintaining_is_gits(this, files->items[i].path))
 			continue;
 		free(files->items[i].path);
 		files->items[i--] = files->items[--files->count];
@@ -188,7 +204,6 @@ static int maintaining_change(struct maintaining *this, struct err *err)
 
 	if (object_files_take(this->copy.fd, &found, err) != 0)
 		return -1;
-	maintaining_leave_out_index(&found);
 	this->has_begun = true;
 	log_info("maintenance.started", LOG_NUMBER("folds", this->plan.folds),
 		 LOG_NUMBER("graph", this->plan.graphs),
@@ -199,6 +214,7 @@ static int maintaining_change(struct maintaining *this, struct err *err)
 		*err = why;
 		return -1;
 	}
+	maintaining_leave_out_gits(this, &found);
 	const char *other = object_files_changed(&found, this->copy.fd, true);
 	if (!other)
 		copy_record_renew(this->copy.fd, &this->record);
@@ -307,6 +323,7 @@ enum maintain_end repository_maintain(const struct maintain_call *call)
 	maintaining_close(&this);
 	if (is_due)
 		end = maintaining_run(&this);
+	maintenance_result_clear(&this.result);
 	free(this.path);
 	return end;
 }

@@ -8,6 +8,7 @@
 #define UPKEEP_MAINTENANCE_H
 
 #include "base/base.h"
+#include "base/vec.h"
 #include "git/repo.h"
 #include "job/job.h"
 
@@ -66,7 +67,10 @@ struct maintenance_request {
 struct maintenance_result {
 	size_t packs_before, packs_after, removed;
 	bool has_folded, has_indexed, has_graphed;
+	text_list renewed; /* packs that were there, and that git has written again with
+			      the same content, byte by byte as they say themselves */
 };
+void maintenance_result_clear(struct maintenance_result *result);
 
 /* Does it. When it returns, on an error as well, all objects that were there are there,
  * and durable: no pack goes before each of its objects was found in the index of another

@@ -12,7 +12,9 @@
  *have them open go on, others look at the directory again, as git does by itself.
  *
  * A crash leaves more than is needed at any step, and never less: the next maintenance
- * folds what is there twice. What git did not fold, for whatever reason, stays.
+ * folds what is there twice. git then often makes the very pack again that is there, and
+ * gives it the same name: it is known by its inodes. What git did not fold, for whatever
+ *reason, stays.
  */
 #include <fcntl.h>
 #include <sys/statvfs.h>
@@ -35,13 +37,16 @@ struct maintenance_run {
 	const struct maintenance_request *request;
 	struct maintenance_result *result;
 	pack_list before;
-	text_list temporaries; /* that were there before */
+	bool is_ending;        /* what has begun is brought to its end */
+	text_list temporaries; /* paths of those that were there before */
 };
 
 static bool maintenance_must_end(const struct maintenance_run *run)
 {
 	const struct stop *stop = run->request->job->work.stop;
 
+	if (run->is_ending)
+		return false;
 	return (stop && stop_is_requested(stop)) ||
 	       (run->request->must_end && run->request->must_end(run->request->arg));
 }
@@ -128,7 +133,7 @@ static int maintenance_prove_file(const struct maintenance_run *run, int folder,
 				  const char *pack, const char *end, struct err *err)
 {
 	const struct repo *repo = run->request->repo;
-	const struct stop *stop = run->request->job->work.stop;
+	const struct stop *stop = run->is_ending ? NULL : run->request->job->work.stop;
 	AUTO_FREE char *name = xasprintf("%s.%s", pack, end);
 
 	if (verify_ends_with_digest(folder, name, repo->oid_len, stop))
@@ -152,13 +157,22 @@ static int maintenance_prove(const struct maintenance_run *run, const char *pack
 	return pack_list_check_index(repo, pack, err);
 }
 
-/* Those of `all` that were not there before; borrowed from it. */
+static bool maintenance_is_new(const struct maintenance_run *run,
+			       const struct pack_item *pack)
+{
+	const struct pack_item *before = pack_list_find(&run->before, pack->name);
+
+	return !before || before->inode != pack->inode ||
+	       before->index_inode != pack->index_inode;
+}
+
+/* Those of `all` that git has written since; borrowed from it. */
 static void maintenance_find_new(const struct maintenance_run *run, const pack_list *all,
 				 pack_list *fresh)
 {
 	*fresh = (pack_list){ 0 };
 	for (size_t i = 0; i < all->count; i++)
-		if (!pack_list_find(&run->before, all->items[i].name))
+		if (maintenance_is_new(run, &all->items[i]))
 			vec_add(fresh, all->items[i]);
 }
 
@@ -197,6 +211,10 @@ static int maintenance_find_folded(const struct maintenance_run *run,
 		char lacks[65] = "";
 		if (pack->is_kept)
 			continue;
+		if (pack_list_find(fresh, pack->name)) {
+			left -= left > 0;
+			continue;
+		}
 		int covered = pack_list_covers(run->request->repo, fresh, pack->name,
 					       lacks, err);
 		if (covered < 0 || maintenance_must_end(run))
@@ -301,6 +319,8 @@ static int maintenance_packs(const struct maintenance_run *run, struct err *err)
 	if (done == 0 && plan->folds)
 		done = maintenance_find_folded(run, &fresh, &folded, err);
 	run->result->has_folded = plan->folds && fresh.count > 0;
+	if (done == 0 && plan->folds && fresh.count == 0)
+		done = err_set(err, ERR_INTERNAL, "git folded no packs");
 	vec_clear(&fresh);
 	if (done != 0 || maintenance_index(run, &all, &folded, err) != 0 ||
 	    maintenance_drop(run, &folded, err) != 0)
@@ -311,17 +331,23 @@ static int maintenance_packs(const struct maintenance_run *run, struct err *err)
 static bool maintenance_is_temporary(const char *name)
 {
 	return text_starts_with(name, "tmp_") || text_starts_with(name, ".tmp-") ||
-	       strcmp(name, "multi-pack-index.lock") == 0;
+	       text_ends_with(name, ".lock");
 }
 
-static void maintenance_list_temporaries(const struct repo *repo, text_list *names)
+/* Their paths. */
+static void maintenance_list_temporaries(const struct repo *repo, text_list *paths)
 {
+	static const char *const folders[] = { PACKS, "objects/info",
+					       "objects/info/commit-graphs" };
 	struct dirent *entry;
-	AUTO_CLOSEDIR DIR *folder = dir_list(repo->fd, PACKS);
 
-	while (folder && (entry = readdir(folder)) != NULL)
-		if (maintenance_is_temporary(entry->d_name))
-			vec_add(names, xstrdup(entry->d_name));
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		AUTO_CLOSEDIR DIR *folder = dir_list(repo->fd, folders[i]);
+		while (folder && (entry = readdir(folder)) != NULL)
+			if (maintenance_is_temporary(entry->d_name))
+				vec_add(paths,
+					xasprintf("%s/%s", folders[i], entry->d_name));
+	}
 }
 
 /* Our children are dead, and had the lease. What came meanwhile is theirs: half a pack
@@ -334,11 +360,9 @@ static void maintenance_clear_temporaries(const struct maintenance_run *run)
 	if (lease_check(run->request->job->lease, ERR_IGNORED) != 0)
 		return;
 	maintenance_list_temporaries(repo, &now);
-	for (size_t i = 0; i < now.count; i++) {
-		AUTO_FREE char *path = xasprintf(PACKS "/%s", now.items[i]);
+	for (size_t i = 0; i < now.count; i++)
 		if (!maintenance_has(&run->temporaries, now.items[i]))
-			unlinkat(repo->fd, path, 0);
-	}
+			unlinkat(repo->fd, now.items[i], 0);
 }
 
 static int maintenance_steps(const struct maintenance_run *run, struct err *err)
@@ -353,11 +377,30 @@ static int maintenance_steps(const struct maintenance_run *run, struct err *err)
 	return plan->indexes ? maintenance_packs(run, err) : 0;
 }
 
-static size_t maintenance_count(const struct repo *repo)
+/* On any way out: who compares the files must know which of them are git's. */
+static int maintenance_find_renewed(struct maintenance_run *run, struct err *err)
 {
-	AUTO_PACK_LIST pack_list packs = { 0 };
+	AUTO_PACK_LIST pack_list now = { 0 };
 
-	return pack_list_read(repo, &packs, ERR_IGNORED) == 0 ? packs.count : 0;
+	run->is_ending = true;
+	if (pack_list_read(run->request->repo, &now, err) != 0)
+		return -1;
+	for (size_t i = 0; i < now.count; i++) {
+		const struct pack_item *pack = &now.items[i];
+		if (!pack_list_find(&run->before, pack->name) ||
+		    !maintenance_is_new(run, pack))
+			continue;
+		if (maintenance_prove(run, pack->name, err) != 0)
+			return -1;
+		vec_add(&run->result->renewed, xstrdup(pack->name));
+	}
+	run->result->packs_after = now.count;
+	return 0;
+}
+
+void maintenance_result_clear(struct maintenance_result *result)
+{
+	text_list_clear(&result->renewed);
 }
 
 int maintenance_run(const struct maintenance_request *request,
@@ -372,7 +415,11 @@ int maintenance_run(const struct maintenance_request *request,
 	if (pack_list_read(request->repo, &run.before, err) == 0) {
 		result->packs_before = run.before.count;
 		done = maintenance_steps(&run, err);
-		result->packs_after = maintenance_count(request->repo);
+		struct err why;
+		if (maintenance_find_renewed(&run, &why) != 0) {
+			*err = why;
+			done = -1;
+		}
 	}
 	if (done != 0)
 		maintenance_clear_temporaries(&run);

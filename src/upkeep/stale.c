@@ -203,12 +203,13 @@ size_t stale_count(const struct repo *repo, int64_t now)
 int stale_remove(const struct repo *repo, int64_t now, size_t *removed, struct err *err)
 {
 	struct stale_look look = { .repo = repo, .now = now, .removes = true };
-	int result = stale_take_all(&look, err);
+	int result;
 
-	if (result == 0)
-		result = stale_take_loose(&look, err);
 	look.found += lock_file_bury_dead(repo->fd);
 	look.found += lock_file_bury_strangers(repo->fd, REF_LOCK_S);
+	result = stale_take_all(&look, err);
+	if (result == 0)
+		result = stale_take_loose(&look, err);
 	*removed += look.found;
 	return result;
 }
