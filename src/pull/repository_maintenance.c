@@ -26,7 +26,6 @@
 #include "job/job.h"
 #include "pull/copy_kind.h"
 #include "pull/copy_record.h"
-#include "pull/decisions.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
 #include "upkeep/maintenance.h"
@@ -305,7 +304,7 @@ static enum maintain_end maintaining_run(struct maintaining *this)
 	enum maintain_end end =
 		maintaining_say(this, done, clock_boot_ms() - started, &err);
 	log_set_context(before);
-	if (end == MAINTAIN_FAILED && copy_is_at_fault(&err))
+	if (end == MAINTAIN_FAILED && err.class == ERR_CORRUPT)
 		pull_doubt(pull, call->kind->type, call->name, &err);
 	return end;
 }

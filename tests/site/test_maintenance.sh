@@ -54,12 +54,12 @@ maintained_soon() { # SITE
 	set_conf "$1" sync.maintenanceInterval 1s
 }
 
-# Git, but for a repack that waits to be killed; once, when ./hang is there.
-make_hanging_git() {
+# Git, but for a repack, or something else, that waits to be killed; once, when ./hang is there.
+make_hanging_git() { # [WHAT]
 	mkdir bin
 	cat >bin/git <<-END
 		#!/bin/sh
-		case "\$*" in *--geometric*)
+		case "\$*" in *${1:---geometric}*)
 			if rm "$PWD/hang" 2>/dev/null; then
 				touch objects/pack/.tmp-\$\$-pack-half
 				echo \$\$ >"$PWD/hangs.new" && mv "$PWD/hangs.new" "$PWD/hangs"
@@ -190,6 +190,35 @@ killed_git() {
 	[ "$(logged paris copy.changed)" -eq 0 ]
 }
 
+# Packs are gone, the record says otherwise, and nobody takes that for another's change.
+who_looks_meanwhile() {
+	make_sites
+	set_conf london sync.scanInterval 200ms
+	set_conf paris http.anonymousRead true
+	make_hanging_git prune-packed
+	maintained_soon paris
+	set_conf paris sync.maintenance false
+	make_repository london/git/r.git 20
+	start_sites
+	wait_until 20 in_sync
+	change_each 10 r
+	stop_site paris
+	set_conf paris sync.maintenance true
+	: >hang
+	start_site paris "PATH=$PWD/bin:$PATH"
+	wait_until 20 test -e hangs
+	[ "$(count_packs paris/git/r.git)" -le 2 ]
+	git clone -q --mirror "$(site_url paris)/r.git" got
+	equal_repositories london/git/r.git got
+	at paris check
+	in_sync
+	kill -KILL "$(<hangs)"
+	wait_until 20 was_logged paris maintenance.failed
+	in_sync
+	is_sound paris/git/r.git
+	[ "$(logged paris copy.changed)" -eq 0 ] && [ "$(logged paris copy.doubted)" -eq 0 ]
+}
+
 killed_node() {
 	local step name names=(k1 k2 k3)
 	make_sites
@@ -282,6 +311,7 @@ mirrors() {
 tap_test "copies of many fetches have few packs, and readers never fail" copies_of_many_fetches
 tap_test "whoever waits for a copy goes first" who_waits_goes_first
 tap_test "a git that is killed leaves the copy as it was" killed_git
+tap_test "who looks at a copy while it is maintained takes it for what it is" who_looks_meanwhile
 tap_test "a node that is killed at any step leaves a sound copy" killed_node
 tap_test "mirrors are kept in order, and what stands beside them is not touched" mirrors
 tap_done
