@@ -330,9 +330,8 @@ static void *wait_for_lease(void *arg)
 	struct lease *lease = NULL;
 
 	if (lease_acquire(arg,
-			  &(struct lease_request){ .key = KEY,
-						   .operation = "sync",
-						   .wait_ms = 60000 },
+			  &(struct lease_request){
+				  .key = KEY, .operation = "sync", .wait_ms = 60000 },
 			  &lease, ERR_IGNORED) == 0)
 		lease_release(lease);
 	return NULL;
