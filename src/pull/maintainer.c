@@ -97,9 +97,16 @@ void maintainer_report(struct maintainer *maintainer, const char *kind, const ch
 		maintainer_report_at(maintainer, known, name, clock_boot_ms() + IDLE_MS);
 }
 
-/* Those that are reported meanwhile come later. Owned by the caller. */
-static char *maintainer_take_report(struct maintainer *maintainer,
-				    const struct kind **kind)
+/* One whose turn it is. */
+struct maintain_due {
+	const struct kind *kind;
+	char *name; /* owned */
+};
+typedef VEC(struct maintain_due) maintain_dues;
+
+/* All at once: after a site was filled there are very many. Those that are reported
+ * meanwhile come later. */
+static void maintainer_take_reports(struct maintainer *maintainer, maintain_dues *dues)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&maintainer->mutex);
 	const struct map_entry *entry;
@@ -108,14 +115,14 @@ static char *maintainer_take_report(struct maintainer *maintainer,
 
 	while ((entry = map_next(&maintainer->reported, &at)) != NULL) {
 		const struct maintain_report *report = entry->value;
-		if (report->at > now)
-			continue;
-		char *name = xstrdup(entry->key);
-		*kind = report->kind;
-		free(map_remove(&maintainer->reported, name));
-		return name;
+		if (report->at <= now)
+			vec_add(dues, ((struct maintain_due){ report->kind,
+							      xstrdup(entry->key) }));
 	}
-	return NULL;
+	for (size_t i = 0; i < dues->count; i++)
+		free(map_remove(&maintainer->reported, dues->items[i].name));
+	if (maintainer->reported.count == 0)
+		map_clear(&maintainer->reported); /* the table has no use any more */
 }
 
 /* False: the thread is to end. */
@@ -226,14 +233,16 @@ static bool maintainer_is_stopping(struct maintainer *maintainer)
 
 static void maintainer_work_off(struct maintainer *maintainer)
 {
-	const struct kind *kind;
-	char *name;
+	maintain_dues dues = { 0 };
 
-	while (!maintainer_is_stopping(maintainer) &&
-	       (name = maintainer_take_report(maintainer, &kind)) != NULL) {
-		maintainer_visit(maintainer, kind, name);
-		free(name);
+	maintainer_take_reports(maintainer, &dues);
+	for (size_t i = 0; i < dues.count; i++) {
+		if (!maintainer_is_stopping(maintainer))
+			maintainer_visit(maintainer, dues.items[i].kind,
+					 dues.items[i].name);
+		free(dues.items[i].name);
 	}
+	vec_clear(&dues);
 }
 
 /* 1: more may follow. */
@@ -251,11 +260,10 @@ static int maintainer_walk_page(struct maintainer *maintainer, const struct kind
 		log_error("registry.failed", LOG_ERR(&err));
 		return 0;
 	}
-	for (size_t i = 0; i < rows.count && !maintainer_is_stopping(maintainer); i++) {
+	for (size_t i = 0; i < rows.count && !maintainer_is_stopping(maintainer); i++)
 		if (maintain_is_idle(&rows.items[i]))
 			maintainer_visit(maintainer, kind, rows.items[i].name);
-		maintainer_work_off(maintainer);
-	}
+	maintainer_work_off(maintainer);
 	if (rows.count < PAGE || maintainer_is_stopping(maintainer))
 		return 0;
 	free(*after);
