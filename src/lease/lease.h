@@ -145,6 +145,8 @@ int lease_acquire(struct lease_manager *manager, const struct lease_request *req
  * it is logged. NULL is allowed. */
 void lease_release(struct lease *lease);
 
+/* Whether somebody waits for it whom this host can see. May read the database. */
+bool lease_is_wanted(struct lease *lease);
 uint64_t lease_fence(const struct lease *lease);
 const char *lease_key(const struct lease *lease);
 enum lease_predecessor lease_predecessor(const struct lease *lease);

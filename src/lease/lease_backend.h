@@ -97,6 +97,10 @@ struct lease_backend_ops {
 	int (*release)(struct lease_backend *backend, struct lease_grant *grant,
 		       enum lease_released *how, struct err *err);
 
+	/* Whether somebody waits for the key in another process: 1, 0, or -1. NULL: only
+	 * grants tell. */
+	int (*is_wanted)(struct lease_backend *backend, const char *key, struct err *err);
+
 	/* As the functions of lease.h. */
 	int (*list)(struct lease_backend *backend, lease_holders *holders,
 		    struct err *err);

@@ -543,14 +543,6 @@ static int decide(struct store_tx *tx, void *arg, struct err *err)
 	return stay_out(tx, work, &row, err);
 }
 
-static void local_attempt_drain_hints(int hint_fd)
-{
-	char events[4096];
-
-	while (hint_fd >= 0 && read(hint_fd, events, sizeof(events)) > 0)
-		;
-}
-
 /* A look without the right to write, for those who are not first in the line. */
 static int look_at_line(struct store_tx *tx, void *arg, struct err *err)
 {
@@ -599,7 +591,7 @@ static int local_try_acquire(struct lease_backend *backend, struct lease_attempt
 	struct attempt_work work = { .local = (struct local *)backend,
 				     .attempt = attempt };
 
-	local_attempt_drain_hints(attempt->hint_fd);
+	local_files_drain_hints(attempt->hint_fd);
 	local_files_watch_self(&work.local->files, attempt->hint_fd);
 	if (local_attempt_must_wait(&work))
 		return 0;
@@ -789,6 +781,7 @@ struct look_work {
 	const char *key;
 	lease_holders *holders; /* all of them; or */
 	struct lease_row row;   /* the key's */
+	int waits;              /* somebody for the key: 1, or 0 */
 };
 
 static int list_work(struct store_tx *tx, void *arg, struct err *err)
@@ -833,6 +826,25 @@ static int local_inspect(struct lease_backend *backend, const char *key,
 		return -1;
 	*holder = work.row.holder;
 	return 0;
+}
+
+static int wanted_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct look_work *work = arg;
+	struct ticket front;
+
+	work->waits =
+		line_front(tx, work->local, work->key, 0, LINE_LEAVE_DEAD, &front, err);
+	return work->waits < 0 ? -1 : 0;
+}
+
+static int local_is_wanted(struct lease_backend *backend, const char *key,
+			   struct err *err)
+{
+	struct look_work work = { .local = local_of(backend), .key = key };
+
+	return store_read(work.local->store, wanted_work, &work, err) == 0 ? work.waits
+									   : -1;
 }
 
 struct force_work {
@@ -908,6 +920,7 @@ static const struct lease_backend_ops ops = {
 	.extend_all = local_extend_all,
 	.pass = local_pass,
 	.release = local_release,
+	.is_wanted = local_is_wanted,
 	.list = local_list,
 	.inspect = local_inspect,
 	.force_release = local_force_release,
@@ -952,23 +965,6 @@ static int join_work(struct store_tx *tx, void *arg, struct err *err)
 	return alive_sweep(&work.local->files, local_forget_dead_manager, &work, err);
 }
 
-/* Field 22 of /proc/self/stat; the second, in brackets, may hold anything. */
-static int64_t read_start_time(void)
-{
-	AUTO_STR struct str stat = STR_INIT;
-	uint64_t ticks = 0;
-	char *at, *rest;
-
-	if (file_read(AT_FDCWD, "/proc/self/stat", 4096, &stat, ERR_IGNORED) != 0)
-		return 0;
-	at = strrchr(stat.data, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	if (at)
-		ticks = strtoull(at + 1, &rest, 10);
-	return (int64_t)ticks;
-}
-
 int lease_manager_open_local(struct store *store, const struct lease_options *options,
 			     struct lease_manager **manager, struct err *err)
 {
@@ -976,7 +972,7 @@ int lease_manager_open_local(struct store *store, const struct lease_options *op
 
 	*manager = NULL;
 	local->store = store;
-	local->start_time = read_start_time();
+	local->start_time = local_files_start_time();
 	lease_backend_init(&local->base, &ops, options);
 	if (local_files_open(&local->files, options->directory, err) != 0 ||
 	    local_write(local, join_work, local, err) != 0) {

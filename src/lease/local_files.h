@@ -74,4 +74,10 @@ void local_files_watch_self(const struct local_files *files, int hint_fd);
 /* Wakes those of that manager who watch its alive file; "": nobody. */
 void alive_touch(const struct local_files *files, const char *name);
 
+/* When this process started, in ticks since the boot; 0: it cannot be told. */
+int64_t local_files_start_time(void);
+
+/* Forgets what it has told. */
+void local_files_drain_hints(int hint_fd);
+
 #endif

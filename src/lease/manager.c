@@ -795,6 +795,22 @@ void lease_release(struct lease *lease)
 	free(lease);
 }
 
+static bool lease_has_waiter(struct lease *lease)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&lease->manager->mutex);
+
+	return lease->queue && !TAILQ_EMPTY(&lease->queue->waiters);
+}
+
+bool lease_is_wanted(struct lease *lease)
+{
+	struct lease_backend *backend = lease->manager->backend;
+
+	return lease_has_waiter(lease) ||
+	       (backend->ops->is_wanted &&
+		backend->ops->is_wanted(backend, lease->grant.key, ERR_IGNORED) > 0);
+}
+
 uint64_t lease_fence(const struct lease *lease)
 {
 	return lease->grant.fence;

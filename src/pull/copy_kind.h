@@ -76,6 +76,22 @@ struct pull_job {
 	void *own; /* the kind's, from open to end */
 };
 
+/* Maintenance of one copy (maintainer.h). */
+struct maintain_call {
+	struct pull *pull;
+	const struct kind *kind;
+	const char *name;
+	const struct stop *stop; /* it gives way */
+};
+
+enum maintain_end {
+	MAINTAIN_NOTHING,     /* was due */
+	MAINTAIN_LATER,       /* another works on it */
+	MAINTAIN_INTERRUPTED, /* another wanted to, and it gave way */
+	MAINTAIN_DONE,
+	MAINTAIN_FAILED,
+};
+
 struct copy_kind_ops {
 	enum pull_workers workers; /* that bring it */
 	bool is_needed; /* nothing starts without its directory; else it fails alone */
@@ -107,6 +123,10 @@ struct copy_kind_ops {
 	/* Puts one copy into the trash, by a person's word and under its lease. NULL: a
 	 * person cannot have it removed. ERR_MISSING: nothing is there. */
 	int (*discard)(const struct kind *kind, const char *name, struct err *err);
+
+	/* Of one whose row is synced and nobody's: what is due now and then so that the
+	 * copy stays fast and small, under its lease. May be NULL. */
+	enum maintain_end (*maintain)(const struct maintain_call *call);
 
 	/* What was left by crashes, once a day; the trash is emptied by itself. May be
 	 * NULL. */

@@ -10,6 +10,7 @@
 #include "net/site_client.h"
 #include "pull/copy_watch.h"
 #include "pull/mend.h"
+#include "pull/repository_maintenance.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
 #include "verify/verify_objects.h"
@@ -36,28 +37,43 @@ static bool has_objects(const struct pull *pull, const struct repo *copy,
 		copy_content_is_sound(copy, record->files_changed_ns, &pull->stop));
 }
 
-/* COPY_OURS, COPY_YOUNG or COPY_CHANGED; COPY_BUSY after a stop. */
+static enum copy_verdict changed_or_maintained(const struct repo *copy,
+					       const struct repository_glimpse *glimpse)
+{
+	return repository_is_maintained(copy->fd, glimpse) ? COPY_BUSY : COPY_CHANGED;
+}
+
+/* COPY_OURS, COPY_YOUNG or COPY_CHANGED; COPY_BUSY after a stop, and while it is
+ * maintained. */
 static enum copy_verdict look_at_disk(struct pull *pull, const struct registry_row *row)
 {
 	AUTO_FREE char *path = name_to_copy(pull->options.here->root, row->name);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
+	struct repository_glimpse glimpse;
 	struct copy_files files;
 	struct stat st;
 
 	if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) ||
 	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
 	    repo_check_diversions(copy.fd, ERR_IGNORED) != 0 ||
-	    mend_check_refs(copy.fd, ERR_IGNORED) != 0 ||
-	    copy_files_take(copy.fd, &files, ERR_IGNORED) != 0)
+	    mend_check_refs(copy.fd, ERR_IGNORED) != 0)
 		return COPY_CHANGED;
+	repository_glimpse_take(copy.fd, &glimpse);
+	if (copy_files_take(copy.fd, &files, ERR_IGNORED) != 0)
+		return changed_or_maintained(&copy, &glimpse);
 	copy_record_read(copy.fd, &record);
-	if (!copy_record_is_of_row(&record, row) || !sync_is_as_recorded(&copy, &record))
+	if (!copy_record_is_of_row(&record, row))
 		return COPY_CHANGED;
+	if (!sync_is_as_recorded(&copy, &record))
+		return changed_or_maintained(&copy, &glimpse);
 	copy_record_clear(&record);
+	repository_glimpse_take(copy.fd, &glimpse);
 	copy_record_read(copy.fd, &record);
 	if (!has_objects(pull, &copy, &record, &files))
-		return stop_is_requested(&pull->stop) ? COPY_BUSY : COPY_CHANGED;
+		return stop_is_requested(&pull->stop)
+			       ? COPY_BUSY
+			       : changed_or_maintained(&copy, &glimpse);
 	copy_record_restamp(copy.fd, &record, &files);
 	return record.is_settled ? COPY_OURS : COPY_YOUNG;
 }
@@ -105,15 +121,27 @@ static void copy_judge_count_change(void)
 	metric_add(metric_at(changes), 1);
 }
 
+static bool was_cut_off(const struct pull *pull, const char *name)
+{
+	AUTO_FREE char *path = name_to_copy(pull->options.here->root, name);
+	AUTO_CLOSE int dir = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	return dir >= 0 && repository_was_cut_off(dir);
+}
+
 int copy_doubt(struct pull *pull, const char *name, struct err *err)
 {
 	struct err why;
 
 	if (pull_check_root(pull, KIND_REPOSITORY, err) != 0)
 		return -1;
-	err_set(&why, ERR_CONFLICT, "somebody else has changed the copy's disk");
-	copy_judge_count_change();
-	log_warn("copy.changed", LOG_TEXT("repo", name));
+	if (was_cut_off(pull, name)) {
+		err_set(&why, ERR_CONFLICT, "maintenance of the copy was cut off");
+	} else {
+		err_set(&why, ERR_CONFLICT, "somebody else has changed the copy's disk");
+		copy_judge_count_change();
+		log_warn("copy.changed", LOG_TEXT("repo", name));
+	}
 	pull_doubt(pull, KIND_REPOSITORY, name, &why);
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include "pull/copy_watch.h"
 #include "pull/decisions.h"
 #include "pull/pull_parts.h"
+#include "pull/repository_maintenance.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
 
@@ -221,6 +222,7 @@ int glance_repository(const char *root, const struct registry_row *row, struct e
 	AUTO_FREE char *path = xasprintf("%s/%s", root, below);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
+	struct repository_glimpse glimpse;
 	struct stat st;
 
 	if (lstat(path, &st) != 0)
@@ -230,6 +232,7 @@ int glance_repository(const char *root, const struct registry_row *row, struct e
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
 	    repo_check_diversions(copy.fd, err) != 0)
 		return err_prefix(err, "the copy");
+	repository_glimpse_take(copy.fd, &glimpse);
 	copy_record_read(copy.fd, &record);
 	if (!record.is_there)
 		return glance_report_difference(err);
@@ -243,7 +246,9 @@ int glance_repository(const char *root, const struct registry_row *row, struct e
 	case COPY_STAMPS_OTHER:
 		break;
 	}
-	return glance_report_difference(err);
+	return repository_is_maintained(copy.fd, &glimpse)
+		       ? 0
+		       : glance_report_difference(err);
 }
 
 /* Files of refs that were stamped anew are not as they were left; of others the content

@@ -15,6 +15,7 @@
 #include "pull/mirror_source.h"
 #include "pull/pull_parts.h"
 #include "pull/repository_job.h"
+#include "pull/repository_maintenance.h"
 #include "replicable/name.h"
 #include "upkeep/checkout.h"
 
@@ -310,4 +311,5 @@ const struct copy_kind_ops mirror_copy_ops = {
 	.bring = mirror_job_bring,
 	.verify = repository_verify,
 	.end = mirror_job_end,
+	.maintain = repository_maintain,
 };

@@ -18,6 +18,7 @@
 #include "pull/copy_kind.h"
 #include "pull/copy_watch.h"
 #include "pull/hold.h"
+#include "pull/maintainer.h"
 #include "pull/mirror_source.h"
 #include "pull/pull_parts.h"
 #include "store/site_value.h"
@@ -40,6 +41,8 @@ static const struct setting rows[] = {
 	{ "timeout", AT(DURATION, timeout_ms), "3h", .min = CONF_SECOND },
 	{ "reverifyInterval", AT(DURATION, reverify_ms), "7d", .min = CONF_SECOND,
 	  .unit = CONF_DAY },
+	{ "maintenance", AT(BOOL, is_maintained), "true" },
+	{ "maintenanceInterval", AT(DURATION, maintenance_ms), "1h", .min = CONF_SECOND },
 	{ "bandwidth", AT(SIZE, bandwidth), "0" },
 	{ "deleteBrake", AT(SHARE, delete_brake), "5%" },
 	{ 0 },
@@ -446,6 +449,7 @@ void pull_copy_changed(struct pull *pull, const char *name)
 static void pull_free(struct pull *pull)
 {
 	copy_watch_free(pull->copy_watch);
+	maintainer_free(pull->maintainer);
 	if (!pull->options.once)
 		source_free(pull->source);
 	doubts_clear(pull);
@@ -562,6 +566,8 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 		return -1;
 	started = pull_new(options);
 	start_pools(started);
+	if (!options->once)
+		started->maintainer = maintainer_start(started);
 	if (follows(started))
 		start_following(started);
 	thread_start(&started->scheduler_thread, "scheduler", scheduler_run, started);
@@ -604,6 +610,7 @@ void pull_stop(struct pull *pull, int64_t grace_ms)
 	copy_watch_stop(pull->copy_watch); /* workers still tell it */
 	blob_copy_watch_stop(pull->blob_copy_watch);
 	leave_loops(pull);
+	maintainer_stop(pull->maintainer);
 	wait_for_jobs(pull, grace_ms);
 	stop_request(&pull->kill);
 	for (size_t i = 0; i < PULL_WORKERS; i++)

@@ -7,6 +7,7 @@
  *	sync (n)	one row: lease, sync, record
  *	blob (n)	some rows of one kind of blobs: bring, record
  *	verify (n)	one row, or some of blobs: recompute, compare, record
+ *	maintenance	packs of copies that rest are folded, one copy at a time
  *	copy watch	copies are looked at once at the start; those that others have
  *			changed are brought again
  *
@@ -42,6 +43,8 @@ struct pull_settings {
 	int64_t consistency_interval_ms;
 	int64_t timeout_ms;
 	int64_t reverify_ms;
+	bool is_maintained;     /* copies' object stores: pull/maintainer.h */
+	int64_t maintenance_ms; /* all of them are looked at so often */
 	double delete_brake;
 	uint64_t bandwidth; /* of the primary, in bytes a second; 0: all */
 };

@@ -45,6 +45,7 @@ struct pull {
 		*verify_pool; /* NULL: there is no work for it */
 	pthread_t cursor_thread, consistency_thread, scheduler_thread;
 	struct copy_watch *copy_watch;
+	struct maintainer *maintainer;           /* NULL: one run */
 	struct blob_copy_watch *blob_copy_watch; /* NULL: no kinds */
 
 	/* Guarded by mutex. */

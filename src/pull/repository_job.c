@@ -22,9 +22,11 @@
 #include "pull/copy_watch.h"
 #include "pull/decisions.h"
 #include "pull/leftovers.h"
+#include "pull/maintainer.h"
 #include "pull/mend.h"
 #include "pull/pull_parts.h"
 #include "pull/repository_job.h"
+#include "pull/repository_maintenance.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
 #include "upkeep/removal.h"
@@ -38,6 +40,7 @@
 
 struct sync_call {
 	struct sync_request request;
+	size_t most_packs;         /* that maintenance is not waited for with */
 	struct sync_result result; /* its held_reason is the caller's to free */
 };
 
@@ -58,13 +61,16 @@ static int tidy_before(const struct job *job, const struct sync_call *call,
 	if (lstat(path, &st) != 0)
 		return 0;
 	/* What is wrong with the copy is for the sync itself to say, and to mend. */
-	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
-	    tidy_left_overs(&copy, manner_of(job, call), err) == 0)
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
+		return 0;
+	repository_forget_cut_off(copy.fd);
+	if (tidy_left_overs(&copy, manner_of(job, call), err) == 0)
 		return 0;
 	return call->request.mends && copy_is_at_fault(err) ? 0 : -1;
 }
 
-static int tidy_after(const struct job *job, const char *path, struct err *err)
+static int tidy_after(const struct job *job, const char *path, size_t most_packs,
+		      struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
 	AUTO_RECORD struct copy_record record = { 0 };
@@ -75,7 +81,7 @@ static int tidy_after(const struct job *job, const char *path, struct err *err)
 		return -1;
 	copy_record_read(copy.fd, &record);
 	bool was_ours = copy_record_look(&record, copy.fd) == COPY_STAMPS_SAME;
-	if (tidy_packs(&job->work, &copy, err) != 0)
+	if (tidy_packs(&job->work, &copy, most_packs, err) != 0)
 		return -1;
 	failpoint("sync.tidied");
 	if (was_ours && !object_files_changed(&found, copy.fd, true) &&
@@ -107,7 +113,8 @@ static int sync_job(struct job *job, void *arg, struct err *err)
 		tidy_after_failure(job, path);
 		return -1;
 	}
-	if (call->result.outcome == SYNC_HELD || tidy_after(job, path, err) == 0)
+	if (call->result.outcome == SYNC_HELD ||
+	    tidy_after(job, path, call->most_packs, err) == 0)
 		return 0;
 	return sync_failed_here(err);
 }
@@ -285,6 +292,7 @@ static int repository_run_leased(const struct pull_job *job, const char *name,
 	struct pull *pull = job->pull;
 	const struct pull_once *once = pull->options.once;
 
+	maintainer_make_way(pull->maintainer, name);
 	return job_run(
 		&(struct job_request){
 			.leases = pull->options.leases,
@@ -615,6 +623,9 @@ void repository_bring_from(struct pull_job *job, struct source *source)
 		.checksum = item->row->checksum,
 		.may_rebuild = rebuild_wait_ms(pull, item->row->id) == 0
 	};
+	call->most_packs = pull->maintainer && pull_settings_now(pull).is_maintained
+				   ? TIDY_PACK_LIMIT_MAINTAINED
+				   : TIDY_PACK_LIMIT;
 	bring_copy(job, &call->result);
 }
 
@@ -653,6 +664,7 @@ void repository_remove(struct pull_job *job)
 						 .stop = &pull->kill };
 	struct err err = { 0 };
 
+	maintainer_make_way(pull->maintainer, request.name);
 	if (removal_run(&request, &err) == 0)
 		err.class = ERR_NONE;
 	if (pull_item_end_removed(&job->items[0], &err) == 0)
@@ -666,6 +678,7 @@ void repository_end(struct pull_job *job)
 
 	if (call && (pull_item_is_placed(item) || item->end == PULL_UNCHANGED)) {
 		copy_watch_report(job->pull->copy_watch, item->row->name);
+		maintainer_report(job->pull->maintainer, job->kind.type, item->row->name);
 		log_info("sync.done", LOG_NUMBER("dur_ms", job->took_ms),
 			 LOG_NUMBER("bytes", job->bytes),
 			 LOG_TEXT("result", pull_item_word(item)),
@@ -695,6 +708,7 @@ const struct copy_kind_ops repository_copy_ops = {
 	.bring = repository_bring,
 	.verify = repository_verify,
 	.end = repository_end,
+	.maintain = repository_maintain,
 	.count_leftovers = leftovers_count_repositories,
 	.take_leftovers = leftovers_take_repositories,
 };

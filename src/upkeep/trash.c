@@ -142,7 +142,8 @@ static size_t count_packs(const struct repo *repo)
 	return count;
 }
 
-int tidy_packs(const struct git_work *work, const struct repo *repo, struct err *err)
+int tidy_packs(const struct git_work *work, const struct repo *repo, size_t most,
+	       struct err *err)
 {
 	static const char *const geometric[] = { "repack", "--quiet", "-d",
 						 "--geometric=2", NULL };
@@ -151,7 +152,7 @@ int tidy_packs(const struct git_work *work, const struct repo *repo, struct err 
 					   "-k",     "-l",      NULL };
 	size_t before = count_packs(repo);
 
-	if (before <= TIDY_PACK_LIMIT)
+	if (before <= most)
 		return 0;
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,

@@ -514,6 +514,10 @@ was_found_at_start() {
 	was_logged paris copy.changed || was_logged paris copies.doubted 'name=a'
 }
 
+has_few_packs() {
+	[ "$(find $COPY/objects/pack -name '*.pack' | wc -l)" -lt 40 ]
+}
+
 # Our own writes, of which there are many here, and what housekeeping does.
 what_we_write_is_ours() {
 	local i
@@ -527,7 +531,7 @@ what_we_write_is_ours() {
 		git -C work push -q origin main "main:refs/heads/b$i"
 		wait_until 10 in_sync
 	done
-	[ "$(find $COPY/objects/pack -name '*.pack' | wc -l)" -lt 40 ]
+	wait_until 30 has_few_packs
 	push_change london/git/group/b.git
 	at paris repository reverify a
 	wait_until 20 in_sync
@@ -547,6 +551,7 @@ is_whole() {
 what_others_write_while_packs_are_folded() {
 	local i pack
 	make_sites
+	set_conf paris sync.maintenance false
 	make_repository london/git/a.git 60
 	start_sites
 	wait_until 20 in_sync

@@ -325,6 +325,33 @@ static void *run_child(void *arg)
 	return mine;
 }
 
+static void *wait_for_lease(void *arg)
+{
+	struct lease *lease = NULL;
+
+	if (lease_acquire(arg,
+			  &(struct lease_request){
+				  .key = KEY, .operation = "sync", .wait_ms = 60000 },
+			  &lease, ERR_IGNORED) == 0)
+		lease_release(lease);
+	return NULL;
+}
+
+TEST(a_holder_sees_who_waits_in_this_process_and_in_others)
+{
+	struct lease_manager *managers[] = { ann, bob };
+	pthread_t thread;
+
+	for (int i = 0; i < 2; i++) {
+		struct lease *lease = must_acquire(ann, 0);
+		assert_false(lease_is_wanted(lease));
+		thread_start(&thread, "waiter", wait_for_lease, managers[i]);
+		wait_until(lease_is_wanted(lease));
+		lease_release(lease);
+		thread_join(thread);
+	}
+}
+
 TEST(children_die_when_the_lease_is_taken_away)
 {
 	struct lease *lease = must_acquire(ann, 0);
@@ -533,6 +560,7 @@ int main(void)
 		CASE(an_idle_lease_is_quick),
 		CASE(list_and_inspect_tell_who_holds_what),
 		CASE_SHORT(force_release_is_for_the_fence_that_was_seen),
+		CASE_SHORT(a_holder_sees_who_waits_in_this_process_and_in_others),
 		CASE_SHORT(children_die_when_the_lease_is_taken_away),
 		CASE(a_full_disk_is_not_taken_for_contention),
 		CASE(a_locked_database_is_not_taken_for_contention),

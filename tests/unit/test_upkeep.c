@@ -154,10 +154,10 @@ TEST(many_packs_are_folded_and_no_object_is_dropped)
 	open_repository();
 	for (int i = 0; i < TIDY_PACK_LIMIT; i++)
 		make_pack(i);
-	assert_ok(tidy_packs(&work, &repo, &err));
+	assert_ok(tidy_packs(&work, &repo, TIDY_PACK_LIMIT, &err));
 	assert_int_equal(count_packs(), TIDY_PACK_LIMIT); /* not many yet */
 	make_pack(TIDY_PACK_LIMIT);
-	assert_ok(tidy_packs(&work, &repo, &err));
+	assert_ok(tidy_packs(&work, &repo, TIDY_PACK_LIMIT, &err));
 	assert_in_range(count_packs(), 1, 3);
 	assert_int_equal(count_objects(), TIDY_PACK_LIMIT + 1);
 	repo_close(&repo);
@@ -173,7 +173,7 @@ TEST(packs_beside_alternates_are_folded_without_copying_the_others)
 	repo.has_alternates = true;
 	for (int i = 0; i <= TIDY_PACK_LIMIT; i++)
 		make_pack(i);
-	assert_ok(tidy_packs(&work, &repo, &err));
+	assert_ok(tidy_packs(&work, &repo, TIDY_PACK_LIMIT, &err));
 	assert_in_range(count_packs(), 1, 3);
 	assert_int_equal(count_objects(), TIDY_PACK_LIMIT + 1);
 	repo_close(&repo);

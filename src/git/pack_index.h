@@ -1,0 +1,41 @@
+/*
+ * The index of a pack, mapped: which objects the pack has. One thread at a time an index.
+ *
+ * Source: gitformat-pack(5); version 2: 8 bytes of magic and version; 256 numbers, of
+ * objects whose first byte is at most so much; their names, sorted; more; the digest of
+ * the pack and that of the index.
+ */
+#ifndef GIT_PACK_INDEX_H
+#define GIT_PACK_INDEX_H
+
+#include "base/base.h"
+
+#define PACK_INDEX_NAMES (8 + 256 * 4) /* where names begin */
+
+struct pack_index {
+	const unsigned char *data; /* mapped */
+	size_t size;
+	size_t count;
+	size_t oid_len;
+};
+
+/* Opens the file `name` in the directory `folder`. False: it cannot be read, or is no
+ * index of version 2. */
+bool pack_index_open(int folder, const char *name, size_t oid_len,
+		     struct pack_index *index);
+void pack_index_close(struct pack_index *index);
+
+/* The name of the object in that place. */
+const unsigned char *pack_index_oid(const struct pack_index *index, size_t place);
+
+/* Whether it has the object; *place is where. */
+bool pack_index_find(const struct pack_index *index, const unsigned char *oid,
+		     size_t *place);
+
+/* What the index says its pack ends in: oid_len bytes. */
+const unsigned char *pack_index_pack_digest(const struct pack_index *index);
+
+/* The number of 4 bytes that stands there. */
+uint32_t pack_index_number(const unsigned char *at);
+
+#endif

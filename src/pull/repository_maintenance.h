@@ -1,0 +1,31 @@
+/*
+ * Maintenance of a copy of a repository, of whatever kind: when it is due, under its
+ * lease, and so that nobody takes it for another's change of the copy.
+ */
+#ifndef PULL_REPOSITORY_MAINTENANCE_H
+#define PULL_REPOSITORY_MAINTENANCE_H
+
+#include "pull/maintainer.h"
+
+/* As copy_kind_ops.maintain. */
+enum maintain_end repository_maintain(const struct maintain_call *call);
+
+/* Of a copy's record, before it is read. `dir` is the copy's directory, as below. */
+struct repository_glimpse {
+	uint64_t inode; /* 0: there is none */
+	int64_t changed_ns;
+};
+void repository_glimpse_take(int dir, struct repository_glimpse *glimpse);
+
+/* Whether a copy that did not look as its record said is being maintained, or whether it
+ * has another record by now: then the difference tells nothing. Any thread, any
+ * process. */
+bool repository_is_maintained(int dir, const struct repository_glimpse *before);
+
+/* Whether its maintenance was cut off by the death of whoever did it. */
+bool repository_was_cut_off(int dir);
+
+/* Under the lease: what was cut off is looked through by now. */
+void repository_forget_cut_off(int dir);
+
+#endif
