@@ -5,7 +5,7 @@
  * it is here; all that is absent is asked for in batches, and placed as uploads are, with
  * events, so that secondaries bring it as any blob.
  *
- * Sources: seed 004; docs/design/0027-lfs-objects-of-mirrors.md.
+ * Sources: seed 004; docs/design/0031-lfs-objects-of-mirrors.md.
  */
 #ifndef PULL_MIRROR_LFS_H
 #define PULL_MIRROR_LFS_H

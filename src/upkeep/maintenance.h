@@ -2,7 +2,7 @@
  * Maintenance of a repository's object store: many packs become few, git's indexes over
  * them and over the commits are written anew, what crashes left behind goes. No ref is
  * changed, and no object is dropped, reachable or not. For repositories that refrelay
- * owns, under their lease (docs/design/0027-maintenance.md).
+ * owns, under their lease (docs/design/0032-maintenance.md).
  */
 #ifndef UPKEEP_MAINTENANCE_H
 #define UPKEEP_MAINTENANCE_H
