@@ -44,6 +44,9 @@ int lease_manager_open_directory(const struct lease_options *options,
 /* Makes `owner` in the directory; -1 with errno set. */
 int owner_write(int generation_fd, const struct owner *owner);
 
+/* Puts it in the place of the one that is there, in one step. */
+int owner_replace(int generation_fd, const struct owner *owner);
+
 /* -1 with errno set; EBADMSG: it is not of this form. */
 int owner_read(int generation_fd, struct owner *owner);
 

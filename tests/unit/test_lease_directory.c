@@ -371,11 +371,11 @@ TEST(fences_grow_over_release_lapse_force_and_floor)
 	assert_true(lease_fence(lease) == ahead + 1);
 	set_back(TTL + 1000);
 	next = must_acquire(bob, 0);
-	assert_true(lease_fence(next) == ahead + 2);
-	assert_ok(lease_force_release(ann, KEY, ahead + 2, "eve", "", &err));
+	assert_true(lease_fence(next) == ahead + 1 + LEASE_FENCES);
+	assert_ok(lease_force_release(ann, KEY, lease_fence(next), "eve", "", &err));
 	lease_release(next);
 	lease_release(lease);
-	assert_true(pass(ann, LEASE_AFTER_FORCE) == ahead + 4);
+	assert_true(pass(ann, LEASE_AFTER_FORCE) == ahead + 2 + 2 * LEASE_FENCES);
 	request.fence_floor = INT64_MAX - 1;
 	assert_ok(lease_acquire(ann, &request, &lease, &err));
 	lease_release(lease);
