@@ -496,19 +496,20 @@ struct directory_look {
 	struct owner before;
 };
 
-/* Only the first in the line watches the holder. */
+/* Only the first in the line watches the holder. Who has no ticket looks again with one.
+ */
 static int directory_look(int key_fd, const struct lease_attempt *attempt, int64_t at_ns,
 			  struct directory_look *look, struct err *err)
 {
 	const struct next *ticket = directory_ticket_of(attempt);
 	const char *key = attempt->request->key;
+	int hint_fd = ticket ? attempt->hint_fd : -1;
 
 	*look = (struct directory_look){ 0 };
 	if (ticket)
-		look->has_before = directory_line_before(key_fd, ticket, at_ns,
-							 attempt->hint_fd, &look->before);
-	if (key_look(key_fd, key, look->has_before ? -1 : attempt->hint_fd, &look->view,
-		     err) != 0)
+		look->has_before = directory_line_before(key_fd, ticket, at_ns, hint_fd,
+							 &look->before);
+	if (key_look(key_fd, key, look->has_before ? -1 : hint_fd, &look->view, err) != 0)
 		return -1;
 	if (!ticket && look->view.has_tickets)
 		look->has_before = directory_line_before(key_fd, NULL, look->view.at_ns,

@@ -137,13 +137,8 @@ static enum ticket_state judge_ticket(const struct local *local,
 
 static int line_leave(struct store_tx *tx, int64_t place, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, "DELETE FROM lease_waiter WHERE ticket = ?1", &query, err) !=
-	    0)
-		return -1;
-	query_bind_int(query, 1, place);
-	return query_run(query, NULL, err);
+	return query_write(tx, err, "DELETE FROM lease_waiter WHERE ticket = ?1",
+			   QUERY_INT(place));
 }
 
 enum line_look { LINE_LEAVE_DEAD, LINE_REMOVE_DEAD };
@@ -543,15 +538,19 @@ static int decide(struct store_tx *tx, void *arg, struct err *err)
 	return stay_out(tx, work, &row, err);
 }
 
-static void local_attempt_drain_hints(int hint_fd)
+/* Whether there were any. */
+static bool local_attempt_drain_hints(int hint_fd)
 {
 	char events[4096];
+	bool has_any = false;
 
 	while (hint_fd >= 0 && read(hint_fd, events, sizeof(events)) > 0)
-		;
+		has_any = true;
+	return has_any;
 }
 
-/* A look without the right to write, for those who are not first in the line. */
+/* A look without the right to write, for those who ask by themselves: most of them are
+ * not first in the line. Who is told mostly is. */
 static int look_at_line(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct attempt_work *work = arg;
@@ -599,9 +598,9 @@ static int local_try_acquire(struct lease_backend *backend, struct lease_attempt
 	struct attempt_work work = { .local = (struct local *)backend,
 				     .attempt = attempt };
 
-	local_attempt_drain_hints(attempt->hint_fd);
+	bool is_told = local_attempt_drain_hints(attempt->hint_fd);
 	local_files_watch_self(&work.local->files, attempt->hint_fd);
-	if (local_attempt_must_wait(&work))
+	if (!is_told && local_attempt_must_wait(&work))
 		return 0;
 	if (local_write(work.local, decide, &work, err) != 0) {
 		local_attempt_start_over(&work);

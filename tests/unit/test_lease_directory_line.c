@@ -63,20 +63,6 @@ static int open_key(void)
 	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-static int count_tickets(void)
-{
-	AUTO_CLOSE int key_fd = open_key();
-	key_entries entries = { 0 };
-	uint64_t latest;
-	int count = 0;
-
-	assert_ok(key_list(key_fd, &entries, &latest));
-	for (size_t i = 0; i < entries.count; i++)
-		count += key_is_ticket(entries.items[i].name);
-	vec_clear(&entries);
-	return count;
-}
-
 static void start(struct waits *waits, struct lease_manager *manager, int64_t wait_ms)
 {
 	int before = count_tickets();
