@@ -12,8 +12,8 @@
 #define ENTRY_NAME_SIZE 48
 #define NS_PER_MS INT64_C(1000000)
 
-#define KEY_TICKET ".new-w" /* hexadecimal ns of the server, "-", and something random   \
-			     */
+/* Then the server's ns, hexadecimal, "-", and something random. */
+#define KEY_TICKET ".new-w"
 #define KEY_OFFER "offer"
 
 /* For so long who was passed the lease may not take it up. Longer than the poll of those

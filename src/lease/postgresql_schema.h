@@ -16,7 +16,7 @@
 #define POSTGRESQL_IS_THERE                                                              \
 	"SELECT count(*) = 5 FROM pg_proc p JOIN pg_namespace n ON n.oid ="              \
 	" p.pronamespace WHERE n.nspname = 'refrelay' AND p.proname IN"                  \
-	" ('lease_acquire_3', 'lease_release_2', 'lease_leave_1', 'lease_force_1',"      \
+	" ('lease_acquire_3', 'lease_release_3', 'lease_leave_1', 'lease_force_1',"      \
 	" 'lease_wake_1')"
 
 /* Several nodes may find it missing at once. */
@@ -108,15 +108,23 @@ static const char *const postgresql_schema[] = {
 	" has_others := EXISTS (SELECT FROM refrelay.lease_line l WHERE l.key = p_key);\n"
 	"END $$",
 
-	"CREATE OR REPLACE FUNCTION refrelay.lease_release_2(p_key text, p_nonce text)"
-	" RETURNS int LANGUAGE plpgsql AS $$\n"
+	/* Tells the first; but if that one is of the given boot, it is for the caller to
+	 * tell, without a notice, which wakes all who listen. */
+	"CREATE OR REPLACE FUNCTION refrelay.lease_release_3(p_key text, p_nonce text,"
+	" p_boot text, OUT done int, OUT neighbour text) LANGUAGE plpgsql AS $$\n"
 	"BEGIN\n"
 	" UPDATE refrelay.lease l SET nonce = NULL, ended = 'released'"
 	"  WHERE l.key = p_key AND l.nonce = p_nonce;\n"
-	" IF NOT FOUND THEN RETURN 0; END IF;\n"
-	" PERFORM refrelay.lease_wake_1(p_key);\n"
+	" done := FOUND::int;\n"
+	" IF done = 0 THEN RETURN; END IF;\n"
+	" SELECT l.owner INTO neighbour FROM refrelay.lease_line l WHERE l.key = p_key"
+	"  AND l.seen > clock_timestamp() - interval '3 s' ORDER BY l.ticket LIMIT 1;\n"
+	" IF neighbour IS NOT NULL AND (p_boot IS NULL OR"
+	"  strpos(neighbour, ' boot=' || p_boot || ' ') = 0) THEN\n"
+	"  neighbour := NULL;\n"
+	"  PERFORM refrelay.lease_wake_1(p_key);\n"
+	" END IF;\n"
 	" PERFORM " POSTGRESQL_NOT_SYNCED ";\n"
-	" RETURN 1;\n"
 	"END $$",
 
 	/* Whoever leaves may have been told that it is its turn. */
@@ -146,7 +154,9 @@ static const char *const postgresql_schema[] = {
 	"SELECT outcome, fence, owner, nonce, left_ms, ticket, waiter, ended, "          \
 	"has_others FROM"                                                                \
 	" refrelay.lease_acquire_3($1, $2, $3, $4, $5, $6, $7, $8, $9)"
-#define POSTGRESQL_RELEASE "SELECT refrelay.lease_release_2($1, $2)"
+#define POSTGRESQL_RELEASE                                                               \
+	"SELECT done, neighbour FROM refrelay.lease_release_3($1, $2, $3)"
+#define POSTGRESQL_WAKE "SELECT refrelay.lease_wake_1($1)"
 #define POSTGRESQL_FORCE "SELECT refrelay.lease_force_1($1, $2, $3)"
 #define POSTGRESQL_LEAVE "SELECT refrelay.lease_leave_1($1, $2)"
 
