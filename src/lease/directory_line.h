@@ -2,8 +2,8 @@
  * The line of those who wait for a lease in a directory. A ticket is a finished
  * generation to be, under a name that sorts by the server's time:
  *
- *	path/<sha1 of key>/.new-w<time>-<id>/		its mtime: asked then, the last
- *time path/<sha1 of key>/.new-w<time>-<id>/offer	there until it is taken up
+ *	path/<sha1 of key>/.new-w<time>-<id>/	its mtime: when it asked the last time
+ *	path/<sha1 of key>/.new-w<time>-<id>/offer	there until it is taken up
  *
  * Who releases the lease renames the first ticket to the next number: that one has the
  * lease then, and is told by its kernel, alone. It takes it up by removing the offer.
@@ -12,8 +12,8 @@
  * its ticket is gone then.
  *
  * Passed over is who has not asked for DIRECTORY_LINE_SILENT_MS; who is known to be dead
- * is removed. A ticket goes by a rename, too: either it leaves, or it is passed the
- *lease.
+ * is removed. A ticket goes by a rename, too: either it leaves, or it is passed
+ * the lease.
  *
  * Nodes that know nothing of lines see generations to be, and take what is released
  * without one.
