@@ -186,6 +186,28 @@ TEST(what_a_node_without_lines_releases_is_taken_at_once)
 	lease_release(lease);
 }
 
+static int64_t release_without_guards(void)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	struct waits waits = { 0 };
+	int64_t before = clock_boot_ms();
+
+	start(&waits, bob, 60000);
+	usleep(50000);
+	lease_release(lease);
+	thread_join(waits.thread);
+	assert_true(waits.fence != 0);
+	return waits.got_at - before;
+}
+
+/* By the rename: there are no guards, the end of which tells as well. */
+TEST(who_is_next_is_told_without_locks)
+{
+	lock_errno = ENOLCK;
+	assert_once_within(AT_ONCE, release_without_guards);
+	lock_errno = 0;
+}
+
 TEST(who_is_not_told_finds_out)
 {
 	struct lease *lease = must_acquire(ann, 0);
@@ -402,6 +424,7 @@ int main(void)
 		CASE(a_release_hands_it_to_the_first),
 		CASE(who_does_not_wait_does_not_overtake),
 		CASE(what_a_node_without_lines_releases_is_taken_at_once),
+		CASE(who_is_next_is_told_without_locks),
 		CASE(who_is_not_told_finds_out),
 		CASE(who_is_silent_is_passed_over),
 		CASE(what_is_not_taken_up_in_time_goes_to_the_next),

@@ -30,7 +30,7 @@ static pid_t spawn(char *const argv[], int out, int keep)
 
 static void hold(char *orphan_for)
 {
-	struct lease *lease = must_acquire(ann, 0);
+	struct lease *lease = must_acquire(ann, 60000);
 	AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char name[] = "sleep";
 	char *argv[] = { name, orphan_for, NULL };
@@ -211,6 +211,30 @@ static int64_t pass_by(int signal)
 	return took;
 }
 
+/* Bob has not looked since it was passed: it hears of the end of who was before it. */
+static int64_t kill_who_was_passed(void)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	pid_t next = start("hold", TTL, "0", 1);
+	pthread_t thread;
+
+	wait_until(count_tickets() == 1);
+	int64_t before = clock_boot_ms();
+	thread_start(&thread, "bob", take_and_release, bob);
+	wait_until(count_tickets() == 2);
+	usleep(50000);
+	lease_release(lease);
+	wait_until(inspect().pid == next);
+	kill_9(next);
+	thread_join(thread);
+	return clock_boot_ms() - before;
+}
+
+TEST(the_death_of_one_that_was_passed_is_heard_at_once)
+{
+	assert_once_within(AT_ONCE, kill_who_was_passed);
+}
+
 TEST(a_stopped_one_that_is_next_costs_no_ttl)
 {
 	assert_in_range(pass_by(SIGSTOP), 0, TTL / 2);
@@ -370,6 +394,7 @@ int main(int argc, char *argv[])
 		CASE(an_orphan_delays_no_longer_than_the_ttl),
 		CASE(a_stopped_holder_is_succeeded_after_its_ttl),
 		CASE(the_dead_of_another_boot_are_succeeded_after_their_ttl),
+		CASE(the_death_of_one_that_was_passed_is_heard_at_once),
 		CASE(a_stopped_one_that_is_next_costs_no_ttl),
 		CASE(a_dead_one_that_is_next_costs_nothing),
 		CASE_IN_MEMORY(processes_that_are_killed_anywhere_never_let_two_in),
