@@ -215,7 +215,7 @@ static int64_t pass_by(int signal)
 static int64_t kill_who_was_passed(void)
 {
 	struct lease *lease = must_acquire(ann, 0);
-	pid_t next = start("hold", TTL, "0", 1);
+	pid_t next = start("hold", TTL, "0", STDERR_FILENO);
 	pthread_t thread;
 
 	wait_until(count_tickets() == 1);
