@@ -357,6 +357,7 @@ static int row_list(struct store_tx *tx, const struct local *local,
 #define POLL_MS 1000        /* should a hint fail us */
 #define BLIND_POLL_MS 200   /* without any */
 #define BEHIND_WAITER_MS 50 /* the lease is free, but another's turn */
+#define TOLD_POLL_MS 200    /* the same, and we are told of ours */
 
 struct attempt_work {
 	struct local *local;
@@ -464,7 +465,8 @@ static int64_t local_attempt_retry_after(const struct lease_attempt *attempt,
 					      : local_attempt_poll_ms(BLIND_POLL_MS);
 
 	if (is_free)
-		return local_attempt_poll_ms(BEHIND_WAITER_MS);
+		return local_attempt_poll_ms(attempt->hint_fd >= 0 ? TOLD_POLL_MS
+								   : BEHIND_WAITER_MS);
 	if (row->holder.held && row->holder.ttl_left_ms < retry)
 		retry = row->holder.ttl_left_ms;
 	return retry;
@@ -549,8 +551,7 @@ static bool local_attempt_drain_hints(int hint_fd)
 	return has_any;
 }
 
-/* A look without the right to write, for those who ask by themselves: most of them are
- * not first in the line. Who is told mostly is. */
+/* A look without the right to write, for those who were not told that they are first. */
 static int look_at_line(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct attempt_work *work = arg;
