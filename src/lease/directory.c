@@ -28,7 +28,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/thread.h"
-#include "lease/directory_key.h"
+#include "lease/directory_line.h"
 #include "lease/lease_backend.h"
 
 struct directory {
@@ -51,157 +51,6 @@ struct held {
 };
 
 enum key_mode { KEY_FIND, KEY_MAKE };
-
-struct next {
-	char name[ENTRY_NAME_SIZE]; /* its present one */
-	int fd;                     /* owned; flock'ed, where that works */
-	int guard_fd;               /* owned; -1: there are no locks, or it is forced */
-	bool may_be_latest;         /* it has a number, which must stay then */
-};
-
-#define NO_NEXT ((struct next){ .fd = -1, .guard_fd = -1 })
-
-int owner_write(int generation_fd, const struct owner *owner)
-{
-	char rest[OWNER_TEXT_SIZE], text[OWNER_TEXT_SIZE];
-
-	owner_format(owner, rest);
-	snprintf(text, sizeof(text), "fence=%" PRIu64 " %s", owner->holder.fence, rest);
-	return symlinkat(text, generation_fd, "owner");
-}
-
-int owner_read(int generation_fd, struct owner *owner)
-{
-	char text[OWNER_TEXT_SIZE];
-	ssize_t len = readlinkat(generation_fd, "owner", text, sizeof(text) - 1);
-
-	*owner = (struct owner){ 0 };
-	if (len < 0)
-		return -1;
-	text[len] = '\0';
-	if (owner_parse(text, owner))
-		return 0;
-	errno = EBADMSG;
-	return -1;
-}
-
-/*
- * How a generation is made: a directory of our own is finished, with locked guard and
- * owner, and then renamed to the next number. What is there under that number is never
- * empty but while it is being removed, and a rename replaces nothing that is not empty:
- * of all who saw 41 end, one makes 42, and it is complete from its first moment. A
- * contender killed on the way leaves a directory that nobody waits for.
- *
- * When the reply to an NFS rename gets lost, its own sender may be told ENOENT: it looks
- * whose the number is.
- */
-
-/* How flock says that it does not work on this file system. */
-static bool has_no_locks(int code)
-{
-	return code == ENOLCK || code == EOPNOTSUPP || code == ENOSYS;
-}
-
-/* Nobody can prove our death, or our children's, by a guard that is not there. */
-static int make_guard(struct next *next)
-{
-	AUTO_CLOSE int guard =
-		openat(next->fd, "guard", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-
-	if (guard < 0)
-		return -1;
-	if (flock(guard, LOCK_EX | LOCK_NB) == 0) {
-		next->guard_fd = TAKE_FD(guard);
-		return 0;
-	}
-	return has_no_locks(errno) ? unlinkat(next->fd, "guard", 0) : -1;
-}
-
-/* Makes and locks it under a name of its own. */
-static int next_prepare(struct next *next, int key_fd, const struct owner *owner)
-{
-	char id[33];
-
-	random_hex(id, 16);
-	*next = NO_NEXT;
-	snprintf(next->name, sizeof(next->name), ".new-%s", id);
-	if (mkdirat(key_fd, next->name, 0700) != 0)
-		return -1;
-	next->fd = openat(key_fd, next->name,
-			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (next->fd < 0)
-		return -1;
-	if (owner->forced)
-		return owner_write(next->fd, owner) == 0 ? key_stamp_released(next->fd)
-							 : -1;
-	if (flock(next->fd, LOCK_EX | LOCK_NB) != 0 && !has_no_locks(errno) &&
-	    errno != EBADF)
-		return -1;
-	return make_guard(next) == 0 ? owner_write(next->fd, owner) : -1;
-}
-
-/* Removes it, or, once it may be the latest, marks it as released, and closes what is
- * open; errno is kept. */
-static void next_drop(struct next *next, int key_fd)
-{
-	int saved = errno;
-
-	if (next->may_be_latest)
-		key_stamp_released(next->fd);
-	else
-		key_remove_entry(key_fd, next->name);
-	if (next->fd >= 0)
-		close(TAKE_FD(next->fd));
-	if (next->guard_fd >= 0)
-		close(TAKE_FD(next->guard_fd));
-	errno = saved;
-}
-
-static bool directory_take_is_ours(int key_fd, const struct next *next)
-{
-	struct stat named, ours;
-
-	return fstat(next->fd, &ours) == 0 &&
-	       fstatat(key_fd, next->name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       named.st_ino == ours.st_ino && named.st_dev == ours.st_dev;
-}
-
-static bool others_were_quicker(int code)
-{
-	return code == ENOTEMPTY || code == EEXIST || code == ENOENT;
-}
-
-/* A listing from before may have shown an old number as the latest, and ours is one that
- * was removed since. */
-static int check_latest(int key_fd, uint64_t number, int64_t at_ns)
-{
-	key_entries entries = { 0 };
-	uint64_t latest;
-	int result = key_list(key_fd, &entries, &latest);
-
-	if (result == 0)
-		key_sweep(key_fd, &entries, number, at_ns);
-	vec_clear(&entries);
-	return result < 0 ? -1 : latest != number;
-}
-
-/* Makes it the latest generation: 0; 1: others were quicker. */
-static int next_publish(struct next *next, int key_fd, const struct key_view *view)
-{
-	char before[ENTRY_NAME_SIZE];
-
-	memcpy(before, next->name, sizeof(before));
-	snprintf(next->name, sizeof(next->name), "%" PRIu64, view->number + 1);
-	if (renameat(key_fd, before, key_fd, next->name) != 0 &&
-	    !(errno == ENOENT && directory_take_is_ours(key_fd, next))) {
-		bool late = others_were_quicker(errno);
-		memcpy(next->name, before, sizeof(before));
-		return late ? 1 : -1;
-	}
-	int late = check_latest(key_fd, view->number + 1, view->at_ns);
-	next->may_be_latest = late <= 0;
-	return late;
-}
 
 #define POLL_MS 1000      /* should a hint fail us */
 #define BLIND_POLL_MS 500 /* without any, or held by another host */
@@ -306,6 +155,18 @@ static int stamp_released(struct held *held)
 	return key_stamp_released(held->fd);
 }
 
+/* It is the first's in the line from now on; without any, whoever comes finds it
+ * released. 1: others were quicker. */
+static int held_pass_on(int key_fd, struct held *held, uint64_t fence)
+{
+	int passed = directory_line_pass(key_fd, held->number, fence);
+
+	if (passed <= 0)
+		return stamp_released(held);
+	atomic_store(&held->is_released, true);
+	return 0;
+}
+
 /* 1: somebody is past it; 0; -1: errno. */
 static int held_is_overtaken(const struct directory *directory, const struct held *held)
 {
@@ -326,9 +187,14 @@ static int directory_grant_give_up(struct directory *directory,
 	*how = LEASE_GONE;
 	if (!held)
 		return 0;
-	int overtaken = held_is_overtaken(directory, held);
-	if (overtaken == 0 && stamp_released(held) != 0)
-		overtaken = directory_grant_is_gone(errno) ? 1 : -1;
+	AUTO_CLOSE int key_fd =
+		openat(directory->fd, held->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int overtaken =
+		key_fd < 0 ? -1 : key_is_overtaken(key_fd, held->number, held->fd);
+	if (overtaken == 0 && held_pass_on(key_fd, held, grant->fence) != 0)
+		overtaken = -1;
+	if (overtaken < 0 && directory_grant_is_gone(errno))
+		overtaken = 1;
 	if (overtaken == 0)
 		*how = LEASE_RELEASED;
 	if (overtaken < 0)
@@ -403,8 +269,8 @@ static uint64_t directory_grant_next_fence(const struct lease_request *request,
 
 	if (fence < view->number)
 		fence = view->number;
-	if (fence < view->owner.holder.fence)
-		fence = view->owner.holder.fence;
+	if (view->number > 0 && fence < view->owner.holder.fence + LEASE_FENCES - 1)
+		fence = view->owner.holder.fence + LEASE_FENCES - 1;
 	if (fence < request->fence_floor)
 		fence = request->fence_floor;
 	return fence + 1;
@@ -432,23 +298,23 @@ static void directory_grant_describe_owner(const struct directory *directory,
 }
 
 static void grant(struct directory *directory, struct lease_attempt *attempt,
-		  const struct key_view *view, uint64_t fence, struct next *next,
-		  int64_t beat_ns)
+		  const struct line_grant *line_grant, enum lease_predecessor predecessor,
+		  struct next *next)
 {
 	struct lease_grant *granted = &attempt->grant;
 	struct held *held = xcalloc(1, sizeof(*held));
 
 	held->users = 1; /* the map */
-	held->number = view->number + 1;
-	held->beat_ns = beat_ns;
+	held->number = line_grant->number;
+	held->beat_ns = line_grant->stamp_ns;
 	held->fd = TAKE_FD(next->fd);
 	key_name(attempt->request->key, held->name);
 	random_hex(granted->nonce, (LEASE_NONCE_SIZE - 1) / 2);
 	snprintf(granted->key, sizeof(granted->key), "%s", attempt->request->key);
-	granted->fence = fence;
+	granted->fence = line_grant->fence;
 	granted->guard_fd = TAKE_FD(next->guard_fd);
 	attempt->outcome = LEASE_GRANTED;
-	attempt->predecessor = view->predecessor;
+	attempt->predecessor = predecessor;
 	AUTO_UNLOCK pthread_mutex_t *mutex = lock(&directory->mutex);
 	map_put(&directory->held, granted->nonce, held);
 }
@@ -497,17 +363,19 @@ static int directory_grant_take_lease(struct directory *directory, int key_fd,
 				      const struct key_view *view, struct err *err)
 {
 	const char *key = attempt->request->key;
+	struct line_grant taken = { .number = view->number + 1 };
 	struct next next = NO_NEXT;
 	struct owner owner;
-	int64_t stamp_ns;
 
 	directory_grant_describe_owner(directory, attempt, view, &owner);
+	taken.fence = owner.holder.fence;
 	int result = make_next(key, key_fd, view, &owner, &next, err);
 	if (result == 0)
-		result = first_beat(directory, attempt->request, view, &next, &stamp_ns,
-				    err);
+		result = first_beat(directory, attempt->request, view, &next,
+				    &taken.stamp_ns, err);
+	attempt->has_others = view->has_tickets;
 	if (result == 0)
-		grant(directory, attempt, view, owner.holder.fence, &next, stamp_ns);
+		grant(directory, attempt, &taken, view->predecessor, &next);
 	else
 		next_drop(&next, key_fd);
 	return result;
@@ -519,11 +387,15 @@ static int64_t directory_grant_poll_ms(int64_t ms)
 	return ms * (800 + (clock_boot_ms() + getpid()) * 7 % 400) / 1000;
 }
 
+/* Who is told is told by whom it watches, on this kernel: the holder, or who waits before
+ * it. */
 static int64_t directory_grant_retry_after(const struct lease_attempt *attempt,
-					   const struct key_view *view)
+					   const struct key_view *view,
+					   const struct lease_holder *before)
 {
 	const struct lease_holder *holder = &view->owner.holder;
-	bool is_here = strcmp(holder->boot_id, clock_boot_id()) == 0;
+	const struct lease_holder *watched = before ? before : holder;
+	bool is_here = strcmp(watched->boot_id, clock_boot_id()) == 0;
 	int64_t retry = directory_grant_poll_ms(
 		attempt->hint_fd >= 0 && is_here ? POLL_MS : BLIND_POLL_MS);
 
@@ -536,27 +408,177 @@ static int64_t directory_grant_retry_after(const struct lease_attempt *attempt,
 	return retry;
 }
 
+/* ------------------------------------------------------------------ waiting */
+
+static struct next *directory_ticket_of(const struct lease_attempt *attempt)
+{
+	return (struct next *)(intptr_t)attempt->place;
+}
+
+static void directory_ticket_close(struct lease_attempt *attempt)
+{
+	struct next *ticket = directory_ticket_of(attempt);
+
+	if (ticket->fd >= 0)
+		close(ticket->fd);
+	if (ticket->guard_fd >= 0)
+		close(ticket->guard_fd);
+	free(ticket);
+	attempt->place = 0;
+}
+
+/* Leaves the line. What was passed to it just now goes on to the next. */
+static void directory_ticket_drop(const struct directory *directory, int key_fd,
+				  struct lease_attempt *attempt)
+{
+	const struct next *ticket = directory_ticket_of(attempt);
+	struct line_grant passed;
+
+	if (directory_line_leave(key_fd, ticket) > 0 &&
+	    directory_line_claim(key_fd, ticket, directory->base.ttl_ms, &passed) > 0 &&
+	    directory_line_pass(key_fd, passed.number, passed.fence) <= 0)
+		key_stamp_released(ticket->fd);
+	directory_ticket_close(attempt);
+}
+
+static int directory_ticket_make(const struct directory *directory, int key_fd,
+				 struct lease_attempt *attempt,
+				 const struct key_view *view, struct err *err)
+{
+	struct next *ticket = xcalloc(1, sizeof(*ticket));
+	struct owner owner;
+
+	directory_grant_describe_owner(directory, attempt, view, &owner);
+	if (directory_line_stand(key_fd, &owner, ticket) == 0) {
+		attempt->place = (int64_t)(intptr_t)ticket;
+		attempt->retry_ms = 1; /* what happened meanwhile, nobody told us */
+		return 0;
+	}
+	int code = errno;
+	next_drop(ticket, key_fd);
+	free(ticket);
+	errno = code;
+	/* We slept, and others took us for dead and tidied up. */
+	if (directory_grant_is_gone(code) && !is_removed(key_fd))
+		return 0;
+	return key_error("wait for", attempt->request->key, err);
+}
+
+/* 1: the ticket stands in the line; 0: granted, or it is gone; -1. */
+static int directory_ticket_ask(struct directory *directory, int key_fd,
+				struct lease_attempt *attempt, int64_t *at_ns,
+				struct err *err)
+{
+	struct next *ticket = directory_ticket_of(attempt);
+	struct line_grant passed = { 0 };
+	int stands = directory_line_ask(key_fd, ticket, attempt->hint_fd, at_ns);
+	int claimed = 0;
+
+	if (stands == 0)
+		claimed = directory_line_claim(key_fd, ticket, directory->base.ttl_ms,
+					       &passed);
+	if (stands < 0 || claimed < 0)
+		return key_error("wait for", attempt->request->key, err);
+	if (stands > 0)
+		return 1;
+	if (claimed > 0) {
+		attempt->has_others = passed.has_others;
+		grant(directory, attempt, &passed, LEASE_AFTER_RELEASE, ticket);
+	}
+	directory_ticket_close(attempt);
+	return 0;
+}
+
+/* What one look finds. */
+struct directory_look {
+	struct key_view view;
+	int has_before; /* somebody waits before us */
+	struct owner before;
+};
+
+/* Only the first in the line watches the holder. Who has no ticket looks again with one.
+ */
+static int directory_look(int key_fd, const struct lease_attempt *attempt, int64_t at_ns,
+			  struct directory_look *look, struct err *err)
+{
+	const struct next *ticket = directory_ticket_of(attempt);
+	const char *key = attempt->request->key;
+	int hint_fd = ticket ? attempt->hint_fd : -1;
+
+	*look = (struct directory_look){ 0 };
+	if (ticket)
+		look->has_before = directory_line_before(key_fd, ticket, at_ns, hint_fd,
+							 &look->before);
+	if (key_look(key_fd, key, look->has_before ? -1 : hint_fd, &look->view, err) != 0)
+		return -1;
+	if (!ticket && look->view.has_tickets)
+		look->has_before = directory_line_before(key_fd, NULL, look->view.at_ns,
+							 -1, &look->before);
+	return look->has_before < 0 ? key_error("look at", key, err) : 0;
+}
+
+/* 0: granted, or not to be had; 1: it is worth another look; -1. */
+static int directory_look_and_take_once(struct directory *directory, int key_fd,
+					struct lease_attempt *attempt,
+					struct directory_look *look, struct err *err)
+{
+	const struct key_view *view = &look->view;
+	int64_t at_ns = 0;
+
+	if (attempt->place &&
+	    directory_ticket_ask(directory, key_fd, attempt, &at_ns, err) < 0)
+		return -1;
+	if (attempt->outcome == LEASE_GRANTED)
+		return 0;
+	if (directory_look(key_fd, attempt, at_ns, look, err) != 0)
+		return -1;
+	if (view->is_overtaken)
+		return 1;
+	if (look->has_before)
+		return 0;
+	if (view->is_unclaimed && !view->is_free)
+		return key_take_back(key_fd, view->number) == 0 ? 1 : 0;
+	return view->is_free
+		       ? directory_grant_take_lease(directory, key_fd, attempt, view, err)
+		       : 0;
+}
+
+static void directory_tell_who_is_before(struct lease_attempt *attempt,
+					 const struct directory_look *look)
+{
+	const struct key_view *view = &look->view;
+	bool is_turn_of_other = view->is_free && look->has_before;
+
+	attempt->holder = is_turn_of_other ? look->before.holder : view->owner.holder;
+	if (is_turn_of_other)
+		snprintf(attempt->holder.operation, sizeof(attempt->holder.operation),
+			 "waiting");
+	snprintf(attempt->holder.key, sizeof(attempt->holder.key), "%s",
+		 attempt->request->key);
+	attempt->silent_ms = view->silent_ms;
+	attempt->orphans = view->orphans;
+	attempt->retry_ms = directory_grant_retry_after(
+		attempt, view, look->has_before ? &look->before.holder : NULL);
+}
+
 static int look_and_take(struct directory *directory, int key_fd,
 			 struct lease_attempt *attempt, struct err *err)
 {
-	struct key_view view;
-	int late = 1;
+	struct directory_look look = { 0 };
+	int again = 1;
 
-	for (int i = 0; i < RACES && late > 0; i++) {
-		if (key_look(key_fd, attempt->request->key, attempt->hint_fd, &view,
-			     err) != 0)
-			return -1;
-		if (!view.is_free && !view.is_overtaken)
-			break;
-		if (view.is_free)
-			late = directory_grant_take_lease(directory, key_fd, attempt,
-							  &view, err);
-	}
-	attempt->holder = view.owner.holder;
-	attempt->silent_ms = view.silent_ms;
-	attempt->orphans = view.orphans;
-	attempt->retry_ms = directory_grant_retry_after(attempt, &view);
-	return late < 0 ? -1 : 0;
+	for (int i = 0; i < RACES && again > 0; i++)
+		again = directory_look_and_take_once(directory, key_fd, attempt, &look,
+						     err);
+	directory_tell_who_is_before(attempt, &look);
+	if (again < 0)
+		return -1;
+	if (attempt->outcome == LEASE_GRANTED && attempt->place)
+		directory_ticket_drop(directory, key_fd, attempt);
+	else if (attempt->outcome != LEASE_GRANTED && attempt->request->wait_ms > 0 &&
+		 !attempt->place)
+		return directory_ticket_make(directory, key_fd, attempt, &look.view, err);
+	return 0;
 }
 
 static void directory_grant_drain_hints(int hint_fd)
@@ -617,11 +639,41 @@ static int directory_hint_open(struct lease_backend *backend)
 	return inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 }
 
-/* Nobody has a place in a line here. */
 static void directory_leave(struct lease_backend *backend, struct lease_attempt *attempt)
 {
-	(void)backend;
-	attempt->place = 0;
+	const struct directory *directory = directory_from_backend(backend);
+	AUTO_CLOSE int key_fd = directory_open_key(directory, attempt->request->key,
+						   KEY_FIND, ERR_IGNORED);
+
+	directory_ticket_drop(directory, key_fd, attempt);
+}
+
+/* What is told after the release must not make it look alive again. */
+static int directory_pass(struct lease_backend *backend, const struct lease_grant *grant,
+			  const struct lease_holder *holder, bool *has_others,
+			  struct err *err)
+{
+	struct directory *directory = directory_from_backend(backend);
+	struct held *held = held_get(directory, grant->nonce);
+	struct owner owner = { .ttl_ms = directory->base.ttl_ms, .holder = *holder };
+	uint64_t latest;
+
+	if (!held)
+		return 0;
+	AUTO_CLOSE int key_fd =
+		directory_open_key(directory, grant->key, KEY_FIND, ERR_IGNORED);
+	owner.holder.fence = grant->fence;
+	int result = owner_replace(held->fd, &owner);
+	if (atomic_load(&held->is_released))
+		key_stamp_released(held->fd);
+	if (result != 0 && !directory_grant_is_gone(errno))
+		result = key_error("pass on", grant->key, err);
+	else
+		result = 0;
+	if (key_fd >= 0)
+		key_find_latest(key_fd, &latest, has_others);
+	held_put(directory, held);
+	return result;
 }
 
 /* ------------------------------------------------------------------ operators */
@@ -757,6 +809,7 @@ static const struct lease_backend_ops ops = {
 	.try_acquire = directory_try_acquire,
 	.leave = directory_leave,
 	.extend_all = directory_extend_all,
+	.pass = directory_pass,
 	.release = directory_release,
 	.list = directory_list,
 	.inspect = directory_inspect,

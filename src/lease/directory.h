@@ -10,6 +10,7 @@
  *	path/<sha1 of key>/42/owner	its fence and holder: the text of a symbolic link
  *	path/<sha1 of key>/42/guard	flock'ed by the holder and its children
  *	path/<sha1 of key>/.new-<id>/	a generation to be, made by a contender
+ *	path/<sha1 of key>/.new-w<...>/	the same, of one that waits: directory_line.h
  *
  * Renaming a finished directory to the next number is the compare-and-swap. The latest
  * number is never removed, so no number is held twice. Fences grow with the numbers, and
@@ -18,6 +19,9 @@
  * decided by the file server's clock alone, never by a host's. A holder of the same boot
  * of the same kernel is known to be dead at once: its guard can be locked. Elsewhere its
  * lease lapses a ttl, its own, after its last heartbeat.
+ *
+ * A release renames the generation of the first who waits to the next number. Who is on
+ * the same kernel is told by that; who is on another host looks twice a second.
  *
  * What it needs of the file server: a clock that does not jump. A jump forward by a ttl
  * lets others take over before their predecessor has heard of its loss, at its next
@@ -43,6 +47,9 @@ int lease_manager_open_directory(const struct lease_options *options,
 
 /* Makes `owner` in the directory; -1 with errno set. */
 int owner_write(int generation_fd, const struct owner *owner);
+
+/* Puts it in the place of the one that is there, in one step. */
+int owner_replace(int generation_fd, const struct owner *owner);
 
 /* -1 with errno set; EBADMSG: it is not of this form. */
 int owner_read(int generation_fd, struct owner *owner);

@@ -8,20 +8,14 @@
 #include "base/hash.h"
 
 #define NEW_PREFIX ".new-"
+#define OWNER_TO_BE "owner.new"
 
 /* How long a contender may take to finish a generation that others then remove. */
-#define UNFINISHED_NS (60000LL * NS_PER_MS)
+#define UNFINISHED_NS (60000 * NS_PER_MS)
 
 /* The server's clock may tick so seldom; stamps of whole seconds say that it does. */
-#define TICK_NS (10LL * NS_PER_MS)
-#define SLOW_TICK_NS (1000LL * NS_PER_MS)
-
-enum life {
-	LIFE_ALIVE,
-	LIFE_ORPHANS, /* it is gone, its children are not */
-	LIFE_NONE,
-	LIFE_UNKNOWN,
-};
+#define TICK_NS (10 * NS_PER_MS)
+#define SLOW_TICK_NS (1000 * NS_PER_MS)
 
 void key_name(const char *key, char name[KEY_NAME_SIZE])
 {
@@ -68,6 +62,45 @@ int key_stamp_released(int generation_fd)
 	return futimens(generation_fd, in_1970);
 }
 
+static int owner_write_as(const char *name, int generation_fd, const struct owner *owner)
+{
+	char rest[OWNER_TEXT_SIZE], text[OWNER_TEXT_SIZE];
+
+	owner_format(owner, rest);
+	snprintf(text, sizeof(text), "fence=%" PRIu64 " %s", owner->holder.fence, rest);
+	return symlinkat(text, generation_fd, name);
+}
+
+int owner_write(int generation_fd, const struct owner *owner)
+{
+	return owner_write_as("owner", generation_fd, owner);
+}
+
+/* What one that was killed has left there is in the way once. */
+int owner_replace(int generation_fd, const struct owner *owner)
+{
+	if (owner_write_as(OWNER_TO_BE, generation_fd, owner) != 0 &&
+	    (errno != EEXIST || unlinkat(generation_fd, OWNER_TO_BE, 0) != 0 ||
+	     owner_write_as(OWNER_TO_BE, generation_fd, owner) != 0))
+		return -1;
+	return renameat(generation_fd, OWNER_TO_BE, generation_fd, "owner");
+}
+
+int owner_read(int generation_fd, struct owner *owner)
+{
+	char text[OWNER_TEXT_SIZE];
+	ssize_t len = readlinkat(generation_fd, "owner", text, sizeof(text) - 1);
+
+	*owner = (struct owner){ 0 };
+	if (len < 0)
+		return -1;
+	text[len] = '\0';
+	if (owner_parse(text, owner))
+		return 0;
+	errno = EBADMSG;
+	return -1;
+}
+
 static void number_name(uint64_t number, char name[ENTRY_NAME_SIZE])
 {
 	snprintf(name, ENTRY_NAME_SIZE, "%" PRIu64, number);
@@ -101,6 +134,7 @@ int key_list(int key_fd, key_entries *entries, uint64_t *latest)
 	return dir && errno == 0 ? 0 : -1;
 }
 
+/* What only a ticket has, or one that was killed left, is rarely there. */
 int key_remove_entry(int key_fd, const char *name)
 {
 	AUTO_CLOSE int fd =
@@ -110,13 +144,42 @@ int key_remove_entry(int key_fd, const char *name)
 		unlinkat(fd, "owner", 0);
 		unlinkat(fd, "guard", 0);
 	}
+	if (unlinkat(key_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	if (fd < 0)
+		return -1;
+	unlinkat(fd, KEY_OFFER, 0);
+	unlinkat(fd, OWNER_TO_BE, 0);
 	return unlinkat(key_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -1;
 }
 
+/* Under another name first: whoever renames it to a number comes too late, or we do. */
+int key_remove_ticket(int key_fd, const char *name)
+{
+	char away[ENTRY_NAME_SIZE], id[33];
+
+	random_hex(id, 16);
+	snprintf(away, sizeof(away), NEW_PREFIX "%s", id);
+	if (renameat(key_fd, name, key_fd, away) != 0)
+		return -1;
+	key_remove_entry(key_fd, away);
+	return 0;
+}
+
+bool key_is_ticket(const char *name)
+{
+	return text_starts_with(name, KEY_TICKET);
+}
+
+/* A ticket tells since when it has waited: a young one is not even looked at. */
 static bool is_left_behind(int key_fd, const char *name, int64_t at_ns)
 {
 	struct stat st;
 
+	if (key_is_ticket(name) &&
+	    at_ns - (int64_t)strtoull(name + strlen(KEY_TICKET), NULL, 16) <
+		    UNFINISHED_NS)
+		return false;
 	return fstatat(key_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       at_ns - mtime_ns(&st) >= UNFINISHED_NS;
 }
@@ -138,8 +201,10 @@ void key_sweep(int key_fd, key_entries *entries, uint64_t below, int64_t at_ns)
 	vec_sort(entries, compare_numbers);
 	for (size_t i = 0; i < entries->count && !resists; i++) {
 		const struct key_entry *entry = &entries->items[i];
+		bool is_ticket = key_is_ticket(entry->name);
 		if (entry->number == 0 && is_left_behind(key_fd, entry->name, at_ns))
-			key_remove_entry(key_fd, entry->name);
+			is_ticket ? key_remove_ticket(key_fd, entry->name)
+				  : key_remove_entry(key_fd, entry->name);
 		else if (entry->number != 0 && entry->number < below)
 			resists = key_remove_entry(key_fd, entry->name) != 0;
 	}
@@ -163,7 +228,7 @@ int key_is_overtaken(int key_fd, uint64_t number, int generation_fd)
 }
 
 /* Whether somebody has it locked; LIFE_UNKNOWN: locks do not work there. */
-static enum life probe_lock(int fd)
+static enum key_life probe_lock(int fd)
 {
 	if (flock(fd, LOCK_SH | LOCK_NB) == 0)
 		return LIFE_NONE;
@@ -172,14 +237,14 @@ static enum life probe_lock(int fd)
 
 /* The owner was written after the locks were taken: who can read it and lock them knows.
  * Without a guard nothing is known of children. */
-static enum life probe_life(int generation_fd, const struct owner *owner)
+enum key_life key_probe_life(int generation_fd, const struct owner *owner)
 {
 	AUTO_CLOSE int guard = -1;
 
 	if (strcmp(owner->holder.boot_id, clock_boot_id()) != 0)
 		return LIFE_UNKNOWN;
 	guard = openat(generation_fd, "guard", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	enum life children = guard < 0 ? LIFE_UNKNOWN : probe_lock(guard);
+	enum key_life children = guard < 0 ? LIFE_UNKNOWN : probe_lock(guard);
 	if (children != LIFE_ALIVE)
 		return children;
 	return probe_lock(generation_fd) == LIFE_NONE ? LIFE_ORPHANS : LIFE_ALIVE;
@@ -205,17 +270,23 @@ static void say_released(struct key_view *view)
 		"released");
 }
 
+/* It was passed to one that has not taken it up: the grant before it was released. */
+static bool is_unclaimed(int generation_fd)
+{
+	return faccessat(generation_fd, KEY_OFFER, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 static int judge_by_life(int generation_fd, bool lapsed, struct key_view *view)
 {
 	struct stat st;
 
-	switch (probe_life(generation_fd, &view->owner)) {
+	switch (key_probe_life(generation_fd, &view->owner)) {
 	case LIFE_NONE: /* a release ends with the locks, too */
 		directory_key_set_verdict(view, true, LEASE_AFTER_DEATH,
 					  "dead: process is gone");
 		if (fstat(generation_fd, &st) != 0)
 			return -1;
-		if (mtime_ns(&st) == 0)
+		if (mtime_ns(&st) == 0 || is_unclaimed(generation_fd))
 			say_released(view);
 		break;
 	case LIFE_ORPHANS:
@@ -253,27 +324,49 @@ static int directory_key_check_heartbeat(int generation_fd, struct key_view *vie
 	}
 	holder->held = left > 0;
 	holder->ttl_left_ms = left / NS_PER_MS;
+	view->is_unclaimed =
+		silent >= KEY_OFFER_MS * NS_PER_MS && is_unclaimed(generation_fd);
 	return judge_by_life(generation_fd, left <= 0, view);
 }
 
 /* No watches left, or no /proc: those who wait ask again by themselves. */
-static void directory_key_watch_generation(int hint_fd, int generation_fd)
+static void key_watch(int hint_fd, int fd, const char *name, uint32_t what)
 {
 	char path[64];
 
 	if (hint_fd < 0)
 		return;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", generation_fd);
-	inotify_add_watch(hint_fd, path, IN_ATTRIB | IN_DELETE | IN_ONESHOT);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/guard", generation_fd);
-	inotify_add_watch(hint_fd, path, IN_CLOSE_WRITE | IN_ONESHOT);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d%s", fd, name);
+	inotify_add_watch(hint_fd, path, what | IN_ONESHOT);
 }
 
-static int find_latest(int key_fd, uint64_t *latest)
+void key_watch_end(int hint_fd, int fd)
+{
+	key_watch(hint_fd, fd, "/guard", IN_CLOSE_WRITE | IN_ATTRIB);
+}
+
+void key_watch_move(int hint_fd, int fd)
+{
+	key_watch(hint_fd, fd, "", IN_MOVE_SELF);
+}
+
+int key_take_back(int key_fd, uint64_t number)
+{
+	AUTO_CLOSE int fd = key_open_generation(key_fd, number);
+
+	if (fd < 0 || unlinkat(fd, KEY_OFFER, 0) != 0)
+		return errno == ENOENT ? 0 : -1;
+	return key_stamp_released(fd);
+}
+
+int key_find_latest(int key_fd, uint64_t *latest, bool *has_tickets)
 {
 	key_entries entries = { 0 };
 	int result = key_list(key_fd, &entries, latest);
 
+	*has_tickets = false;
+	for (size_t i = 0; i < entries.count; i++)
+		*has_tickets |= key_is_ticket(entries.items[i].name);
 	vec_clear(&entries);
 	return result;
 }
@@ -283,6 +376,7 @@ static int find_latest(int key_fd, uint64_t *latest)
 static int look_at_latest(int key_fd, int hint_fd, struct key_view *view)
 {
 	uint64_t latest;
+	bool ignored;
 	AUTO_CLOSE int fd = key_open_generation(key_fd, view->number);
 
 	if (fd < 0 && errno == ENOENT) {
@@ -291,12 +385,13 @@ static int look_at_latest(int key_fd, int hint_fd, struct key_view *view)
 	}
 	if (fd < 0)
 		return -1;
-	directory_key_watch_generation(hint_fd, fd);
+	key_watch(hint_fd, fd, "", IN_ATTRIB | IN_DELETE);
+	key_watch(hint_fd, fd, "/guard", IN_CLOSE_WRITE);
 	if (owner_read(fd, &view->owner) == 0)
 		return directory_key_check_heartbeat(fd, view);
 	if (errno != ENOENT)
 		return -1;
-	if (find_latest(key_fd, &latest) != 0)
+	if (key_find_latest(key_fd, &latest, &ignored) != 0)
 		return -1;
 	view->is_overtaken = latest != view->number;
 	errno = EBADMSG;
@@ -310,7 +405,7 @@ int key_look(int key_fd, const char *key, int hint_fd, struct key_view *view,
 	*view = (struct key_view){ .is_free = true };
 	int result = key_touch(key_fd, &view->at_ns);
 	if (result == 0)
-		result = find_latest(key_fd, &view->number);
+		result = key_find_latest(key_fd, &view->number, &view->has_tickets);
 	if (result == 0 && view->number != 0) {
 		view->is_free = false;
 		result = look_at_latest(key_fd, hint_fd, view);

@@ -10,7 +10,22 @@
 
 #define KEY_NAME_SIZE 41 /* the directory's: a sha1 in hexadecimal */
 #define ENTRY_NAME_SIZE 48
-#define NS_PER_MS 1000000
+#define NS_PER_MS INT64_C(1000000)
+
+/* Then the server's ns, hexadecimal, "-", and something random. */
+#define KEY_TICKET ".new-w"
+#define KEY_OFFER "offer"
+
+/* For so long who was passed the lease may not take it up. Longer than the poll of those
+ * who are not told. */
+#define KEY_OFFER_MS 2000
+
+enum key_life {
+	LIFE_ALIVE,
+	LIFE_ORPHANS, /* it is gone, its children are not */
+	LIFE_NONE,
+	LIFE_UNKNOWN,
+};
 
 struct key_entry {
 	char name[ENTRY_NAME_SIZE];
@@ -28,7 +43,9 @@ struct key_view {
 	bool is_overtaken; /* while we looked: held, by somebody newer */
 	bool is_free;      /* may be granted */
 	bool is_released;
-	bool orphans; /* its holder is gone, but not its holder's children */
+	bool orphans;      /* its holder is gone, but not its holder's children */
+	bool is_unclaimed; /* it was passed on, and not taken up in time */
+	bool has_tickets;
 	enum lease_predecessor predecessor; /* if it is free */
 };
 
@@ -46,6 +63,9 @@ int key_open_generation(int key_fd, uint64_t number);
 /* All generations, and those to be; *latest is 0 if there is none. */
 int key_list(int key_fd, key_entries *entries, uint64_t *latest);
 
+/* The same, in short. */
+int key_find_latest(int key_fd, uint64_t *latest, bool *has_tickets);
+
 /* Looks. hint_fd (an inotify, or -1) becomes readable once it is worth looking again, as
  * far as this kernel knows. ERR_CORRUPT: the latest generation has lost its owner. */
 int key_look(int key_fd, const char *key, int hint_fd, struct key_view *view,
@@ -56,6 +76,20 @@ int key_is_overtaken(int key_fd, uint64_t number, int generation_fd);
 
 /* Removes a generation, or one to be. */
 int key_remove_entry(int key_fd, const char *name);
+
+/* ENOENT: it is no longer there, and maybe has a number by now. */
+int key_remove_ticket(int key_fd, const char *name);
+bool key_is_ticket(const char *name);
+
+/* Releases what nobody took up. 0, too, if somebody was quicker. */
+int key_take_back(int key_fd, uint64_t number);
+
+/* Whether the one of that owner lives, as far as this kernel's locks tell. */
+enum key_life key_probe_life(int generation_fd, const struct owner *owner);
+
+/* hint_fd becomes readable when nobody has its guard any more; when it is renamed. */
+void key_watch_end(int hint_fd, int fd);
+void key_watch_move(int hint_fd, int fd);
 
 /* Removes what is below the number, and what contenders left behind who died. */
 void key_sweep(int key_fd, key_entries *entries, uint64_t below, int64_t at_ns);

@@ -17,7 +17,7 @@
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options)
 {
-	*server = (struct lease_server){ .files.alive_fd = -1 };
+	*server = (struct lease_server){ .files.alive_fd = -1, .told_fd = -1 };
 	random_hex(server->me, (LEASE_SERVER_ID_SIZE - 1) / 2);
 	mutex_init(&server->mutex);
 	cond_init(&server->freed);
@@ -38,12 +38,24 @@ static void server_remove_guard(const struct lease_server *server,
 		close(guard->fd);
 }
 
+static void server_close_told(struct lease_server *server)
+{
+	AUTO_FREE char *path = xasprintf("%s/told/%s", server->files.directory,
+					 server->files.alive_name);
+
+	if (server->told_fd < 0)
+		return;
+	unlink(path);
+	close(TAKE_FD(server->told_fd));
+}
+
 /* What we leave behind at a server is found dead by our alive file, without its lock. */
 static void server_close_files(struct lease_server *server)
 {
 	for (size_t i = 0; i < server->guards.count; i++)
 		server_remove_guard(server, &server->guards.items[i]);
 	vec_clear(&server->guards);
+	server_close_told(server);
 	if (server->leaves_proof && server->files.alive_fd >= 0)
 		close(TAKE_FD(server->files.alive_fd));
 	local_files_close(&server->files);
@@ -137,6 +149,8 @@ static void server_sweep(const struct lease_server *server)
 	AUTO_FREE char *guard = xasprintf("%s/guard", server->files.directory);
 	AUTO_CLOSEDIR DIR *alive_dir = opendir(alive);
 	AUTO_CLOSEDIR DIR *guard_dir = opendir(guard);
+	AUTO_FREE char *told = xasprintf("%s/told", server->files.directory);
+	AUTO_CLOSEDIR DIR *told_dir = opendir(told);
 	struct dirent *entry;
 
 	while (alive_dir && (entry = readdir(alive_dir)) != NULL) {
@@ -148,6 +162,24 @@ static void server_sweep(const struct lease_server *server)
 			server_sweep_guard(dirfd(guard_dir), dirfd(alive_dir),
 					   entry->d_name);
 	}
+	while (alive_dir && told_dir && (entry = readdir(told_dir)) != NULL) {
+		if (entry->d_name[0] != '.')
+			server_sweep_guard(dirfd(told_dir), dirfd(alive_dir),
+					   entry->d_name);
+	}
+}
+
+/* Without it the server tells us, as it does those of other hosts. */
+static void server_make_told_locked(struct lease_server *server)
+{
+	AUTO_FREE char *folder = xasprintf("%s/told", server->files.directory);
+	AUTO_FREE char *path = xasprintf("%s/%s", folder, server->files.alive_name);
+
+	if (!server->is_told || dir_make(AT_FDCWD, folder, ERR_IGNORED) != 0 ||
+	    mkfifo(path, 0600) != 0)
+		return;
+	server->told_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	lease_server_poke(server);
 }
 
 /* At the first grant: who only looks at leases writes nothing. Without such files leases
@@ -162,6 +194,7 @@ static bool server_prepare_locked(struct lease_server *server)
 	if (local_files_open(&server->files, server->directory, &err) == 0 &&
 	    alive_start(&server->files, &err) == 0) {
 		server_sweep(server);
+		server_make_told_locked(server);
 		return true;
 	}
 	log_warn("lease.no_locks", LOG_TEXT("path", server->directory), LOG_ERR(&err));
@@ -377,6 +410,45 @@ void lease_server_signal(struct lease_server *server, const char *key)
 	for (size_t i = 0; i < server->hints.count; i++) {
 		if (!key || strcmp(server->hints.items[i].key, key) == 0)
 			eventfd_write(server->hints.items[i].fd, 1);
+	}
+}
+
+/* ../told/<name> beside ../alive/<name> */
+bool lease_server_tell(const struct owner *waiter, const char *key)
+{
+	AUTO_FREE char *alive = xstrdup(waiter->alive);
+	char *name = strrchr(alive, '/');
+	struct stat st;
+
+	if (!name || name - alive < 6 || strncmp(name - 6, "/alive", 6) != 0)
+		return false;
+	AUTO_FREE char *path =
+		xasprintf("%.*s/told%s", (int)(name - 6 - alive), alive, name);
+	AUTO_CLOSE int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+	ssize_t len = (ssize_t)strlen(key) + 1; /* so little is written whole or not */
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
+	       write(fd, key, (size_t)len) == len;
+}
+
+int lease_server_told_fd(struct lease_server *server)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	return server->told_fd;
+}
+
+/* What does not end is told to all, who ask for themselves. */
+void lease_server_take_told(struct lease_server *server)
+{
+	char keys[4096];
+	ssize_t len = read(lease_server_told_fd(server), keys, sizeof(keys));
+
+	for (ssize_t at = 0; at < len;) {
+		size_t size = strnlen(keys + at, (size_t)(len - at));
+		bool is_whole = at + (ssize_t)size < len;
+		lease_server_signal(server, is_whole ? keys + at : NULL);
+		at += (ssize_t)size + 1;
 	}
 }
 

@@ -5,6 +5,8 @@
  *
  *	directory/server/alive/<pid>-<random>	flock'ed by a backend as long as it lives
  *	directory/server/guard/<the same>.<n>	flock'ed by a holder and its children
+ *	directory/server/told/<the same>	a FIFO: keys that it waits for and may be
+ *free
  *
  * The owner text names both (lease/owner.h). A contender of the same boot of the same
  * kernel that can lock both knows that the holder and its children are gone. A file that
@@ -60,6 +62,8 @@ struct lease_server {
 	VEC(struct server_leftover) leftovers; /* guarded by mutex */
 	int control_fd; /* an eventfd: hints or leftovers came, or it closes */
 	int inotify_fd;
+	bool is_told; /* constant: others of this kernel tell it by the FIFO */
+	int told_fd;  /* owned; guarded by mutex; -1: there is none */
 };
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options);
@@ -100,6 +104,13 @@ void lease_server_drop_hint(struct lease_server *server, int hint_fd);
 
 /* Of a key; NULL: of all. */
 void lease_server_signal(struct lease_server *server, const char *key);
+
+/* Tells a waiter of this kernel that the key may be free; false: it cannot be told so. */
+bool lease_server_tell(const struct owner *waiter, const char *key);
+
+/* For poll, and what to do then: signals the keys that we were told of. */
+int lease_server_told_fd(struct lease_server *server);
+void lease_server_take_told(struct lease_server *server);
 
 /* Takes what inotify_fd has, and signals those whose holder it is about. */
 void lease_server_take_deaths(struct lease_server *server);

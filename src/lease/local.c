@@ -137,13 +137,8 @@ static enum ticket_state judge_ticket(const struct local *local,
 
 static int line_leave(struct store_tx *tx, int64_t place, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx, "DELETE FROM lease_waiter WHERE ticket = ?1", &query, err) !=
-	    0)
-		return -1;
-	query_bind_int(query, 1, place);
-	return query_run(query, NULL, err);
+	return query_write(tx, err, "DELETE FROM lease_waiter WHERE ticket = ?1",
+			   QUERY_INT(place));
 }
 
 enum line_look { LINE_LEAVE_DEAD, LINE_REMOVE_DEAD };
@@ -362,6 +357,7 @@ static int row_list(struct store_tx *tx, const struct local *local,
 #define POLL_MS 1000        /* should a hint fail us */
 #define BLIND_POLL_MS 200   /* without any */
 #define BEHIND_WAITER_MS 50 /* the lease is free, but another's turn */
+#define TOLD_POLL_MS 200    /* the same, and we are told of ours */
 
 struct attempt_work {
 	struct local *local;
@@ -469,7 +465,8 @@ static int64_t local_attempt_retry_after(const struct lease_attempt *attempt,
 					      : local_attempt_poll_ms(BLIND_POLL_MS);
 
 	if (is_free)
-		return local_attempt_poll_ms(BEHIND_WAITER_MS);
+		return local_attempt_poll_ms(attempt->hint_fd >= 0 ? TOLD_POLL_MS
+								   : BEHIND_WAITER_MS);
 	if (row->holder.held && row->holder.ttl_left_ms < retry)
 		retry = row->holder.ttl_left_ms;
 	return retry;
@@ -543,7 +540,7 @@ static int decide(struct store_tx *tx, void *arg, struct err *err)
 	return stay_out(tx, work, &row, err);
 }
 
-/* A look without the right to write, for those who are not first in the line. */
+/* A look without the right to write, for those who were not told that they are first. */
 static int look_at_line(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct attempt_work *work = arg;
@@ -591,9 +588,9 @@ static int local_try_acquire(struct lease_backend *backend, struct lease_attempt
 	struct attempt_work work = { .local = (struct local *)backend,
 				     .attempt = attempt };
 
-	local_files_drain_hints(attempt->hint_fd);
+	bool is_told = local_files_drain_hints(attempt->hint_fd);
 	local_files_watch_self(&work.local->files, attempt->hint_fd);
-	if (local_attempt_must_wait(&work))
+	if (!is_told && local_attempt_must_wait(&work))
 		return 0;
 	if (local_write(work.local, decide, &work, err) != 0) {
 		local_attempt_start_over(&work);

@@ -220,10 +220,12 @@ int64_t local_files_start_time(void)
 	return (int64_t)ticks;
 }
 
-void local_files_drain_hints(int hint_fd)
+bool local_files_drain_hints(int hint_fd)
 {
 	char events[4096];
+	bool has_any = false;
 
 	while (hint_fd >= 0 && read(hint_fd, events, sizeof(events)) > 0)
-		;
+		has_any = true;
+	return has_any;
 }

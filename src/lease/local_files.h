@@ -77,7 +77,7 @@ void alive_touch(const struct local_files *files, const char *name);
 /* When this process started, in ticks since the boot; 0: it cannot be told. */
 int64_t local_files_start_time(void);
 
-/* Forgets what it has told. */
-void local_files_drain_hints(int hint_fd);
+/* Forgets what it has told. Whether there was any. */
+bool local_files_drain_hints(int hint_fd);
 
 #endif

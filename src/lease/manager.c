@@ -233,6 +233,18 @@ static int waiter_wait_turn(struct waiter *waiter, struct err *err)
 	return 0;
 }
 
+/* Gives the attempt a hint_fd that was used before, if there is one: so an attempt that
+ * finds the key held need not be made again to arm one. */
+static void waiter_take_spare_hint(struct waiter *waiter)
+{
+	struct lease_manager *manager = waiter->manager;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
+
+	if (manager->spare_hints.count > 0)
+		waiter->attempt.hint_fd =
+			manager->spare_hints.items[--manager->spare_hints.count];
+}
+
 /* Gives the attempt a hint_fd, if the backend has such and it has none: then the next
  * attempt arms it. */
 static bool waiter_get_hint(struct waiter *waiter)
@@ -242,10 +254,7 @@ static bool waiter_get_hint(struct waiter *waiter)
 
 	if (*hint_fd >= 0)
 		return false;
-	lock(&manager->mutex);
-	if (manager->spare_hints.count > 0)
-		*hint_fd = manager->spare_hints.items[--manager->spare_hints.count];
-	unlock(&manager->mutex);
+	waiter_take_spare_hint(waiter);
 	if (*hint_fd < 0)
 		*hint_fd = manager->backend->ops->hint_open(manager->backend);
 	return *hint_fd >= 0;
@@ -638,6 +647,8 @@ static int64_t waiter_take_lease(struct waiter *waiter, struct err *err)
 		return 0;
 	if (waiter_take_passed(waiter))
 		return waiter->passed_until;
+	if (waiter->request.wait_ms > 0)
+		waiter_take_spare_hint(waiter);
 	if (lease_manager_ask_backend(waiter, err) != 0)
 		return 0;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&waiter->manager->mutex);

@@ -29,6 +29,7 @@
 #define POLL_MS 1000        /* should a wake-up fail us */
 #define BLIND_POLL_MS 200   /* without any */
 #define BEHIND_WAITER_MS 50 /* the lease is free, but another's turn */
+#define TOLD_POLL_MS 200    /* the same, and we are told of ours */
 #define ORPHAN_POLL_MS 100
 #define LIST_MS 10000
 #define DEATHS_MOST 4 /* found in one attempt */
@@ -178,7 +179,7 @@ static void postgresql_try_set_retry(struct try *try, enum outcome outcome)
 	int64_t retry = attempt->hint_fd >= 0 ? POLL_MS : BLIND_POLL_MS;
 
 	if (outcome == NOT_OUR_TURN)
-		retry = BEHIND_WAITER_MS;
+		retry = attempt->hint_fd >= 0 ? TOLD_POLL_MS : BEHIND_WAITER_MS;
 	else if (attempt->orphans)
 		retry = ORPHAN_POLL_MS;
 	/* A little off the beat, so that those who wait do not ask all at once. */
@@ -348,20 +349,39 @@ static int postgresql_pass(struct lease_backend *base, const struct lease_grant 
 	return done;
 }
 
+/* Who is first in the line, if it is of this kernel. */
+static void postgresql_tell_neighbour(struct postgresql *postgresql, const char *key,
+				      const PGresult *released)
+{
+	const struct postgresql_statement wake = { POSTGRESQL_WAKE, { key }, 1 };
+	struct owner owner;
+	PGresult *result;
+
+	if (PQgetisnull(released, 0, 1))
+		return;
+	postgresql_read_owner(postgresql_value(released, 0, 1), 0, &owner);
+	if (lease_server_tell(&owner, key))
+		return;
+	postgresql_run_short(postgresql, &wake, &result, ERR_IGNORED);
+	PQclear(result);
+}
+
 /* The guard stays locked until the server has heard: nobody takes us for dead. */
 static int postgresql_release(struct lease_backend *base, struct lease_grant *grant,
 			      enum lease_released *how, struct err *err)
 {
 	struct postgresql *postgresql = postgresql_of(base);
 	AUTO_FREE char *key = xstrdup(grant->key);
-	const struct postgresql_statement statement = { POSTGRESQL_RELEASE,
-							{ key, grant->nonce },
-							2 };
+	const struct postgresql_statement statement = {
+		POSTGRESQL_RELEASE, { key, grant->nonce, clock_boot_id() }, 3
+	};
 	PGresult *result;
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
 
 	*how = done == 0 && postgresql_number(result, 0, 0) == 1 ? LEASE_RELEASED
 								 : LEASE_GONE;
+	if (done == 0)
+		postgresql_tell_neighbour(postgresql, key, result);
 	PQclear(result);
 	if (done != 0) {
 		postgresql_wake_start(postgresql);
@@ -572,6 +592,7 @@ int lease_manager_open_postgresql(const struct lease_options *options,
 	postgresql = xcalloc(1, sizeof(*postgresql));
 	lease_backend_init(&postgresql->base, &ops, options);
 	lease_server_init(&postgresql->server, options);
+	postgresql->server.is_told = true;
 	postgresql->url = xstrdup(options->urls[0]);
 	postgresql->user = postgresql_copy(options->user);
 	postgresql->password_file = postgresql_copy(options->password_file);

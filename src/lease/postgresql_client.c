@@ -461,8 +461,8 @@ static int postgresql_remove_leftovers(struct postgresql *postgresql, int64_t *n
 	while (postgresql_leftover_due(&postgresql->server, &key, nonce, next_at)) {
 		AUTO_FREE char *owned = key;
 		const struct postgresql_statement statement = { POSTGRESQL_RELEASE,
-								{ owned, nonce },
-								2 };
+								{ owned, nonce, NULL },
+								3 };
 		PGresult *result;
 		bool refused;
 		int done = postgresql_run_on(postgresql->wake, &statement,
@@ -523,6 +523,7 @@ static void postgresql_wake_wait(struct postgresql *postgresql, int64_t until)
 		{ server->control_fd, POLLIN, 0 },
 		{ server->inotify_fd, POLLIN, 0 },
 		{ postgresql->wake ? PQsocket(postgresql->wake) : -1, POLLIN, 0 },
+		{ lease_server_told_fd(server), POLLIN, 0 },
 	};
 	int64_t left = until - clock_boot_ms();
 	eventfd_t ignored;
@@ -534,6 +535,8 @@ static void postgresql_wake_wait(struct postgresql *postgresql, int64_t until)
 	eventfd_read(server->control_fd, &ignored);
 	if (watched[1].revents)
 		lease_server_take_deaths(server);
+	if (watched[3].revents)
+		lease_server_take_told(server);
 	if (watched[2].revents && postgresql_take_notices(postgresql) != 0)
 		postgresql_disconnect(&postgresql->wake);
 }

@@ -1,5 +1,5 @@
 /*
- * What leases keep in a PostgreSQL database: two tables and four functions, in the schema
+ * What leases keep in a PostgreSQL database: two tables and five functions, in the schema
  * refrelay, so that each request is one statement and one round trip. Each function takes
  * a lock for its key, so that all of it happens at one moment; all times are the
  * server's. A function that changes gets another number: nodes of two versions share the
@@ -14,9 +14,10 @@
 
 /* Whether all of it is there. */
 #define POSTGRESQL_IS_THERE                                                              \
-	"SELECT count(*) = 4 FROM pg_proc p JOIN pg_namespace n ON n.oid ="              \
+	"SELECT count(*) = 5 FROM pg_proc p JOIN pg_namespace n ON n.oid ="              \
 	" p.pronamespace WHERE n.nspname = 'refrelay' AND p.proname IN"                  \
-	" ('lease_acquire_2', 'lease_release_2', 'lease_force_1', 'lease_wake_1')"
+	" ('lease_acquire_3', 'lease_release_3', 'lease_leave_1', 'lease_force_1',"      \
+	" 'lease_wake_1')"
 
 /* Several nodes may find it missing at once. */
 #define POSTGRESQL_LOCK "SELECT pg_advisory_xact_lock(727311)"
@@ -46,7 +47,7 @@ static const char *const postgresql_schema[] = {
 	" '3 s' ORDER BY ticket LIMIT 1) first"
 	" $$",
 
-	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_2("
+	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_3("
 	" p_key text, p_nonce text, p_owner text, p_ttl_ms bigint, p_floor bigint,"
 	" p_give_up text, p_dead_waiter text, p_me text, p_waiting text,"
 	" OUT outcome int, OUT fence bigint, OUT owner text, OUT nonce text,"
@@ -55,12 +56,14 @@ static const char *const postgresql_schema[] = {
 	" LANGUAGE plpgsql AS $$\n"
 	"#variable_conflict use_column\n"
 	"DECLARE row refrelay.lease%ROWTYPE; first refrelay.lease_line%ROWTYPE;"
-	" now timestamptz; was_held boolean;\n"
+	" now timestamptz; was_held boolean; is_untold boolean;\n"
 	"BEGIN\n"
 	" PERFORM pg_advisory_xact_lock(hashtextextended(p_key, 7273));\n"
 	" SELECT l.* INTO row FROM refrelay.lease l WHERE l.key = p_key FOR UPDATE;\n"
 	" now := clock_timestamp();\n"
 	" ticket := 0;\n"
+	/* Who releases it tells the first. Each notice wakes all who listen. */
+	" is_untold := row.nonce IS NOT NULL;\n"
 	/* Given up by its holder in favour of this attempt, or its holder is dead. */
 	" IF row.nonce IS NOT NULL AND row.nonce = p_give_up THEN\n"
 	"  UPDATE refrelay.lease l SET nonce = NULL, ended = 'released'"
@@ -74,11 +77,12 @@ static const char *const postgresql_schema[] = {
 	" ELSE\n"
 	"  DELETE FROM refrelay.lease_line l WHERE l.key = p_key AND (l.waiter ="
 	"   p_dead_waiter OR l.seen <= now - interval '3 s' AND l.waiter <> p_me);\n"
+	"  is_untold := is_untold OR FOUND;\n"
 	"  SELECT l.* INTO first FROM refrelay.lease_line l WHERE l.key = p_key"
 	"   ORDER BY l.ticket LIMIT 1;\n"
 	"  IF FOUND AND first.waiter <> p_me THEN\n"
 	"   outcome := -1; owner := first.owner; waiter := first.waiter;\n"
-	"   PERFORM refrelay.lease_wake_1(p_key);\n"
+	"   IF is_untold THEN PERFORM refrelay.lease_wake_1(p_key); END IF;\n"
 	"  END IF;\n"
 	" END IF;\n"
 	" IF outcome IS NOT NULL THEN\n"
@@ -104,15 +108,35 @@ static const char *const postgresql_schema[] = {
 	" has_others := EXISTS (SELECT FROM refrelay.lease_line l WHERE l.key = p_key);\n"
 	"END $$",
 
-	"CREATE OR REPLACE FUNCTION refrelay.lease_release_2(p_key text, p_nonce text)"
-	" RETURNS int LANGUAGE plpgsql AS $$\n"
+	/* Tells the first; but if that one is of the given boot, it is for the caller to
+	 * tell, without a notice, which wakes all who listen. */
+	"CREATE OR REPLACE FUNCTION refrelay.lease_release_3(p_key text, p_nonce text,"
+	" p_boot text, OUT done int, OUT neighbour text) LANGUAGE plpgsql AS $$\n"
 	"BEGIN\n"
 	" UPDATE refrelay.lease l SET nonce = NULL, ended = 'released'"
 	"  WHERE l.key = p_key AND l.nonce = p_nonce;\n"
-	" IF NOT FOUND THEN RETURN 0; END IF;\n"
-	" PERFORM refrelay.lease_wake_1(p_key);\n"
+	" done := FOUND::int;\n"
+	" IF done = 0 THEN RETURN; END IF;\n"
+	" SELECT l.owner INTO neighbour FROM refrelay.lease_line l WHERE l.key = p_key"
+	"  AND l.seen > clock_timestamp() - interval '3 s' ORDER BY l.ticket LIMIT 1;\n"
+	" IF neighbour IS NOT NULL AND (p_boot IS NULL OR"
+	"  strpos(neighbour, ' boot=' || p_boot || ' ') = 0) THEN\n"
+	"  neighbour := NULL;\n"
+	"  PERFORM refrelay.lease_wake_1(p_key);\n"
+	" END IF;\n"
 	" PERFORM " POSTGRESQL_NOT_SYNCED ";\n"
-	" RETURN 1;\n"
+	"END $$",
+
+	/* Whoever leaves may have been told that it is its turn. */
+	"CREATE OR REPLACE FUNCTION refrelay.lease_leave_1(p_key text, p_me text)"
+	" RETURNS void LANGUAGE plpgsql AS $$\n"
+	"BEGIN\n"
+	" DELETE FROM refrelay.lease_line l WHERE l.key = p_key AND l.waiter = p_me;\n"
+	" IF FOUND AND NOT EXISTS (SELECT FROM refrelay.lease l WHERE l.key = p_key"
+	"  AND l.nonce IS NOT NULL AND l.expires_at > clock_timestamp()) THEN\n"
+	"  PERFORM refrelay.lease_wake_1(p_key);\n"
+	" END IF;\n"
+	" PERFORM " POSTGRESQL_NOT_SYNCED ";\n"
 	"END $$",
 
 	"CREATE OR REPLACE FUNCTION refrelay.lease_force_1(p_key text, p_nonce text,"
@@ -129,12 +153,12 @@ static const char *const postgresql_schema[] = {
 #define POSTGRESQL_ACQUIRE                                                               \
 	"SELECT outcome, fence, owner, nonce, left_ms, ticket, waiter, ended, "          \
 	"has_others FROM"                                                                \
-	" refrelay.lease_acquire_2($1, $2, $3, $4, $5, $6, $7, $8, $9)"
-#define POSTGRESQL_RELEASE "SELECT refrelay.lease_release_2($1, $2)"
+	" refrelay.lease_acquire_3($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+#define POSTGRESQL_RELEASE                                                               \
+	"SELECT done, neighbour FROM refrelay.lease_release_3($1, $2, $3)"
+#define POSTGRESQL_WAKE "SELECT refrelay.lease_wake_1($1)"
 #define POSTGRESQL_FORCE "SELECT refrelay.lease_force_1($1, $2, $3)"
-#define POSTGRESQL_LEAVE                                                                 \
-	"DELETE FROM refrelay.lease_line WHERE key = $1 AND waiter = $2 "                \
-	"RETURNING " POSTGRESQL_NOT_SYNCED
+#define POSTGRESQL_LEAVE "SELECT refrelay.lease_leave_1($1, $2)"
 
 /* Only on: what was told later may come first. */
 #define POSTGRESQL_PASS                                                                  \

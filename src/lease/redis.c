@@ -38,6 +38,7 @@
 #define POLL_MS 1000        /* should a wake-up fail us */
 #define BLIND_POLL_MS 200   /* without any */
 #define BEHIND_WAITER_MS 50 /* the lease is free, but another's turn */
+#define TOLD_POLL_MS 200    /* the same, and we are told of ours */
 #define ORPHAN_POLL_MS 100
 #define SPLIT_LEAST_MS 10
 #define SPLIT_MOST_MS 100
@@ -330,7 +331,8 @@ static void redis_try_set_retry(struct redis_try *try, bool is_split)
 		retry = redis_random_ms(backend->poll_ms - backend->poll_jitter_ms,
 					backend->poll_ms + backend->poll_jitter_ms);
 	else if (!try->holder)
-		retry = redis_about_ms(BEHIND_WAITER_MS);
+		retry = redis_about_ms(attempt->hint_fd >= 0 ? TOLD_POLL_MS
+							     : BEHIND_WAITER_MS);
 	else if (attempt->orphans)
 		retry = redis_about_ms(ORPHAN_POLL_MS);
 	if (left >= 0 && left < retry)

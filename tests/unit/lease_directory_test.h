@@ -46,6 +46,21 @@ static inline size_t count_entries(void)
 	return count;
 }
 
+static inline int count_tickets(void)
+{
+	AUTO_FREE char *path = key_path();
+	AUTO_CLOSE int key_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	key_entries entries = { 0 };
+	uint64_t latest;
+	int count = 0;
+
+	assert_ok(key_list(key_fd, &entries, &latest));
+	for (size_t i = 0; i < entries.count; i++)
+		count += key_is_ticket(entries.items[i].name);
+	vec_clear(&entries);
+	return count;
+}
+
 /* Makes the last heartbeat so much older. */
 static inline void set_back(int64_t ms)
 {

@@ -30,7 +30,7 @@ static pid_t spawn(char *const argv[], int out, int keep)
 
 static void hold(char *orphan_for)
 {
-	struct lease *lease = must_acquire(ann, 0);
+	struct lease *lease = must_acquire(ann, 60000);
 	AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char name[] = "sleep";
 	char *argv[] = { name, orphan_for, NULL };
@@ -91,7 +91,7 @@ static void *kill_later(void *pid)
 	return NULL;
 }
 
-TEST(who_waits_hears_of_a_death)
+static int64_t kill_and_take(void)
 {
 	uint64_t fence;
 	pid_t pid = start_holder(TTL, "0", &fence);
@@ -101,7 +101,13 @@ TEST(who_waits_hears_of_a_death)
 	thread_start(&thread, "kill", kill_later, &pid);
 	lease_release(must_acquire(bob, 9000));
 	thread_join(thread);
-	assert_in_range(clock_boot_ms() - before, 50, AT_ONCE);
+	assert_true(clock_boot_ms() - before >= 50);
+	return clock_boot_ms() - before;
+}
+
+TEST(who_waits_hears_of_a_death)
+{
+	assert_once_within(AT_ONCE, kill_and_take);
 }
 
 /* Of the holder's death. Its child has all of its descriptors for an instant longer: an
@@ -167,6 +173,79 @@ TEST(the_dead_of_another_boot_are_succeeded_after_their_ttl)
 	assert_string_equal(inspect().proof, "unknown");
 	set_back(TTL + 1000);
 	pass(bob, LEASE_AFTER_LAPSE);
+}
+
+/* ------------------------------------------------------------------ who is next */
+
+/* It waits, and ends once it had the lease. */
+static pid_t start_waiter(void)
+{
+	int before = count_tickets();
+	pid_t pid = start("contend", TTL, "1", 1);
+
+	wait_until(count_tickets() == before + 1);
+	return pid;
+}
+
+static void *take_and_release(void *manager)
+{
+	lease_release(must_acquire(manager, 60000));
+	return NULL;
+}
+
+/* Bob waits behind it. How long ann's lease takes to be bob's. */
+static int64_t pass_by(int signal)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	pthread_t thread;
+
+	pid_t next = start_waiter();
+	thread_start(&thread, "bob", take_and_release, bob);
+	wait_until(count_tickets() == 2);
+	kill(next, signal);
+	int64_t before = clock_boot_ms();
+	lease_release(lease);
+	thread_join(thread);
+	int64_t took = clock_boot_ms() - before;
+	kill_9(next);
+	return took;
+}
+
+/* Bob has not looked since it was passed: it hears of the end of who was before it. */
+static int64_t kill_who_was_passed(void)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	pid_t next = start("hold", TTL, "0", STDERR_FILENO);
+	pthread_t thread;
+
+	wait_until(count_tickets() == 1);
+	int64_t before = clock_boot_ms();
+	thread_start(&thread, "bob", take_and_release, bob);
+	wait_until(count_tickets() == 2);
+	usleep(50000);
+	lease_release(lease);
+	wait_until(inspect().pid == next);
+	kill_9(next);
+	thread_join(thread);
+	return clock_boot_ms() - before;
+}
+
+TEST(the_death_of_one_that_was_passed_is_heard_at_once)
+{
+	assert_once_within(AT_ONCE, kill_who_was_passed);
+}
+
+TEST(a_stopped_one_that_is_next_costs_no_ttl)
+{
+	assert_in_range(pass_by(SIGSTOP), 0, TTL / 2);
+	assert_string_equal(inspect().proof, "released");
+}
+
+TEST(a_dead_one_that_is_next_costs_nothing)
+{
+	assert_in_range(pass_by(SIGKILL), 0, SOON);
+	pass(ann, LEASE_AFTER_RELEASE);
+	assert_int_equal(count_tickets(), 0);
 }
 
 /* ------------------------------------------------------------------ torture */
@@ -315,6 +394,9 @@ int main(int argc, char *argv[])
 		CASE(an_orphan_delays_no_longer_than_the_ttl),
 		CASE(a_stopped_holder_is_succeeded_after_its_ttl),
 		CASE(the_dead_of_another_boot_are_succeeded_after_their_ttl),
+		CASE(the_death_of_one_that_was_passed_is_heard_at_once),
+		CASE(a_stopped_one_that_is_next_costs_no_ttl),
+		CASE(a_dead_one_that_is_next_costs_nothing),
 		CASE_IN_MEMORY(processes_that_are_killed_anywhere_never_let_two_in),
 	};
 

@@ -266,6 +266,83 @@ TEST(who_waits_is_served_before_who_does_not)
 	lease_release(asker.lease);
 }
 
+#define AT_ONCE 700 /* ms: not by the poll, from 800 on */
+
+static int64_t wait_for_release(void)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	int64_t began = clock_boot_ms();
+	struct asker asker;
+
+	start_asking(&asker, bob);
+	wait_until(strcmp(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "1") == 0);
+	usleep(50000);
+	lease_release(lease);
+	thread_join(asker.thread);
+	assert_non_null(asker.lease);
+	lease_release(asker.lease);
+	return asker.got_at - began;
+}
+
+/* Once of several times: the machine may be busy. */
+static void assert_release_is_told(void)
+{
+	int64_t took = AT_ONCE + 1;
+
+	for (int i = 0; i < 8 && took > AT_ONCE; i++)
+		took = wait_for_release();
+	assert_in_range(took, 0, AT_ONCE);
+}
+
+TEST(who_is_of_this_host_is_told_without_a_notice)
+{
+	lease_release(must_acquire(ann, 0)); /* makes the schema */
+	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_wake_1(p_key text) RETURNS void"
+	       " LANGUAGE sql AS 'SELECT'");
+	assert_release_is_told();
+}
+
+/* In another container, or a version that has none. */
+TEST(who_has_no_fifo_that_we_see_is_told_by_a_notice)
+{
+	AUTO_FREE char *told = xasprintf("%s/bob/server/told", root);
+
+	lease_release(must_acquire(bob, 0)); /* makes the FIFO */
+	assert_ok(tree_remove(AT_FDCWD, told, &err));
+	assert_release_is_told();
+}
+
+/* Ghost is first in the line, and was told that it may have it. How long bob waits. */
+static int64_t leave_to_the_next(void)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	struct asker asker;
+	int64_t began;
+
+	pg_sql("INSERT INTO refrelay.lease_line (key, waiter, owner, seen) VALUES ('" KEY
+	       "', 'ghost', 'ttl=1', clock_timestamp() + interval '1 min')");
+	began = clock_boot_ms();
+	start_asking(&asker, bob);
+	wait_until(strcmp(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "2") == 0);
+	usleep(50000);
+	lease_release(lease);
+	assert_fails(acquire(ann, 0, &lease), ERR_BUSY);
+	pg_sql("SELECT refrelay.lease_leave_1('" KEY "', 'ghost')");
+	thread_join(asker.thread);
+	assert_non_null(asker.lease);
+	lease_release(asker.lease);
+	return asker.got_at - began;
+}
+
+TEST(who_leaves_tells_the_next)
+{
+	int64_t took = AT_ONCE + 1;
+
+	for (int i = 0; i < 8 && took > AT_ONCE; i++)
+		took = leave_to_the_next();
+	assert_in_range(took, 0, AT_ONCE);
+}
+
 TEST(waiting_ends_in_time_and_leaves_no_place)
 {
 	struct lease *lease = must_acquire(ann, 0), *none;
@@ -481,6 +558,9 @@ int main(int argc, char *argv[])
 		CASE(what_lapsed_is_granted_anew_and_not_revived),
 		CASE(a_release_wakes_the_other_at_once),
 		CASE(who_waits_is_served_before_who_does_not),
+		CASE(who_leaves_tells_the_next),
+		CASE(who_is_of_this_host_is_told_without_a_notice),
+		CASE(who_has_no_fifo_that_we_see_is_told_by_a_notice),
 		CASE(waiting_ends_in_time_and_leaves_no_place),
 		CASE(a_dead_process_of_this_host_is_succeeded_at_once),
 		CASE(one_of_another_boot_proves_nothing),
