@@ -550,7 +550,9 @@ static void run_round(int64_t ms, bool loses, unsigned seed, struct figures *fig
 	if (overlaps > 0 && !loses)
 		fail_msg("%s: %zu times two held a lease at once", kind->name, overlaps);
 	/* Who looks at a directory that is just being removed finds it broken. */
-	assert_true(figures->strange == 0 || (loses && kind->servers == 0));
+	if (loses && kind->servers == 0)
+		figures->strange = 0;
+	assert_int_equal(figures->strange, 0);
 }
 
 static size_t wanted_grants(void)
