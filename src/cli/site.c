@@ -214,14 +214,14 @@ int site_read(const struct cli *cli, const char *directory, struct site *site,
 	return site_from_conf(conf, site, err);
 }
 
-/* A scan would take what is in one for repositories, or a deletion of copies would meet
- * the database. */
 bool site_shares_tree(const struct site *site)
 {
 	return site->role == SITE_STANDALONE ||
 	       (site->role == SITE_PRIMARY && site->lease.backend != LEASE_LOCAL);
 }
 
+/* A scan would take what is in one for repositories, or a deletion of copies would meet
+ * the database. */
 int site_check_apart(const struct site *site, struct err *err)
 {
 	return paths_check_apart("site.repositories", site->repositories, "site.data",
