@@ -76,7 +76,7 @@ TEST(nodes_that_only_look_share_a_tree_but_with_no_other)
 	assert_fails(
 		root_lock_take("site.repositories", root, ROOT_LOCK_SHARED, &two, &err),
 		ERR_BUSY);
-	assert_non_null(strstr(err.remedy, "standalone"));
+	assert_non_null(strstr(err.remedy, "lease.backend is local"));
 }
 
 int main(void)
