@@ -10,7 +10,9 @@
 #include "replicable/name.h"
 #include "upkeep/checkout.h"
 
-#define AGAIN_MS 60000 /* after a failure; then the next poll tries */
+/* After a failure the next poll tries, and the longer it fails, the later. */
+#define AGAIN_LEAST_MS ((int64_t)60 * 1000)
+#define AGAIN_MOST_MS ((int64_t)3600 * 1000)
 #define BRANCHES "refs/heads/"
 
 void mirror_checkout_clear(struct mirror_checkout *row)
@@ -177,6 +179,16 @@ static int mirror_checkout_make(struct mirror_checkout_look *look, struct err *e
 	return 0;
 }
 
+static int64_t mirror_checkout_again_ms(const struct mirror_checkout *row)
+{
+	int64_t fails_ms =
+		row->failing_since > 0 ? clock_wall_ms() - row->failing_since : 0;
+
+	return fails_ms <= AGAIN_LEAST_MS ? AGAIN_LEAST_MS
+	       : fails_ms < AGAIN_MOST_MS ? fails_ms
+					  : AGAIN_MOST_MS;
+}
+
 /* Told once for each class. */
 static void mirror_checkout_take_failure(struct mirror_checkout_look *look,
 					 const struct err *why)
@@ -184,7 +196,7 @@ static void mirror_checkout_take_failure(struct mirror_checkout_look *look,
 	struct mirror_checkout *row = &look->row;
 	const char *class = err_class_name(why->class);
 
-	row->due_at = clock_wall_ms() + AGAIN_MS;
+	row->due_at = clock_wall_ms() + mirror_checkout_again_ms(row);
 	if (err_is_deferral(why->class)) {
 		row->due_at = clock_wall_ms();
 		return;

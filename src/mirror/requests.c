@@ -45,6 +45,14 @@ void mirror_request_set_failure(struct mirror_request *request, const struct err
 	mirror_request_set_text(&request->remedy, why->remedy);
 }
 
+void mirror_request_forget_failure(struct mirror_request *request)
+{
+	mirror_request_set_text(&request->class, NULL);
+	mirror_request_set_text(&request->reason, NULL);
+	mirror_request_set_text(&request->message, NULL);
+	mirror_request_set_text(&request->remedy, NULL);
+}
+
 static void mirror_request_read(struct query *query, struct mirror_request *request)
 {
 	*request = (struct mirror_request){

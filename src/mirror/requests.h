@@ -80,6 +80,8 @@ int mirror_requests_reset(struct store *store, struct err *err);
 int mirror_requests_hurry(struct store *store, bool *any, struct err *err);
 
 void mirror_request_set_failure(struct mirror_request *request, const struct err *why);
+/* Of an earlier try. */
+void mirror_request_forget_failure(struct mirror_request *request);
 
 /* As `mirror sync --json` and GET /api/v1/jobs/ID give it; the caller owns it. `root`: of
  * the site's repositories. */

@@ -914,6 +914,7 @@ void node_stop(struct node *node)
 	hook_socket_stop(node->socket);
 	list_readers_stop(node->list_readers);
 	mirror_poll_stop(services->mirror_poll);
+	lfs_names_interrupt(services->lfs_names); /* jobs of mirrors wait for it */
 	pull_stop(services->mirror_pull, PULL_GRACE_MS);
 	then_teller_stop(node->teller);
 	pull_stop(services->pull, PULL_GRACE_MS);

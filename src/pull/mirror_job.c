@@ -121,6 +121,7 @@ static bool mirror_job_end_request(struct pull_job *job, struct mirror_request *
 		mirror_job_say_held(item, request);
 	} else if (is_end && item->why.class == ERR_NONE) {
 		request->state = MIRROR_REQUEST_DONE;
+		mirror_request_forget_failure(request);
 		mirror_job_read_head(job, request);
 		mirror_job_read_checkout(job, request);
 	} else {

@@ -382,8 +382,11 @@ static int bring_leased(struct job *leased, void *arg, struct err *err)
 	if (pull_check_root(job->pull, job->kind.type, err) != 0 ||
 	    sync_job(leased, job->own, err) != 0)
 		return -1;
-	if (job->brought && call->result.outcome != SYNC_HELD)
-		job->brought(job, leased);
+	if (!job->brought || call->result.outcome == SYNC_HELD)
+		return 0;
+	if (call->result.outcome != SYNC_UNCHANGED)
+		report_published(job); /* what comes now may take long */
+	job->brought(job, leased);
 	return 0;
 }
 

@@ -79,7 +79,7 @@ static int report_mirrors_read_present(struct store_tx *tx, struct report *repor
 		return -1;
 	while ((found = query_step(query, err)) > 0) {
 		int64_t checked_at = query_int(query, 2), synced_at = query_int(query, 3);
-		const bool has_failure = !query_is_null(query, 7);
+		const bool has_own = !query_is_null(query, 6) || !query_is_null(query, 7);
 		const struct report_mirror one = {
 			.name = query_text(query, 0),
 			.interval_ms = query_int(query, 1),
@@ -88,8 +88,8 @@ static int report_mirrors_read_present(struct store_tx *tx, struct report *repor
 			.is_proved = query_int(query, 5) != 0,
 			.held_reason = query_text(query, 6),
 			.is_lacking = !query_is_null(query, 9),
-			.failure = query_text(query, has_failure ? 7 : 10),
-			.remedy = query_text(query, has_failure ? 8 : 11),
+			.failure = query_text(query, has_own ? 7 : 10),
+			.remedy = query_text(query, has_own ? 8 : 11),
 		};
 		report_mirrors_add(report, &one);
 	}

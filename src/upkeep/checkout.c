@@ -19,6 +19,7 @@
 #include <limits.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/failpoint.h"
 #include "base/file.h"
@@ -32,6 +33,8 @@
 #define GIT "git"
 #define USED_AGAIN_MS ((int64_t)300 * 1000) /* a lock is looked at again */
 #define OUTPUT_MOST 4096
+#define SIZES_MOST ((size_t)8 << 20) /* of a million files, 8 bytes each */
+#define BLOCK 4096
 #define MARK_MOST 64
 
 struct checkout {
@@ -169,8 +172,9 @@ static int checkout_make_git(const struct checkout *one, const struct oid *commi
 struct checkout_git {
 	const char *version, *index;
 	const char *const *args;
-	struct str *output; /* at most OUTPUT_MOST; may be NULL */
-	int exit_code;      /* -1: it was killed */
+	struct str *output;  /* may be NULL */
+	size_t output_limit; /* 0: OUTPUT_MOST */
+	int exit_code;       /* -1: it was killed */
 };
 
 static int checkout_run_git(const struct checkout *one, struct checkout_git *git,
@@ -185,15 +189,18 @@ static int checkout_run_git(const struct checkout *one, struct checkout_git *git
 					  git->version, git->index);
 	const char *const variables[] = { tree, index, NULL };
 	struct proc_result ended = { 0 };
-	int result = git_run(&(struct git_call){ .work = &one->call->job->work,
-						 .repository = repository,
-						 .args = git->args,
-						 .output = git->output,
-						 .output_limit = OUTPUT_MOST,
-						 .variables = variables,
-						 .object_directory = objects,
-						 .ended = &ended },
-			     err);
+	int result =
+		git_run(&(struct git_call){ .work = &one->call->job->work,
+					    .repository = repository,
+					    .args = git->args,
+					    .output = git->output,
+					    .output_limit = git->output_limit > 0
+								    ? git->output_limit
+								    : OUTPUT_MOST,
+					    .variables = variables,
+					    .object_directory = objects,
+					    .ended = &ended },
+			err);
 
 	git->exit_code = ended.exit_code;
 	return result;
@@ -272,6 +279,53 @@ static int checkout_is_good(const struct checkout *one, const struct oid *commit
 	return result;
 }
 
+/* What files of that sizes, a line each, take on the disk, roughly. */
+static uint64_t checkout_sum(const char *sizes)
+{
+	uint64_t sum = 0;
+
+	for (; *sizes; sizes = strchrnul(sizes, '\n') + 1) {
+		sum += BLOCK + strtoull(sizes, NULL, 10); /* "-" of a submodule is 0 */
+		if (!strchr(sizes, '\n'))
+			break;
+	}
+	return sum;
+}
+
+/* Some KB of trees in each other can stand for more files than any disk has room for. */
+static int checkout_check_size(const struct checkout *one, const char *version,
+			       const char *commit, struct err *err)
+{
+	const char *const args[] = { "ls-tree",     "-r",
+				     "--full-tree", "--format=%(objectsize:padded)",
+				     commit,        NULL };
+	AUTO_STR struct str sizes = STR_INIT;
+	struct checkout_git git = { .version = version,
+				    .index = "made",
+				    .args = args,
+				    .output = &sizes,
+				    .output_limit = SIZES_MOST };
+	struct statvfs disk;
+
+	if (checkout_run_git(one, &git, err) != 0) {
+		if (err->class != ERR_CORRUPT || git.exit_code >= 0)
+			return -1;
+		err_set(err, ERR_CONFIG, "the commit %s has too many files", commit);
+		return err_remedy(err, "set mirror.checkout = false");
+	}
+	if (fstatvfs(one->folder, &disk) != 0)
+		return err_errno(err, "cannot see how much room there is");
+	uint64_t wanted = checkout_sum(sizes.len > 0 ? sizes.data : "");
+	uint64_t room = disk.f_bavail * disk.f_frsize;
+	if (wanted <= room / 2)
+		return 0;
+	err_set(err, ERR_DISK,
+		"the working tree takes %" PRIu64 " MB, and of %" PRIu64
+		" MB that are free it may have half",
+		wanted >> 20, room >> 20);
+	return err_remedy(err, "make room, or set mirror.checkout = false");
+}
+
 static int checkout_write_tree(const struct checkout *one, const char *version,
 			       const char *commit, struct err *err)
 {
@@ -281,7 +335,8 @@ static int checkout_write_tree(const struct checkout *one, const char *version,
 	AUTO_FREE char *index = xasprintf("%s/made", version);
 
 	if (tree_remove(one->folder, version, err) != 0 ||
-	    dir_make(one->folder, tree, err) != 0)
+	    dir_make(one->folder, tree, err) != 0 ||
+	    checkout_check_size(one, version, commit, err) != 0)
 		return -1;
 	if (checkout_run_git(one, &git, err) != 0)
 		return err->class != ERR_INTERNAL

@@ -730,7 +730,7 @@ struct lfs_names *lfs_names_start(const struct lfs_names_options *options)
 	return names;
 }
 
-void lfs_names_stop(struct lfs_names *names)
+void lfs_names_interrupt(struct lfs_names *names)
 {
 	if (!names)
 		return;
@@ -738,6 +738,13 @@ void lfs_names_stop(struct lfs_names *names)
 	stop_request(&names->stop);
 	pthread_cond_broadcast(&names->changed);
 	unlock(&names->mutex);
+}
+
+void lfs_names_stop(struct lfs_names *names)
+{
+	if (!names)
+		return;
+	lfs_names_interrupt(names);
 	thread_join(names->thread);
 	map_clear_owned(&names->failures);
 	vec_clear(&names->busy);

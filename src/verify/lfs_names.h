@@ -22,6 +22,8 @@ struct lfs_names_options {
 };
 
 struct lfs_names *lfs_names_start(const struct lfs_names_options *options);
+/* Before the threads that look are waited for: all looks end soon. NULL is allowed. */
+void lfs_names_interrupt(struct lfs_names *names);
 void lfs_names_stop(struct lfs_names *names); /* NULL is allowed */
 
 /* Looks through the repository's history as its row has it now; costs one question to the

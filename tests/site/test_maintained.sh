@@ -233,8 +233,10 @@ killed_node() {
 	change_each 10 "${names[@]}"
 	stop_site paris
 	set_conf paris sync.maintenance true
-	for step in marked graphed folded indexed dropping dropping@3 written; do
-		launch_site paris "REFRELAY_FAILPOINT=maintenance.$step=kill"
+	for step in maintenance.marked maintenance.graphed maintenance.folded \
+		maintenance.indexed maintenance.dropping maintenance.dropping@3 \
+		maintenance.written; do
+		launch_site paris "REFRELAY_FAILPOINT=$step=kill"
 		wait_until 40 has_died paris
 		wait "$(site_pid paris)" || true
 		for name in "${names[@]}"; do

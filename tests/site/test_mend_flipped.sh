@@ -78,10 +78,13 @@ met_by_protocol() { # NUMBER
 	for where in "${places[@]}"; do
 		name=$where-$1
 		wait_until 20 row_is paris "$name" verification_state succeeded
+		# The node would look at it in the middle, and put in order what is half done.
+		kill -STOP "$(site_pid paris)"
 		git -C "paris/git/$name.git" repack -adq --no-write-bitmap-index
 		[ "$where" != midx ] || git -C "paris/git/$name.git" multi-pack-index write
 		[ "$where" != commit-graph ] ||
 			git -C "paris/git/$name.git" commit-graph write --reachable
+		kill -CONT "$(site_pid paris)"
 		at paris repository resync --wait "$name"
 		wait_until 20 row_is paris "$name" verification_state succeeded
 		flip "paris/git/$name.git" "$where"

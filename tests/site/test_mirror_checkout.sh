@@ -411,9 +411,12 @@ is_gone_when_switched_off() {
 	flock -s 8
 	stop_site paris
 	set_conf paris mirror.acme/a.checkout false
+	launch_site paris REFRELAY_FAILPOINT=checkout.unlinked=kill
+	wait_until 60 has_died paris
+	wait "$(site_pid paris)" || true
+	[ ! -L "$LINK" ]
 	start_site paris
-	wait_until 60 fails test -L "$LINK"
-	was_logged paris checkout.dropped name=acme/a
+	wait_until 60 was_logged paris checkout.dropped name=acme/a
 	[ "$(count_versions)" = 1 ]
 	make_old "$(basename "$VERSIONS"/*-*)"
 	bring

@@ -306,6 +306,57 @@ TEST(what_cannot_be_brought_to_disk_is_not_shown)
 	close_all();
 }
 
+static struct oid read_oid(const struct str *output)
+{
+	struct oid oid;
+
+	assert_true(oid_parse(output->data, 20, &oid));
+	return oid;
+}
+
+/* Of ten entries, each of them that object. */
+static struct oid make_tree_of(const char *what, const struct oid *oid)
+{
+	static const char *const mktree[] = { "mktree", NULL };
+	AUTO_STR struct str input = STR_INIT, output = STR_INIT;
+	char text[OID_MAX_TEXT];
+
+	for (int i = 0; i < 10; i++)
+		str_addf(&input, "%s %s\t%d\n", what, oid_text(oid, text), i);
+	git(mktree, input.data, &output);
+	return read_oid(&output);
+}
+
+TEST(a_commit_of_more_files_than_any_disk_has_room_for_is_refused)
+{
+	static const char *const hash[] = { "hash-object", "-w", "--stdin", NULL };
+	static const char *const pack[] = { "repack", "-adq", NULL };
+	AUTO_STR struct str output = STR_INIT, made = STR_INIT;
+	char text[OID_MAX_TEXT];
+
+	open_all();
+	switch_to(make_commit("one"));
+	git(hash, "x", &output);
+	struct oid oid = read_oid(&output);
+	oid = make_tree_of("100644 blob", &oid);
+	for (int i = 0; i < 8; i++)
+		oid = make_tree_of("040000 tree", &oid);
+	const char *const commit[] = {
+		"-c", "user.name=A",        "-c", "user.email=a@b", "commit-tree", "-m",
+		"x",  oid_text(&oid, text), NULL
+	};
+	git(commit, "", &made);
+	struct ask ask = { .what = SWITCH, .commit = read_oid(&made) };
+	const char *const keep[] = { "update-ref", "refs/heads/many",
+				     oid_text(&ask.commit, text), NULL };
+	git(keep, "", NULL);
+	git(pack, "", NULL); /* as what was fetched: a look at it costs no file */
+	assert_fails(run(&ask), ERR_CONFIG);
+	assert_non_null(strstr(err.text, "too many files"));
+	assert_shows("one");
+	close_all();
+}
+
 TEST(what_is_not_as_the_commit_is_is_not_shown)
 {
 	open_all();
@@ -395,6 +446,7 @@ int main(void)
 		CASE(a_former_tree_stays_for_an_hour_and_while_somebody_has_a_lock),
 		CASE(what_is_half_made_goes_at_once),
 		CASE(what_cannot_be_brought_to_disk_is_not_shown),
+		CASE(a_commit_of_more_files_than_any_disk_has_room_for_is_refused),
 		CASE(what_is_not_as_the_commit_is_is_not_shown),
 		CASE(who_lost_the_lease_switches_nothing),
 		CASE(nothing_but_its_own_link_is_replaced_or_removed),
