@@ -8,6 +8,7 @@
 make_readable() {
 	make_sites
 	set_conf paris http.anonymousRead true
+	set_conf paris sync.maintenance false # the packs are as the test makes them
 	make_repository london/git/first.git 1
 	start_sites
 	wait_until 20 in_sync
