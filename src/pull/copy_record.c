@@ -448,10 +448,9 @@ static bool has_file(const struct copy_record *record, int dir, const char *name
 	       copy_record_is_older(record, &st.st_mtim);
 }
 
-bool copy_record_has_files(const struct copy_record *record, int dir)
+bool copy_record_has_settings(const struct copy_record *record, int dir)
 {
-	static const char *const files[] = { "HEAD", "config", "description",
-					     "objects/pack" };
+	static const char *const files[] = { "HEAD", "config", "description" };
 	static const char *const more[] = { "packed-refs", "shallow", "config.worktree" };
 
 	if (!record->is_settled || record->copy_newest_ns == 0)
@@ -463,6 +462,12 @@ bool copy_record_has_files(const struct copy_record *record, int dir)
 		if (!has_file(record, dir, more[i], true))
 			return false;
 	return true;
+}
+
+bool copy_record_has_files(const struct copy_record *record, int dir)
+{
+	return copy_record_has_settings(record, dir) &&
+	       has_file(record, dir, "objects/pack", false);
 }
 
 /* An older version recorded less. */

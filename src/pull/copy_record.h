@@ -86,6 +86,9 @@ bool copy_record_has_copy(const struct copy_record *record,
  * that a hook refused. The refs, to be read again, tell the rest. */
 bool copy_record_has_files(const struct copy_record *record, int dir);
 
+/* Whether HEAD, config and the like, packed-refs among them, are older than it. */
+bool copy_record_has_settings(const struct copy_record *record, int dir);
+
 /* What stat() says of its files, against what was recorded: whether somebody else may
  * have touched them. */
 enum copy_stamps {

@@ -10,8 +10,9 @@
  * like any other, and all of it is read.
  *
  * The record is renewed only if it was true before, and if all files that were there are
- * as they were, or gone. The refs are not read: nothing here touches them. What was
- * verified stays so: each object that was there has been found in a pack that was read.
+ * as they were, or gone, and the refs and settings as they were: nothing here touches
+ * them. What was verified stays so: each object that was there has been found in a pack
+ * that was read.
  */
 #include "pull/repository_maintenance.h"
 
@@ -43,6 +44,7 @@ struct maintaining {
 	struct repo copy;
 	struct copy_record record;
 	char refs[CHECKSUM_TEXT_SIZE];
+	struct fingerprint refs_before; /* taken before the record was found to be true */
 	struct maintenance_plan plan;
 	struct maintenance_result result;
 	struct lock_owner owner;
@@ -50,6 +52,7 @@ struct maintaining {
 	int64_t beat_at, asked_at; /* boot ms */
 	bool is_asked_to_end;
 	bool has_begun;
+	bool is_disturbed; /* somebody else has changed the copy meanwhile */
 };
 
 void repository_glimpse_take(int dir, struct repository_glimpse *glimpse)
@@ -119,6 +122,9 @@ static bool maintaining_is_ours(struct maintaining *this)
 	if (repo_open(AT_FDCWD, this->path, &this->copy, ERR_IGNORED) != 0 ||
 	    this->copy.is_partial || this->copy.has_alternates ||
 	    repo_check_files(&this->copy, ERR_IGNORED) != 0)
+		return false;
+	if (fingerprint_take(this->copy.fd, FINGERPRINT_REFS, &this->refs_before,
+			     ERR_IGNORED) != 0)
 		return false;
 	copy_record_read(this->copy.fd, &this->record);
 	if (!this->record.is_there || !this->record.files_fingerprint[0] ||
@@ -190,6 +196,35 @@ static void maintaining_leave_out_gits(const struct maintaining *this,
 	}
 }
 
+/* Left-overs of locks go from below refs/ too: then the refs themselves tell. */
+static bool maintaining_left_refs(const struct maintaining *this)
+{
+	const int dir = this->copy.fd;
+	struct fingerprint now;
+
+	if (fingerprint_take(dir, FINGERPRINT_REFS, &now, ERR_IGNORED) != 0)
+		return false;
+	return fingerprint_equal(&now, &this->refs_before) ||
+	       (this->result.removed > 0 &&
+		copy_record_has_settings(&this->record, dir) &&
+		copy_record_has_refs(&this->record, &this->copy));
+}
+
+/* The record was true before; it may become so again if nobody else was here. */
+static int maintaining_renew(struct maintaining *this, object_files *found,
+			     struct err *err)
+{
+	maintaining_leave_out_gits(this, found);
+	const char *other = object_files_changed(found, this->copy.fd, true);
+	if (!other && !maintaining_left_refs(this))
+		other = "the refs or the settings";
+	this->is_disturbed = other != NULL;
+	if (other)
+		return err_set(err, ERR_CONFLICT, "somebody else has changed %s", other);
+	copy_record_renew(this->copy.fd, &this->record);
+	return 0;
+}
+
 static int maintaining_change(struct maintaining *this, struct err *err)
 {
 	const struct maintenance_request request = { .job = this->job,
@@ -213,13 +248,7 @@ static int maintaining_change(struct maintaining *this, struct err *err)
 		*err = why;
 		return -1;
 	}
-	maintaining_leave_out_gits(this, &found);
-	const char *other = object_files_changed(&found, this->copy.fd, true);
-	if (!other)
-		copy_record_renew(this->copy.fd, &this->record);
-	else
-		err_set(err, ERR_CONFLICT, "somebody else has changed %s", other);
-	return other ? -1 : done;
+	return maintaining_renew(this, &found, err) == 0 ? done : -1;
 }
 
 /* Readers, and who watches the copy, wait for the end of what they see. */
@@ -304,7 +333,7 @@ static enum maintain_end maintaining_run(struct maintaining *this)
 	enum maintain_end end =
 		maintaining_say(this, done, clock_boot_ms() - started, &err);
 	log_set_context(before);
-	if (end == MAINTAIN_FAILED && err.class == ERR_CORRUPT)
+	if (end == MAINTAIN_FAILED && (this->is_disturbed || err.class == ERR_CORRUPT))
 		pull_doubt(pull, call->kind->type, call->name, &err);
 	return end;
 }

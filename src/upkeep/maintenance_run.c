@@ -5,10 +5,11 @@
  *
  *	1. each new pack is read: it and its index end in their own digests, and belong
  *	   together; the directory is synced;
- *	2. each pack that was to be folded is looked for in it, object by object;
+ *	2. each pack that was to be folded is looked for in it, object by object, and in
+ *	   those that are not folded: what these have, git leaves out;
  *	3. the multi-pack-index is written over those that stay, so that readers have one
  *at any moment that names no pack that is gone; the directory is synced;
- *	4. those that were found to be in the new one go, each index first; readers that
+ *	4. those that were found to be in what stays go, each index first; readers that
  *have them open go on, others look at the directory again, as git does by itself.
  *
  * A crash leaves more than is needed at any step, and never less: the next maintenance
@@ -184,6 +185,8 @@ static int maintenance_repack(const struct maintenance_run *run, struct err *err
 					    "pack.windowMemory=256m",
 					    "-c",
 					    "repack.packKeptObjects=false",
+					    "-c",
+					    "pack.packSizeLimit=0",
 					    "repack",
 					    "--quiet",
 					    "-n",
@@ -199,34 +202,68 @@ static int maintenance_repack(const struct maintenance_run *run, struct err *err
 	return 0;
 }
 
-/* The smallest, but for those that are kept: as git chooses them. */
-static int maintenance_find_folded(const struct maintenance_run *run,
-				   const pack_list *fresh, text_list *folded,
-				   struct err *err)
+/* When the folded are gone: what git has written, and what it left alone, as it does with
+ * those that are kept, and with all but the smallest. It leaves objects of these out of
+ * what it writes. Borrowed. */
+static void maintenance_find_staying(const struct maintenance_run *run,
+				     const pack_list *fresh, pack_list *staying)
 {
 	size_t left = pack_list_count_folds(&run->before);
 
-	for (size_t i = 0; i < run->before.count && fresh->count > 0; i++) {
+	*staying = (pack_list){ 0 };
+	for (size_t i = 0; i < fresh->count; i++)
+		vec_add(staying, fresh->items[i]);
+	for (size_t i = 0; i < run->before.count; i++) {
+		const struct pack_item *pack = &run->before.items[i];
+		bool is_folded = !pack->is_kept && left > 0;
+		left -= is_folded;
+		if (!is_folded && !pack_list_find(fresh, pack->name))
+			vec_add(staying, *pack);
+	}
+}
+
+/* What came since the last maintenance that ended well: of one that did not there may be
+ * packs that nobody has read. */
+static int maintenance_prove_staying(const struct maintenance_run *run,
+				     const pack_list *staying, struct err *err)
+{
+	struct maintenance_last last;
+
+	maintenance_read_last(run->request->repo->fd, &last);
+	for (size_t i = 0; i < staying->count; i++) {
+		const struct pack_item *pack = &staying->items[i];
+		if (!maintenance_is_new(run, pack) &&
+		    pack->changed_ns <= last.at * 1000000)
+			continue;
+		if (maintenance_must_end(run))
+			return maintenance_go_on(run, err);
+		if (maintenance_prove(run, pack->name, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* All that do not stay; two that have the same objects do not both go for the sake of
+ * each other. */
+static int maintenance_find_folded(const struct maintenance_run *run,
+				   const pack_list *staying, text_list *folded,
+				   struct err *err)
+{
+	for (size_t i = 0; i < run->before.count; i++) {
 		const struct pack_item *pack = &run->before.items[i];
 		char lacks[65] = "";
-		if (pack->is_kept)
+		if (pack_list_find(staying, pack->name))
 			continue;
-		if (pack_list_find(fresh, pack->name)) {
-			left -= left > 0;
-			continue;
-		}
-		int covered = pack_list_covers(run->request->repo, fresh, pack->name,
+		int covered = pack_list_covers(run->request->repo, staying, pack->name,
 					       lacks, err);
 		if (covered < 0 || maintenance_must_end(run))
 			return covered < 0 ? -1 : maintenance_go_on(run, err);
-		if (covered > 0)
-			vec_add(folded, xstrdup(pack->name));
-		else if (left > 0)
+		if (covered == 0)
 			return err_set(err, ERR_CORRUPT,
 				       "git left object %s of " PACKS "/%s.pack out of "
 				       "the new pack",
 				       lacks, pack->name);
-		left -= left > 0;
+		vec_add(folded, xstrdup(pack->name));
 	}
 	return 0;
 }
@@ -299,30 +336,37 @@ static int maintenance_tell_files(const struct maintenance_run *run, struct err 
 	return maintenance_git(run, args, NULL, err);
 }
 
+/* git writes no pack if all that was to be folded is in those it leaves alone. */
+static int maintenance_fold(const struct maintenance_run *run, const pack_list *all,
+			    text_list *folded, struct err *err)
+{
+	pack_list fresh = { 0 }, staying = { 0 };
+	int done;
+
+	maintenance_find_new(run, all, &fresh);
+	maintenance_find_staying(run, &fresh, &staying);
+	done = maintenance_prove_staying(run, &staying, err);
+	if (done == 0)
+		done = maintenance_sync(run, PACKS, err);
+	if (done == 0)
+		done = maintenance_find_folded(run, &staying, folded, err);
+	run->result->has_folded = done == 0;
+	vec_clear(&fresh);
+	vec_clear(&staying);
+	return done;
+}
+
 static int maintenance_packs(const struct maintenance_run *run, struct err *err)
 {
 	const struct maintenance_plan *plan = &run->request->plan;
 	AUTO_PACK_LIST pack_list all = { 0 };
 	AUTO_TEXT_LIST text_list folded = { 0 };
-	pack_list fresh = { 0 };
-	int done = 0;
 
 	if (plan->folds && maintenance_repack(run, err) != 0)
 		return -1;
-	if (pack_list_read(run->request->repo, &all, err) != 0)
-		return -1;
-	maintenance_find_new(run, &all, &fresh);
-	for (size_t i = 0; plan->folds && done == 0 && i < fresh.count; i++)
-		done = maintenance_prove(run, fresh.items[i].name, err);
-	if (done == 0)
-		done = maintenance_sync(run, PACKS, err);
-	if (done == 0 && plan->folds)
-		done = maintenance_find_folded(run, &fresh, &folded, err);
-	run->result->has_folded = plan->folds && fresh.count > 0;
-	if (done == 0 && plan->folds && fresh.count == 0)
-		done = err_set(err, ERR_INTERNAL, "git folded no packs");
-	vec_clear(&fresh);
-	if (done != 0 || maintenance_index(run, &all, &folded, err) != 0 ||
+	if (pack_list_read(run->request->repo, &all, err) != 0 ||
+	    (plan->folds && maintenance_fold(run, &all, &folded, err) != 0) ||
+	    maintenance_index(run, &all, &folded, err) != 0 ||
 	    maintenance_drop(run, &folded, err) != 0)
 		return -1;
 	return maintenance_tell_files(run, err);

@@ -219,6 +219,34 @@ who_looks_meanwhile() {
 	[ "$(logged paris copy.changed)" -eq 0 ] && [ "$(logged paris copy.doubted)" -eq 0 ]
 }
 
+foreign_is_gone() {
+	! git -C paris/git/r.git rev-parse -q --verify refs/heads/foreign >/dev/null && in_sync
+}
+
+# What others do to refs meanwhile is not taken for ours.
+who_changes_refs_meanwhile() {
+	make_sites
+	set_conf london sync.scanInterval 200ms
+	make_hanging_git prune-packed
+	maintained_soon paris
+	set_conf paris sync.maintenance false
+	make_repository london/git/r.git 20
+	start_sites
+	wait_until 20 in_sync
+	change_each 10 r
+	stop_site paris
+	set_conf paris sync.maintenance true
+	: >hang
+	start_site paris "PATH=$PWD/bin:$PATH"
+	wait_until 20 test -e hangs
+	git -C paris/git/r.git -c core.hooksPath=/none update-ref refs/heads/foreign main~1
+	kill -KILL "$(<hangs)"
+	wait_until 20 was_logged paris maintenance.failed 'somebody else has changed the refs'
+	wait_until 20 foreign_is_gone
+	same_sites
+	is_sound paris/git/r.git
+}
+
 killed_node() {
 	local step name names=(k1 k2 k3)
 	make_sites
@@ -314,6 +342,7 @@ tap_test "copies of many fetches have few packs, and readers never fail" copies_
 tap_test "whoever waits for a copy goes first" who_waits_goes_first
 tap_test "a git that is killed leaves the copy as it was" killed_git
 tap_test "who looks at a copy while it is maintained takes it for what it is" who_looks_meanwhile
+tap_test "who changes refs of a copy while it is maintained is noticed" who_changes_refs_meanwhile
 tap_test "a node that is killed at any step leaves a sound copy" killed_node
 tap_test "mirrors are kept in order, and what stands beside them is not touched" mirrors
 tap_done

@@ -372,6 +372,123 @@ TEST(what_is_kept_stays_as_it_is)
 	close_all();
 }
 
+/* A pack with so many objects and those of the list, which are in a larger one too: as a
+ * fetch leaves that was sent deltas alone. */
+static void make_pack_of(int first, int count, const char *list)
+{
+	must("cd r.git && { for i in $(seq %d %d); do echo own $i; done | "
+	     "while read -r line; do echo \"$line\" | git hash-object -w --stdin; done; "
+	     "%s; } | git pack-objects -q objects/pack/pack >.name && "
+	     "git prune-packed -q && rm .name",
+	     first, first + count - 1, list);
+}
+
+/* Also where that one is kept. */
+TEST(objects_of_the_pack_that_stays_are_left_in_it)
+{
+	struct maintained this = { 0 };
+
+	open_all();
+	make_pack_of(1, 300, ":");
+	must("ls r.git/objects/pack/*.pack >big");
+	make_pack_of(1001, 1, ":");
+	must("cd r.git/objects/pack && touch $(ls *.pack | grep -v -F "
+	     "\"$(basename $(cat ../../../big))\" | sed s/pack$/keep/)");
+	for (int i = 0; i < 8; i++) {
+		AUTO_FREE char *of_big =
+			xasprintf("{ echo own %d; } | git hash-object --stdin; "
+				  "echo own 1001 | git hash-object --stdin",
+				  i + 1);
+		make_pack_of(2001 + i, 1, of_big);
+	}
+	assert_int_equal(count("*.pack"), 10);
+	look(&this);
+	assert_true(this.plan.folds);
+	assert_ok(maintain(&this));
+	assert_int_equal(count("*.pack"), 3);
+	must("test -e $(cat big)");
+	must("git -C r.git fsck --no-dangling --no-progress");
+	must("git -C r.git multi-pack-index verify --no-progress");
+	assert_int_equal(count_objects(), 300 + 1 + 8);
+	maintenance_result_clear(&this.result);
+	close_all();
+}
+
+TEST(where_git_has_nothing_to_pack_what_is_there_twice_goes)
+{
+	struct maintained this = { 0 };
+
+	open_all();
+	make_pack_of(1, 300, ":");
+	must("ls r.git/objects/pack/*.pack >big");
+	for (int i = 0; i < 8; i++) {
+		AUTO_FREE char *of_big = xasprintf(
+			"for i in 1 %d; do echo own $i | git hash-object --stdin; done",
+			i + 2);
+		make_pack_of(1, 0, of_big);
+	}
+	assert_int_equal(count("*.pack"), 9);
+	look(&this);
+	assert_true(this.plan.folds);
+	assert_ok(maintain(&this));
+	assert_int_equal(count("*.pack"), 1);
+	must("test -e $(cat big)");
+	assert_int_equal(count_objects(), 300);
+	maintenance_result_clear(&this.result);
+
+	/* As one leaves them that ends before it has removed what it packed. */
+	must("cd r.git && mv ../$(cat ../big) ../p.pack && rm objects/pack/* && "
+	     "git unpack-objects -q <../p.pack && git repack -q -n --geometric=2");
+	assert_int_equal(count("*/objects/[0-9a-f][0-9a-f]/*"), 300);
+	look(&this);
+	this.plan.folds = this.plan.indexes = true;
+	assert_ok(maintain(&this));
+	assert_int_equal(count("*/objects/[0-9a-f][0-9a-f]/*"), 0);
+	assert_int_equal(count("*.pack"), 1);
+	assert_int_equal(count_objects(), 300);
+	maintenance_result_clear(&this.result);
+	close_all();
+}
+
+/* One that another maintenance left, which did not come to read it. */
+TEST(a_pack_that_nobody_has_read_proves_nothing)
+{
+	struct maintained this = { 0 };
+
+	open_all();
+	make_pack_of(1, 300, ":");
+	must("cd r.git && big=$(ls objects/pack/*.pack) && chmod u+w $big && "
+	     "printf x | dd of=$big bs=1 seek=700 conv=notrunc status=none");
+	for (int i = 0; i < 8; i++) {
+		AUTO_FREE char *lost = xasprintf("echo lost %d | git hash-object -w "
+						 "--stdin",
+						 i);
+		make_pack_of(1, 0, lost);
+	}
+	look(&this);
+	assert_fails(maintain(&this), ERR_CORRUPT);
+	assert_int_equal(count("*.pack"), 10);
+	maintenance_result_clear(&this.result);
+	close_all();
+}
+
+TEST(one_pack_is_made_whatever_size_the_configuration_allows)
+{
+	struct maintained this = { 0 };
+
+	open_all();
+	must("git -C r.git config pack.packSizeLimit 1m");
+	for (int i = 0; i < 8; i++)
+		make_pack_of(1, 0,
+			     "head -c 600000 /dev/urandom | git hash-object -w --stdin");
+	look(&this);
+	assert_true(this.plan.folds);
+	assert_ok(maintain(&this));
+	assert_int_equal(count("*.pack"), 1);
+	maintenance_result_clear(&this.result);
+	close_all();
+}
+
 /* In place of git's pack of all it makes one of some. */
 TEST(an_object_that_git_leaves_out_is_noticed_and_no_pack_goes)
 {
@@ -434,6 +551,10 @@ int main(void)
 		CASE(who_must_end_leaves_all_objects_and_no_half_of_a_file),
 		CASE(what_a_crash_left_twice_is_folded_into_the_pack_of_the_same_name),
 		CASE(what_is_kept_stays_as_it_is),
+		CASE(objects_of_the_pack_that_stays_are_left_in_it),
+		CASE(where_git_has_nothing_to_pack_what_is_there_twice_goes),
+		CASE(a_pack_that_nobody_has_read_proves_nothing),
+		CASE(one_pack_is_made_whatever_size_the_configuration_allows),
 		CASE(an_object_that_git_leaves_out_is_noticed_and_no_pack_goes),
 		CASE(without_room_nothing_is_begun),
 		CASE(who_is_too_late_removes_nothing),
