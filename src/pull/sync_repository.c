@@ -221,6 +221,13 @@ static int check_found(const struct job *job, const struct repo *copy,
 	return mend_look_through(&job->work, copy, err);
 }
 
+/* A mirror's upstream has none, though it may be a path. */
+static const struct fingerprint *sync_repository_stamps(const struct source_view *view)
+{
+	return view->is_local && view->fingerprint.taken_ns > 0 ? &view->fingerprint
+								: NULL;
+}
+
 /* The proof from the copy's own disk, and the record of it. */
 static int sync_repository_prove_copy(const struct job *job, const struct repo *copy,
 				      const struct source_view *view,
@@ -244,8 +251,7 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 		&(struct copy_proof){ .source = view->url,
 				      .sum = &result->sum,
 				      .refs_sum = &refs_sum,
-				      .source_fingerprint =
-					      view->is_local ? &view->fingerprint : NULL,
+				      .source_fingerprint = sync_repository_stamps(view),
 				      .copy_fingerprint = &fingerprint,
 				      .files = &files,
 				      .timeline = view->timeline,

@@ -338,6 +338,23 @@ mirrors() {
 	! kill -0 "$(<hangs)" 2>/dev/null
 }
 
+mirror_of_a_path() {
+	local times
+	make_mirror_sites
+	maintained_soon paris
+	make_repository london/git/acme/r.git 20
+	set_conf paris mirror.acme/r.url "$PWD/london/git/acme/r.git"
+	set_conf paris mirror.acme/r.interval 1h
+	start_site paris
+	wait_until 20 synced_mirror
+	for ((times = 0; times < 12; times++)); do
+		add_commits london/git/acme/r.git refs/heads/main 1
+		synced_mirror
+	done
+	wait_until 60 is_in_order paris/git/acme/r.git
+	is_sound paris/git/acme/r.git
+}
+
 tap_test "copies of many fetches have few packs, and readers never fail" copies_of_many_fetches
 tap_test "whoever waits for a copy goes first" who_waits_goes_first
 tap_test "a git that is killed leaves the copy as it was" killed_git
@@ -345,4 +362,5 @@ tap_test "who looks at a copy while it is maintained takes it for what it is" wh
 tap_test "who changes refs of a copy while it is maintained is noticed" who_changes_refs_meanwhile
 tap_test "a node that is killed at any step leaves a sound copy" killed_node
 tap_test "mirrors are kept in order, and what stands beside them is not touched" mirrors
+tap_test "a mirror of a path is kept in order too" mirror_of_a_path
 tap_done
