@@ -10,10 +10,10 @@
 
 # One byte is another, and the times that tell of it are as they were.
 flip_byte() { # FILE [AT]
-	local byte
 	touch -r "$1" times
-	byte=$(dd if="$1" bs=1 skip="${2:-5}" count=1 status=none | tr '\000-\376\377' '\001-\377\000')
-	printf %s "$byte" | dd of="$1" bs=1 seek="${2:-5}" conv=notrunc status=none
+	dd if="$1" bs=1 skip="${2:-5}" count=1 status=none |
+		tr '\000-\376\377' '\001-\377\000' >byte
+	dd if=byte of="$1" bs=1 seek="${2:-5}" conv=notrunc status=none
 	touch -r times "$1"
 }
 
@@ -61,6 +61,11 @@ a_copy_is_damaged_and_reverified() {
 	blob_is london uploads small generation 1
 }
 
+# By its bytes, or by the look at the file that follows when it was read just before.
+is_found() { # ID
+	was_logged paris verify.mismatch "name=$1" || was_logged paris copy.doubted "name=$1"
+}
+
 a_copy_is_damaged_and_found_in_its_turn() {
 	make_damage_sites make_sites
 	set_conf paris sync.reverifyInterval 1s
@@ -69,9 +74,9 @@ a_copy_is_damaged_and_found_in_its_turn() {
 	flip_byte paris/uploads/small
 	flip_byte paris/uploads/big 2000000
 	flip_byte "paris/lfs/$object"
-	wait_until 20 was_logged paris verify.mismatch name=small
-	wait_until 20 was_logged paris verify.mismatch name=big
-	wait_until 20 was_logged paris verify.mismatch "name=$object"
+	wait_until 20 is_found small
+	wait_until 20 is_found big
+	wait_until 20 is_found "$object"
 	wait_until 20 comes
 	gives_object paris
 }
