@@ -458,7 +458,7 @@ TEST(a_pack_that_nobody_has_read_proves_nothing)
 	open_all();
 	make_pack_of(1, 300, ":");
 	must("cd r.git && big=$(ls objects/pack/*.pack) && chmod u+w $big && "
-	     "printf x | dd of=$big bs=1 seek=700 conv=notrunc status=none");
+	     "printf xxxx | dd of=$big bs=1 seek=700 conv=notrunc status=none");
 	for (int i = 0; i < 8; i++) {
 		AUTO_FREE char *lost = xasprintf("echo lost %d | git hash-object -w "
 						 "--stdin",

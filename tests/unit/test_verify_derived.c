@@ -42,7 +42,7 @@ TEST(what_is_damaged_goes_and_git_works_on)
 	static const char *const ways[] = {
 		"truncate -s 0 $f",
 		"truncate -s 30 $f",
-		"printf X | dd of=$f bs=1 seek=20 conv=notrunc 2>/dev/null",
+		"printf XXXX | dd of=$f bs=1 seek=20 conv=notrunc 2>/dev/null",
 		"rm $f && mkdir -p $f/x",
 		"ln -sf /nonexistent $f",
 	};

@@ -122,7 +122,7 @@ TEST(a_damaged_loose_blob_is_found)
 		": >$f",
 		"truncate -s -1 $f",
 		"printf x >>$f",
-		"printf x | dd of=$f bs=1 seek=5 conv=notrunc 2>/dev/null",
+		"printf xxxx | dd of=$f bs=1 seek=5 conv=notrunc 2>/dev/null",
 		"cp $other $f",
 	};
 
@@ -141,7 +141,7 @@ TEST(a_loose_object_of_many_blocks_is_read_to_its_end)
 	     "git update-ref refs/big $(cat ../big-oid)");
 	assert_ok(verify("p.git"));
 	must("cd p.git && f=objects/$(sed 's,^..,&/,' ../big-oid) && chmod u+w $f && "
-	     "printf x | dd of=$f bs=1 seek=250000 conv=notrunc 2>/dev/null");
+	     "printf xxxx | dd of=$f bs=1 seek=250000 conv=notrunc 2>/dev/null");
 	assert_fails(verify("p.git"), ERR_CORRUPT);
 }
 
