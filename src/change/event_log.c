@@ -36,6 +36,8 @@
 #include "base/log.h"
 #include "change/origin_root.h"
 #include "replicable/kind.h"
+#include "replicable/name.h"
+#include "replicable/kind_names.h"
 #include "store/site_value.h"
 
 /* Site values of the log. */
@@ -245,6 +247,47 @@ static int event_rows_read_work(struct store_tx *tx, void *arg, struct err *err)
 	if (page->how != EVENTS_READ || question.after == page->ends->last)
 		return 0;
 	return read_after(tx, question.after, question.limit, page->events, err);
+}
+
+struct event_spanning {
+	const struct event_span *span;
+	text_list *changes;
+};
+
+static int event_changes_read_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct event_spanning *spanning = arg;
+	const struct event_span *span = spanning->span;
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	text_list_clear(spanning->changes);
+	if (query_ask(tx, &query, err,
+		      "SELECT changes, timeline FROM event WHERE kind = ?1 AND name = ?2"
+		      " AND generation > ?3 AND generation <= ?4 AND what = ?5"
+		      " AND changes IS NOT NULL ORDER BY generation, id",
+		      QUERY_TEXT(KIND_REPOSITORY), QUERY_TEXT(span->name),
+		      QUERY_INT((int64_t)span->after), QUERY_INT((int64_t)span->until),
+		      QUERY_INT(EVENT_UPDATED)) != 0)
+		return -1;
+	while ((found = query_step(query, err)) > 0)
+		if (strcmp(query_text(query, 1), span->timeline) == 0)
+			vec_add(spanning->changes, query_copy_text(query, 0));
+	return found;
+}
+
+int event_log_changes(struct store *store, const struct event_span *span,
+		      text_list *changes, struct err *err)
+{
+	struct event_spanning spanning = { span, changes };
+
+	if (span->until < span->after || span->until - span->after > span->most)
+		return 0;
+	if (span->until == span->after)
+		return 1;
+	if (store_read(store, event_changes_read_work, &spanning, err) != 0)
+		return -1;
+	return changes->count == span->until - span->after;
 }
 
 /* The newest of the events that go, in one batch; id 0: none goes. Only what is oldest

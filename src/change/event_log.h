@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "base/thread.h"
+#include "base/vec.h"
 #include "store/store.h"
 #include "wire/wire_event.h"
 
@@ -81,6 +82,17 @@ int event_log_read(struct event_log *log, const struct event_question *question,
 int event_log_read_once(struct store *store, const struct event_question *question,
 			enum event_read *how, event_list *events, struct event_ends *ends,
 			struct err *err);
+
+/* What changed of one repository between two generations of its timeline: event.changes
+ * of each, in order; the caller clears the list. 1: these are all; 0: some event is gone,
+ * or its changes are not known, or there are more than `most`; or -1. */
+struct event_span {
+	const char *name, *timeline;
+	uint64_t after, until; /* generations: those above the first, up to the other */
+	size_t most;
+};
+int event_log_changes(struct store *store, const struct event_span *span,
+		      text_list *changes, struct err *err);
 
 /* Drops events older than keep_ms, and the oldest above keep_count, whoever has read
  * them. In small transactions. */

@@ -197,6 +197,39 @@ void checksum_of_refs(const struct ref_snapshot *snapshot, struct checksum *sum)
 	adder_clear(&adder);
 }
 
+static void checksum_digest(const char *name, const char *target, const struct oid *oid,
+			    unsigned char digest[32])
+{
+	struct adder adder;
+
+	adder_init(&adder);
+	checksum_digest_line(&adder, name, target, oid, digest);
+	adder_clear(&adder);
+}
+
+void checksum_put(struct checksum *sum, const char *name, const char *target,
+		  const struct oid *oid)
+{
+	unsigned char digest[32];
+
+	checksum_digest(name, target, oid, digest);
+	checksum_add_digest(sum, digest);
+}
+
+void checksum_take(struct checksum *sum, const char *name, const char *target,
+		   const struct oid *oid)
+{
+	unsigned char digest[32];
+	unsigned borrow = 0;
+
+	checksum_digest(name, target, oid, digest);
+	for (size_t i = 0; i < 32; i++) {
+		unsigned low = (unsigned)sum->sum[i] - digest[i] - borrow;
+		sum->sum[i] = (unsigned char)low;
+		borrow = low > UINT8_MAX;
+	}
+}
+
 bool checksum_equal(const struct checksum *a, const struct checksum *b)
 {
 	return memcmp(a->sum, b->sum, sizeof(a->sum)) == 0;

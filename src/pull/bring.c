@@ -49,23 +49,47 @@ static void wanted_objects(const struct bring_state *state, oid_list *wanted)
 		drop_complete(&state->from, wanted);
 }
 
+/* Of the copy's refs: those that change first, then some that do not. */
+#define KNOWN_MOST 100
+
+static void bring_known(const struct bring_state *state, oid_list *known)
+{
+	struct oid head;
+
+	for (size_t i = 0; i < state->diff.changes.count; i++) {
+		const struct ref *before = state->diff.changes.items[i].before;
+		if (before && !before->target)
+			vec_add(known, before->oid);
+	}
+	if (ref_snapshot_head(&state->from, &head))
+		vec_add(known, head);
+	for (size_t i = 0; i < state->from.refs.count && known->count < KNOWN_MOST; i++)
+		if (!state->from.refs.items[i].target)
+			vec_add(known, state->from.refs.items[i].oid);
+	oid_list_tidy(known);
+}
+
 static int bring_fetch_objects(const struct bring_state *state,
 			       struct sync_result *result, struct err *err)
 {
 	const struct bring_request *request = state->request;
-	oid_list wanted = { 0 };
+	oid_list wanted = { 0 }, known = { 0 };
 	const struct source_want want = { .work = &request->job->work,
 					  .copy = request->copy,
 					  .view = request->view,
 					  .oids = &wanted,
+					  .known = state->is_ours ? &known : NULL,
+					  .is_by_pack = &result->is_by_pack,
 					  .is_new = request->is_new };
 	uint64_t before = packs_size(request->copy->fd), after;
 	int done = 0;
 
 	wanted_objects(state, &wanted);
+	bring_known(state, &known);
 	if (wanted.count > 0)
 		done = source_bring(request->source, &want, err);
 	vec_clear(&wanted);
+	vec_clear(&known);
 	after = packs_size(request->copy->fd);
 	result->bytes += after > before ? after - before : 0;
 	return done;

@@ -379,6 +379,52 @@ int primary_refs(struct primary_line *line, const char *name, struct wire_refs *
 	return wire_refs_parse(&reply.body, refs, err);
 }
 
+static void primary_ask_delta(const struct primary_delta *delta, struct str *target,
+			      struct str *body)
+{
+	struct wire_delta_question question = { .generation = delta->generation,
+						.limit = delta->limit };
+
+	snprintf(question.timeline, sizeof(question.timeline), "%s", delta->timeline);
+	checksum_format(delta->base.sum, question.checksum);
+	wire_delta_ask(&question, body);
+	str_add(target, API "repositories/");
+	url_add_encoded(target, delta->name);
+	str_add(target, "/delta");
+}
+
+static int primary_take_delta(struct primary_line *line,
+			      const struct primary_delta *delta,
+			      struct site_answer *reply, struct err *err)
+{
+	AUTO_STR struct str target = STR_INIT, body = STR_INIT;
+
+	primary_ask_delta(delta, &target, &body);
+	struct site_request request = { .method = "POST",
+					.target = target.data,
+					.body = body.data,
+					.body_len = body.len,
+					.content_type = "application/json",
+					.limit = REFS_LIMIT,
+					.timeout_ms = SLOW_TIMEOUT_MS };
+	if (primary_call(line, &request, reply, err) == 0)
+		return 0;
+	return strcmp(reply->code, WIRE_DELTA_UNAVAILABLE) == 0 ? 1 : -1;
+}
+
+int primary_delta(struct primary_line *line, const struct primary_delta *delta,
+		  struct wire_refs *refs, struct str *pack, struct err *err)
+{
+	AUTO_ANSWER struct site_answer reply = { .body = STR_INIT };
+	int result = primary_take_delta(line, delta, &reply, err);
+
+	*refs = (struct wire_refs){ 0 };
+	if (result == 0)
+		return wire_delta_parse(&reply.body, &delta->base, refs, pack, err);
+	ref_snapshot_clear(delta->base.refs);
+	return result;
+}
+
 char *primary_url(const struct primary *primary, const char *name)
 {
 	AUTO_STR struct str url = STR_INIT;

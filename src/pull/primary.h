@@ -10,6 +10,7 @@
 #include "change/event_log.h"
 #include "net/site_client.h"
 #include "wire/wire_blob.h"
+#include "wire/wire_delta.h"
 #include "wire/wire_frames.h"
 #include "wire/wire_inventory.h"
 #include "wire/wire_refs.h"
@@ -81,6 +82,18 @@ int primary_inventory(struct primary_line *line, const struct kind *kind,
  * refs (ERR_CORRUPT otherwise). ERR_MISSING: the primary has no such repository. */
 int primary_refs(struct primary_line *line, const char *name, struct wire_refs *refs,
 		 struct err *err);
+
+/* The same as a difference to what is here (its timeline and generation, too), with the
+ * pack of the objects that came with it. 1: there is none, so that refs are to be asked
+ * for; the base is taken over in any case. */
+struct primary_delta {
+	const char *name, *timeline;
+	uint64_t generation;
+	uint64_t limit; /* bytes of the pack */
+	struct wire_delta_base base;
+};
+int primary_delta(struct primary_line *line, const struct primary_delta *delta,
+		  struct wire_refs *refs, struct str *pack, struct err *err);
 
 /* The repository's URL, without secrets. The caller frees. */
 char *primary_url(const struct primary *primary, const char *name);

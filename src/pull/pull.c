@@ -41,6 +41,7 @@ static const struct setting rows[] = {
 	{ "timeout", AT(DURATION, timeout_ms), "3h", .min = CONF_SECOND },
 	{ "reverifyInterval", AT(DURATION, reverify_ms), "7d", .min = CONF_SECOND,
 	  .unit = CONF_DAY },
+	{ "fastPath", AT(BOOL, takes_deltas), "true" },
 	{ "maintenance", AT(BOOL, is_maintained), "true" },
 	{ "maintenanceInterval", AT(DURATION, maintenance_ms), "1h", .min = CONF_SECOND },
 	{ "bandwidth", AT(SIZE, bandwidth), "0" },

@@ -43,6 +43,7 @@ struct pull_settings {
 	int64_t consistency_interval_ms;
 	int64_t timeout_ms;
 	int64_t reverify_ms;
+	bool takes_deltas;      /* small changes come in one request, without git */
 	bool is_maintained;     /* copies' object stores: pull/maintainer.h */
 	int64_t maintenance_ms; /* all of them are looked at so often */
 	double delete_brake;

@@ -623,6 +623,7 @@ void repository_bring_from(struct pull_job *job, struct source *source)
 		.is_rebuild = manner.is_rebuild,
 		.hooks = pull->options.hooks,
 		.mends = !pull->options.once,
+		.takes_deltas = pull_settings_now(pull).takes_deltas,
 		.checksum = item->row->checksum,
 		.may_rebuild = rebuild_wait_ms(pull, item->row->id) == 0
 	};
@@ -684,6 +685,9 @@ void repository_end(struct pull_job *job)
 		maintainer_report(job->pull->maintainer, job->kind.type, item->row->name);
 		log_info("sync.done", LOG_NUMBER("dur_ms", job->took_ms),
 			 LOG_NUMBER("bytes", job->bytes),
+			 LOG_TEXT("way", call->result.is_by_pack ? "delta"
+					 : job->bytes > 0        ? "git"
+								 : "none"),
 			 LOG_TEXT("result", pull_item_word(item)),
 			 LOG_NUMBER("refs", call->result.refs_changed),
 			 LOG_NUMBER("generation", item->generation),

@@ -1,12 +1,14 @@
 #include "pull/source.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "base/vec.h"
 #include "git/cut_fetch.h"
 #include "git/git_child.h"
 #include "git/packs.h"
 #include "git/refs.h"
+#include "git/small_pack.h"
 
 /* How long a request for a pack may rest without a byte. Before the primary sends the
  * first one it may have to look through a large repository; from then on it says each
@@ -421,6 +423,11 @@ struct source *source_new_files(int root)
  * connections as threads that ask at once, and each is kept.
  */
 
+/* Of a delta. What it unpacks to is bounded as well: it may be anybody's. */
+#define SOURCE_DELTA_BYTES ((uint64_t)1 << 20)
+#define SOURCE_DELTA_UNPACKED ((uint64_t)64 << 20)
+#define SOURCE_DELTA_OBJECTS 2000
+
 struct source_primary {
 	struct source source;
 	struct primary *primary;
@@ -497,6 +504,19 @@ static void source_primary_fill_view(struct wire_refs *refs, struct source_view 
 	view->pushed_announced = refs->pushed_announced;
 }
 
+/* And what a git child needs, should one be needed. */
+static int source_primary_complete_view(struct source_primary *primary, const char *name,
+					struct wire_refs *refs, struct source_view *view,
+					struct err *err)
+{
+	source_primary_fill_view(refs, view);
+	if (primary_git(primary->primary, name, primary->valid_ms / 1000, &view->url,
+			&view->header, err) == 0)
+		return 0;
+	source_view_clear(view);
+	return -1;
+}
+
 static int source_primary_read(struct source *source, const char *name,
 			       struct source_view *view, struct err *err)
 {
@@ -509,21 +529,65 @@ static int source_primary_read(struct source *source, const char *name,
 		return -1; /* a job has no longer */
 	result = primary_refs(line, name, &refs, err);
 	source_primary_rest_line(primary, line);
-	if (result != 0)
+	return result == 0 ? source_primary_complete_view(primary, name, &refs, view, err)
+			   : -1;
+}
+
+static int source_primary_read_since(struct source *source, const char *name,
+				     struct source_have *have, struct source_view *view,
+				     struct err *err)
+{
+	struct source_primary *primary = source_primary_of(source);
+	const struct primary_delta delta = { .name = name,
+					     .timeline = have->timeline,
+					     .generation = have->generation,
+					     .limit = SOURCE_DELTA_BYTES,
+					     .base = { .refs = &have->refs,
+						       .sum = &have->sum,
+						       .oid_len = have->oid_len } };
+	struct primary_line *line;
+	struct wire_refs refs;
+	int result;
+
+	if (source_primary_take_line(primary, primary->valid_ms, &line, err) != 0)
 		return -1;
-	source_primary_fill_view(&refs, view);
-	if (primary_git(primary->primary, name, primary->valid_ms / 1000, &view->url,
-			&view->header, err) == 0)
-		return 0;
-	source_view_clear(view);
-	return -1;
+	result = primary_delta(line, &delta, &refs, &view->pack, err);
+	source_primary_rest_line(primary, line);
+	return result == 0 ? source_primary_complete_view(primary, name, &refs, view, err)
+			   : result;
+}
+
+/* Whether the pack that came with the refs has brought all. If not, Git finds out what is
+ * wrong with it. */
+static bool source_takes_pack(const struct source_want *want)
+{
+	const struct str *pack = &want->view->pack;
+	struct err err;
+	int taken;
+
+	if (pack->len == 0 || !want->known || want->is_new || want->is_anew)
+		return false;
+	taken = small_pack_take(
+		&(struct small_pack_request){ .copy = want->copy,
+					      .pack = pack->data,
+					      .len = pack->len,
+					      .tips = want->oids,
+					      .known = want->known,
+					      .most = SOURCE_DELTA_OBJECTS,
+					      .most_bytes = SOURCE_DELTA_UNPACKED },
+		&err);
+	if (taken < 0)
+		log_warn("sync.delta_refused", LOG_ERR(&err));
+	if (want->is_by_pack)
+		*want->is_by_pack = taken > 0;
+	return taken > 0;
 }
 
 static int source_primary_bring(struct source *source, const struct source_want *want,
 				struct err *err)
 {
 	(void)source;
-	return source_fetch(want, NULL, err);
+	return source_takes_pack(want) ? 0 : source_fetch(want, NULL, err);
 }
 
 static int source_primary_read_blob(struct source *source, const struct blob_part *part,
@@ -618,6 +682,7 @@ static const struct source_ops primary_ops = {
 	.url = source_primary_url,
 	.look = source_primary_look,
 	.read = source_primary_read,
+	.read_since = source_primary_read_since,
 	.bring = source_primary_bring,
 	.read_blob = source_primary_read_blob,
 	.read_blobs = source_primary_read_blobs,
@@ -667,6 +732,20 @@ int source_read(struct source *source, const char *name, struct source_view *vie
 	return source->ops->read(source, name, view, err);
 }
 
+int source_read_since(struct source *source, const char *name, struct source_have *have,
+		      struct source_view *view, struct err *err)
+{
+	int result = 1;
+
+	*view = (struct source_view){ .pack = STR_INIT };
+	if (source->ops->read_since)
+		result = source->ops->read_since(source, name, have, view, err);
+	ref_snapshot_clear(&have->refs);
+	if (result != 0)
+		source_view_clear(view);
+	return result;
+}
+
 int source_bring(struct source *source, const struct source_want *want, struct err *err)
 {
 	return source->ops->bring(source, want, err);
@@ -709,5 +788,6 @@ void source_view_clear(struct source_view *view)
 	free(view->ssh_command);
 	free(view->description);
 	free(view->settings);
+	str_clear(&view->pack);
 	*view = (struct source_view){ 0 };
 }

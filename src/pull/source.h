@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "blob/file.h"
+#include "git/checksum.h"
 #include "git/fingerprint.h"
 #include "git/objects.h"
 #include "git/refs.h"
@@ -37,9 +38,20 @@ struct source_view {
 	int64_t changed_at;           /* likewise */
 	/* Of a primary: refs that pushes have deleted (change/pushed.h). */
 	uint64_t pushed_settled, pushed_announced;
+	struct str pack; /* of what is new since the copy was as it is; owned; empty: it
+			    is to be fetched, or nothing is new */
 };
 
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))
+
+/* What a copy is, as its record and its disk prove. */
+struct source_have {
+	struct ref_snapshot refs; /* owned */
+	struct checksum sum;
+	size_t oid_len;
+	char timeline[TIMELINE_SIZE];
+	uint64_t generation;
+};
 
 /* Objects that are to come into a copy. */
 struct source_want {
@@ -47,8 +59,11 @@ struct source_want {
 	const struct repo *copy;
 	const struct source_view *view; /* what was read of the source */
 	const oid_list *oids;           /* of the view's refs */
-	bool is_new;                    /* nothing is in the copy yet */
-	bool is_anew; /* it lost some: also what seems to be here already */
+	const oid_list *known; /* complete in the copy with all they reach; NULL: it is
+				  not known what is */
+	bool *is_by_pack;      /* set if the view's pack had all of them; may be NULL */
+	bool is_new;           /* nothing is in the copy yet */
+	bool is_anew;          /* it lost some: also what seems to be here already */
 };
 
 /* The same with a history that is cut short, or was. */
@@ -81,6 +96,10 @@ struct source_ops {
 		    struct fingerprint *fingerprint, struct err *err);
 	int (*read)(struct source *source, const char *name, struct source_view *view,
 		    struct err *err);
+	/* NULL: it tells no differences. */
+	int (*read_since)(struct source *source, const char *name,
+			  struct source_have *have, struct source_view *view,
+			  struct err *err);
 	int (*bring)(struct source *source, const struct source_want *want,
 		     struct err *err);
 	int (*read_blob)(struct source *source, const struct blob_part *part,
@@ -131,6 +150,11 @@ int source_look(struct source *source, const char *name, struct fingerprint *fin
 int source_read(struct source *source, const char *name, struct source_view *view,
 		struct err *err);
 void source_view_clear(struct source_view *view);
+
+/* The same for a copy that was equal once: only what has changed travels, and with small
+ * changes their objects. have->refs are taken over. 1: the source has no such answer. */
+int source_read_since(struct source *source, const char *name, struct source_have *have,
+		      struct source_view *view, struct err *err);
 
 /* Brings objects, with all they reach that is not in the copy. They are complete and
  * durable when it returns 0; the copy's refs stay as they are. What arrives is added to

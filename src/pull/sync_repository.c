@@ -672,14 +672,51 @@ int sync_failed_here(struct err *err)
 			       "else removes files below site.repositories");
 }
 
+/* What the copy is, if it is as it was when it was last proved equal. */
+static bool sync_repository_have(const struct sync_request *request,
+				 struct source_have *have)
+{
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (!trusts_records(request) || !request->takes_deltas ||
+	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 || copy.is_shallow)
+		return false;
+	copy_record_read(copy.fd, &record);
+	if (!record.is_there || !record.timeline[0] || record.generation == 0 ||
+	    ref_snapshot_read(copy.fd, copy.oid_len, &have->refs, ERR_IGNORED) != 0)
+		return false;
+	checksum_of(&have->refs, &have->sum);
+	have->oid_len = copy.oid_len;
+	have->generation = record.generation;
+	memcpy(have->timeline, record.timeline, sizeof(have->timeline));
+	return checksum_equal(&have->sum, &record.sum);
+}
+
+static int sync_read_source(const struct sync_request *request, bool is_first_try,
+			    struct source_view *view, struct err *err)
+{
+	struct source_have have = { .oid_len = 0 };
+	int result = 1;
+
+	if (is_first_try && sync_repository_have(request, &have))
+		result = source_read_since(request->source, request->name, &have, view,
+					   err);
+	ref_snapshot_clear(&have.refs);
+	if (result > 0)
+		result = source_read(request->source, request->name, view, err);
+	return result == 0 ? 0 : err_prefix(err, "the source");
+}
+
 /* 1: the source dropped what it had just told; a new picture may do. */
 static int sync_once(struct job *job, const struct sync_request *request,
-		     struct sync_result *result, struct err *err)
+		     bool is_first_try, struct sync_result *result, struct err *err)
 {
 	AUTO_VIEW struct source_view view = { 0 };
 
-	if (source_read(request->source, request->name, &view, err) != 0)
-		return err_prefix(err, "the source");
+	if (sync_read_source(request, is_first_try, &view, err) != 0)
+		return -1;
 	failpoint("sync.read");
 	if (make_equal(job, request, &view, result, err) != 0) {
 		if (!source_was_outrun(&view, err))
@@ -704,7 +741,7 @@ int sync_repository(struct job *job, const struct sync_request *request,
 		return 0;
 	for (int tries = 0; tries < TRIES && done > 0; tries++) {
 		*result = (struct sync_result){ .bytes = result->bytes };
-		done = sync_once(job, request, result, err);
+		done = sync_once(job, request, tries == 0, result, err);
 	}
 	return done == 0 ? 0 : -1;
 }

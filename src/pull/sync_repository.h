@@ -20,9 +20,11 @@ struct sync_request {
 	struct source *source;
 	const char *root; /* of the copies; absolute */
 	const char *name;
-	bool is_forced;  /* does what would otherwise be held */
-	bool is_suspect; /* trust no record: compare, and look through all objects */
-	bool is_rebuild; /* a new copy from nothing; the old one goes to the trash */
+	bool is_forced;    /* does what would otherwise be held */
+	bool is_suspect;   /* trust no record: compare, and look through all objects */
+	bool takes_deltas; /* of a copy that was equal once, only what has changed is
+			    * asked for */
+	bool is_rebuild;   /* a new copy from nothing; the old one goes to the trash */
 	const struct hook_place *hooks; /* that the copy is to have; NULL: none */
 	bool mends; /* nobody but refrelay writes the copies: what is damaged of one is
 		     * mended in its place ... */
@@ -42,6 +44,7 @@ struct sync_result {
 	enum sync_outcome outcome;
 	size_t refs_changed;
 	uint64_t bytes;      /* of packs that arrived */
+	bool is_by_pack;     /* ... with the refs, without git */
 	struct checksum sum; /* proved; not with SYNC_HELD */
 	bool was_rebuilt;    /* a new copy took the place of a damaged one */
 	char *held_reason;   /* SYNC_HELD; the caller frees */

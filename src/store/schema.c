@@ -367,6 +367,10 @@ static const char *const migrations[] = {
 	"	missing BIGINT NOT NULL DEFAULT 0," /* of these, at the upstream */
 	"	left_over TEXT,"
 	"	class TEXT, message TEXT, remedy TEXT);",
+
+	/* 15: what changed of one repository since a generation (change/event_log.h) */
+	"CREATE INDEX event_changes ON event (name, generation)"
+	"	WHERE changes IS NOT NULL;",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)

@@ -21,6 +21,7 @@ bool wire_code_class(const char *code, enum err_class *class)
 		{ "CONFIG", ERR_CONFIG },
 		{ WIRE_EVENTS_GONE, ERR_CONFLICT },
 		{ WIRE_OTHER_TIMELINE, ERR_CONFLICT },
+		{ WIRE_DELTA_UNAVAILABLE, ERR_CONFLICT },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {

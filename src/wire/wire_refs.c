@@ -11,6 +11,7 @@
 
 /* The first line, and the keys of those behind it. */
 #define FORM "refrelay-refs 1"
+#define FORM_DELTA "refrelay-delta 1"
 #define TIMELINE "timeline "
 #define GENERATION "generation "
 #define CHECKSUM "checksum "
@@ -22,6 +23,8 @@
 #define SETTINGS "settings "
 #define SHALLOW "shallow"
 #define REFS "refs "
+#define PACK "pack "
+#define GONE "- " /* in place of what a ref names */
 
 #define SYMBOLIC "ref: "
 #define SHA1 "sha1"
@@ -84,13 +87,15 @@ static void wire_refs_add_cuts(struct str *out, const oid_list *cuts)
 	str_add_char(out, '\n');
 }
 
-void wire_refs_render(const struct wire_refs *refs, struct str *body)
+/* All lines but that of the refs' number. */
+static void wire_refs_add_members(struct str *body, const char *form,
+				  const struct wire_refs *refs)
 {
 	const struct ref_snapshot *all = &refs->refs;
 	char changed_at[CLOCK_TEXT_SIZE];
 
 	clock_format(refs->changed_at, changed_at);
-	str_addf(body, FORM "\n" TIMELINE "%s\n" GENERATION "%" PRIu64 "\n",
+	str_addf(body, "%s\n" TIMELINE "%s\n" GENERATION "%" PRIu64 "\n", form,
 		 refs->timeline, refs->generation);
 	str_addf(body, CHECKSUM "%s\n" CHANGED_AT "%s\n" OBJECT_FORMAT "%s\n",
 		 refs->checksum, changed_at, refs->oid_len == 32 ? SHA256 : SHA1);
@@ -101,9 +106,31 @@ void wire_refs_render(const struct wire_refs *refs, struct str *body)
 	str_addf(body, PUSHED_DELETIONS "%" PRIu64 " %" PRIu64 "\n", refs->pushed_settled,
 		 refs->pushed_announced);
 	wire_refs_add_base64(body, SETTINGS, refs->settings);
+}
+
+void wire_refs_render(const struct wire_refs *refs, struct str *body)
+{
+	const struct ref_snapshot *all = &refs->refs;
+
+	wire_refs_add_members(body, FORM, refs);
 	str_addf(body, REFS "%zu\n\n", all->refs.count);
 	for (size_t i = 0; i < all->refs.count; i++)
 		wire_refs_add_ref(body, &all->refs.items[i]);
+}
+
+void wire_delta_render(const struct wire_refs *refs, const text_list *names,
+		       const struct str *pack, struct str *body)
+{
+	wire_refs_add_members(body, FORM_DELTA, refs);
+	str_addf(body, PACK "%zu\n" REFS "%zu\n\n", pack->len, names->count);
+	for (size_t i = 0; i < names->count; i++) {
+		const struct ref *ref = ref_snapshot_find(&refs->refs, names->items[i]);
+		if (ref)
+			wire_refs_add_ref(body, ref);
+		else
+			str_addf(body, GONE "%s\n", names->items[i]);
+	}
+	str_add_bytes(body, pack->data, pack->len);
 }
 
 struct wire_refs_reader {
@@ -111,6 +138,8 @@ struct wire_refs_reader {
 	char *at, *end; /* the copy of the body; lines end in NUL once they are read */
 	unsigned seen;  /* lines, as bits of their place in the table */
 	uint64_t count;
+	bool is_delta; /* refs may be gone, and a pack follows them */
+	uint64_t pack_len;
 };
 
 /* NULL: no whole line is left, or it has a NUL. */
@@ -265,6 +294,11 @@ static bool wire_refs_read_count(struct wire_refs_reader *reader, const char *va
 	return text_to_uint64(value, &reader->count);
 }
 
+static bool wire_refs_read_pack(struct wire_refs_reader *reader, const char *value)
+{
+	return text_to_uint64(value, &reader->pack_len);
+}
+
 /* The first REQUIRED must be there; no line may be there twice. */
 static const struct {
 	const char *key;
@@ -281,6 +315,7 @@ static const struct {
 	{ SETTINGS, wire_refs_read_settings },
 	{ PUSHED_DELETIONS, wire_refs_read_pushed },
 	{ SHALLOW " ", wire_refs_read_cuts },
+	{ PACK, wire_refs_read_pack },
 };
 #define REQUIRED 5
 
@@ -306,7 +341,7 @@ static int wire_refs_read_members(struct wire_refs_reader *reader, struct err *e
 {
 	const char *line = wire_refs_next_line(reader);
 
-	if (!line || strcmp(line, FORM) != 0)
+	if (!line || strcmp(line, reader->is_delta ? FORM_DELTA : FORM) != 0)
 		return wire_lied(err, "these are no refs in a form that is known");
 	while ((line = wire_refs_next_line(reader)) != NULL && line[0])
 		if (wire_refs_read_member(reader, line, err) != 0)
@@ -348,15 +383,24 @@ static bool wire_refs_read_direct(char *line, size_t oid_len, struct ref *ref)
 	return wire_refs_read_oid(space + 1, oid_len, '\0', &ref->peeled);
 }
 
+/* One that is gone stays without a value until it is merged with what the reader has. */
+static bool wire_refs_read_value(const struct wire_refs_reader *reader, char *line,
+				 struct ref *ref)
+{
+	if (text_starts_with(line, SYMBOLIC))
+		return wire_refs_read_symbolic(line, ref);
+	if (!reader->is_delta || !text_starts_with(line, GONE))
+		return wire_refs_read_direct(line, reader->refs->oid_len, ref);
+	ref->name = line + strlen(GONE);
+	return true;
+}
+
 static int wire_refs_read_ref(struct wire_refs_reader *reader, char *line,
 			      struct err *err)
 {
 	struct ref_snapshot *refs = &reader->refs->refs;
 	struct ref ref = { 0 };
-	bool is_right =
-		text_starts_with(line, SYMBOLIC)
-			? wire_refs_read_symbolic(line, &ref)
-			: wire_refs_read_direct(line, reader->refs->oid_len, &ref);
+	bool is_right = wire_refs_read_value(reader, line, &ref);
 
 	if (!is_right || !ref_name_is_valid(ref.name))
 		return wire_lied(err, "line %zu of the refs is wrong: \"%.150s\"",
@@ -381,37 +425,135 @@ static int wire_refs_read_refs(struct wire_refs_reader *reader, struct err *err)
 		if (wire_refs_read_ref(reader, line, err) != 0)
 			return -1;
 	}
-	if (reader->at != reader->end)
-		return wire_lied(err, "more refs than were announced");
+	if ((uint64_t)(reader->end - reader->at) != reader->pack_len)
+		return wire_lied(err, reader->is_delta
+					      ? "the pack is not as long as announced"
+					      : "more refs than were announced");
 	return 0;
 }
 
-static int wire_refs_check_sum(const struct wire_refs *refs, struct err *err)
+static int wire_refs_check_sum(const struct wire_refs *refs, const struct checksum *sum,
+			       struct err *err)
 {
-	struct checksum sum;
 	char text[CHECKSUM_TEXT_SIZE];
 
-	checksum_of(&refs->refs, &sum);
-	checksum_format(&sum, text);
+	checksum_format(sum, text);
 	if (strcmp(text, refs->checksum) == 0)
 		return 0;
 	return wire_lied(err, "the refs' checksum is %s, it says %s", text,
 			 refs->checksum);
 }
 
-int wire_refs_parse(const struct str *body, struct wire_refs *refs, struct err *err)
+static int wire_refs_read(struct wire_refs_reader *reader, const struct str *body,
+			  struct err *err)
 {
 	char *text = xmalloc(body->len + 1);
-	struct wire_refs_reader reader = { .refs = refs,
-					   .at = text,
-					   .end = text + body->len };
 
 	memcpy(text, body->data, body->len + 1);
-	*refs = (struct wire_refs){ 0 };
-	vec_add(&refs->refs.texts, text); /* names and targets point into it */
-	if (wire_refs_read_members(&reader, err) == 0 &&
-	    wire_refs_read_refs(&reader, err) == 0 && wire_refs_check_sum(refs, err) == 0)
-		return 0;
+	reader->at = text;
+	reader->end = text + body->len;
+	*reader->refs = (struct wire_refs){ 0 };
+	vec_add(&reader->refs->refs.texts, text); /* names and targets point into it */
+	if (wire_refs_read_members(reader, err) != 0)
+		return -1;
+	return wire_refs_read_refs(reader, err);
+}
+
+int wire_refs_parse(const struct str *body, struct wire_refs *refs, struct err *err)
+{
+	struct wire_refs_reader reader = { .refs = refs };
+	struct checksum sum;
+
+	if (wire_refs_read(&reader, body, err) == 0) {
+		checksum_of(&refs->refs, &sum);
+		if (wire_refs_check_sum(refs, &sum, err) == 0)
+			return 0;
+	}
 	wire_refs_clear(refs);
 	return -1;
+}
+
+/* Both in order of their names: what `refs` has counts, the rest is the base's. */
+static void wire_delta_merge(struct ref_snapshot *base, struct ref_snapshot *refs)
+{
+	struct ref_snapshot merged = *refs;
+	size_t i = 0;
+
+	merged.refs.items = NULL;
+	merged.refs.count = merged.refs.capacity = 0;
+	for (size_t j = 0; j <= refs->refs.count; j++) {
+		const char *name = j < refs->refs.count ? refs->refs.items[j].name : NULL;
+		int order = -1;
+		for (; i < base->refs.count && order <= 0; i += order <= 0) {
+			struct ref old = base->refs.items[i];
+			order = name ? strcmp(old.name, name) : -1;
+			old.is_loose = false;
+			if (order < 0)
+				vec_add(&merged.refs, old);
+		}
+		if (name &&
+		    (refs->refs.items[j].target || refs->refs.items[j].oid.len > 0))
+			vec_add(&merged.refs, refs->refs.items[j]);
+	}
+	for (size_t k = 0; k < base->texts.count; k++)
+		vec_add(&merged.texts, base->texts.items[k]);
+	base->texts.count = 0;
+	vec_clear(&refs->refs);
+	*refs = merged;
+}
+
+/* What is not a ref, and part of the sum all the same. */
+static void wire_delta_sum_head(struct checksum *sum, const struct ref_snapshot *refs,
+				void (*apply)(struct checksum *sum, const char *name,
+					      const char *target, const struct oid *oid))
+{
+	apply(sum, "HEAD", refs->head_target, &refs->head_oid);
+	for (size_t i = 0; i < refs->cuts.count; i++)
+		apply(sum, "shallow", NULL, &refs->cuts.items[i]);
+}
+
+/* `refs` are the changed ones alone. */
+static void wire_delta_sum(const struct wire_delta_base *base,
+			   const struct ref_snapshot *refs, struct checksum *sum)
+{
+	*sum = *base->sum;
+	wire_delta_sum_head(sum, base->refs, checksum_take);
+	wire_delta_sum_head(sum, refs, checksum_put);
+	for (size_t i = 0; i < refs->refs.count; i++) {
+		const struct ref *ref = &refs->refs.items[i];
+		const struct ref *old = ref_snapshot_find(base->refs, ref->name);
+		if (old)
+			checksum_take(sum, old->name, old->target, &old->oid);
+		if (ref->target || ref->oid.len > 0)
+			checksum_put(sum, ref->name, ref->target, &ref->oid);
+	}
+}
+
+static int wire_delta_finish(const struct wire_delta_base *base, struct wire_refs *refs,
+			     struct err *err)
+{
+	struct checksum sum;
+
+	if (refs->oid_len != base->oid_len)
+		return wire_lied(err, "the delta is of another hash");
+	wire_delta_sum(base, &refs->refs, &sum);
+	wire_delta_merge(base->refs, &refs->refs);
+	return wire_refs_check_sum(refs, &sum, err);
+}
+
+int wire_delta_parse(const struct str *body, const struct wire_delta_base *base,
+		     struct wire_refs *refs, struct str *pack, struct err *err)
+{
+	struct wire_refs_reader reader = { .refs = refs, .is_delta = true };
+	int result = wire_refs_read(&reader, body, err);
+
+	if (result == 0) {
+		str_add_bytes(pack, body->data + body->len - reader.pack_len,
+			      (size_t)reader.pack_len);
+		result = wire_delta_finish(base, refs, err);
+	}
+	ref_snapshot_clear(base->refs);
+	if (result != 0)
+		wire_refs_clear(refs);
+	return result;
 }

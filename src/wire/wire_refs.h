@@ -34,4 +34,28 @@ void wire_refs_render(const struct wire_refs *refs, struct str *body);
  * left to be cleared. */
 int wire_refs_parse(const struct str *body, struct wire_refs *refs, struct err *err);
 
+/*
+ * The same as a difference to refs that the reader has: lines up to an empty one as
+ * above, then only the refs that are others now ("- NAME" of one that is gone), then the
+ * pack of the objects that are new with them, as long as a line "pack BYTES" says.
+ */
+
+#define WIRE_DELTA_TYPE "application/x-refrelay-delta"
+
+/* names: of refs, in byte order, each once; HEAD goes in any case. */
+void wire_delta_render(const struct wire_refs *refs, const text_list *names,
+		       const struct str *pack, struct str *body);
+
+/* What the reader has: refs, and their checksum, which it has proved. */
+struct wire_delta_base {
+	struct ref_snapshot *refs; /* taken over, also in vain */
+	const struct checksum *sum;
+	size_t oid_len;
+};
+
+/* What the base becomes, and the pack. The same proof as of whole refs, in the time that
+ * the changes take. */
+int wire_delta_parse(const struct str *body, const struct wire_delta_base *base,
+		     struct wire_refs *refs, struct str *pack, struct err *err);
+
 #endif

@@ -135,6 +135,55 @@ TEST(an_event_comes_back_as_it_was_appended)
 	event_list_clear(&events);
 }
 
+static uint64_t append_generation(uint64_t generation, const char *changes)
+{
+	struct event event = sample();
+
+	event.generation = generation;
+	free(event.changes);
+	event.changes = changes ? xstrdup(changes) : NULL;
+	assert_ok(store_write(store, append_work, &event, &err));
+	event_clear(&event);
+	return event.id;
+}
+
+static int changes_between(uint64_t after, uint64_t until, text_list *changes)
+{
+	const struct event_span span = { .name = "group/a",
+					 .timeline = "0123456789abcdef",
+					 .after = after,
+					 .until = until,
+					 .most = 3 };
+
+	text_list_clear(changes);
+	return event_log_changes(store, &span, changes, &err);
+}
+
+TEST(changes_between_generations_are_all_or_none)
+{
+	AUTO_TEXT_LIST text_list changes = { 0 };
+
+	append_generation(2, "[2]");
+	append_generation(3, "[3]");
+	append_generation(4, NULL);
+	append_generation(5, "[5]");
+	append_generation(6, "[6]");
+	assert_int_equal(changes_between(1, 3, &changes), 1);
+	assert_int_equal(changes.count, 2);
+	assert_string_equal(changes.items[0], "[2]");
+	assert_string_equal(changes.items[1], "[3]");
+	assert_int_equal(changes_between(3, 3, &changes), 1);
+	assert_int_equal(changes.count, 0);
+	assert_int_equal(changes_between(2, 4, &changes), 0); /* it was not known */
+	assert_int_equal(changes_between(4, 6, &changes), 1);
+	assert_int_equal(changes_between(0, 2, &changes), 0); /* it is gone */
+	assert_int_equal(changes_between(6, 7, &changes), 0);
+	assert_int_equal(changes_between(6, 5, &changes), 0);
+	assert_int_equal(changes_between(2, 6, &changes), 0); /* too many */
+	prune(0, 2);
+	assert_int_equal(changes_between(1, 3, &changes), 0);
+}
+
 TEST(an_event_travels_as_the_protocol_says)
 {
 	AUTO_STR struct str text = STR_INIT;
@@ -609,6 +658,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		LOG_CASE(an_event_comes_back_as_it_was_appended),
+		LOG_CASE(changes_between_generations_are_all_or_none),
 		LOG_CASE(an_event_travels_as_the_protocol_says),
 		LOG_CASE(an_event_of_a_blob_tells_its_size),
 		LOG_CASE(ids_are_dense_whoever_appends),

@@ -1,0 +1,250 @@
+#!/usr/bin/env bash
+# Small changes come in one request, without git, and whatever is not small or not as
+# expected comes all the same.
+. "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/proxied.sh"
+. "$TESTS/lib/site_crash.sh"
+
+is_there() {
+	in_sync && same_sites
+}
+
+# How many syncs of r have brought objects in this way.
+came() { # delta|git [NUMBER]
+	logged paris sync.done "repo=r .*way=$1 " || true
+}
+
+has_come() { # WAY NUMBER
+	[ "$(came "$1")" -ge "$2" ]
+}
+
+# COMMAND changes r at the primary, and that comes so.
+comes_by() { # WAY COMMAND...
+	local way=$1 before
+	shift
+	before=$(came "$way")
+	echo "$*:"
+	"$@"
+	wait_until 20 is_there
+	wait_until 10 has_come "$way" $((before + 1))
+}
+
+is_sound() {
+	in_copy r.git git fsck --strict --full --no-dangling >fsck 2>&1 || { cat fsck; return 1; }
+}
+
+in_r() {
+	git -C work "$@"
+}
+
+commits() { # [FILE...]
+	local file
+	for file in "${@:-file}"; do
+		mkdir -p "work/$(dirname "$file")"
+		echo "$RANDOM$RANDOM" >"work/$file"
+	done
+	in_r add -A
+	in_r commit -qm change
+}
+
+pushes() { # ARGUMENT...
+	in_r push -q origin "$@"
+}
+
+commits_and_pushes() {
+	commits "$@"
+	pushes HEAD
+}
+
+merges() {
+	in_r checkout -q -b side HEAD~1
+	commits side/a side/b
+	in_r checkout -q main
+	commits other
+	in_r merge -q --no-edit side
+	pushes main
+}
+
+moves_a_folder() {
+	in_r mv side moved
+	in_r commit -qm moved
+	pushes main
+}
+
+rewrites() {
+	in_r commit -q --amend -m another
+	pushes -f main
+}
+
+starts_a_branch_at_an_old_commit() {
+	in_r checkout -q -b old HEAD~2
+	commits old/file
+	pushes old
+	in_r checkout -q main
+}
+
+tags() {
+	in_r tag -a -m text v1
+	in_r tag -a -m text v2 v1
+	in_r tag light "HEAD^{tree}"
+	pushes v1 v2 light
+}
+
+deletes_and_pushes() {
+	commits new/file
+	pushes :old main main:refs/notes/x
+}
+
+makes_an_orphan() {
+	in_r checkout -q --orphan lone
+	commits lone
+	pushes lone
+	in_r checkout -q main
+}
+
+names_a_submodule() {
+	in_r update-index --add --cacheinfo 160000,1234567890123456789012345678901234567890,sub
+	in_r commit -qm submodule
+	pushes main
+	in_r rm -q --cached sub
+}
+
+start_with_r() { # [MAKE-SITES]
+	"${1:-make_sites}"
+	make_repository london/git/r.git 5
+	start_sites
+	wait_until 20 is_there
+	git clone -q london/git/r.git work
+}
+
+small_changes_come_without_git() {
+	start_with_r
+	comes_by delta commits_and_pushes
+	comes_by delta commits_and_pushes a/b/c/d a/b/e part-1/x
+	comes_by delta merges
+	comes_by delta moves_a_folder
+	comes_by delta rewrites
+	comes_by delta starts_a_branch_at_an_old_commit
+	comes_by delta tags
+	comes_by delta deletes_and_pushes
+	comes_by delta names_a_submodule
+	comes_by delta makes_an_orphan
+	is_sound
+	[ "$(came git)" -eq 1 ] # the first copy
+	in_copy r.git git symbolic-ref HEAD >head
+	git -C london/git/r.git symbolic-ref HEAD refs/heads/lone
+	echo text >london/git/r.git/description
+	at london changed r
+	wait_until 20 is_there
+	[ "$(came git)" -eq 1 ]
+}
+
+makes_many_commits() {
+	add_commits london/git/r.git refs/heads/many 600 refs/heads/main
+	at london changed r
+}
+
+makes_a_large_file() {
+	head -c 3000000 /dev/urandom >work/large
+	in_r add large
+	in_r commit -qm large
+	pushes main
+}
+
+what_is_not_small_comes_by_git() {
+	start_with_r
+	comes_by git makes_many_commits
+	comes_by git makes_a_large_file
+	comes_by delta commits_and_pushes
+	set_conf paris sync.fastPath false
+	stop_site paris
+	start_site paris
+	comes_by git commits_and_pushes
+	is_sound
+}
+
+# Several events, and the log no longer has some of them.
+what_was_missed_comes_at_once() {
+	local i
+	start_with_r
+	stop_site paris
+	for i in 1 2 3; do
+		commits_and_pushes "file$i"
+	done
+	pushes HEAD~2:refs/heads/main -f
+	tags
+	comes_by delta start_site paris
+	stop_site paris
+	commits_and_pushes again
+	stop_site london
+	sqlite3 london/data/refrelay.db 'UPDATE event SET changes = NULL
+		WHERE id = (SELECT max(id) FROM event)'
+	start_site london
+	comes_by git start_site paris
+	is_sound
+}
+
+other_hashes_come_by_git() {
+	make_sites
+	make_repository london/git/r.git 3 sha256
+	start_sites
+	wait_until 20 is_there
+	comes_by git add_commits london/git/r.git refs/heads/main 1
+}
+
+# Whatever becomes of the answer on its way, no wrong object is there, and what is missing
+# comes by git.
+answers_that_lie_are_refused() {
+	local byte
+	start_with_r make_proxied_r
+	for byte in -1 -20 -60 -120 10 300 600; do
+		rules "/delta flip $byte"
+		echo "byte $byte:"
+		commits_and_pushes "file$byte"
+		wait_until 20 is_there
+	done
+	for byte in 0 100 700; do
+		rules "/delta cut $byte"
+		echo "cut $byte:"
+		commits_and_pushes "file$byte"
+		wait_until 30 comes_again
+	done
+	rules '/delta junk'
+	commits_and_pushes junk
+	wait_until 30 comes_again
+	rules
+	comes_by delta commits_and_pushes
+	is_sound
+	no_left_overs
+}
+
+comes_again() {
+	is_there && return
+	at paris repository sync --failed >sync.out 2>&1
+	return 1
+}
+
+make_proxied_r() {
+	make_proxied_sites
+}
+
+deaths_at_each_step_lose_nothing() {
+	local point
+	start_with_r
+	note_branches
+	for point in small_pack.indexed small_pack.packed sync.fetched publish.renamed sync.verified; do
+		dies_at paris "$point" commits_and_pushes "at-$point"
+		is_sound
+	done
+	comes_by delta commits_and_pushes
+}
+
+tap_test 'small changes come without git' small_changes_come_without_git
+tap_test 'what is not small comes by git' what_is_not_small_comes_by_git
+tap_test 'what was missed comes at once' what_was_missed_comes_at_once
+tap_test 'other hashes come by git' other_hashes_come_by_git
+tap_test 'answers that lie are refused' answers_that_lie_are_refused
+tap_test 'deaths at each step lose nothing' deaths_at_each_step_lose_nothing
+tap_done
