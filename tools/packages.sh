@@ -25,7 +25,8 @@ build_packages=(
 	'libhiredis-dev protocol of Redis'
 	'libpq-dev      PostgreSQL'
 	'libjwt-dev     signed requests between sites'
-	'zlib1g-dev     compressed request bodies'
+	'zlib1g-dev     compressed request bodies, small packs'
+	'libgit2-dev    objects of repositories, read without a child'
 	'libpcre2-dev   patterns of projects and refs'
 	'libcrypt-dev   passwords of an htpasswd file'
 )

@@ -363,8 +363,8 @@ static void look_at_few(const struct repo *repo, ref_list *unknown)
 		return;
 	for (size_t i = 0; i < unknown->count; i++) {
 		struct ref *ref = unknown->items[i];
-		enum pack_kind kind = pack_kind_of(repo->fd, &ref->oid);
-		if (kind == PACK_NONE || kind == PACK_TAG)
+		enum object_kind kind = pack_kind_of(repo->fd, &ref->oid);
+		if (kind == OBJECT_NONE || kind == OBJECT_TAG)
 			unknown->items[kept++] = ref;
 		else
 			ref->peel = REF_PEEL_SELF;

@@ -1,5 +1,6 @@
 /*
- * The name of a Git object: 20 bytes (SHA-1) or 32 (SHA-256). Plain values.
+ * The name of a Git object: 20 bytes (SHA-1) or 32 (SHA-256); and of what kind it is.
+ * Plain values.
  */
 #ifndef GIT_OID_H
 #define GIT_OID_H
@@ -10,6 +11,15 @@
 
 #define OID_MAX_SIZE 32
 #define OID_MAX_TEXT (2 * OID_MAX_SIZE + 1)
+
+/* With the numbers that packs have for them. */
+enum object_kind {
+	OBJECT_NONE, /* not there, or it cannot be told */
+	OBJECT_COMMIT,
+	OBJECT_TREE,
+	OBJECT_BLOB,
+	OBJECT_TAG,
+};
 
 struct oid {
 	unsigned char len; /* 20 or 32; 0: none */

@@ -22,7 +22,7 @@
  *
  * An entry of the pack begins with its kind in bits 4 to 6 and its size, 7 bits a byte
  * while the highest bit is set. That of a delta has the kind of its base, which is so far
- * before it, or has this name. Whatever is not as it should be is PACK_NONE.
+ * before it, or has this name. Whatever is not as it should be is OBJECT_NONE.
  */
 
 #define FOLDER "objects/pack"
@@ -82,7 +82,7 @@ static bool to_base(const struct pack_index *index, const unsigned char *at,
 	return true;
 }
 
-static enum pack_kind kind_at(const struct pack_index *index, int pack, uint64_t offset)
+static enum object_kind kind_at(const struct pack_index *index, int pack, uint64_t offset)
 {
 	unsigned char bytes[64];
 
@@ -93,27 +93,27 @@ static enum pack_kind kind_at(const struct pack_index *index, int pack, uint64_t
 		const unsigned char *at = bytes, *end = bytes + (got > 0 ? got : 0);
 		unsigned kind = (bytes[0] >> 4) & 7;
 		if (got <= 0)
-			return PACK_NONE;
-		if (kind >= PACK_COMMIT && kind <= PACK_TAG)
-			return (enum pack_kind)kind;
+			return OBJECT_NONE;
+		if (kind >= OBJECT_COMMIT && kind <= OBJECT_TAG)
+			return (enum object_kind)kind;
 		while (at < end && (*at & 0x80))
 			at++;
 		if (at == end || (kind != OFS_DELTA && kind != REF_DELTA) ||
 		    !to_base(index, at + 1, end, kind, &offset))
-			return PACK_NONE;
+			return OBJECT_NONE;
 	}
-	return PACK_NONE;
+	return OBJECT_NONE;
 }
 
-static enum pack_kind pack_kind_inspect(int folder, const char *name,
-					const struct oid *oid)
+static enum object_kind pack_kind_inspect(int folder, const char *name,
+					  const struct oid *oid)
 {
 	struct pack_index index;
 	uint64_t offset;
-	enum pack_kind kind = PACK_NONE;
+	enum object_kind kind = OBJECT_NONE;
 
 	if (!pack_index_open(folder, name, oid->len, &index))
-		return PACK_NONE;
+		return OBJECT_NONE;
 	if (pack_kind_find_object(&index, oid->bytes, &offset)) {
 		AUTO_FREE char *path =
 			xasprintf("%.*s.pack", (int)(strlen(name) - 4), name);
@@ -125,13 +125,13 @@ static enum pack_kind pack_kind_inspect(int folder, const char *name,
 	return kind;
 }
 
-enum pack_kind pack_kind_of(int dir, const struct oid *oid)
+enum object_kind pack_kind_of(int dir, const struct oid *oid)
 {
-	enum pack_kind kind = PACK_NONE;
+	enum object_kind kind = OBJECT_NONE;
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *list = dir_list(dir, FOLDER);
 
-	while (list && kind == PACK_NONE && (entry = readdir(list)) != NULL)
+	while (list && kind == OBJECT_NONE && (entry = readdir(list)) != NULL)
 		if (text_starts_with(entry->d_name, "pack-") &&
 		    text_ends_with(entry->d_name, ".idx"))
 			kind = pack_kind_inspect(dirfd(list), entry->d_name, oid);

@@ -28,15 +28,8 @@ int packs_copy(const struct git_work *work, int source, const struct repo *to,
  * Source: gitformat-pack(5); indexes of version 2.
  */
 
-enum pack_kind {
-	PACK_NONE, /* in no pack, or it cannot be told: ask git */
-	PACK_COMMIT,
-	PACK_TREE,
-	PACK_BLOB,
-	PACK_TAG,
-};
-
-/* `dir` is the repository's directory. Alternates are not looked at. */
-enum pack_kind pack_kind_of(int dir, const struct oid *oid);
+/* OBJECT_NONE: in no pack, or it cannot be told: ask git. `dir` is the repository's
+ * directory. Alternates are not looked at. */
+enum object_kind pack_kind_of(int dir, const struct oid *oid);
 
 #endif

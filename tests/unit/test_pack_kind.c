@@ -2,7 +2,7 @@
 
 #include "git/packs.h"
 
-static enum pack_kind kind_of(const char *name)
+static enum object_kind kind_of(const char *name)
 {
 	struct oid oid;
 	AUTO_FREE char *text = output_of("git -C r.git rev-parse '%s'", name);
@@ -27,15 +27,15 @@ static void pack_all(const char *options)
 TEST(the_kind_of_each_object_in_a_pack_is_told)
 {
 	pack_all("true");
-	assert_int_equal(kind_of("main"), PACK_COMMIT);
-	assert_int_equal(kind_of("main~3"), PACK_COMMIT);
-	assert_int_equal(kind_of("main^{tree}"), PACK_TREE);
+	assert_int_equal(kind_of("main"), OBJECT_COMMIT);
+	assert_int_equal(kind_of("main~3"), OBJECT_COMMIT);
+	assert_int_equal(kind_of("main^{tree}"), OBJECT_TREE);
 	for (int i = 0; i < 6; i++) {
 		AUTO_FREE char *name = xasprintf("main~%d:f", i);
-		assert_int_equal(kind_of(name), PACK_BLOB);
+		assert_int_equal(kind_of(name), OBJECT_BLOB);
 	}
-	assert_int_equal(kind_of("v1"), PACK_TAG);
-	assert_int_equal(pack_kind_of(repo_fd, &commits[0]), PACK_NONE);
+	assert_int_equal(kind_of("v1"), OBJECT_TAG);
+	assert_int_equal(pack_kind_of(repo_fd, &commits[0]), OBJECT_NONE);
 }
 
 /* As in packs that a fetch completed: bases by name, wide offsets. */
@@ -44,13 +44,13 @@ TEST(other_forms_of_packs_are_read_too)
 	pack_all("git -c repack.usedeltabaseoffset=false repack -q -a -d -f --depth=50");
 	for (int i = 0; i < 6; i++) {
 		AUTO_FREE char *name = xasprintf("main~%d:f", i);
-		assert_int_equal(kind_of(name), PACK_BLOB);
+		assert_int_equal(kind_of(name), OBJECT_BLOB);
 	}
 	must("cd r.git/objects/pack && p=$(ls *.pack) && chmod u+w * && "
 	     "git index-pack --index-version=2,0x40 -o x.idx $p >/dev/null && "
 	     "mv -f x.idx ${p%%pack}idx");
-	assert_int_equal(kind_of("main"), PACK_COMMIT);
-	assert_int_equal(kind_of("main~3:f"), PACK_BLOB);
+	assert_int_equal(kind_of("main"), OBJECT_COMMIT);
+	assert_int_equal(kind_of("main~3:f"), OBJECT_BLOB);
 }
 
 TEST(a_damaged_index_or_pack_tells_nothing)
@@ -63,11 +63,11 @@ TEST(a_damaged_index_or_pack_tells_nothing)
 	must("cd r.git/objects/pack && chmod u+w * && truncate -s 40 *.pack");
 	pack_kind_of(repo_fd, &oid); /* whatever is still there */
 	must("cd r.git/objects/pack && truncate -s 2 *.pack");
-	assert_int_equal(pack_kind_of(repo_fd, &oid), PACK_NONE);
+	assert_int_equal(pack_kind_of(repo_fd, &oid), OBJECT_NONE);
 	must("cd r.git/objects/pack && truncate -s 1100 *.idx");
-	assert_int_equal(pack_kind_of(repo_fd, &oid), PACK_NONE);
+	assert_int_equal(pack_kind_of(repo_fd, &oid), OBJECT_NONE);
 	must("cd r.git/objects/pack && for i in *.idx; do : >$i; done");
-	assert_int_equal(pack_kind_of(repo_fd, &oid), PACK_NONE);
+	assert_int_equal(pack_kind_of(repo_fd, &oid), OBJECT_NONE);
 }
 
 int main(void)

@@ -1,0 +1,434 @@
+/*
+ * A pack: "PACK", its version and how many objects, 4 bytes each; the objects; SHA-1 of
+ * all that. An object: its kind and size (7 bits a byte, after the first with 4), then
+ * its content by zlib. Source: gitformat-pack(5), which also tells of the index.
+ *
+ * What comes is taken apart in memory, whose size is bounded by what the objects say of
+ * themselves before any of it is used, and put on disk as it came. Objects get their
+ * names from libgit2, which knows contents that were made to have another's SHA-1. Deltas
+ * are git's to take: a small change has hardly any use for them.
+ */
+#include "git/small_pack.h"
+
+#include <endian.h>
+#include <zlib.h>
+
+#include "base/failpoint.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/vec.h"
+#include "git/new_objects.h"
+
+#define FOLDER "objects/pack"
+#define HEAD_SIZE 12
+#define TRAILER 20
+#define PACK_VERSION 2
+#define PACK_LIMIT INT32_MAX /* what offsets of 31 bits reach */
+#define INDEX_MAGIC 0xff744f63u
+#define INDEX_VERSION 2
+#define INDEX_BUCKETS 256
+
+static void add_number(struct str *out, uint32_t number)
+{
+	const uint32_t value = htobe32(number);
+
+	str_add_bytes(out, &value, sizeof(value));
+}
+
+static uint32_t read_number(const unsigned char *at)
+{
+	uint32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return be32toh(value);
+}
+
+static void pack_digest(const void *data, size_t len, unsigned char digest[TRAILER])
+{
+	AUTO_HASH struct hash hash;
+
+	hash_init(&hash, HASH_SHA1);
+	hash_add(&hash, data, len);
+	hash_end(&hash, digest);
+}
+
+static void add_digest(struct str *out, size_t begin)
+{
+	unsigned char digest[TRAILER];
+
+	pack_digest(out->data + begin, out->len - begin, digest);
+	str_add_bytes(out, digest, sizeof(digest));
+}
+
+static void add_head(struct str *out, enum object_kind kind, uint64_t size)
+{
+	unsigned char byte = (unsigned char)(kind << 4 | (size & 15));
+
+	for (size >>= 4; size > 0; size >>= 7) {
+		str_add_char(out, (char)(byte | 0x80));
+		byte = size & 0x7f;
+	}
+	str_add_char(out, (char)byte);
+}
+
+/* The stream is used again and again: its memory takes longer than a small object. */
+static int add_content(z_stream *stream, const struct object *object, struct str *out,
+		       struct err *err)
+{
+	const uLong bound = deflateBound(stream, object->len);
+
+	str_reserve(out, bound);
+	stream->next_in = (Bytef *)(uintptr_t)object->data; /* only read */
+	stream->avail_in = (uInt)object->len;
+	stream->next_out = (Bytef *)out->data + out->len;
+	stream->avail_out = (uInt)bound;
+	if (deflate(stream, Z_FINISH) != Z_STREAM_END || deflateReset(stream) != Z_OK)
+		return err_set(err, ERR_INTERNAL, "zlib cannot deflate");
+	out->len = (size_t)((char *)stream->next_out - out->data);
+	out->data[out->len] = '\0';
+	return 0;
+}
+
+/* 1, 0: it is too large, -1. */
+static int add_object(struct object_store *store, const struct oid *oid, uint64_t *left,
+		      z_stream *stream, struct str *pack, struct err *err)
+{
+	AUTO_OBJECT struct object object = { 0 };
+	enum object_kind kind;
+	uint64_t size;
+
+	if (object_store_look(store, oid, &kind, &size, err) != 0)
+		return -1;
+	if (size > *left)
+		return 0;
+	if (object_store_read(store, oid, &object, err) != 0)
+		return -1;
+	*left -= size;
+	add_head(pack, object.kind, object.len);
+	return add_content(stream, &object, pack, err) == 0 ? 1 : -1;
+}
+
+static int add_objects(struct object_store *store, const oid_list *list, uint64_t most,
+		       struct str *pack, struct err *err)
+{
+	z_stream stream = { 0 };
+	uint64_t left = most < PACK_LIMIT / 2 ? most : PACK_LIMIT / 2;
+	int result = 1;
+
+	if (deflateInit(&stream, Z_BEST_SPEED) != Z_OK)
+		return err_set(err, ERR_INTERNAL, "zlib cannot deflate");
+	for (size_t i = 0; result == 1 && i < list->count; i++)
+		result = add_object(store, &list->items[i], &left, &stream, pack, err);
+	deflateEnd(&stream);
+	return result;
+}
+
+int small_pack_make(struct object_store *store, const oid_list *list, uint64_t most_bytes,
+		    struct str *pack, struct err *err)
+{
+	const size_t begin = pack->len;
+	int result;
+
+	str_add(pack, "PACK");
+	add_number(pack, PACK_VERSION);
+	add_number(pack, (uint32_t)list->count);
+	result = add_objects(store, list, most_bytes, pack, err);
+	if (result == 1)
+		add_digest(pack, begin);
+	else
+		str_truncate(pack, begin);
+	return result;
+}
+
+/* One of a pack that is taken apart. */
+struct pack_entry {
+	struct object_lent object; /* its data is owned */
+	uint32_t offset, crc;
+};
+
+struct taker {
+	const struct small_pack_request *request;
+	const unsigned char *data, *at, *end; /* up to the trailer */
+	z_stream stream;
+	uint64_t left; /* of most_bytes */
+	VEC(struct pack_entry) entries;
+	VEC(struct object_lent) lent;
+	struct str index;
+	char temporary[2][40]; /* of pack and index; "": none */
+	struct err *err;
+};
+
+static int wrong_pack(struct taker *taker, const char *what)
+{
+	return err_set(taker->err, ERR_CORRUPT, "the pack that came %s", what);
+}
+
+/* 1, 0: more objects than are wanted here, -1. */
+static int check_pack(struct taker *taker, uint32_t *count)
+{
+	const struct small_pack_request *request = taker->request;
+	unsigned char digest[TRAILER];
+
+	if (request->len > PACK_LIMIT)
+		return 0;
+	if (request->len < HEAD_SIZE + TRAILER || memcmp(taker->data, "PACK", 4) != 0 ||
+	    read_number(taker->data + 4) != PACK_VERSION)
+		return wrong_pack(taker, "is none, or was cut");
+	pack_digest(taker->data, request->len - TRAILER, digest);
+	if (memcmp(digest, taker->end, TRAILER) != 0)
+		return wrong_pack(taker, "does not match its own digest");
+	*count = read_number(taker->data + 8);
+	return *count <= request->most;
+}
+
+/* 1, 0: a delta, -1. */
+static int take_head(struct taker *taker, unsigned *kind, uint64_t *size)
+{
+	unsigned shift = 4;
+	unsigned char byte;
+
+	if (taker->at == taker->end)
+		return wrong_pack(taker, "has fewer objects than it says");
+	byte = *taker->at++;
+	*kind = byte >> 4 & 7;
+	*size = byte & 15;
+	for (; byte & 0x80; shift += 7) {
+		if (taker->at == taker->end || shift > 63 - 7)
+			return wrong_pack(taker, "has an object of impossible size");
+		byte = *taker->at++;
+		*size |= (uint64_t)(byte & 0x7f) << shift;
+	}
+	if (*kind >= OBJECT_COMMIT && *kind <= OBJECT_TAG)
+		return 1;
+	return *kind == 6 || *kind == 7
+		       ? 0
+		       : wrong_pack(taker, "has an object of no known kind");
+}
+
+/* There is room for one byte more than there may be, which must stay unused. */
+static int take_content(struct taker *taker, unsigned char *data, uint64_t size)
+{
+	z_stream *stream = &taker->stream;
+	int result;
+
+	if (inflateReset(stream) != Z_OK)
+		return err_set(taker->err, ERR_INTERNAL, "zlib cannot inflate");
+	stream->next_in = (Bytef *)(uintptr_t)taker->at; /* only read */
+	stream->avail_in = (uInt)(taker->end - taker->at);
+	stream->next_out = data;
+	stream->avail_out = (uInt)size + 1;
+	result = inflate(stream, Z_FINISH);
+	if (result != Z_STREAM_END || stream->avail_out != 1)
+		return wrong_pack(taker, "has an object of another size than it says");
+	taker->at = stream->next_in;
+	return 1;
+}
+
+/* 1, 0: it is too large, or a delta, -1. */
+static int take_entry(struct taker *taker)
+{
+	const unsigned char *begin = taker->at;
+	struct pack_entry entry = { .offset = (uint32_t)(begin - taker->data) };
+	unsigned kind = 0;
+	uint64_t size = 0;
+	int result = take_head(taker, &kind, &size);
+
+	if (result != 1)
+		return result;
+	if (size > taker->left || size >= PACK_LIMIT)
+		return 0;
+	taker->left -= size;
+	AUTO_FREE unsigned char *data = xmalloc(size + 1);
+	result = take_content(taker, data, size);
+	if (result != 1)
+		return result;
+	entry.object.kind = (enum object_kind)kind;
+	entry.object.len = size;
+	entry.crc = (uint32_t)crc32_z(0, begin, (size_t)(taker->at - begin));
+	if (object_name(entry.object.kind, data, size, &entry.object.oid, taker->err) !=
+	    0)
+		return -1;
+	entry.object.data = TAKE(data);
+	vec_add(&taker->entries, entry);
+	return 1;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct pack_entry *left = a, *right = b;
+
+	return oid_compare(&left->object.oid, &right->object.oid);
+}
+
+static int sort_entries(struct taker *taker)
+{
+	vec_sort(&taker->entries, compare_entries);
+	for (size_t i = 0; i < taker->entries.count; i++) {
+		struct pack_entry *entry = &taker->entries.items[i];
+		if (i > 0 && compare_entries(entry - 1, entry) == 0)
+			return wrong_pack(taker, "has an object twice");
+		vec_add(&taker->lent, entry->object);
+	}
+	return 1;
+}
+
+static int take_entries(struct taker *taker)
+{
+	uint32_t count = 0;
+	int result = check_pack(taker, &count);
+
+	taker->at = taker->data + HEAD_SIZE;
+	for (uint32_t i = 0; result == 1 && i < count; i++)
+		result = take_entry(taker);
+	if (result == 1 && taker->at != taker->end)
+		return wrong_pack(taker, "has more than the objects it tells of");
+	return result == 1 ? sort_entries(taker) : result;
+}
+
+/* On what the copy has and what came. A copy that cannot be read here is git's. */
+static int prove(struct taker *taker)
+{
+	const struct small_pack_request *request = taker->request;
+	AUTO_OBJECT_STORE struct object_store *store = NULL;
+	struct new_objects_request walk = { .tips = request->tips,
+					    .known = request->known,
+					    .most = request->most,
+					    .most_bytes = request->most_bytes };
+	oid_list list = { 0 };
+	int result;
+
+	if (object_store_open(request->copy, &store, taker->err) != 0)
+		return taker->err->class == ERR_CONFIG ? 0 : -1;
+	object_store_lend(store, taker->lent.items, taker->lent.count);
+	walk.store = store;
+	result = new_objects_list(&walk, &list, taker->err);
+	vec_clear(&list);
+	return result;
+}
+
+/* Magic and version; of how many objects the name begins with at most each byte; names;
+ * a CRC each; an offset each; two digests. */
+static void make_index(struct taker *taker)
+{
+	struct str *index = &taker->index;
+	size_t below = 0, count = taker->entries.count;
+	const struct pack_entry *entries = taker->entries.items;
+
+	add_number(index, INDEX_MAGIC);
+	add_number(index, INDEX_VERSION);
+	for (unsigned bucket = 0; bucket < INDEX_BUCKETS; bucket++) {
+		while (below < count && entries[below].object.oid.bytes[0] <= bucket)
+			below++;
+		add_number(index, (uint32_t)below);
+	}
+	for (size_t i = 0; i < count; i++)
+		str_add_bytes(index, entries[i].object.oid.bytes, TRAILER);
+	for (size_t i = 0; i < count; i++)
+		add_number(index, entries[i].crc);
+	for (size_t i = 0; i < count; i++)
+		add_number(index, entries[i].offset);
+	str_add_bytes(index, taker->end, TRAILER);
+	add_digest(index, 0);
+}
+
+/* Under git's own kind of temporary name, which housekeeping knows. */
+static int write_temporary(struct taker *taker, int folder, int which, const void *data,
+			   size_t len)
+{
+	char *name = taker->temporary[which];
+	char random[17];
+
+	random_hex(random, 8);
+	snprintf(name, sizeof(taker->temporary[which]), "tmp_%s_%s",
+		 which == 0 ? "pack" : "idx", random);
+	AUTO_CLOSE int fd =
+		openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	if (fd < 0)
+		return err_errno(taker->err, "cannot create " FOLDER "/%s", name);
+	if (file_write_all(fd, data, len, name, taker->err) != 0)
+		return -1;
+	return fsync(fd) == 0 ? 0
+			      : err_errno(taker->err, "cannot sync " FOLDER "/%s", name);
+}
+
+static int give_name(struct taker *taker, int folder, int which, const char *name)
+{
+	if (renameat(folder, taker->temporary[which], folder, name) != 0)
+		return err_errno(taker->err, "cannot rename " FOLDER "/%s",
+				 taker->temporary[which]);
+	taker->temporary[which][0] = '\0';
+	return 0;
+}
+
+/* The same pack may be there already, of a change that was not published: then it is
+ * replaced by its like. A pack without index is none, and goes again. */
+static int place(struct taker *taker, int folder)
+{
+	AUTO_STR struct str pack = STR_INIT;
+	AUTO_STR struct str index = STR_INIT;
+
+	str_add(&pack, "pack-");
+	str_add_hex(&pack, taker->end, TRAILER);
+	str_add(&index, pack.data);
+	str_add(&pack, ".pack");
+	str_add(&index, ".idx");
+	if (give_name(taker, folder, 0, pack.data) != 0)
+		return -1;
+	failpoint("small_pack.packed");
+	if (give_name(taker, folder, 1, index.data) == 0)
+		return dir_sync(folder, ".", taker->err);
+	if (faccessat(folder, index.data, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+		unlinkat(folder, pack.data, 0);
+	return -1;
+}
+
+static int keep(struct taker *taker)
+{
+	const struct small_pack_request *request = taker->request;
+	AUTO_CLOSE int folder = dir_open(request->copy->fd, FOLDER, taker->err);
+	int result = -1;
+
+	if (folder < 0)
+		return -1;
+	make_index(taker);
+	if (write_temporary(taker, folder, 0, request->pack, request->len) == 0 &&
+	    write_temporary(taker, folder, 1, taker->index.data, taker->index.len) == 0) {
+		failpoint("small_pack.indexed");
+		result = place(taker, folder);
+	}
+	for (int which = 0; which < 2; which++)
+		if (taker->temporary[which][0])
+			unlinkat(folder, taker->temporary[which], 0);
+	return result == 0 ? 1 : -1;
+}
+
+static void taker_clear(struct taker *taker)
+{
+	for (size_t i = 0; i < taker->entries.count; i++)
+		free((void *)(uintptr_t)taker->entries.items[i].object.data);
+	vec_clear(&taker->entries);
+	vec_clear(&taker->lent);
+	str_clear(&taker->index);
+	inflateEnd(&taker->stream);
+}
+
+int small_pack_take(const struct small_pack_request *request, struct err *err)
+{
+	struct taker taker = { .request = request,
+			       .data = request->pack,
+			       .left = request->most_bytes,
+			       .index = STR_INIT,
+			       .err = err };
+	int result;
+
+	taker.end = taker.data + (request->len < TRAILER ? 0 : request->len - TRAILER);
+	if (inflateInit(&taker.stream) != Z_OK)
+		return err_set(err, ERR_INTERNAL, "zlib cannot inflate");
+	result = take_entries(&taker);
+	if (result == 1)
+		result = prove(&taker);
+	if (result == 1 && taker.entries.count > 0)
+		result = keep(&taker);
+	taker_clear(&taker);
+	return result;
+}
