@@ -419,10 +419,17 @@ int primary_delta(struct primary_line *line, const struct primary_delta *delta,
 	int result = primary_take_delta(line, delta, &reply, err);
 
 	*refs = (struct wire_refs){ 0 };
-	if (result == 0)
-		return wire_delta_parse(&reply.body, &delta->base, refs, pack, err);
-	ref_snapshot_clear(delta->base.refs);
-	return result;
+	if (result != 0) {
+		ref_snapshot_clear(delta->base.refs);
+		return result;
+	}
+	if (wire_delta_parse(&reply.body, &delta->base, refs, pack, err) != 0)
+		return -1;
+	if (strcmp(refs->timeline, delta->timeline) == 0 &&
+	    refs->generation >= delta->generation)
+		return 0;
+	wire_refs_clear(refs);
+	return wire_lied(err, "the delta is of another generation");
 }
 
 char *primary_url(const struct primary *primary, const char *name)

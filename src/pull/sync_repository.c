@@ -704,6 +704,11 @@ static int sync_read_source(const struct sync_request *request, bool is_first_tr
 		result = source_read_since(request->source, request->name, &have, view,
 					   err);
 	ref_snapshot_clear(&have.refs);
+	/* The other way may do. */
+	if (result < 0 && (err->class == ERR_CORRUPT || err->class == ERR_NETWORK)) {
+		log_warn("sync.delta_refused", LOG_ERR(err));
+		result = 1;
+	}
 	if (result > 0)
 		result = source_read(request->source, request->name, view, err);
 	return result == 0 ? 0 : err_prefix(err, "the source");

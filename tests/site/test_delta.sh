@@ -5,6 +5,7 @@
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
 . "$TESTS/lib/proxied.sh"
+. "$TESTS/lib/pushed.sh"
 . "$TESTS/lib/site_crash.sh"
 
 is_there() {
@@ -32,7 +33,7 @@ comes_by() { # WAY COMMAND...
 }
 
 is_sound() {
-	in_copy r.git git fsck --strict --full --no-dangling >fsck 2>&1 || { cat fsck; return 1; }
+	in_copy r.git fsck --strict --full --no-dangling >fsck 2>&1 || { cat fsck; return 1; }
 }
 
 in_r() {
@@ -133,7 +134,7 @@ small_changes_come_without_git() {
 	comes_by delta makes_an_orphan
 	is_sound
 	[ "$(came git)" -eq 1 ] # the first copy
-	in_copy r.git git symbolic-ref HEAD >head
+	in_copy r.git symbolic-ref HEAD >head
 	git -C london/git/r.git symbolic-ref HEAD refs/heads/lone
 	echo text >london/git/r.git/description
 	at london changed r
@@ -172,12 +173,17 @@ what_was_missed_comes_at_once() {
 	stop_site paris
 	for i in 1 2 3; do
 		commits_and_pushes "file$i"
+		at london changed r
 	done
 	pushes HEAD~2:refs/heads/main -f
+	at london changed r
 	tags
+	at london changed r
 	comes_by delta start_site paris
+	[ "$(events_of london r)" -ge 6 ]
 	stop_site paris
 	commits_and_pushes again
+	at london changed r
 	stop_site london
 	sqlite3 london/data/refrelay.db 'UPDATE event SET changes = NULL
 		WHERE id = (SELECT max(id) FROM event)'
@@ -198,8 +204,8 @@ other_hashes_come_by_git() {
 # comes by git.
 answers_that_lie_are_refused() {
 	local byte
-	start_with_r make_proxied_r
-	for byte in -1 -20 -60 -120 10 300 600; do
+	start_with_r make_proxied_sites
+	for byte in -1 -20 -60 -120 10 30 50; do
 		rules "/delta flip $byte"
 		echo "byte $byte:"
 		commits_and_pushes "file$byte"
@@ -224,10 +230,6 @@ comes_again() {
 	is_there && return
 	at paris repository sync --failed >sync.out 2>&1
 	return 1
-}
-
-make_proxied_r() {
-	make_proxied_sites
 }
 
 deaths_at_each_step_lose_nothing() {
