@@ -264,25 +264,30 @@ static void refs_delta_count(bool is_given)
 }
 
 /* Whatever went wrong, a fetch may do; and says what is wrong if it does not. */
+static void refs_delta_try(struct refs_delta *delta, struct web_response *response)
+{
+	struct err why;
+	bool is_given = wire_delta_read_question(delta->request->body, &delta->question,
+						 &why) == 0 &&
+			refs_delta_find_changes(delta, &why) == 0 &&
+			refs_delta_pack(delta, &why) == 0;
+
+	refs_delta_count(is_given);
+	if (is_given)
+		refs_delta_answer(delta, response);
+	else
+		web_answer_problem(response, 409, WIRE_DELTA_UNAVAILABLE, why.text,
+				   "take the refs and fetch");
+}
+
 static int refs_post_delta(const struct web_request *request,
 			   struct web_response *response, struct err *err)
 {
 	struct refs_delta delta = { .request = request, .pack = STR_INIT };
-	struct err why;
 	int result;
 
-	if (wire_delta_read_question(request->body, &delta.question, err) != 0)
-		return -1;
-	if (refs_take_picture(request, &delta.picture, response, &result, err)) {
-		bool is_given = refs_delta_find_changes(&delta, &why) == 0 &&
-				refs_delta_pack(&delta, &why) == 0;
-		refs_delta_count(is_given);
-		if (is_given)
-			refs_delta_answer(&delta, response);
-		else
-			web_answer_problem(response, 409, WIRE_DELTA_UNAVAILABLE,
-					   why.text, "take the refs and fetch");
-	}
+	if (refs_take_picture(request, &delta.picture, response, &result, err))
+		refs_delta_try(&delta, response);
 	refs_delta_clear(&delta);
 	return result;
 }

@@ -5,8 +5,14 @@
 . "$TESTS/lib/two_sites.sh"
 . "$TESTS/lib/site_crash.sh"
 
-tap_test "killed before it publishes" \
-	dies_at_each sync.leased sync.read sync.fenced objects.fetched sync.fetched
+dies_as_git_fetches() {
+	start_crash_sites
+	set_conf paris sync.fastPath false
+	dies_at paris objects.fetched change_a
+}
+
+tap_test "killed before it publishes" dies_at_each sync.leased sync.read sync.fenced sync.fetched
+tap_test "killed while git fetches" dies_as_git_fetches
 tap_test "killed while it publishes" \
 	dies_at_each publish.pending publish.locked publish.checked publish.written \
 	publish.head publish.renamed publish.changed state.key

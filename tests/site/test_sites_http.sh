@@ -354,6 +354,7 @@ capacity() {
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
 		make_repository "london/git/$i.git" 2
 	done
+	set_conf paris sync.fastPath false
 	set_conf paris sync.repositoryCapacity 1
 	rules 'upload-pack slow 0.3'
 	start_sites
