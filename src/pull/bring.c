@@ -15,6 +15,7 @@ struct bring_state {
 	const struct bring_request *request;
 	struct ref_snapshot from; /* the copy's refs as they are */
 	struct ref_diff diff;     /* to the view's */
+	bool is_untouched;        /* the disk is as it was proved last */
 	bool is_ours;             /* `from` is what we published last */
 };
 
@@ -120,18 +121,6 @@ static int bring_learn_peels(const struct bring_request *request,
 			    err);
 }
 
-/* Whether the copy's disk is as it was when we last proved it. */
-static bool is_untouched(const struct repo *copy)
-{
-	AUTO_RECORD struct copy_record record = { 0 };
-	struct fingerprint fingerprint;
-
-	copy_record_read(copy->fd, &record);
-	return fingerprint_take(copy->fd, FINGERPRINT_COPY, &fingerprint, ERR_IGNORED) ==
-		       0 &&
-	       copy_record_has_copy(&record, &fingerprint);
-}
-
 bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksum)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
@@ -146,21 +135,22 @@ bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksu
 		checksum_equal(&proved, &sum));
 }
 
-/* By the copy's fingerprint if it was settled, else by its checksum. */
-static bool bring_is_copy_ours(const struct bring_request *request,
-			       const struct ref_snapshot *from)
+/* Whether the copy's disk is as it was when we last proved it; and whether the refs are
+ * ours: by that, if it was old enough to tell then, else by their checksum. */
+static void bring_look(struct bring_state *state)
 {
-	const struct repo *copy = request->copy;
+	const struct bring_request *request = state->request;
 	AUTO_RECORD struct copy_record record = { 0 };
 	struct fingerprint fingerprint;
 
-	copy_record_read(copy->fd, &record);
-	if (record.is_settled && !request->is_suspect &&
-	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &fingerprint, ERR_IGNORED) ==
-		    0 &&
-	    copy_record_has_copy(&record, &fingerprint))
-		return true;
-	return bring_is_ours(copy->fd, from, request->checksum);
+	copy_record_read(request->copy->fd, &record);
+	state->is_untouched = !request->is_suspect &&
+			      fingerprint_take(request->copy->fd, FINGERPRINT_COPY,
+					       &fingerprint, ERR_IGNORED) == 0 &&
+			      copy_record_has_copy(&record, &fingerprint);
+	state->is_ours =
+		(state->is_untouched && record.is_settled) ||
+		bring_is_ours(request->copy->fd, &state->from, request->checksum);
 }
 
 /* How many refs pushes have deleted at the primary since the copy was proved. */
@@ -291,8 +281,7 @@ static int bring_objects(struct bring_state *state, struct sync_result *result,
 			 struct err *err)
 {
 	const struct bring_request *request = state->request;
-	bool is_sure =
-		request->is_new || (!request->is_suspect && is_untouched(request->copy));
+	bool is_sure = request->is_new || state->is_untouched;
 	int done;
 
 	if (bring_cuts_are_any(request, &state->from))
@@ -307,10 +296,9 @@ static int bring_objects(struct bring_state *state, struct sync_result *result,
 static int carry_over(struct bring_state *state, struct sync_result *result,
 		      struct err *err)
 {
-	const struct bring_request *request = state->request;
 
 	result->outcome = SYNC_UNCHANGED;
-	state->is_ours = bring_is_copy_ours(request, &state->from);
+	bring_look(state);
 	if (bring_objects(state, result, err) != 0)
 		return -1;
 	failpoint("sync.fetched");
