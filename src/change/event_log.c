@@ -36,8 +36,8 @@
 #include "base/log.h"
 #include "change/origin_root.h"
 #include "replicable/kind.h"
-#include "replicable/name.h"
 #include "replicable/kind_names.h"
+#include "replicable/name.h"
 #include "store/site_value.h"
 
 /* Site values of the log. */
