@@ -369,7 +369,7 @@ static const char *const migrations[] = {
 	"	class TEXT, message TEXT, remedy TEXT);",
 
 	/* 15: what changed of one repository since a generation (change/event_log.h) */
-	"CREATE INDEX event_changes ON event (name, generation) WHERE changes IS NOT NULL;",
+	"CREATE INDEX event_of ON event (name, generation) WHERE changes IS NOT NULL;",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)
