@@ -492,7 +492,8 @@ static bool old_tree_find(struct old_tree *old, const struct tree_entry *entry)
 static struct tree_entry tree_begin(const struct object *object)
 {
 	return (struct tree_entry){ .at = object->data,
-				    .end = object->data + object->len };
+				    .end = object->data ? object->data + object->len
+							: NULL };
 }
 
 static int list_tree(struct new_walk *walk, const struct oid *oid, const oid_list *before,

@@ -251,7 +251,7 @@ TEST(a_pack_that_lacks_a_parent_is_refused)
 	make_pack("main", "main~1", &pack);
 	assert_not_taken(&pack, "main", "main~2", -1);
 	must("cd copy.git && git -C ../w cat-file commit main~1 | "
-	     "git hash-object -t commit --literally -w --stdin");
+	     "git hash-object -t commit --literally -w --stdin >../oid");
 	assert_not_taken(&pack, "main", "main~2", -1);
 }
 
