@@ -33,13 +33,16 @@ struct ref {
 };
 
 struct ref_snapshot {
-	VEC(struct ref) refs; /* in byte order of their names, each once */
-	char *head_target;    /* HEAD is symbolic (it may be unborn); owned */
-	struct oid head_oid;  /* HEAD is detached, if head_target is NULL */
-	bool has_packed_only; /* no loose ref was seen but symbolic ones */
-	oid_list cuts;        /* where refrelay has cut its history short; tidy */
-	bool is_cutting;      /* who was at work on the cuts has not ended it */
-	VEC(char *) texts;    /* owned; what names and targets point into */
+	VEC(struct ref) refs;       /* in byte order of their names, each once */
+	char *head_target;          /* HEAD is symbolic (it may be unborn); owned */
+	struct oid head_oid;        /* HEAD is detached, if head_target is NULL */
+	bool has_packed_only;       /* no loose ref was seen but symbolic ones */
+	size_t loose_count;         /* how many were, without these */
+	oid_list cuts;              /* where refrelay has cut its history short; tidy */
+	bool is_cutting;            /* who was at work on the cuts has not ended it */
+	VEC(char *) texts;          /* owned; what names and targets point into */
+	struct packed_refs *packed; /* ... and so do they into this, which is shared; a
+				       reference (git/packed_refs.h), or NULL */
 };
 
 #define REF_SNAPSHOT_INIT                                                                \
@@ -122,6 +125,23 @@ struct ref_diff {
 /* Both snapshots must outlive the diff, unchanged. */
 void ref_diff_compute(const struct ref_snapshot *before, const struct ref_snapshot *after,
 		      struct ref_diff *diff);
+/*
+ * The short form of a snapshot: HEAD, cuts and the loose refs alone. It is enough where
+ * packed-refs is still the same (git/packed_refs.h).
+ */
+struct ref_past {
+	struct ref_snapshot loose;
+	uint64_t packed; /* packed_refs_serial(); 0: there were none */
+};
+
+void ref_past_take(const struct ref_snapshot *snapshot, struct ref_past *past);
+void ref_past_clear(struct ref_past *past);
+
+/* What has changed since, in the time that the loose refs take. False: packed-refs is
+ * another one. Of the refs of `after` none may have been changed since they were read. */
+bool ref_diff_since(const struct ref_past *past, const struct ref_snapshot *after,
+		    struct ref_diff *diff);
+
 void ref_diff_clear(struct ref_diff *diff);
 
 bool ref_diff_is_empty(const struct ref_diff *diff);
