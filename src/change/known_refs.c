@@ -79,7 +79,7 @@ void known_refs_put(struct known_refs *known, uint64_t id, const char *checksum,
 {
 	struct known_past *past;
 
-	if (!refs->packed || refs->refs.count < REFS_LEAST)
+	if (!refs->packed || packed_refs_of(refs->packed)->refs.count < REFS_LEAST)
 		return;
 	past = xcalloc(1, sizeof(*past));
 	atomic_init(&past->users, 1);

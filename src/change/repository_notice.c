@@ -496,13 +496,29 @@ static bool repository_sum_changes(const struct comparisons *all, struct compari
 	return seen->has_diff;
 }
 
+/* What was found of the changes pointed into it. */
+static void repository_complete(struct repository_seen *seen)
+{
+	struct ref_snapshot *refs = &seen->reading.refs;
+
+	ref_snapshot_complete(refs);
+	for (size_t i = 0; i < seen->diff.changes.count; i++) {
+		struct ref_change *change = &seen->diff.changes.items[i];
+		if (change->after)
+			change->after = ref_snapshot_find(refs, change->name);
+	}
+}
+
 static void take_sums(const struct comparisons *all, struct comparison *one)
 {
 	struct repository_seen *seen = one->seen;
 	const struct ref_reading *reading = &seen->reading;
 	struct checksum sum;
 
-	if (!repository_sum_changes(all, one, &sum))
+	bool is_known = repository_sum_changes(all, one, &sum);
+	if (!is_known || !all->cause->is_hint)
+		repository_complete(seen);
+	if (!is_known)
 		checksum_of(&reading->refs, &sum);
 	checksum_format(&sum, seen->checksum);
 	fingerprint_format(&reading->fingerprint, one->fingerprint);
@@ -561,7 +577,7 @@ static enum observation repository_look(struct comparisons *all, struct comparis
 		seen->path = xstrdup(one->base.path);
 	seen->identity = identity_of(all->root, seen->path);
 	if (found < 0 ||
-	    ref_reading_take(all->root, seen->path, &seen->reading, err) != 0)
+	    ref_reading_take_short(all->root, seen->path, &seen->reading, err) != 0)
 		return repository_classify_failure(all, one, err);
 	failpoint("notice.read");
 	if (is_another_now(seen, all->root))
@@ -648,7 +664,7 @@ static void repository_announce(struct comparisons *all)
 /* Without the record the next event has no list of changes; that is all. */
 static void record_refs(const struct comparisons *all, const struct comparison *one)
 {
-	const struct repository_seen *seen = one->seen;
+	struct repository_seen *seen = one->seen;
 	const char *data = all->kind->notice->options.data;
 
 	const struct ref_snapshot *refs = &seen->reading.refs;
@@ -663,8 +679,10 @@ static void record_refs(const struct comparisons *all, const struct comparison *
 	if (one->observation != OBSERVATION_WHOLE)
 		return;
 	known_refs_put(all->kind->notice->known, id, seen->checksum, refs);
-	if (!seen->has_diff || !recorded_refs_append(data, id, &change))
-		recorded_refs_write(data, id, seen->checksum, refs, ERR_IGNORED);
+	if (seen->has_diff && recorded_refs_append(data, id, &change))
+		return;
+	repository_complete(seen);
+	recorded_refs_write(data, id, seen->checksum, refs, ERR_IGNORED);
 }
 
 /* The deletion of the former name; if it cannot be told now, the next scan does. */
@@ -708,8 +726,10 @@ static void repository_settle(struct comparison *one)
 	struct noticed *noticed = one->noticed;
 
 	if (one->is_done && one->observation == OBSERVATION_WHOLE) {
-		noticed->refs = seen->reading.refs;
-		seen->reading.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+		if (!seen->reading.refs.is_short) {
+			noticed->refs = seen->reading.refs;
+			seen->reading.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+		}
 		noticed->oid_len = seen->reading.oid_len;
 		noticed->description = TAKE(seen->reading.description);
 		noticed->settings = TAKE(seen->reading.settings);
@@ -721,6 +741,17 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 		   struct err *err)
 {
 	static const struct notice_cause told = { .absence = ABSENCE_SOUGHT };
+	const struct origin_kind kind = notice_origin_kind(notice);
+
+	*noticed = (struct noticed){ .name = name };
+	return notice_compare_one(&kind, &told, noticed, err);
+}
+
+int notice_compare_hint(struct notice *notice, const char *name, struct noticed *noticed,
+			struct err *err)
+{
+	static const struct notice_cause told = { .absence = ABSENCE_SOUGHT,
+						  .is_hint = true };
 	const struct origin_kind kind = notice_origin_kind(notice);
 
 	*noticed = (struct noticed){ .name = name };

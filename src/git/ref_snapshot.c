@@ -318,7 +318,7 @@ static void ref_diff_add_loose(struct ref_diff *diff, const struct ref_past *pas
 		if (order >= 0)
 			j = ref_next_loose(after, j + 1);
 		if (order < 0)
-			right = ref_snapshot_find(after, left->name);
+			right = ref_snapshot_value(after, left->name);
 		else if (order > 0)
 			left = ref_snapshot_find(packed_refs_of(after->packed),
 						 right->name);
@@ -402,8 +402,12 @@ static int ref_reading_read_settings(const struct repo *repo, struct ref_reading
 	return 0;
 }
 
+/* ref_snapshot_read() or its short form. */
+typedef int ref_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+		     struct err *err);
+
 /* 1: it changed while it was read. */
-static int read_once(const struct repo *repo, struct ref_reading *reading,
+static int read_once(const struct repo *repo, ref_read *read, struct ref_reading *reading,
 		     struct err *err)
 {
 	struct fingerprint after;
@@ -412,7 +416,7 @@ static int read_once(const struct repo *repo, struct ref_reading *reading,
 	ref_snapshot_clear(&reading->refs);
 	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &reading->fingerprint, err) != 0)
 		return -1;
-	result = ref_snapshot_read(repo->fd, repo->oid_len, &reading->refs, err);
+	result = read(repo->fd, repo->oid_len, &reading->refs, err);
 	if (result == 0)
 		result = ref_reading_read_description(repo, reading, err);
 	if (result == 0)
@@ -424,15 +428,15 @@ static int read_once(const struct repo *repo, struct ref_reading *reading,
 	return result == 0 && reading->refs.is_cutting ? 1 : result;
 }
 
-static int read_quietly(const struct repo *repo, struct ref_reading *reading,
-			struct err *err)
+static int read_quietly(const struct repo *repo, ref_read *read,
+			struct ref_reading *reading, struct err *err)
 {
 	int result = 1;
 
 	for (int tries = 0; tries < TRIES && result > 0; tries++) {
 		if (tries > 0)
 			usleep(1000U << tries);
-		result = read_once(repo, reading, err);
+		result = read_once(repo, read, reading, err);
 	}
 	if (result > 0) {
 		err_set(err, ERR_CONFLICT, "it changes faster than it can be read");
@@ -441,20 +445,20 @@ static int read_quietly(const struct repo *repo, struct ref_reading *reading,
 	return result;
 }
 
-static int read_repo(const struct repo *repo, struct ref_reading *reading,
+static int read_repo(const struct repo *repo, ref_read *read, struct ref_reading *reading,
 		     struct err *err)
 {
 	reading->oid_len = repo->oid_len;
 	reading->has_alternates = repo->has_alternates;
 	reading->has_includes = repo->has_includes;
-	if (read_quietly(repo, reading, err) == 0)
+	if (read_quietly(repo, read, reading, err) == 0)
 		return 0;
 	ref_reading_clear(reading);
 	return -1;
 }
 
-int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
-		     struct err *err)
+static int ref_reading_take_whole(int dir, const char *path, ref_read *read,
+				  struct ref_reading *reading, struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 
@@ -462,7 +466,19 @@ int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
 	if (repo_open(dir, path, &repo, err) != 0 || check_not_shallow(&repo, err) != 0 ||
 	    check_not_partial(&repo, err) != 0 || repo_check_files(&repo, err) != 0)
 		return -1;
-	return read_repo(&repo, reading, err);
+	return read_repo(&repo, read, reading, err);
+}
+
+int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
+		     struct err *err)
+{
+	return ref_reading_take_whole(dir, path, ref_snapshot_read, reading, err);
+}
+
+int ref_reading_take_short(int dir, const char *path, struct ref_reading *reading,
+			   struct err *err)
+{
+	return ref_reading_take_whole(dir, path, ref_snapshot_read_short, reading, err);
 }
 
 int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading,
@@ -473,7 +489,7 @@ int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading
 	*reading = (struct ref_reading){ 0 };
 	if (repo_open(dir, path, &repo, err) != 0 || check_not_partial(&repo, err) != 0)
 		return -1;
-	return read_repo(&repo, reading, err);
+	return read_repo(&repo, ref_snapshot_read, reading, err);
 }
 
 void ref_reading_clear(struct ref_reading *reading)
@@ -712,14 +728,12 @@ static size_t ref_snapshot_count_before(const struct ref_snapshot *packed, size_
 	return low - at;
 }
 
-/* Takes over what the loose refs point into. */
-static void ref_snapshot_merge(struct ref_snapshot *loose,
+static void ref_snapshot_merge(const struct ref_snapshot *loose,
 			       const struct ref_snapshot *packed,
 			       struct ref_snapshot *all)
 {
 	size_t at = 0;
 
-	vec_sort(&loose->refs, ref_compare_names);
 	vec_reserve(&all->refs, loose->refs.count + packed->refs.count);
 	for (size_t i = 0; i < loose->refs.count; i++) {
 		const struct ref *ref = &loose->refs.items[i];
@@ -733,19 +747,29 @@ static void ref_snapshot_merge(struct ref_snapshot *loose,
 			vec_add(&all->refs, *ref);
 	}
 	vec_add_all(&all->refs, packed->refs.items + at, packed->refs.count - at);
-	vec_add_all(&all->texts, loose->texts.items, loose->texts.count);
-	loose->texts.count = 0;
+}
+
+void ref_snapshot_complete(struct ref_snapshot *snapshot)
+{
+	struct ref_snapshot loose = *snapshot;
+
+	if (!snapshot->is_short)
+		return;
+	snapshot->is_short = false;
+	if (!snapshot->packed)
+		return;
+	snapshot->refs.items = NULL;
+	snapshot->refs.count = snapshot->refs.capacity = 0;
+	ref_snapshot_merge(&loose, packed_refs_of(snapshot->packed), snapshot);
+	vec_clear(&loose.refs);
 }
 
 /* `walk` is as read_loose wants it, but for the list. */
-static int ref_snapshot_read_all(int dir, struct walk *walk,
-				 struct ref_snapshot *snapshot, struct err *err)
+static int ref_snapshot_read_parts(int dir, struct walk *walk,
+				   struct ref_snapshot *snapshot, struct err *err)
 {
-	static const struct ref_snapshot none = REF_SNAPSHOT_INIT;
-	AUTO_SNAPSHOT struct ref_snapshot loose = REF_SNAPSHOT_INIT;
-
-	walk->snapshot = &loose;
-	*snapshot = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+	*snapshot = (struct ref_snapshot){ .is_short = true };
+	walk->snapshot = snapshot;
 	if (ref_snapshot_read_head(dir, walk->oid_len, snapshot, err) != 0 ||
 	    read_loose(dir, walk, err) != 0 ||
 	    packed_refs_read(dir, walk->oid_len, &snapshot->packed, err) != 0 ||
@@ -754,29 +778,38 @@ static int ref_snapshot_read_all(int dir, struct walk *walk,
 		ref_snapshot_clear(snapshot);
 		return -1;
 	}
-	for (size_t i = 0; i < loose.refs.count; i++)
-		snapshot->loose_count += !loose.refs.items[i].target;
+	vec_sort(&snapshot->refs, ref_compare_names);
+	for (size_t i = 0; i < snapshot->refs.count; i++)
+		snapshot->loose_count += !snapshot->refs.items[i].target;
 	snapshot->has_packed_only = snapshot->loose_count == 0;
-	ref_snapshot_merge(&loose,
-			   snapshot->packed ? packed_refs_of(snapshot->packed) : &none,
-			   snapshot);
 	return 0;
+}
+
+int ref_snapshot_read_short(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+			    struct err *err)
+{
+	struct walk walk = { .oid_len = oid_len };
+
+	return ref_snapshot_read_parts(dir, &walk, snapshot, err);
 }
 
 int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 		      struct err *err)
 {
-	struct walk walk = { .oid_len = oid_len };
+	int result = ref_snapshot_read_short(dir, oid_len, snapshot, err);
 
-	return ref_snapshot_read_all(dir, &walk, snapshot, err);
+	ref_snapshot_complete(snapshot);
+	return result;
 }
 
 int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 			       struct err *err)
 {
 	struct walk walk = { .oid_len = oid_len, .skips_garbage = true };
+	int result = ref_snapshot_read_parts(dir, &walk, snapshot, err);
 
-	return ref_snapshot_read_all(dir, &walk, snapshot, err);
+	ref_snapshot_complete(snapshot);
+	return result;
 }
 
 void ref_snapshot_clear(struct ref_snapshot *snapshot)
@@ -797,6 +830,16 @@ struct ref *ref_snapshot_find(const struct ref_snapshot *snapshot, const char *n
 		return NULL;
 	return bsearch(&key, snapshot->refs.items, snapshot->refs.count, sizeof(key),
 		       ref_compare_names);
+}
+
+const struct ref *ref_snapshot_value(const struct ref_snapshot *snapshot,
+				     const char *name)
+{
+	const struct ref *ref = ref_snapshot_find(snapshot, name);
+
+	if (ref || !snapshot->is_short || !snapshot->packed)
+		return ref;
+	return ref_snapshot_find(packed_refs_of(snapshot->packed), name);
 }
 
 static const struct ref *ref_snapshot_follow_targets(const struct ref_snapshot *snapshot,

@@ -43,6 +43,7 @@ struct ref_snapshot {
 	VEC(char *) texts;          /* owned; what names and targets point into */
 	struct packed_refs *packed; /* ... and so do they into this, which is shared; a
 				       reference (git/packed_refs.h), or NULL */
+	bool is_short; /* refs has the loose ones alone, and packed the others */
 };
 
 #define REF_SNAPSHOT_INIT                                                                \
@@ -59,6 +60,13 @@ struct ref_snapshot {
 int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 		      struct err *err);
 
+/* The same without the labour of putting loose and packed refs together; where there are
+ * many that is nearly all. Until it is completed it is for ref_snapshot_value(),
+ * ref_past_take() and ref_diff_since() only. */
+int ref_snapshot_read_short(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+			    struct err *err);
+void ref_snapshot_complete(struct ref_snapshot *snapshot);
+
 /* The same for who only asks which refs are symbolic: a loose ref that holds neither is
  * left out. Git goes on without it, too. */
 int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *snapshot,
@@ -67,6 +75,10 @@ void ref_snapshot_clear(struct ref_snapshot *snapshot);
 
 /* The ref of that name, or NULL. */
 struct ref *ref_snapshot_find(const struct ref_snapshot *snapshot, const char *name);
+
+/* The same, also of a short one. */
+const struct ref *ref_snapshot_value(const struct ref_snapshot *snapshot,
+				     const char *name);
 
 /* Follows symbolic refs; NULL when it leads nowhere (unborn) or round in circles. */
 const struct ref *ref_snapshot_resolve(const struct ref_snapshot *snapshot,
@@ -173,6 +185,10 @@ struct ref_reading {
  * nothing there. */
 int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
 		     struct err *err);
+
+/* The same, but the refs are short. */
+int ref_reading_take_short(int dir, const char *path, struct ref_reading *reading,
+			   struct err *err);
 
 /* The same for who needs the refs only: shallow repositories and grafts will do. */
 int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading,
