@@ -244,27 +244,25 @@ bool text_to_uint64(const char *text, uint64_t *value)
 	return true;
 }
 
-static int str_parse_hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
+/* What a digit counts, and one more; 0: it is none. */
+static const unsigned char str_hex_digits[256] = {
+	['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,
+	['6'] = 7,  ['7'] = 8,  ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12,
+	['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16, ['A'] = 11, ['B'] = 12,
+	['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
 
 bool text_from_hex(const char *text, void *bytes, size_t len)
 {
+	const unsigned char *at = (const unsigned char *)text;
 	unsigned char *out = bytes;
 
-	for (size_t i = 0; i < len; i++) {
-		int high = str_parse_hex_digit(text[2 * i]);
-		int low = high < 0 ? -1 : str_parse_hex_digit(text[2 * i + 1]);
-		if (low < 0)
+	for (size_t i = 0; i < len; i++, at += 2) {
+		unsigned high = str_hex_digits[at[0]];
+		unsigned low = high == 0 ? 0 : str_hex_digits[at[1]];
+		if (low == 0)
 			return false;
-		out[i] = (unsigned char)(high << 4 | low);
+		out[i] = (unsigned char)((high - 1) << 4 | (low - 1));
 	}
 	return true;
 }

@@ -24,6 +24,27 @@
 		(vec)->items[(vec)->count++] = (item);                                   \
 	} while (0)
 
+/* Adds so many that stand one after the other; 0 is fine. */
+#define vec_add_all(vec, first, more)                                                    \
+	do {                                                                             \
+		size_t more_ = (more);                                                   \
+		vec_reserve(vec, more_);                                                 \
+		if (more_ > 0)                                                           \
+			memcpy((vec)->items + (vec)->count, (first),                     \
+			       more_ * sizeof(*(vec)->items));                           \
+		(vec)->count += more_;                                                   \
+	} while (0)
+
+/* Room for so many more. */
+#define vec_reserve(vec, more)                                                           \
+	do {                                                                             \
+		if ((vec)->capacity - (vec)->count < (more)) {                           \
+			(vec)->capacity = (vec)->count + (more);                         \
+			(vec)->items = xrealloc(                                         \
+				(vec)->items, (vec)->capacity * sizeof(*(vec)->items));  \
+		}                                                                        \
+	} while (0)
+
 /* Frees the array; the vector is empty and usable again. */
 #define vec_clear(vec)                                                                   \
 	do {                                                                             \

@@ -17,15 +17,15 @@ struct change {
 	bool is_first_observation;
 	/* Found by a scan, and told by nobody: another node may have been told of it. */
 	bool is_scanned;
-	const char *checksum;              /* of `after`; NULL: deleted */
-	const struct ref_snapshot *before; /* NULL: not known */
-	const struct ref_snapshot *after;  /* NULL: deleted */
+	const char *checksum;             /* of `after`; NULL: deleted */
+	const struct ref_diff *diff;      /* what has changed; NULL: not known */
+	const struct ref_snapshot *after; /* NULL: deleted */
 };
 
 struct change_sink {
 	/* 0: taken. -1: it cannot be now: the name is remembered in the same transaction
 	 * as the event (change/owed.h), and told again later as a change of which nothing
-	 * is known (`before` NULL). NULL: no sink. */
+	 * is known (`diff` NULL). NULL: no sink. */
 	int (*take)(void *arg, const struct change *change, struct err *err);
 	void *arg;
 };

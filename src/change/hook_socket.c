@@ -175,7 +175,7 @@ static int hook_socket_handle_change(struct hook_socket *socket, const char *pat
 	if (!name)
 		return -1;
 	/* That it was deleted is a change like others, if this is the first to tell. */
-	if (notice_compare(notice, name, &noticed, err) != 0 &&
+	if (notice_compare_hint(notice, name, &noticed, err) != 0 &&
 	    !(err->class == ERR_MISSING && noticed.is_changed))
 		return -1;
 	failpoint("hook.noticed");

@@ -23,6 +23,7 @@ struct notice *notice_new(const struct notice_options *options)
 
 	mutex_init(&notice->mutex);
 	notice->options = *options;
+	notice->known = known_refs_new();
 	notice->may_owe = true;
 	return notice;
 }
@@ -32,6 +33,7 @@ void notice_free(struct notice *notice)
 	if (!notice)
 		return;
 	map_clear_owned(&notice->deleting);
+	known_refs_free(notice->known);
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
 }

@@ -63,6 +63,11 @@ void notice_set_due(struct notice *notice, void (*due)(void *arg), void *arg);
 int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
 		   struct err *err);
 
+/* The same for who does not ask for its refs: noticed->refs may be empty. Of a large
+ * repository of which little has changed, most are not looked at then. */
+int notice_compare_hint(struct notice *notice, const char *name, struct noticed *noticed,
+			struct err *err);
+
 /* The same for a repository's directory as a hook or a person names it: a path, absolute
  * or below the root, or a name. The name it stands for; the caller frees; NULL:
  * ERR_CONFIG, it is not below the root, or not the name of a repository. */

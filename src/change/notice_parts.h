@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "base/thread.h"
+#include "change/known_refs.h"
 #include "change/notice.h"
 
 struct notice {
@@ -15,7 +16,8 @@ struct notice {
 	struct map deleting; /* name -> int64_t, owned: how many refs pushes that are not
 				over delete; guarded by mutex */
 	struct notice_options options;
-	void (*due)(void *arg); /* may be NULL */
+	struct known_refs *known; /* owned */
+	void (*due)(void *arg);   /* may be NULL */
 	void *due_arg;
 	int64_t lacking_hooks; /* as logged last; the scanning thread only */
 	/* owed.c: there may be such rows; the log was told so. */

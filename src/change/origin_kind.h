@@ -59,6 +59,7 @@ struct notice_cause {
 	bool is_scanned;    /* nobody told of it, a scan came to it */
 	bool is_first_scan; /* and it is the first of a new database */
 	bool is_sought;     /* its former name's deletion is being recorded */
+	bool is_hint;       /* noticed->refs are not wanted */
 	enum absence absence;
 };
 

@@ -15,6 +15,17 @@ bool recorded_refs_read(const char *data, uint64_t id, const char *checksum,
 
 int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
 			const struct ref_snapshot *snapshot, struct err *err);
+
+/* What has become of refs that were recorded last. False: to be written whole, since
+ * others stand there, or there is no room, or the repository is small. */
+struct recorded_change {
+	const char *before_sum, *after_sum; /* checksums */
+	const struct ref_diff *diff;
+	const struct ref_snapshot *after; /* of HEAD */
+};
+bool recorded_refs_append(const char *data, uint64_t id,
+			  const struct recorded_change *change);
+
 void recorded_refs_remove(const char *data, uint64_t id);
 
 /* The refs as such a file has them below its first line; and back. Names and targets then

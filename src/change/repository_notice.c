@@ -173,11 +173,13 @@ struct repository_seen {
 				     repository had before; no name: none */
 	struct ref_reading reading;
 	char checksum[CHECKSUM_TEXT_SIZE];
-	char *description;            /* digest; owned; NULL: none */
-	struct ref_snapshot recorded; /* refs that belong to the base, if at hand */
-	const struct ref_snapshot
-		*before; /* those, or the same as now; NULL: not known */
-	bool is_owed;    /* the sink did not take it: why_owed */
+	char *description; /* digest; owned; NULL: none */
+	/* Refs that belong to the base, if they are at hand: kept, or read. */
+	struct known_past *past; /* a reference, or NULL */
+	struct ref_snapshot recorded;
+	struct ref_diff diff; /* from them to those read, which both are borrowed */
+	bool has_diff;
+	bool is_owed; /* the sink did not take it: why_owed */
 	struct err why_owed;
 };
 
@@ -190,6 +192,8 @@ static void repository_forget(struct comparison *one)
 	free(seen->path);
 	free(seen->identity);
 	origin_row_clear(&seen->former);
+	ref_diff_clear(&seen->diff);
+	known_past_leave(seen->past);
 	ref_reading_clear(&seen->reading);
 	free(seen->description);
 	ref_snapshot_clear(&seen->recorded);
@@ -468,13 +472,54 @@ static char *notice_digest_reading(const struct ref_reading *reading)
 	return str_take(&hex);
 }
 
-static void take_sums(struct comparison *one)
+/* Where packed-refs is still the same, what has changed is a matter of the loose refs,
+ * and of two digests for each change. */
+static bool repository_sum_changes(const struct comparisons *all, struct comparison *one,
+				   struct checksum *sum)
+{
+	struct repository_seen *seen = one->seen;
+	const struct ref_snapshot *now = &seen->reading.refs;
+	const struct origin_row *base = &one->base;
+
+	if (!base->checksum || !checksum_parse(base->checksum, sum))
+		return false;
+	seen->past = known_refs_get(all->kind->notice->known, base->id, base->checksum);
+	if (!seen->past)
+		return false;
+	const struct ref_past *past = known_past_of(seen->past);
+	seen->has_diff =
+		ref_diff_since(past, now, &seen->diff) && !seen->diff.cuts_changed;
+	if (!seen->has_diff)
+		ref_diff_clear(&seen->diff);
+	else
+		checksum_apply(sum, &past->loose, now, &seen->diff);
+	return seen->has_diff;
+}
+
+/* What was found of the changes pointed into it. */
+static void repository_complete(struct repository_seen *seen)
+{
+	struct ref_snapshot *refs = &seen->reading.refs;
+
+	ref_snapshot_complete(refs);
+	for (size_t i = 0; i < seen->diff.changes.count; i++) {
+		struct ref_change *change = &seen->diff.changes.items[i];
+		if (change->after)
+			change->after = ref_snapshot_find(refs, change->name);
+	}
+}
+
+static void take_sums(const struct comparisons *all, struct comparison *one)
 {
 	struct repository_seen *seen = one->seen;
 	const struct ref_reading *reading = &seen->reading;
 	struct checksum sum;
 
-	checksum_of(&reading->refs, &sum);
+	bool is_known = repository_sum_changes(all, one, &sum);
+	if (!is_known || !all->cause->is_hint)
+		repository_complete(seen);
+	if (!is_known)
+		checksum_of(&reading->refs, &sum);
 	checksum_format(&sum, seen->checksum);
 	fingerprint_format(&reading->fingerprint, one->fingerprint);
 	if (reading->description || reading->settings[0])
@@ -532,12 +577,12 @@ static enum observation repository_look(struct comparisons *all, struct comparis
 		seen->path = xstrdup(one->base.path);
 	seen->identity = identity_of(all->root, seen->path);
 	if (found < 0 ||
-	    ref_reading_take(all->root, seen->path, &seen->reading, err) != 0)
+	    ref_reading_take_short(all->root, seen->path, &seen->reading, err) != 0)
 		return repository_classify_failure(all, one, err);
 	failpoint("notice.read");
 	if (is_another_now(seen, all->root))
 		return OBSERVATION_MOVING;
-	take_sums(one);
+	take_sums(all, one);
 	return find_former(all, one, err) == 0 ? OBSERVATION_WHOLE : OBSERVATION_UNKNOWN;
 }
 
@@ -564,14 +609,19 @@ static void find_changes(const struct comparisons *all, struct comparison *one)
 	if (one->observation != OBSERVATION_WHOLE || one->step == STEP_NOTED ||
 	    !base->checksum)
 		return;
-	if (strcmp(base->checksum, seen->checksum) == 0) /* the description */
-		seen->before = now;
-	else if (recorded_refs_read(all->kind->notice->options.data, base->id,
-				    base->checksum, seen->reading.oid_len,
-				    &seen->recorded))
-		seen->before = &seen->recorded;
-	if (seen->before)
-		one->changes = wire_event_changes(seen->before, now);
+	const struct ref_snapshot *before = now; /* only the description has changed */
+	if (seen->has_diff) {
+		before = &known_past_of(seen->past)->loose;
+	} else if (strcmp(base->checksum, seen->checksum) != 0) {
+		before = &seen->recorded;
+		if (!recorded_refs_read(all->kind->notice->options.data, base->id,
+					base->checksum, seen->reading.oid_len,
+					&seen->recorded))
+			return;
+		ref_diff_compute(before, now, &seen->diff);
+	}
+	seen->has_diff = true;
+	one->changes = wire_event_changes(&seen->diff, before, now);
 }
 
 /* Of what cannot be read nothing can be told; when it can be read again, that is an
@@ -594,7 +644,7 @@ static void report_sink(const struct comparisons *all, const struct comparison *
 				   .is_first_observation = all->cause->is_first_scan &&
 							   one->step == STEP_CREATED,
 				   .checksum = is_whole ? seen->checksum : NULL,
-				   .before = seen->before,
+				   .diff = seen->has_diff ? &seen->diff : NULL,
 				   .after = is_whole ? &seen->reading.refs : NULL,
 			   },
 			   &seen->why_owed) != 0;
@@ -614,14 +664,25 @@ static void repository_announce(struct comparisons *all)
 /* Without the record the next event has no list of changes; that is all. */
 static void record_refs(const struct comparisons *all, const struct comparison *one)
 {
-	const struct repository_seen *seen = one->seen;
+	struct repository_seen *seen = one->seen;
 	const char *data = all->kind->notice->options.data;
 
+	const struct ref_snapshot *refs = &seen->reading.refs;
+	const struct recorded_change change = { .before_sum = one->base.checksum,
+						.after_sum = seen->checksum,
+						.diff = &seen->diff,
+						.after = refs };
+	uint64_t id = one->noticed->row.id;
+
 	if (one->observation == OBSERVATION_GONE)
-		recorded_refs_remove(data, one->noticed->row.id);
-	else if (one->observation == OBSERVATION_WHOLE)
-		recorded_refs_write(data, one->noticed->row.id, seen->checksum,
-				    &seen->reading.refs, ERR_IGNORED);
+		recorded_refs_remove(data, id);
+	if (one->observation != OBSERVATION_WHOLE)
+		return;
+	known_refs_put(all->kind->notice->known, id, seen->checksum, refs);
+	if (seen->has_diff && recorded_refs_append(data, id, &change))
+		return;
+	repository_complete(seen);
+	recorded_refs_write(data, id, seen->checksum, refs, ERR_IGNORED);
 }
 
 /* The deletion of the former name; if it cannot be told now, the next scan does. */
@@ -665,8 +726,10 @@ static void repository_settle(struct comparison *one)
 	struct noticed *noticed = one->noticed;
 
 	if (one->is_done && one->observation == OBSERVATION_WHOLE) {
-		noticed->refs = seen->reading.refs;
-		seen->reading.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+		if (!seen->reading.refs.is_short) {
+			noticed->refs = seen->reading.refs;
+			seen->reading.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+		}
 		noticed->oid_len = seen->reading.oid_len;
 		noticed->description = TAKE(seen->reading.description);
 		noticed->settings = TAKE(seen->reading.settings);
@@ -678,6 +741,17 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 		   struct err *err)
 {
 	static const struct notice_cause told = { .absence = ABSENCE_SOUGHT };
+	const struct origin_kind kind = notice_origin_kind(notice);
+
+	*noticed = (struct noticed){ .name = name };
+	return notice_compare_one(&kind, &told, noticed, err);
+}
+
+int notice_compare_hint(struct notice *notice, const char *name, struct noticed *noticed,
+			struct err *err)
+{
+	static const struct notice_cause told = { .absence = ABSENCE_SOUGHT,
+						  .is_hint = true };
 	const struct origin_kind kind = notice_origin_kind(notice);
 
 	*noticed = (struct noticed){ .name = name };

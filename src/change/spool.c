@@ -128,7 +128,7 @@ static bool spool_compare_repository(struct spool *spool, const char *name)
 	AUTO_NOTICED struct noticed noticed = { 0 };
 	struct err err;
 
-	if (notice_compare(spool->notice, name, &noticed, &err) == 0)
+	if (notice_compare_hint(spool->notice, name, &noticed, &err) == 0)
 		return true;
 	log_warn("spool.deferred", LOG_TEXT("repo", name), LOG_ERR(&err));
 	return spool_is_settled(&err);

@@ -140,7 +140,7 @@ static int cli_changed_compare_repository(struct changed_call *call, const char 
 	struct notice *notice = call->alone.notice;
 	AUTO_NOTICED struct noticed noticed = { 0 };
 	AUTO_FREE char *name = notice_name_of(notice, given, err);
-	int result = name ? notice_compare(notice, name, &noticed, err) : -1;
+	int result = name ? notice_compare_hint(notice, name, &noticed, err) : -1;
 	size_t left;
 
 	call->event_id = noticed.event.id;

@@ -1,6 +1,7 @@
 #include "git/checksum.h"
 
 #include "base/hash.h"
+#include "git/packed_refs.h"
 
 /*
  * What Gitaly and grokmirror compute, defects included: both ignore where HEAD points
@@ -175,26 +176,48 @@ static void checksum_add_refs(struct adder *adder, const struct ref_snapshot *sn
 	}
 }
 
-void checksum_of(const struct ref_snapshot *snapshot, struct checksum *sum)
+static void checksum_add_cuts(struct adder *adder, const struct ref_snapshot *snapshot,
+			      struct checksum *sum)
+{
+	for (size_t i = 0; i < snapshot->cuts.count; i++)
+		checksum_add_line(adder, sum, "shallow", NULL, &snapshot->cuts.items[i]);
+}
+
+/* By what differs from packed-refs, whose own sum is known. */
+static bool checksum_of_packed(const struct ref_snapshot *snapshot, struct checksum *sum)
+{
+	AUTO_DIFF struct ref_diff diff = { 0 };
+
+	if (!snapshot->packed || !packed_refs_sum(snapshot->packed, sum))
+		return false;
+	ref_diff_compute(packed_refs_of(snapshot->packed), snapshot, &diff);
+	checksum_apply(sum, packed_refs_of(snapshot->packed), snapshot, &diff);
+	return true;
+}
+
+static void checksum_compute(const struct ref_snapshot *snapshot, bool with_cuts,
+			     struct checksum *sum)
 {
 	struct adder adder;
 
 	adder_init(&adder);
-	*sum = (struct checksum){ 0 };
-	checksum_add_refs(&adder, snapshot, sum);
-	for (size_t i = 0; i < snapshot->cuts.count; i++)
-		checksum_add_line(&adder, sum, "shallow", NULL, &snapshot->cuts.items[i]);
+	if (!checksum_of_packed(snapshot, sum)) {
+		*sum = (struct checksum){ 0 };
+		checksum_add_refs(&adder, snapshot, sum);
+	}
+	if (with_cuts)
+		checksum_add_cuts(&adder, snapshot, sum);
 	adder_clear(&adder);
+}
+
+void checksum_of(const struct ref_snapshot *snapshot, struct checksum *sum)
+{
+	checksum_compute(snapshot, true, sum);
 }
 
 void checksum_of_refs(const struct ref_snapshot *snapshot, struct checksum *sum)
 {
-	struct adder adder;
-
-	adder_init(&adder);
-	*sum = (struct checksum){ 0 };
-	checksum_add_refs(&adder, snapshot, sum);
-	adder_clear(&adder);
+	checksum_compute(snapshot, false, sum);
 }
 
 static void checksum_digest(const char *name, const char *target, const struct oid *oid,
@@ -227,6 +250,23 @@ void checksum_take(struct checksum *sum, const char *name, const char *target,
 		unsigned low = (unsigned)sum->sum[i] - digest[i] - borrow;
 		sum->sum[i] = (unsigned char)low;
 		borrow = low > UINT8_MAX;
+	}
+}
+
+void checksum_apply(struct checksum *sum, const struct ref_snapshot *before,
+		    const struct ref_snapshot *after, const struct ref_diff *diff)
+{
+	if (diff->head_changed) {
+		checksum_take(sum, "HEAD", before->head_target, &before->head_oid);
+		checksum_put(sum, "HEAD", after->head_target, &after->head_oid);
+	}
+	for (size_t i = 0; i < diff->changes.count; i++) {
+		const struct ref_change *change = &diff->changes.items[i];
+		const struct ref *old = change->before, *new = change->after;
+		if (old)
+			checksum_take(sum, old->name, old->target, &old->oid);
+		if (new)
+			checksum_put(sum, new->name, new->target, &new->oid);
 	}
 }
 

@@ -38,6 +38,10 @@ void checksum_put(struct checksum *sum, const char *name, const char *target,
 void checksum_take(struct checksum *sum, const char *name, const char *target,
 		   const struct oid *oid);
 
+/* The sum of refs after these changes, HEAD's among them; that of the cuts stays. */
+void checksum_apply(struct checksum *sum, const struct ref_snapshot *before,
+		    const struct ref_snapshot *after, const struct ref_diff *diff);
+
 bool checksum_equal(const struct checksum *a, const struct checksum *b);
 void checksum_format(const struct checksum *sum, char text[CHECKSUM_TEXT_SIZE]);
 

@@ -249,6 +249,18 @@ bool fingerprint_is_settled(const struct fingerprint *fingerprint)
 	       (is_long ? SETTLE_SHARED_NS : SETTLE_LOCAL_NS);
 }
 
+bool fingerprint_is_old(int dir, const struct stat *st)
+{
+	int64_t modified = fingerprint_to_nanoseconds(&st->st_mtim);
+	int64_t changed = fingerprint_to_nanoseconds(&st->st_ctim);
+
+	return fingerprint_is_settled(&(struct fingerprint){
+		.newest_ns = modified > changed ? modified : changed,
+		.taken_ns = clock_wall_ns(),
+		.is_shared = !file_system_is_local(dir),
+		.is_coarse = st->st_ctim.tv_nsec == 0 });
+}
+
 bool fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b)
 {
 	return memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;

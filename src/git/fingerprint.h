@@ -14,6 +14,8 @@
 #ifndef GIT_FINGERPRINT_H
 #define GIT_FINGERPRINT_H
 
+#include <sys/stat.h>
+
 #include "base/base.h"
 
 #define FINGERPRINT_TEXT_SIZE 65
@@ -50,6 +52,10 @@ int fingerprint_take(int dir, enum fingerprint_scope scope,
 
 /* Whether a later equal fingerprint proves that nothing changed since this one. */
 bool fingerprint_is_settled(const struct fingerprint *fingerprint);
+
+/* The same of one file in the directory `dir`, whose content is about to be read: whether
+ * who sees these stamps again later sees that content. */
+bool fingerprint_is_old(int dir, const struct stat *st);
 
 bool fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b);
 void fingerprint_format(const struct fingerprint *fingerprint,

@@ -325,6 +325,31 @@ static bool needs_two_renames(const struct publish_write *write)
 	return diff->symbolic_changed || (diff->head_changed && diff->deletions > 0);
 }
 
+/* The name is durable in its directory, and that one in those above it. */
+static int publish_sync_above(int dir, const char *name, struct err *err)
+{
+	AUTO_FREE char *path = xstrdup(name);
+	char *slash;
+
+	while ((slash = strrchr(path, '/')) != NULL) {
+		*slash = '\0';
+		if (dir_sync(dir, path, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int publish_write_loose(const struct publish_write *write, struct err *err)
+{
+	const struct ref *ref = write->diff->changes.items[0].after;
+
+	if (!is_locked_by_us(write, ref->name))
+		return err_set(err, ERR_LOST, "%s.lock was taken from us", ref->name);
+	if (write_file_ref(write->dir, ref->name, NULL, &ref->oid, err) != 0)
+		return -1;
+	return publish_sync_above(write->dir, ref->name, err);
+}
+
 static int publish_write_refs(const struct publish_write *write, struct err *err)
 {
 	enum phase first = needs_two_renames(write) ? PHASE_ADD : PHASE_ALL;
@@ -345,6 +370,8 @@ static int publish_write(const struct publish_write *write, struct err *err)
 {
 	bool cuts = write->diff->cuts_changed || write->now->is_cutting;
 
+	if (!cuts && publish_is_loose(write->now, write->diff))
+		return publish_write_loose(write, err);
 	if (publish_fold(write, err) != 0)
 		return -1;
 	if (cuts && cuts_begin(write->dir, &write->now->cuts, &write->to->cuts, err) != 0)
@@ -533,7 +560,8 @@ static int fold(struct publication *publication, struct err *err)
 {
 	int result = -1;
 
-	if (publication->request->from->has_packed_only)
+	if (publication->request->from->has_packed_only ||
+	    publish_is_loose(publication->request->from, &publication->diff))
 		return 0;
 	if (lock_file_take(&publication->writer, "packed-refs",
 			   publish_wait_ms(publication), &publication->packed_lock,
@@ -581,6 +609,20 @@ static int check_names(const struct ref_diff *diff, struct err *err)
 	return 0;
 }
 
+bool publish_is_to_fold(const struct ref_snapshot *from)
+{
+	return !from->has_packed_only && (from->refs.count <= PUBLISH_LOOSE_FROM ||
+					  from->loose_count > PUBLISH_LOOSE_MOST);
+}
+
+bool publish_is_loose(const struct ref_snapshot *from, const struct ref_diff *diff)
+{
+	return from->refs.count > PUBLISH_LOOSE_FROM &&
+	       from->loose_count < PUBLISH_LOOSE_MOST && diff->changes.count == 1 &&
+	       diff->deletions == 0 && !diff->symbolic_changed && !diff->head_changed &&
+	       !diff->cuts_changed && !from->is_cutting;
+}
+
 int publish(const struct publish_request *request, struct err *err)
 {
 	AUTO_DIFF struct ref_diff diff;
@@ -593,7 +635,7 @@ int publish(const struct publish_request *request, struct err *err)
 	ref_diff_compute(request->from, request->to, &diff);
 	if (check_names(&diff, err) != 0 || state_recover(request->dir, err) != 0)
 		return -1;
-	if (publish_is_done(request, &diff) && request->from->has_packed_only)
+	if (publish_is_done(request, &diff) && !publish_is_to_fold(request->from))
 		return 0;
 	publication.diff = diff;
 	if (state_begin(request->dir, &publication.writer, err) != 0)

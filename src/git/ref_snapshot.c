@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "git/cuts.h"
+#include "git/packed_refs.h"
 #include "git/read_settings.h"
 #include "git/repo.h"
 
@@ -38,6 +39,13 @@ static bool byte_is_valid(const char *at)
 	return c != '@' || at[1] != '{';
 }
 
+/* Most are, and nothing is forbidden of them. */
+static bool byte_is_plain(unsigned char c)
+{
+	return (unsigned char)((c | 0x20) - 'a') < 26 || (unsigned char)(c - '0') < 10 ||
+	       c == '-' || c == '_';
+}
+
 bool ref_name_is_below(const char *name, const char *above)
 {
 	return text_starts_with(name, above) && name[strlen(above)] == '/';
@@ -50,6 +58,8 @@ bool ref_name_is_valid(const char *name)
 	if (!text_starts_with(name, "refs/"))
 		return false;
 	for (const char *at = part; *at; at++) {
+		if (byte_is_plain((unsigned char)*at))
+			continue;
 		if (!byte_is_valid(at))
 			return false;
 		if (*at == '/') {
@@ -129,9 +139,13 @@ static int ref_packed_read_line(struct reader *reader, const char *text, size_t 
 	return ref_packed_read_ref(reader, text, len, err);
 }
 
-static int ref_packed_compare_names(const void *a, const void *b)
+/* Names of two readings are often the same text (git/packed_refs.h). */
+static int ref_compare_names(const void *a, const void *b)
 {
-	return strcmp(((const struct ref *)a)->name, ((const struct ref *)b)->name);
+	const char *left = ((const struct ref *)a)->name;
+	const char *right = ((const struct ref *)b)->name;
+
+	return left == right ? 0 : strcmp(left, right);
 }
 
 /* Sorts if need be, drops names that git would not take, refuses doubles. */
@@ -143,7 +157,7 @@ static int ref_packed_tidy(struct reader *reader, struct err *err)
 	for (size_t i = 1; i < snapshot->refs.count; i++) {
 		if (strcmp(snapshot->refs.items[i - 1].name,
 			   snapshot->refs.items[i].name) > 0) {
-			vec_sort(&snapshot->refs, ref_packed_compare_names);
+			vec_sort(&snapshot->refs, ref_compare_names);
 			break;
 		}
 	}
@@ -243,7 +257,7 @@ void ref_diff_compute(const struct ref_snapshot *before, const struct ref_snapsh
 			i < before->refs.count ? &before->refs.items[i] : NULL;
 		const struct ref *right =
 			j < after->refs.count ? &after->refs.items[j] : NULL;
-		int order = !left ? 1 : !right ? -1 : strcmp(left->name, right->name);
+		int order = !left ? 1 : !right ? -1 : ref_compare_names(left, right);
 		if (order <= 0)
 			i++;
 		if (order >= 0)
@@ -251,6 +265,77 @@ void ref_diff_compute(const struct ref_snapshot *before, const struct ref_snapsh
 		ref_diff_add_change(diff, order <= 0 ? left : NULL,
 				    order >= 0 ? right : NULL);
 	}
+}
+
+static size_t ref_next_loose(const struct ref_snapshot *snapshot, size_t at)
+{
+	while (at < snapshot->refs.count && !snapshot->refs.items[at].is_loose)
+		at++;
+	return at;
+}
+
+void ref_past_take(const struct ref_snapshot *snapshot, struct ref_past *past)
+{
+	struct ref_snapshot *loose = &past->loose;
+
+	*past = (struct ref_past){
+		.packed = snapshot->packed ? packed_refs_serial(snapshot->packed) : 0
+	};
+	loose->head_target =
+		snapshot->head_target ? xstrdup(snapshot->head_target) : NULL;
+	loose->head_oid = snapshot->head_oid;
+	vec_add_all(&loose->cuts, snapshot->cuts.items, snapshot->cuts.count);
+	for (size_t i = ref_next_loose(snapshot, 0); i < snapshot->refs.count;
+	     i = ref_next_loose(snapshot, i + 1)) {
+		struct ref ref = snapshot->refs.items[i];
+		ref.name = ref_snapshot_keep(loose, ref.name, strlen(ref.name));
+		if (ref.target)
+			ref.target =
+				ref_snapshot_keep(loose, ref.target, strlen(ref.target));
+		vec_add(&loose->refs, ref);
+	}
+}
+
+void ref_past_clear(struct ref_past *past)
+{
+	ref_snapshot_clear(&past->loose);
+}
+
+/* One that is loose on one side only has its packed value on the other, if any. */
+static void ref_diff_add_loose(struct ref_diff *diff, const struct ref_past *past,
+			       const struct ref_snapshot *after)
+{
+	const struct ref_snapshot *loose = &past->loose;
+	size_t i = 0, j = ref_next_loose(after, 0);
+
+	while (i < loose->refs.count || j < after->refs.count) {
+		const struct ref *left =
+			i < loose->refs.count ? &loose->refs.items[i] : NULL;
+		const struct ref *right =
+			j < after->refs.count ? &after->refs.items[j] : NULL;
+		int order = !left ? 1 : !right ? -1 : ref_compare_names(left, right);
+		i += order <= 0;
+		if (order >= 0)
+			j = ref_next_loose(after, j + 1);
+		if (order < 0)
+			right = ref_snapshot_value(after, left->name);
+		else if (order > 0)
+			left = ref_snapshot_find(packed_refs_of(after->packed),
+						 right->name);
+		ref_diff_add_change(diff, left, right);
+	}
+}
+
+bool ref_diff_since(const struct ref_past *past, const struct ref_snapshot *after,
+		    struct ref_diff *diff)
+{
+	*diff = (struct ref_diff){ 0 };
+	if (!after->packed || packed_refs_serial(after->packed) != past->packed)
+		return false;
+	diff->head_changed = !ref_same_head(&past->loose, after);
+	diff->cuts_changed = !cuts_equal(&past->loose.cuts, &after->cuts);
+	ref_diff_add_loose(diff, past, after);
+	return true;
 }
 
 void ref_diff_clear(struct ref_diff *diff)
@@ -317,8 +402,12 @@ static int ref_reading_read_settings(const struct repo *repo, struct ref_reading
 	return 0;
 }
 
+/* ref_snapshot_read() or its short form. */
+typedef int ref_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+		     struct err *err);
+
 /* 1: it changed while it was read. */
-static int read_once(const struct repo *repo, struct ref_reading *reading,
+static int read_once(const struct repo *repo, ref_read *read, struct ref_reading *reading,
 		     struct err *err)
 {
 	struct fingerprint after;
@@ -327,7 +416,7 @@ static int read_once(const struct repo *repo, struct ref_reading *reading,
 	ref_snapshot_clear(&reading->refs);
 	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &reading->fingerprint, err) != 0)
 		return -1;
-	result = ref_snapshot_read(repo->fd, repo->oid_len, &reading->refs, err);
+	result = read(repo->fd, repo->oid_len, &reading->refs, err);
 	if (result == 0)
 		result = ref_reading_read_description(repo, reading, err);
 	if (result == 0)
@@ -339,15 +428,15 @@ static int read_once(const struct repo *repo, struct ref_reading *reading,
 	return result == 0 && reading->refs.is_cutting ? 1 : result;
 }
 
-static int read_quietly(const struct repo *repo, struct ref_reading *reading,
-			struct err *err)
+static int read_quietly(const struct repo *repo, ref_read *read,
+			struct ref_reading *reading, struct err *err)
 {
 	int result = 1;
 
 	for (int tries = 0; tries < TRIES && result > 0; tries++) {
 		if (tries > 0)
 			usleep(1000U << tries);
-		result = read_once(repo, reading, err);
+		result = read_once(repo, read, reading, err);
 	}
 	if (result > 0) {
 		err_set(err, ERR_CONFLICT, "it changes faster than it can be read");
@@ -356,20 +445,20 @@ static int read_quietly(const struct repo *repo, struct ref_reading *reading,
 	return result;
 }
 
-static int read_repo(const struct repo *repo, struct ref_reading *reading,
+static int read_repo(const struct repo *repo, ref_read *read, struct ref_reading *reading,
 		     struct err *err)
 {
 	reading->oid_len = repo->oid_len;
 	reading->has_alternates = repo->has_alternates;
 	reading->has_includes = repo->has_includes;
-	if (read_quietly(repo, reading, err) == 0)
+	if (read_quietly(repo, read, reading, err) == 0)
 		return 0;
 	ref_reading_clear(reading);
 	return -1;
 }
 
-int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
-		     struct err *err)
+static int ref_reading_take_whole(int dir, const char *path, ref_read *read,
+				  struct ref_reading *reading, struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 
@@ -377,7 +466,19 @@ int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
 	if (repo_open(dir, path, &repo, err) != 0 || check_not_shallow(&repo, err) != 0 ||
 	    check_not_partial(&repo, err) != 0 || repo_check_files(&repo, err) != 0)
 		return -1;
-	return read_repo(&repo, reading, err);
+	return read_repo(&repo, read, reading, err);
+}
+
+int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
+		     struct err *err)
+{
+	return ref_reading_take_whole(dir, path, ref_snapshot_read, reading, err);
+}
+
+int ref_reading_take_short(int dir, const char *path, struct ref_reading *reading,
+			   struct err *err)
+{
+	return ref_reading_take_whole(dir, path, ref_snapshot_read_short, reading, err);
 }
 
 int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading,
@@ -388,7 +489,7 @@ int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading
 	*reading = (struct ref_reading){ 0 };
 	if (repo_open(dir, path, &repo, err) != 0 || check_not_partial(&repo, err) != 0)
 		return -1;
-	return read_repo(&repo, reading, err);
+	return read_repo(&repo, ref_snapshot_read, reading, err);
 }
 
 void ref_reading_clear(struct ref_reading *reading)
@@ -399,8 +500,7 @@ void ref_reading_clear(struct ref_reading *reading)
 	*reading = (struct ref_reading){ 0 };
 }
 
-#define LOOSE_LIMIT 4096               /* git's own files have 41 or 65 bytes */
-#define PACKED_LIMIT ((size_t)4 << 30) /* far above any repository known */
+#define LOOSE_LIMIT 4096 /* git's own files have 41 or 65 bytes */
 #define DEPTH_LIMIT 128
 #define SYMBOLIC_LIMIT 5 /* so many refs git reads to find what one stands for */
 
@@ -575,17 +675,6 @@ static int read_loose(int dir, struct walk *walk, struct err *err)
 	return result;
 }
 
-static int ref_snapshot_read_packed(int dir, size_t oid_len, struct ref_snapshot *packed,
-				    struct err *err)
-{
-	AUTO_STR struct str text = STR_INIT;
-
-	if (file_read(dir, "packed-refs", PACKED_LIMIT, &text, err) != 0)
-		return err->class == ERR_MISSING ? 0 : -1;
-	size_t len = text.len;
-	return ref_parse_packed(packed, str_take(&text), len, oid_len, err);
-}
-
 static int ref_snapshot_read_head(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 				  struct err *err)
 {
@@ -611,11 +700,6 @@ static int ref_snapshot_read_head(int dir, size_t oid_len, struct ref_snapshot *
 	return 0;
 }
 
-static int ref_snapshot_compare_names(const void *a, const void *b)
-{
-	return strcmp(((const struct ref *)a)->name, ((const struct ref *)b)->name);
-}
-
 /* A loose ref that repeats the packed value also has what is known of its peel. */
 static struct ref prefer_loose(const struct ref *loose, const struct ref *packed)
 {
@@ -628,72 +712,104 @@ static struct ref prefer_loose(const struct ref *loose, const struct ref *packed
 	return ref;
 }
 
-static void ref_snapshot_merge(struct ref_snapshot *loose, struct ref_snapshot *packed,
+/* How many of the refs from `at` on come before that name. */
+static size_t ref_snapshot_count_before(const struct ref_snapshot *packed, size_t at,
+					const struct ref *ref)
+{
+	size_t low = at, high = packed->refs.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (ref_compare_names(&packed->refs.items[middle], ref) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low - at;
+}
+
+static void ref_snapshot_merge(const struct ref_snapshot *loose,
+			       const struct ref_snapshot *packed,
 			       struct ref_snapshot *all)
 {
-	size_t i = 0, j = 0;
+	size_t at = 0;
 
-	vec_sort(&loose->refs, ref_snapshot_compare_names);
-	while (i < loose->refs.count || j < packed->refs.count) {
-		int order = i == loose->refs.count ? 1
-			    : j == packed->refs.count
-				    ? -1
-				    : ref_snapshot_compare_names(&loose->refs.items[i],
-								 &packed->refs.items[j]);
-		if (order < 0)
-			vec_add(&all->refs, loose->refs.items[i++]);
-		else if (order > 0)
-			vec_add(&all->refs, packed->refs.items[j++]);
+	vec_reserve(&all->refs, loose->refs.count + packed->refs.count);
+	for (size_t i = 0; i < loose->refs.count; i++) {
+		const struct ref *ref = &loose->refs.items[i];
+		size_t before = ref_snapshot_count_before(packed, at, ref);
+		vec_add_all(&all->refs, packed->refs.items + at, before);
+		at += before;
+		if (at < packed->refs.count &&
+		    ref_compare_names(&packed->refs.items[at], ref) == 0)
+			vec_add(&all->refs, prefer_loose(ref, &packed->refs.items[at++]));
 		else
-			vec_add(&all->refs, prefer_loose(&loose->refs.items[i++],
-							 &packed->refs.items[j++]));
+			vec_add(&all->refs, *ref);
 	}
-	for (i = 0; i < loose->texts.count; i++)
-		vec_add(&all->texts, loose->texts.items[i]);
-	for (i = 0; i < packed->texts.count; i++)
-		vec_add(&all->texts, packed->texts.items[i]);
-	loose->texts.count = packed->texts.count = 0;
+	vec_add_all(&all->refs, packed->refs.items + at, packed->refs.count - at);
+}
+
+void ref_snapshot_complete(struct ref_snapshot *snapshot)
+{
+	struct ref_snapshot loose = *snapshot;
+
+	if (!snapshot->is_short)
+		return;
+	snapshot->is_short = false;
+	if (!snapshot->packed)
+		return;
+	snapshot->refs.items = NULL;
+	snapshot->refs.count = snapshot->refs.capacity = 0;
+	ref_snapshot_merge(&loose, packed_refs_of(snapshot->packed), snapshot);
+	vec_clear(&loose.refs);
 }
 
 /* `walk` is as read_loose wants it, but for the list. */
-static int ref_snapshot_read_all(int dir, struct walk *walk,
-				 struct ref_snapshot *snapshot, struct err *err)
+static int ref_snapshot_read_parts(int dir, struct walk *walk,
+				   struct ref_snapshot *snapshot, struct err *err)
 {
-	AUTO_SNAPSHOT struct ref_snapshot loose = REF_SNAPSHOT_INIT;
-	AUTO_SNAPSHOT struct ref_snapshot packed = REF_SNAPSHOT_INIT;
-
-	walk->snapshot = &loose;
-	*snapshot = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+	*snapshot = (struct ref_snapshot){ .is_short = true };
+	walk->snapshot = snapshot;
 	if (ref_snapshot_read_head(dir, walk->oid_len, snapshot, err) != 0 ||
 	    read_loose(dir, walk, err) != 0 ||
-	    ref_snapshot_read_packed(dir, walk->oid_len, &packed, err) != 0 ||
+	    packed_refs_read(dir, walk->oid_len, &snapshot->packed, err) != 0 ||
 	    cuts_read(dir, walk->oid_len, &snapshot->cuts, &snapshot->is_cutting, err) !=
 		    0) {
 		ref_snapshot_clear(snapshot);
 		return -1;
 	}
-	snapshot->has_packed_only = true;
-	for (size_t i = 0; i < loose.refs.count; i++)
-		if (!loose.refs.items[i].target)
-			snapshot->has_packed_only = false;
-	ref_snapshot_merge(&loose, &packed, snapshot);
+	vec_sort(&snapshot->refs, ref_compare_names);
+	for (size_t i = 0; i < snapshot->refs.count; i++)
+		snapshot->loose_count += !snapshot->refs.items[i].target;
+	snapshot->has_packed_only = snapshot->loose_count == 0;
 	return 0;
+}
+
+int ref_snapshot_read_short(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+			    struct err *err)
+{
+	struct walk walk = { .oid_len = oid_len };
+
+	return ref_snapshot_read_parts(dir, &walk, snapshot, err);
 }
 
 int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 		      struct err *err)
 {
-	struct walk walk = { .oid_len = oid_len };
+	int result = ref_snapshot_read_short(dir, oid_len, snapshot, err);
 
-	return ref_snapshot_read_all(dir, &walk, snapshot, err);
+	ref_snapshot_complete(snapshot);
+	return result;
 }
 
 int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 			       struct err *err)
 {
 	struct walk walk = { .oid_len = oid_len, .skips_garbage = true };
+	int result = ref_snapshot_read_parts(dir, &walk, snapshot, err);
 
-	return ref_snapshot_read_all(dir, &walk, snapshot, err);
+	ref_snapshot_complete(snapshot);
+	return result;
 }
 
 void ref_snapshot_clear(struct ref_snapshot *snapshot)
@@ -702,6 +818,7 @@ void ref_snapshot_clear(struct ref_snapshot *snapshot)
 	vec_clear(&snapshot->refs);
 	vec_clear(&snapshot->cuts);
 	free(snapshot->head_target);
+	packed_refs_leave(snapshot->packed);
 	*snapshot = (struct ref_snapshot)REF_SNAPSHOT_INIT;
 }
 
@@ -712,7 +829,17 @@ struct ref *ref_snapshot_find(const struct ref_snapshot *snapshot, const char *n
 	if (snapshot->refs.count == 0)
 		return NULL;
 	return bsearch(&key, snapshot->refs.items, snapshot->refs.count, sizeof(key),
-		       ref_snapshot_compare_names);
+		       ref_compare_names);
+}
+
+const struct ref *ref_snapshot_value(const struct ref_snapshot *snapshot,
+				     const char *name)
+{
+	const struct ref *ref = ref_snapshot_find(snapshot, name);
+
+	if (ref || !snapshot->is_short || !snapshot->packed)
+		return ref;
+	return ref_snapshot_find(packed_refs_of(snapshot->packed), name);
 }
 
 static const struct ref *ref_snapshot_follow_targets(const struct ref_snapshot *snapshot,

@@ -33,13 +33,17 @@ struct ref {
 };
 
 struct ref_snapshot {
-	VEC(struct ref) refs; /* in byte order of their names, each once */
-	char *head_target;    /* HEAD is symbolic (it may be unborn); owned */
-	struct oid head_oid;  /* HEAD is detached, if head_target is NULL */
-	bool has_packed_only; /* no loose ref was seen but symbolic ones */
-	oid_list cuts;        /* where refrelay has cut its history short; tidy */
-	bool is_cutting;      /* who was at work on the cuts has not ended it */
-	VEC(char *) texts;    /* owned; what names and targets point into */
+	VEC(struct ref) refs;       /* in byte order of their names, each once */
+	char *head_target;          /* HEAD is symbolic (it may be unborn); owned */
+	struct oid head_oid;        /* HEAD is detached, if head_target is NULL */
+	bool has_packed_only;       /* no loose ref was seen but symbolic ones */
+	size_t loose_count;         /* how many were, without these */
+	oid_list cuts;              /* where refrelay has cut its history short; tidy */
+	bool is_cutting;            /* who was at work on the cuts has not ended it */
+	VEC(char *) texts;          /* owned; what names and targets point into */
+	struct packed_refs *packed; /* ... and so do they into this, which is shared; a
+				       reference (git/packed_refs.h), or NULL */
+	bool is_short; /* refs has the loose ones alone, and packed the others */
 };
 
 #define REF_SNAPSHOT_INIT                                                                \
@@ -56,6 +60,13 @@ struct ref_snapshot {
 int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 		      struct err *err);
 
+/* The same without the labour of putting loose and packed refs together; where there are
+ * many that is nearly all. Until it is completed it is for ref_snapshot_value(),
+ * ref_past_take() and ref_diff_since() only. */
+int ref_snapshot_read_short(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+			    struct err *err);
+void ref_snapshot_complete(struct ref_snapshot *snapshot);
+
 /* The same for who only asks which refs are symbolic: a loose ref that holds neither is
  * left out. Git goes on without it, too. */
 int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *snapshot,
@@ -64,6 +75,10 @@ void ref_snapshot_clear(struct ref_snapshot *snapshot);
 
 /* The ref of that name, or NULL. */
 struct ref *ref_snapshot_find(const struct ref_snapshot *snapshot, const char *name);
+
+/* The same, also of a short one. */
+const struct ref *ref_snapshot_value(const struct ref_snapshot *snapshot,
+				     const char *name);
 
 /* Follows symbolic refs; NULL when it leads nowhere (unborn) or round in circles. */
 const struct ref *ref_snapshot_resolve(const struct ref_snapshot *snapshot,
@@ -122,6 +137,23 @@ struct ref_diff {
 /* Both snapshots must outlive the diff, unchanged. */
 void ref_diff_compute(const struct ref_snapshot *before, const struct ref_snapshot *after,
 		      struct ref_diff *diff);
+/*
+ * The short form of a snapshot: HEAD, cuts and the loose refs alone. It is enough where
+ * packed-refs is still the same (git/packed_refs.h).
+ */
+struct ref_past {
+	struct ref_snapshot loose;
+	uint64_t packed; /* packed_refs_serial(); 0: there were none */
+};
+
+void ref_past_take(const struct ref_snapshot *snapshot, struct ref_past *past);
+void ref_past_clear(struct ref_past *past);
+
+/* What has changed since, in the time that the loose refs take. False: packed-refs is
+ * another one. Of the refs of `after` none may have been changed since they were read. */
+bool ref_diff_since(const struct ref_past *past, const struct ref_snapshot *after,
+		    struct ref_diff *diff);
+
 void ref_diff_clear(struct ref_diff *diff);
 
 bool ref_diff_is_empty(const struct ref_diff *diff);
@@ -153,6 +185,10 @@ struct ref_reading {
  * nothing there. */
 int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
 		     struct err *err);
+
+/* The same, but the refs are short. */
+int ref_reading_take_short(int dir, const char *path, struct ref_reading *reading,
+			   struct err *err);
 
 /* The same for who needs the refs only: shallow repositories and grafts will do. */
 int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading,

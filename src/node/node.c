@@ -424,7 +424,7 @@ static void published(void *arg, const char *name)
 	AUTO_NOTICED struct noticed noticed;
 	struct err err;
 
-	if (notice_compare(node->notice, name, &noticed, &err) != 0 &&
+	if (notice_compare_hint(node->notice, name, &noticed, &err) != 0 &&
 	    err.class != ERR_MISSING)
 		log_warn("sync.not_noticed", LOG_ERR(&err));
 }

@@ -208,7 +208,8 @@ static int change_refs(struct bring_state *state, struct sync_result *result,
 	const struct bring_request *request = state->request;
 	struct checksum sum;
 
-	if (bring_learn_peels(request, &state->from, err) != 0 ||
+	if ((!publish_is_loose(&state->from, &state->diff) &&
+	     bring_learn_peels(request, &state->from, err) != 0) ||
 	    lease_check(request->job->lease, err) != 0)
 		return -1;
 	checksum_of_refs(&request->view->refs, &sum);
@@ -302,7 +303,7 @@ static int carry_over(struct bring_state *state, struct sync_result *result,
 	if (bring_objects(state, result, err) != 0)
 		return -1;
 	failpoint("sync.fetched");
-	if (ref_diff_is_empty(&state->diff) && state->from.has_packed_only &&
+	if (ref_diff_is_empty(&state->diff) && !publish_is_to_fold(&state->from) &&
 	    !state->from.is_cutting)
 		return 0;
 	if (bring_check_hold(state, result, err) != 0 || result->outcome == SYNC_HELD)

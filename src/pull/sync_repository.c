@@ -237,8 +237,10 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 	struct fingerprint fingerprint;
 	struct checksum refs_sum;
 	struct copy_files files;
+	bool is_cut = view->refs.cuts.count > 0;
 
-	checksum_of_refs(&view->refs, &refs_sum);
+	if (is_cut)
+		checksum_of_refs(&view->refs, &refs_sum);
 	if (copy_files_take(copy->fd, &files, err) != 0 ||
 	    verify_repository(copy, &view->refs, &result->sum, &fingerprint, err) != 0 ||
 	    check_found(job, copy, found, err) != 0)
@@ -250,7 +252,7 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 		copy->fd,
 		&(struct copy_proof){ .source = view->url,
 				      .sum = &result->sum,
-				      .refs_sum = &refs_sum,
+				      .refs_sum = is_cut ? &refs_sum : NULL,
 				      .source_fingerprint = sync_repository_stamps(view),
 				      .copy_fingerprint = &fingerprint,
 				      .files = &files,

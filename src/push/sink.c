@@ -97,21 +97,20 @@ static void push_sink_compute_digest(const struct taking *taking,
 static void find_names(struct taking *taking)
 {
 	const struct change *change = taking->change;
-	AUTO_DIFF struct ref_diff diff = { 0 };
+	const struct ref_diff *diff = change->diff;
 
 	if (!change->after)
 		return;
-	if (!change->before || change->what == EVENT_CREATED) {
+	if (!diff || change->what == EVENT_CREATED) {
 		taking->is_all = true;
 		taking->is_head =
 			change->what != EVENT_CREATED; /* who makes it sets it */
 		return;
 	}
-	ref_diff_compute(change->before, change->after, &diff);
-	taking->is_head = diff.head_changed;
-	taking->is_all = diff.changes.count > NAMES_MAX;
-	for (size_t i = 0; i < diff.changes.count && !taking->is_all; i++)
-		vec_add(&taking->names, diff.changes.items[i].name);
+	taking->is_head = diff->head_changed;
+	taking->is_all = diff->changes.count > NAMES_MAX;
+	for (size_t i = 0; i < diff->changes.count && !taking->is_all; i++)
+		vec_add(&taking->names, diff->changes.items[i].name);
 }
 
 static void make_task(const struct destination *destination, struct task *task)
@@ -154,7 +153,7 @@ static int add_deletion(const struct taking *taking,
 static int withdraw_deletion(const struct taking *taking,
 			     const struct destination *destination, struct err *err)
 {
-	if (taking->change->before || !destination->remote->replicates_deletions)
+	if (taking->change->diff || !destination->remote->replicates_deletions)
 		return 0;
 	if (uri_request_remove(taking->store, destination->uri_key, REQUEST_DELETE,
 			       err) != 0)

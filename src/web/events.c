@@ -166,7 +166,7 @@ static int web_events_observe(const struct web_request *request, const json_t *r
 	name = notice_name_of(notice, place.data, err);
 	if (!name)
 		return -1;
-	if (notice_compare(notice, name, &noticed, err) != 0 &&
+	if (notice_compare_hint(notice, name, &noticed, err) != 0 &&
 	    !(err->class == ERR_MISSING && noticed.is_changed))
 		return -1;
 	json_array_append_new(ids, noticed.is_changed

@@ -64,8 +64,8 @@ static int commit_event(void *arg, struct err *err)
 
 	do {
 		AUTO_NOTICED struct noticed noticed = { 0 };
-		result = notice_compare(record->services->notice, record->name, &noticed,
-					err);
+		result = notice_compare_hint(record->services->notice, record->name,
+					     &noticed, err);
 	} while (result != 0 && err->class == ERR_CONFLICT && clock_boot_ms() < until &&
 		 !stop_wait(record->stop, NOTICE_PAUSE_MS));
 	if (result != 0)
@@ -463,7 +463,7 @@ static void report_last_event(const struct web_request *request, const char *nam
 
 	if (response->read || response->status >= 400)
 		return;
-	if (notice_compare(request->services->notice, name, &noticed, &err) == 0 &&
+	if (notice_compare_hint(request->services->notice, name, &noticed, &err) == 0 &&
 	    event_log_look(request->services->store, &ends, &err) == 0) {
 		web_add_header(response, WIRE_TIMELINE, "%s", ends.timeline);
 		web_add_header(response, WIRE_LAST_EVENT, "%" PRIu64, ends.last);

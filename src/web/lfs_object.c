@@ -142,8 +142,8 @@ static int lfs_find_observe_again(const struct finding *finding, struct err *err
 	if (services->notice) {
 		AUTO_NOTICED struct noticed noticed = { 0 };
 		struct err why;
-		if (notice_compare(services->notice, finding->repository, &noticed,
-				   &why) != 0 &&
+		if (notice_compare_hint(services->notice, finding->repository, &noticed,
+					&why) != 0 &&
 		    why.class != ERR_MISSING)
 			log_warn("lfs.not_compared", LOG_ERR(&why),
 				 LOG_TEXT("repo", finding->repository));

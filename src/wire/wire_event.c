@@ -120,20 +120,18 @@ static json_t *wire_event_head_json(const struct ref_snapshot *before,
 	return object;
 }
 
-char *wire_event_changes(const struct ref_snapshot *before,
+char *wire_event_changes(const struct ref_diff *diff, const struct ref_snapshot *before,
 			 const struct ref_snapshot *after)
 {
-	AUTO_DIFF struct ref_diff diff;
 	AUTO_STR struct str text = STR_INIT;
 	json_auto_t *changes = json_array();
 
-	ref_diff_compute(before, after, &diff);
-	if (diff.changes.count + diff.head_changed > EVENT_CHANGES_MAX)
+	if (diff->changes.count + diff->head_changed > EVENT_CHANGES_MAX)
 		return NULL;
-	for (size_t i = 0; i < diff.changes.count; i++)
+	for (size_t i = 0; i < diff->changes.count; i++)
 		json_array_append_new(changes,
-				      wire_event_change_json(&diff.changes.items[i]));
-	if (diff.head_changed)
+				      wire_event_change_json(&diff->changes.items[i]));
+	if (diff->head_changed)
 		json_array_append_new(changes, wire_event_head_json(before, after));
 	json_render(changes, &text);
 	return str_take(&text);

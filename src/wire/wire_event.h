@@ -53,8 +53,8 @@ int wire_ends_parse(const char *timeline, const char *last_event, struct event_e
 		    struct err *err);
 
 /* What changed between two pictures of refs, HEAD included: a JSON array as text, for
- * event.changes. NULL: more than EVENT_CHANGES_MAX. The caller frees. */
-char *wire_event_changes(const struct ref_snapshot *before,
+ * event.changes; diff is theirs. NULL: more than EVENT_CHANGES_MAX. The caller frees. */
+char *wire_event_changes(const struct ref_diff *diff, const struct ref_snapshot *before,
 			 const struct ref_snapshot *after);
 
 /* One event as it travels, and as `refrelay events` prints it. The caller owns it. */

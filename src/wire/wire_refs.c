@@ -498,6 +498,8 @@ static void wire_delta_merge(struct ref_snapshot *base, struct ref_snapshot *ref
 	for (size_t k = 0; k < base->texts.count; k++)
 		vec_add(&merged.texts, base->texts.items[k]);
 	base->texts.count = 0;
+	merged.packed = base->packed;
+	base->packed = NULL;
 	vec_clear(&refs->refs);
 	*refs = merged;
 }

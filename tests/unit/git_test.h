@@ -246,6 +246,20 @@ static inline void write_text(const char *name, const char *text)
 	assert_ok(file_write_all(fd, text, strlen(text), name, &err));
 }
 
+/* packed-refs of so many refs, "refs/heads/large/000000" and on: commits 0 to 59 in turn.
+ */
+static inline void write_large(const char *path, size_t count)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	str_add(&text, "# pack-refs with: peeled fully-peeled sorted \n");
+	for (size_t i = 0; i < count; i++) {
+		oid_add_text(&commits[i % COMMITS], &text);
+		str_addf(&text, " refs/heads/large/%06zu\n", i);
+	}
+	assert_ok(file_replace(root_fd, path, text.data, text.len, FILE_NO_SYNC, &err));
+}
+
 /* Makes it look as if it had been written so long ago. */
 static inline void backdate(const char *name, time_t seconds)
 {

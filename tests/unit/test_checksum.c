@@ -54,6 +54,35 @@ TEST(empty_repositories_differ_by_where_head_points)
 	assert_false(checksum_equal(&sum, &none));
 }
 
+TEST(changes_come_to_the_same_sum)
+{
+	static const char *const lines[] = {
+		"",
+		"HEAD=>refs/heads/a refs/heads/a=1 refs/heads/b=1",
+		"HEAD=>refs/heads/a refs/heads/a=2 refs/heads/b=1",
+		"HEAD=>refs/heads/a refs/heads/a=2 refs/heads/c=3",
+		"HEAD=>refs/heads/c refs/heads/b=>refs/heads/a",
+		"HEAD=4 refs/heads/b=>refs/heads/c refs/tags/t=t1",
+		"HEAD=5 refs/heads/b=7",
+	};
+	struct checksum sum, wanted;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		for (size_t j = 0; j < ARRAY_SIZE(lines); j++) {
+			AUTO_SNAPSHOT struct ref_snapshot before = REF_SNAPSHOT_INIT;
+			AUTO_SNAPSHOT struct ref_snapshot after = REF_SNAPSHOT_INIT;
+			AUTO_DIFF struct ref_diff diff = { 0 };
+			refs_of(lines[i], &before);
+			refs_of(lines[j], &after);
+			ref_diff_compute(&before, &after, &diff);
+			checksum_of(&before, &sum);
+			checksum_of(&after, &wanted);
+			checksum_apply(&sum, &before, &after, &diff);
+			assert_true(checksum_equal(&sum, &wanted));
+		}
+	}
+}
+
 /* sha256("refrelay-1 ref: refs/heads/main HEAD\n") by coreutils. */
 TEST(the_documented_line_is_what_is_hashed)
 {
@@ -201,6 +230,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(everything_that_a_snapshot_says_counts),
 		cmocka_unit_test(empty_repositories_differ_by_where_head_points),
+		cmocka_unit_test(changes_come_to_the_same_sum),
 		GIT_CASE(the_documented_line_is_what_is_hashed),
 		cmocka_unit_test(texts_are_read_back),
 		cmocka_unit_test(other_texts_are_refused),

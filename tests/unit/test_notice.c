@@ -466,6 +466,77 @@ TEST(a_late_comparison_is_void_even_if_the_other_had_nothing_to_report)
 	assert_int_equal(all_events()->count, 1);
 }
 
+/* What is recorded is what a reading says that shares nothing with others. */
+static void assert_recorded_sum(const char *text)
+{
+	struct ref_snapshot plain = noticed.refs;
+	struct checksum sum;
+	char wanted[CHECKSUM_TEXT_SIZE];
+
+	plain.packed = NULL;
+	checksum_of(&plain, &sum);
+	checksum_format(&sum, wanted);
+	assert_string_equal(text, wanted);
+}
+
+static void assert_large_event(uint64_t generation, const char *ref, int before,
+			       int after)
+{
+	char oid[OID_MAX_TEXT];
+	AUTO_STR struct str expected = STR_INIT;
+
+	assert_ok(compare("large"));
+	assert_true(noticed.is_changed);
+	assert_int_equal(noticed.row.generation, generation);
+	str_addf(&expected, "[{\"ref\":\"%s\"", ref);
+	if (before >= 0)
+		str_addf(&expected, ",\"old\":\"%s\"", oid_text(&commits[before], oid));
+	if (after >= 0)
+		str_addf(&expected, ",\"new\":\"%s\"", oid_text(&commits[after], oid));
+	str_add(&expected, "}]");
+	assert_changes(last_event(), expected.data);
+	assert_recorded_sum(noticed.row.checksum);
+	assert_ok(compare("large"));
+	assert_false(noticed.is_changed);
+}
+
+#define L "refs/heads/large/"
+
+/* packed-refs is young, then old, then another one; the node is another one, too. */
+TEST(changes_of_a_large_repository_are_told)
+{
+	uint64_t generation = 1;
+
+	make_bare("large.git");
+	write_large("srv/large.git/packed-refs", 6000);
+	assert_ok(compare("large"));
+	for (int i = 0; i < 12; i++) {
+		AUTO_FREE char *name = xasprintf(L "%06d", 60 * i);
+		set_ref("large.git", name, 7);
+		assert_large_event(++generation, name, 0, 7);
+		set_ref("large.git", name, 8);
+		assert_large_event(++generation, name, 7, 8);
+		set_ref("large.git", "refs/heads/new", 3);
+		assert_large_event(++generation, "refs/heads/new", -1, 3);
+		must("git -C srv/large.git update-ref -d refs/heads/new");
+		assert_large_event(++generation, "refs/heads/new", 3, -1);
+		if (i % 3 == 1) {
+			must("git -C srv/large.git pack-refs --all");
+			assert_ok(compare("large"));
+			assert_false(noticed.is_changed);
+		}
+		if (i % 3 == 2) {
+			notice_free(notice);
+			start_notice();
+		}
+	}
+	must("git -C srv/large.git update-ref -d " L "005999");
+	assert_large_event(++generation, L "005999", 59, -1);
+	must("echo hello >srv/large.git/description");
+	assert_ok(compare("large"));
+	assert_changes(last_event(), "[]");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +547,7 @@ int main(void)
 		KNOWN_CASE(head_and_symbolic_refs_are_changes),
 		KNOWN_CASE(packing_refs_is_no_event),
 		KNOWN_CASE(a_ref_moved_by_hand_is_an_event),
+		KNOWN_CASE(changes_of_a_large_repository_are_told),
 		KNOWN_CASE(a_description_is_an_event_without_changes),
 		KNOWN_CASE(many_changes_are_not_listed),
 		KNOWN_CASE(a_record_that_is_lost_or_torn_is_not_believed),

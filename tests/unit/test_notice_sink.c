@@ -24,18 +24,17 @@ static void check_not_recorded(void)
 static char *describe(const struct change *change)
 {
 	AUTO_STR struct str text = STR_INIT;
-	AUTO_DIFF struct ref_diff diff = { 0 };
+	const struct ref_diff *diff = change->diff;
 
 	str_addf(&text, "%s %s", change->name, event_what_name(change->what));
 	if (change->is_first_observation)
 		str_add(&text, " first");
 	assert_int_equal(change->checksum == NULL, change->after == NULL);
-	if (change->before && change->after) {
-		ref_diff_compute(change->before, change->after, &diff);
-		str_addf(&text, " %zu", diff.changes.count);
-		for (size_t i = 0; i < diff.changes.count; i++)
-			str_addf(&text, " %s", diff.changes.items[i].name);
-		str_add(&text, diff.head_changed ? " HEAD" : "");
+	if (diff && change->after) {
+		str_addf(&text, " %zu", diff->changes.count);
+		for (size_t i = 0; i < diff->changes.count; i++)
+			str_addf(&text, " %s", diff->changes.items[i].name);
+		str_add(&text, diff->head_changed ? " HEAD" : "");
 	} else if (change->after) {
 		str_add(&text, " unknown");
 	}

@@ -442,9 +442,129 @@ static int as_helper(char **argv)
 	return publish_as_helper(argv[4]);
 }
 
+#define LARGE (PUBLISH_LOOSE_FROM + 10)
+
+/* Sets one ref of the large repository to this commit (-1: deletes it), and looks at what
+ * is there then. */
+static void publish_large(const char *name, int commit)
+{
+	AUTO_SNAPSHOT struct ref_snapshot to = REF_SNAPSHOT_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot after = REF_SNAPSHOT_INIT;
+	AUTO_DIFF struct ref_diff diff = { 0 };
+	struct ref new = { .name = name, .peel = REF_PEEL_SELF };
+	struct ref *ref;
+
+	read_refs(&to);
+	if (commit >= 0 && !ref_snapshot_find(&to, name))
+		vec_add(&to.refs, new); /* the last of all */
+	ref = ref_snapshot_find(&to, name);
+	if (commit >= 0)
+		ref->oid = commits[commit];
+	else
+		memmove(ref, ref + 1,
+			(size_t)(&to.refs.items[to.refs.count--] - (ref + 1)) *
+				sizeof(*ref));
+	assert_ok(publish_snapshot(&to));
+	read_refs(&after);
+	ref_diff_compute(&after, &to, &diff);
+	assert_true(ref_diff_is_empty(&diff));
+	assert_nothing_left();
+}
+
+static ino_t packed_inode(void)
+{
+	struct stat st;
+
+	assert_int_equal(fstatat(repo_fd, "packed-refs", &st, 0), 0);
+	return st.st_ino;
+}
+
+static void make_large(void)
+{
+	write_large("r.git/packed-refs", LARGE);
+	must("git -C r.git symbolic-ref HEAD refs/heads/large/000000");
+}
+
+TEST(one_ref_of_very_many_becomes_a_file_of_its_own)
+{
+	make_large();
+	ino_t packed = packed_inode();
+	publish_large("refs/heads/large/000003", 9);
+	publish_large("refs/heads/large/000003", 10);
+	publish_large("refs/zz/new/er", 11);
+	assert_int_equal(packed_inode(), packed);
+	must("cd r.git && test $(find refs -type f | wc -l) = 2 && "
+	     "test $(git rev-parse refs/heads/large/000003) = $(git rev-parse "
+	     "refs/heads/large/000010) && git rev-parse -q --verify refs/zz/new/er >oid "
+	     "&& "
+	     "git fsck --connectivity-only --no-dangling >oid 2>&1");
+	publish_large("refs/heads/large/000004", -1);
+	assert_false(has_loose_files());
+	must("! git -C r.git rev-parse -q --verify refs/heads/large/000004");
+	must("grep -q 'fully-peeled' r.git/packed-refs");
+}
+
+TEST(two_changes_of_very_many_refs_are_one_rename)
+{
+	AUTO_SNAPSHOT struct ref_snapshot to = REF_SNAPSHOT_INIT;
+
+	make_large();
+	publish_large("refs/heads/large/000003", 9);
+	read_refs(&to);
+	to.refs.items[1].oid = to.refs.items[2].oid = commits[30];
+	ref_snapshot_find(&to, "refs/heads/large/000003")->peel = REF_PEEL_SELF;
+	assert_ok(publish_snapshot(&to));
+	assert_false(has_loose_files());
+	must("grep -q 'fully-peeled' r.git/packed-refs");
+}
+
+TEST(too_many_files_of_refs_are_folded)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+
+	make_large();
+	must("cd r.git/refs/heads && mkdir large && for i in $(seq 1000 %d); do "
+	     "sed -n '2s/ .*//p' ../../packed-refs >large/00$i; done",
+	     1000 + PUBLISH_LOOSE_MOST - 2);
+	publish_large("refs/heads/large/000003", 9);
+	read_refs(&refs);
+	assert_int_equal(refs.loose_count, PUBLISH_LOOSE_MOST);
+	ref_snapshot_clear(&refs);
+	publish_large("refs/heads/large/000003", 10);
+	read_refs(&refs);
+	assert_int_equal(refs.loose_count, 1);
+}
+
+/* Whoever wrote it meanwhile keeps what he wrote. */
+TEST(a_ref_of_very_many_that_has_moved_is_a_conflict)
+{
+	AUTO_SNAPSHOT struct ref_snapshot from = REF_SNAPSHOT_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot to = REF_SNAPSHOT_INIT;
+
+	make_large();
+	read_refs(&from);
+	read_refs(&to);
+	to.refs.items[3].oid = commits[30];
+	must("git -C r.git update-ref refs/heads/large/000003 refs/heads/large/000007");
+	assert_fails(publish(&(struct publish_request){ .dir = repo_fd,
+							.oid_len = 20,
+							.from = &from,
+							.to = &to,
+							.fence = 1 },
+			     &err),
+		     ERR_CONFLICT);
+	must("cd r.git && test $(git rev-parse refs/heads/large/000003) = "
+	     "$(git rev-parse refs/heads/large/000007)");
+	assert_nothing_left();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		GIT_CASE(one_ref_of_very_many_becomes_a_file_of_its_own),
+		GIT_CASE(two_changes_of_very_many_refs_are_one_rename),
+		GIT_CASE(too_many_files_of_refs_are_folded),
+		GIT_CASE(a_ref_of_very_many_that_has_moved_is_a_conflict),
 		GIT_CASE(refs_are_created_moved_forced_and_deleted),
 		GIT_CASE(publishing_what_is_there_writes_nothing),
 		GIT_CASE(head_moves_to_every_kind),

@@ -97,8 +97,11 @@ static int tell(const char *name, enum event_what what, const struct ref_snapsho
 {
 	struct change_sink reported = push_sink_as_change_sink(sink);
 	char checksum[CHECKSUM_TEXT_SIZE];
+	AUTO_DIFF struct ref_diff diff = { 0 };
 	struct checksum sum;
 
+	if (before && after)
+		ref_diff_compute(before, after, &diff);
 	if (after) {
 		checksum_of(after, &sum);
 		checksum_format(&sum, checksum);
@@ -108,7 +111,7 @@ static int tell(const char *name, enum event_what what, const struct ref_snapsho
 					       .what = what,
 					       .is_scanned = is_scanned,
 					       .checksum = after ? checksum : NULL,
-					       .before = before,
+					       .diff = before && after ? &diff : NULL,
 					       .after = after },
 			     &err);
 }

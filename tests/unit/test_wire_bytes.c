@@ -47,13 +47,15 @@ TEST(changes_of_refs)
 	struct ref_snapshot before = { .head_target = from },
 			    after = { .head_target = to };
 	struct ref symbolic = { .name = "refs/heads/t", .target = "refs/heads/a" };
+	AUTO_DIFF struct ref_diff diff = { 0 };
 
 	add_ref(&before, "refs/heads/a", '1');
 	add_ref(&before, "refs/heads/gone", '1');
 	add_ref(&after, "refs/heads/a", '2');
 	add_ref(&after, "refs/heads/\xfc", '1');
 	vec_add(&before.refs, symbolic);
-	AUTO_FREE char *changes = wire_event_changes(&before, &after);
+	ref_diff_compute(&before, &after, &diff);
+	AUTO_FREE char *changes = wire_event_changes(&diff, &before, &after);
 	assert_string_equal(changes,
 			    "[{\"ref\":\"refs/heads/a\",\"old\":\"" ONES
 			    "\",\"new\":\"" TWOS "\"},"

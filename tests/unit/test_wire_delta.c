@@ -215,7 +215,9 @@ TEST(changes_of_events_come_to_one_for_each_ref)
 	for (size_t i = 0; i < 3; i++)
 		fill(&refs[i], heads[i], all[i]);
 	for (size_t i = 0; i < 2; i++) {
-		AUTO_FREE char *text = wire_event_changes(&refs[i], &refs[i + 1]);
+		AUTO_DIFF struct ref_diff diff;
+		ref_diff_compute(&refs[i], &refs[i + 1], &diff);
+		AUTO_FREE char *text = wire_event_changes(&diff, &refs[i], &refs[i + 1]);
 		assert_ok(wire_ref_changes_add(&changes, text, 20, &err));
 	}
 	wire_ref_changes_fold(&changes);

@@ -1,0 +1,37 @@
+/*
+ * packed-refs of repositories, read and understood once for as long as the file is the
+ * same. Of the large ones some stay in memory, so that who reads refs again pays for the
+ * loose ones, and for a copy of the others.
+ *
+ * A file is known again by its inode, size and times, of which the later must have been
+ * old before it was read (git/fingerprint.h). It is read again some minutes later all the
+ * same. Any thread.
+ */
+#ifndef GIT_PACKED_REFS_H
+#define GIT_PACKED_REFS_H
+
+#include "base/base.h"
+#include "git/checksum.h"
+#include "git/refs.h"
+
+struct packed_refs;
+
+/* A reference to what packed-refs of the repository says whose directory is open. NULL:
+ * it has no such file. */
+MUST_CHECK int packed_refs_read(int dir, size_t oid_len, struct packed_refs **packed,
+				struct err *err);
+
+/* Never changes. */
+const struct ref_snapshot *packed_refs_of(const struct packed_refs *packed);
+
+/* Their checksum, as if there were nothing else: computed once. False: they are not kept,
+ * so that to compute it from all refs costs no more. */
+bool packed_refs_sum(struct packed_refs *packed, struct checksum *sum);
+
+/* Another number for each that was read, never 0. */
+uint64_t packed_refs_serial(const struct packed_refs *packed);
+
+/* Ends a reference; NULL is allowed. */
+void packed_refs_leave(struct packed_refs *packed);
+
+#endif
