@@ -37,6 +37,7 @@ struct source_view {
 	int64_t changed_at;           /* likewise */
 	/* Of a primary: refs that pushes have deleted (change/pushed.h). */
 	uint64_t pushed_settled, pushed_announced;
+	uint64_t pack_bytes; /* of its packs, by its own word; 0: not told */
 };
 
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))
@@ -44,6 +45,7 @@ struct source_view {
 /* Objects that are to come into a copy. */
 struct source_want {
 	const struct git_work *work;
+	const char *name; /* of the repository */
 	const struct repo *copy;
 	const struct source_view *view; /* what was read of the source */
 	const oid_list *oids;           /* of the view's refs */
@@ -139,6 +141,9 @@ int source_bring(struct source *source, const struct source_want *want, struct e
 
 /* The same by a git child, for sources that do it so. `have` as in objects_fetch(). */
 int source_fetch(const struct source_want *want, const oid_list *have, struct err *err);
+
+/* Likewise, when packs were copied and lack something, as what was loose. */
+int source_fetch_rest(const struct source_want *want, struct err *err);
 
 /* The same by git, of whatever source, but up to a depth; adds the cuts. */
 int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err);

@@ -11,6 +11,7 @@
 #include "replicable/take_away.h"
 #include "report/report_metrics.h"
 #include "web/answer.h"
+#include "web/packs.h"
 #include "web/rows.h"
 #include "wire/wire_refs.h"
 
@@ -32,7 +33,8 @@ static int get_status(const struct web_request *request, struct web_response *re
 
 /* What was noticed stays the caller's. */
 static void web_repositories_render_refs(const struct noticed *noticed,
-					 const struct pushed *pushed, struct str *body)
+					 const struct pushed *pushed, uint64_t pack_bytes,
+					 struct str *body)
 {
 	struct wire_refs refs = { .refs = noticed->refs,
 				  .oid_len = noticed->oid_len,
@@ -41,7 +43,8 @@ static void web_repositories_render_refs(const struct noticed *noticed,
 				  .description = noticed->description,
 				  .settings = noticed->settings,
 				  .pushed_settled = pushed->settled,
-				  .pushed_announced = pushed->announced };
+				  .pushed_announced = pushed->announced,
+				  .pack_bytes = pack_bytes };
 
 	memcpy(refs.timeline, noticed->row.timeline, sizeof(refs.timeline));
 	snprintf(refs.checksum, sizeof(refs.checksum), "%s", noticed->row.checksum);
@@ -71,7 +74,9 @@ static int web_repositories_get_refs(const struct web_request *request,
 		return -1;
 	after.settled = before.settled; /* read before the refs */
 	response->content_type = WIRE_REFS_TYPE;
-	web_repositories_render_refs(&noticed, &after, &response->body);
+	web_repositories_render_refs(&noticed, &after,
+				     web_packs_size(request->services, request->name),
+				     &response->body);
 	return 0;
 }
 

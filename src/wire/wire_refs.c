@@ -19,6 +19,7 @@
 #define HEAD "head "
 #define DESCRIPTION "description "
 #define PUSHED_DELETIONS "pushed-deletions "
+#define PACK_BYTES "pack-bytes "
 #define SETTINGS "settings "
 #define SHALLOW "shallow"
 #define REFS "refs "
@@ -100,6 +101,7 @@ void wire_refs_render(const struct wire_refs *refs, struct str *body)
 		wire_refs_add_base64(body, DESCRIPTION, refs->description);
 	str_addf(body, PUSHED_DELETIONS "%" PRIu64 " %" PRIu64 "\n", refs->pushed_settled,
 		 refs->pushed_announced);
+	str_addf(body, PACK_BYTES "%" PRIu64 "\n", refs->pack_bytes);
 	wire_refs_add_base64(body, SETTINGS, refs->settings);
 	str_addf(body, REFS "%zu\n\n", all->refs.count);
 	for (size_t i = 0; i < all->refs.count; i++)
@@ -210,6 +212,11 @@ static bool wire_refs_read_pushed(struct wire_refs_reader *reader, const char *v
 	       text_to_uint64(blank + 1, &reader->refs->pushed_announced);
 }
 
+static bool wire_refs_read_pack_bytes(struct wire_refs_reader *reader, const char *value)
+{
+	return text_to_uint64(value, &reader->refs->pack_bytes);
+}
+
 /* In order, each once. */
 static bool wire_refs_read_cuts(struct wire_refs_reader *reader, const char *value)
 {
@@ -280,6 +287,7 @@ static const struct {
 	{ DESCRIPTION, wire_refs_read_description },
 	{ SETTINGS, wire_refs_read_settings },
 	{ PUSHED_DELETIONS, wire_refs_read_pushed },
+	{ PACK_BYTES, wire_refs_read_pack_bytes },
 	{ SHALLOW " ", wire_refs_read_cuts },
 };
 #define REQUIRED 5
