@@ -101,7 +101,8 @@ void wire_refs_render(const struct wire_refs *refs, struct str *body)
 		wire_refs_add_base64(body, DESCRIPTION, refs->description);
 	str_addf(body, PUSHED_DELETIONS "%" PRIu64 " %" PRIu64 "\n", refs->pushed_settled,
 		 refs->pushed_announced);
-	str_addf(body, PACK_BYTES "%" PRIu64 "\n", refs->pack_bytes);
+	if (refs->pack_bytes > 0)
+		str_addf(body, PACK_BYTES "%" PRIu64 "\n", refs->pack_bytes);
 	wire_refs_add_base64(body, SETTINGS, refs->settings);
 	str_addf(body, REFS "%zu\n\n", all->refs.count);
 	for (size_t i = 0; i < all->refs.count; i++)
