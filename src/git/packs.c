@@ -4,8 +4,6 @@
  */
 #include "git/packs.h"
 
-#include <endian.h>
-
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
@@ -17,10 +15,6 @@
 #include "git/pack_list.h"
 
 /*
- * Behind the names of an index (git/pack_index.h): a CRC each; an offset each, of 4
- * bytes, or if its highest bit is set the place of one of 8 bytes behind them; two
- * digests.
- *
  * An entry of the pack begins with its kind in bits 4 to 6 and its size, 7 bits a byte
  * while the highest bit is set. That of a delta has the kind of its base, which is so far
  * before it, or has this name. Whatever is not as it should be is PACK_NONE.
@@ -31,34 +25,13 @@
 #define OFS_DELTA 6
 #define REF_DELTA 7
 
-static bool pack_kind_read_offset(const struct pack_index *index, size_t place,
-				  uint64_t *offset)
-{
-	const unsigned char *small =
-		index->data + PACK_INDEX_NAMES + index->count * (index->oid_len + 4);
-	const unsigned char *large = small + index->count * 4;
-	const unsigned char *end = index->data + index->size - 2 * index->oid_len;
-	uint32_t value = pack_index_number(small + place * 4);
-	uint64_t wide;
-
-	*offset = value;
-	if (!(value & 0x80000000))
-		return true;
-	value &= 0x7fffffff;
-	if (value >= (size_t)(end - large) / 8)
-		return false;
-	memcpy(&wide, large + (size_t)value * 8, sizeof(wide));
-	*offset = be64toh(wide);
-	return true;
-}
-
 static bool pack_kind_find_object(const struct pack_index *index,
 				  const unsigned char *oid, uint64_t *offset)
 {
 	size_t place;
 
 	return pack_index_find(index, oid, &place) &&
-	       pack_kind_read_offset(index, place, offset);
+	       pack_index_offset(index, place, offset);
 }
 
 /* Moves *offset to the base. `at` is behind the entry's kind and size, in `bytes`. */
@@ -155,7 +128,7 @@ static size_t packs_find_first(const struct pack_index *index,
 	struct pack_place one;
 
 	for (one.place = 0; one.place < index->count; one.place++) {
-		if (!pack_kind_read_offset(index, one.place, &one.offset) ||
+		if (!pack_index_offset(index, one.place, &one.offset) ||
 		    (count == NEWEST && one.offset >= first[count - 1].offset))
 			continue;
 		size_t at = count < NEWEST ? count++ : count - 1;

@@ -13,6 +13,7 @@
 #include "git/objects.h"
 #include "git/pack_incoming.h"
 #include "git/pack_list.h"
+#include "git/pack_prove.h"
 #include "git/packs.h"
 #include "pull/source.h"
 #include "verify/verify_objects.h"
@@ -172,12 +173,24 @@ static int bring_packs_copy(struct bring_packs *bring, struct err *err)
 	return result;
 }
 
+/* Every object of the packs is read. */
+static int bring_packs_verify(const struct bring_packs *bring, struct err *err)
+{
+	const struct source_want *want = bring->want;
+	int result = 0;
+
+	for (size_t i = 0; result == 0 && i < bring->packs.count; i++)
+		result = pack_prove(want->work, want->copy, bring->packs.items[i].name,
+				    err);
+	return result > 0 ? verify_packs(want->work, want->copy, err) : result;
+}
+
 /* 1: all that is wanted is here; 0: git is to bring the rest, as what is loose there. */
 static int bring_packs_prove(const struct bring_packs *bring, struct err *err)
 {
 	const struct source_want *want = bring->want;
 
-	if (verify_packs(want->work, want->copy, err) != 0)
+	if (bring_packs_verify(bring, err) != 0)
 		return err_prefix(err, "the primary's packs");
 	failpoint("packs.verified");
 	return objects_are_complete(want->work, want->copy, want->oids, err);
