@@ -42,9 +42,11 @@ without_proxy() {
 	make_large london/git/big.git
 }
 
+# No temporary file, and no pack without its index.
 nothing_is_left() {
 	local left
-	left=$(find paris/git -name 'tmp_*' -o -path '*/.refrelay/staging/*')
+	left=$(find paris/git -name 'tmp_*' -o -path '*/.refrelay/staging/*' -o -name '*.pack' \
+		-exec sh -c '[ ! -e "${1%pack}idx" ]' sh {} \; -print)
 	[ -z "$left" ] && return
 	echo "$left"
 	return 1
@@ -127,14 +129,14 @@ is_cut_all_the_time() {
 	copies_are failed 1
 }
 
-is_repacked_meanwhile() {
+is_repacked_meanwhile() { # PATTERN BYTES
 	local before
 
 	make_sites_with_large
 	before=$(echo london/git/big.git/objects/pack/*.pack)
-	rules "$pack stall 500000"
+	rules "$1 stall $2"
 	start_site paris
-	wait_until 40 asked_for "$pack"
+	wait_until 40 asked_for "$1"
 	git -C london/git/big.git -c pack.compression=0 repack -adqF
 	[ ! -e "$before" ]
 	rules
@@ -214,7 +216,8 @@ tap_test 'a large copy goes by its packs, a small one by git' a_large_copy_goes_
 tap_test 'what is loose follows by git' what_is_loose_follows_by_git
 tap_test 'a connection that is cut goes on where it was' is_cut_and_goes_on
 tap_test 'one that is cut all the time leaves it to git' is_cut_all_the_time
-tap_test 'the primary repacks meanwhile' is_repacked_meanwhile
+tap_test 'the primary repacks while a pack comes' is_repacked_meanwhile "$pack" 500000
+tap_test 'the primary repacks while an index comes' is_repacked_meanwhile "$index" 500
 tap_test 'a byte of a pack is another' a_lie_is_refused "$pack" 'flip 5000'
 tap_test 'the last byte of a pack is another' a_lie_is_refused "$pack" 'flip -1'
 tap_test 'a byte of an index is another' a_lie_is_refused "$index" 'flip 1500'
