@@ -84,3 +84,31 @@ const unsigned char *pack_index_pack_digest(const struct pack_index *index)
 {
 	return index->data + index->size - 2 * index->oid_len;
 }
+
+/* Behind the names: a CRC each; an offset each, of 4 bytes, or if its highest bit is set
+ * the place of one of 8 bytes behind them; two digests. */
+uint32_t pack_index_crc(const struct pack_index *index, size_t place)
+{
+	return pack_index_number(index->data + PACK_INDEX_NAMES +
+				 index->count * index->oid_len + place * 4);
+}
+
+bool pack_index_offset(const struct pack_index *index, size_t place, uint64_t *offset)
+{
+	const unsigned char *small =
+		index->data + PACK_INDEX_NAMES + index->count * (index->oid_len + 4);
+	const unsigned char *large = small + index->count * 4;
+	const unsigned char *end = index->data + index->size - 2 * index->oid_len;
+	uint32_t value = pack_index_number(small + place * 4);
+	uint64_t wide;
+
+	*offset = value;
+	if (!(value & 0x80000000))
+		return true;
+	value &= 0x7fffffff;
+	if (value >= (size_t)(end - large) / 8)
+		return false;
+	memcpy(&wide, large + (size_t)value * 8, sizeof(wide));
+	*offset = be64toh(wide);
+	return true;
+}

@@ -32,6 +32,10 @@ const unsigned char *pack_index_oid(const struct pack_index *index, size_t place
 bool pack_index_find(const struct pack_index *index, const unsigned char *oid,
 		     size_t *place);
 
+/* The CRC-32 of that object's entry, and where that begins. False: that is nowhere. */
+uint32_t pack_index_crc(const struct pack_index *index, size_t place);
+bool pack_index_offset(const struct pack_index *index, size_t place, uint64_t *offset);
+
 /* What the index says its pack ends in: oid_len bytes. */
 const unsigned char *pack_index_pack_digest(const struct pack_index *index);
 

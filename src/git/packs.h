@@ -15,11 +15,21 @@
 /* The bytes of all packs of the repository whose directory is open. */
 uint64_t packs_size(int dir);
 
+/* Of a first copy: it gains nothing by fewer. */
+#define PACKS_WORTH_COPYING ((uint64_t)1 << 20)
+
 /* Copies all packs with their indexes; durable when it returns 0. Packs that vanish
  * meanwhile (the source is being repacked) are left out. ERR_CORRUPT names the pack
  * whose trailer is wrong; ERR_CANCELED, ERR_LOST as in git_work. */
 int packs_copy(const struct git_work *work, int source, const struct repo *to,
 	       struct err *err);
+
+/* Appends commits that are newer than most of the packs, to be told as what is here when
+ * the rest is fetched. What they reach is here unless some of it was loose there. */
+void packs_list_newest(const struct repo *repo, oid_list *commits);
+
+/* ERR_CANCELED, ERR_LOST, ERR_TIMEOUT: the work is to end. */
+int packs_check_limits(const struct git_work *work, struct err *err);
 
 /*
  * What kind of object stands in a repository's own packs, looked up in this process, so

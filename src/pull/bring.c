@@ -76,6 +76,7 @@ static int bring_fetch_objects(const struct bring_state *state,
 	const struct bring_request *request = state->request;
 	oid_list wanted = { 0 }, known = { 0 };
 	const struct source_want want = { .work = &request->job->work,
+					  .name = request->name,
 					  .copy = request->copy,
 					  .view = request->view,
 					  .oids = &wanted,

@@ -551,6 +551,70 @@ int primary_blob_read_many(struct primary_line *line, const struct blob_many *ma
 	return result;
 }
 
+static void primary_add_packs(struct str *target, const char *name)
+{
+	str_add(target, API "repositories/");
+	url_add_encoded(target, name);
+	str_add(target, "/packs");
+}
+
+int primary_packs(struct primary_line *line, const char *name, wire_packs *packs,
+		  struct err *err)
+{
+	AUTO_STR struct str target = STR_INIT;
+	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
+
+	*packs = (wire_packs){ 0 };
+	primary_add_packs(&target, name);
+	struct site_request request = { .target = target.data,
+					.timeout_ms = SLOW_TIMEOUT_MS };
+	if (primary_call(line, &request, &answer, err) != 0)
+		return -1;
+	return wire_packs_parse(&answer.body, packs, err);
+}
+
+struct pack_reading {
+	const struct pack_part *part;
+	const struct pack_part_sink *sink;
+};
+
+static int primary_pack_take(void *arg, const struct site_answer *answer,
+			     const void *bytes, size_t len, struct err *err)
+{
+	const struct pack_reading *reading = arg;
+	struct blob_head range = { .size = (uint64_t)answer->length };
+
+	if (answer->status == 206 ? !wire_blob_parse_range(answer->range, &range)
+				  : answer->length < 0)
+		return wire_lied(err, "it does not tell how long %s is",
+				 reading->part->file);
+	if (range.offset != reading->part->offset)
+		return wire_lied(err, "it sends another part of %s", reading->part->file);
+	const struct pack_head head = { .etag = answer->etag, .size = range.size };
+	return reading->sink->take(reading->sink->arg, &head, bytes, len, err);
+}
+
+int primary_pack_read(struct primary_line *line, const struct pack_part *part,
+		      const struct pack_part_sink *sink, struct err *err)
+{
+	AUTO_STR struct str target = STR_INIT;
+	AUTO_ANSWER struct site_answer answer = { .body = STR_INIT };
+	AUTO_FREE char *range = xasprintf("bytes=%" PRIu64 "-%" PRIu64, part->offset,
+					  part->offset + part->length - 1);
+	struct pack_reading reading = { part, sink };
+	const struct site_sink into = { primary_pack_take, &reading };
+
+	primary_add_packs(&target, part->repository);
+	str_addf(&target, "/%s", part->file);
+	struct site_request request = { .target = target.data,
+					.range = range,
+					.if_match = part->etag,
+					.timeout_ms = NO_END,
+					.stall_ms = part->stall_ms,
+					.sink = &into };
+	return primary_call(line, &request, &answer, err);
+}
+
 int primary_reverify(struct primary_line *line, const char *type, const char *name,
 		     struct err *err)
 {

@@ -13,6 +13,7 @@
 #include "wire/wire_delta.h"
 #include "wire/wire_frames.h"
 #include "wire/wire_inventory.h"
+#include "wire/wire_packs.h"
 #include "wire/wire_refs.h"
 
 struct primary;
@@ -137,6 +138,38 @@ struct blob_many {
 };
 int primary_blob_read_many(struct primary_line *line, const struct blob_many *many,
 			   const struct wire_frame_sink *frames, struct err *err);
+
+/* The packs of one repository, as they are now. ERR_CONFIG: it has none that could be
+ * copied, or are worth it: git is to be asked. The caller clears in any case. */
+int primary_packs(struct primary_line *line, const char *name, wire_packs *packs,
+		  struct err *err);
+
+#define PRIMARY_PACK_ETAG_SIZE 80
+
+/* A part of one of their files. */
+struct pack_part {
+	const char *repository, *file;
+	const char *etag; /* of this only; "": of any */
+	uint64_t offset, length;
+	int64_t stall_ms; /* without a byte */
+};
+
+struct pack_head {
+	const char *etag;
+	uint64_t size; /* of the whole file */
+};
+
+/* As struct blob_part_sink. */
+struct pack_part_sink {
+	int (*take)(void *arg, const struct pack_head *head, const void *bytes,
+		    size_t len, struct err *err);
+	void *arg;
+};
+
+/* ERR_MISSING: there is no such file (any more); ERR_CONFLICT: it is another one;
+ * ERR_NETWORK, ERR_TIMEOUT: what came is good all the same. */
+int primary_pack_read(struct primary_line *line, const struct pack_part *part,
+		      const struct pack_part_sink *sink, struct err *err);
 
 /* Its kinds: types and layouts, without paths. The caller clears in any case. */
 int primary_blob_kinds(struct primary_line *line, struct blob_kinds *kinds,

@@ -9,6 +9,7 @@
 #include "git/packs.h"
 #include "git/refs.h"
 #include "git/small_pack.h"
+#include "pull/bring_packs.h"
 
 /* How long a request for a pack may rest without a byte. Before the primary sends the
  * first one it may have to look through a large repository; from then on it says each
@@ -152,13 +153,15 @@ static int source_directory_read(struct source *source, const char *name,
 	return 0;
 }
 
-/* What the packs lacked, because it was loose. What they hold of the tips is told to the
- * other side; if that promises too much, git says so, and all is fetched. */
-static int source_fetch_rest(const struct source_want *want, struct err *err)
+/* What they hold of the tips, and near them, is told to the other side; if that promises
+ * too much, git says so, and all is fetched. */
+int source_fetch_rest(const struct source_want *want, struct err *err)
 {
 	oid_list have = { 0 };
-	int result = objects_present(want->work, want->copy, want->oids, &have, err);
+	int result;
 
+	packs_list_newest(want->copy, &have);
+	result = objects_present(want->work, want->copy, want->oids, &have, err);
 	if (result == 0)
 		result = source_fetch(want, &have, err);
 	vec_clear(&have);
@@ -166,9 +169,6 @@ static int source_fetch_rest(const struct source_want *want, struct err *err)
 		return result;
 	return source_fetch(want, NULL, err);
 }
-
-/* Small repositories gain nothing by it. */
-#define PACKS_WORTH_COPYING ((uint64_t)1 << 20)
 
 /* 1: there are none that are worth it. */
 static int source_copy_packs(const struct source_want *want, struct err *err)
@@ -502,6 +502,7 @@ static void source_primary_fill_view(struct wire_refs *refs, struct source_view 
 	view->changed_at = refs->changed_at;
 	view->pushed_settled = refs->pushed_settled;
 	view->pushed_announced = refs->pushed_announced;
+	view->pack_bytes = refs->pack_bytes;
 }
 
 /* And what a git child needs, should one be needed. */
@@ -586,8 +587,19 @@ static bool source_takes_pack(const struct source_want *want)
 static int source_primary_bring(struct source *source, const struct source_want *want,
 				struct err *err)
 {
-	(void)source;
-	return source_takes_pack(want) ? 0 : source_fetch(want, NULL, err);
+	struct source_primary *primary = source_primary_of(source);
+	struct primary_line *line;
+	int result;
+
+	if (source_takes_pack(want))
+		return 0;
+	if (!bring_packs_is_worth_it(want))
+		return source_fetch(want, NULL, err);
+	if (source_primary_take_line(primary, primary->valid_ms, &line, err) != 0)
+		return -1;
+	result = bring_packs(line, want, err);
+	source_primary_rest_line(primary, line);
+	return result > 0 ? source_fetch(want, NULL, err) : result;
 }
 
 static int source_primary_read_blob(struct source *source, const struct blob_part *part,

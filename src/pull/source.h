@@ -40,6 +40,7 @@ struct source_view {
 	uint64_t pushed_settled, pushed_announced;
 	struct str pack; /* of what is new since the copy was as it is; owned; empty: it
 			    is to be fetched, or nothing is new */
+	uint64_t pack_bytes; /* of its packs, by its own word; 0: not told */
 };
 
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))
@@ -56,6 +57,7 @@ struct source_have {
 /* Objects that are to come into a copy. */
 struct source_want {
 	const struct git_work *work;
+	const char *name; /* of the repository */
 	const struct repo *copy;
 	const struct source_view *view; /* what was read of the source */
 	const oid_list *oids;           /* of the view's refs */
@@ -163,6 +165,9 @@ int source_bring(struct source *source, const struct source_want *want, struct e
 
 /* The same by a git child, for sources that do it so. `have` as in objects_fetch(). */
 int source_fetch(const struct source_want *want, const oid_list *have, struct err *err);
+
+/* Likewise, when packs were copied and lack something, as what was loose. */
+int source_fetch_rest(const struct source_want *want, struct err *err);
 
 /* The same by git, of whatever source, but up to a depth; adds the cuts. */
 int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err);

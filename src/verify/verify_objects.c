@@ -456,6 +456,13 @@ static bool has_vanished(const struct repo *repo, char *const *names, size_t cou
 	return false;
 }
 
+/* In the repository itself git would read each object a second time, to see whether the
+ * one that is there already is the same: it is shown a place without objects. */
+static const char *verify_objects_away_from(const struct repo *repo)
+{
+	return faccessat(repo->fd, INFO, X_OK, 0) == 0 ? INFO : NULL;
+}
+
 /* 1: some are no longer there, and *err is what git said of that. */
 static int verify_objects_check_batch(const struct git_work *work,
 				      const struct repo *repo, char *const *names,
@@ -467,6 +474,8 @@ static int verify_objects_check_batch(const struct git_work *work,
 		args[i + 2] = names[i];
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
+					.object_directory =
+						verify_objects_away_from(repo),
 					.args = args },
 		    err) == 0)
 		return 0;
@@ -493,8 +502,7 @@ static int verify_listed(const struct git_work *work, const struct repo *repo,
 }
 
 /* An index whose pack stays away for three listings lost it. */
-static int verify_packs(const struct git_work *work, const struct repo *repo,
-			struct err *err)
+int verify_packs(const struct git_work *work, const struct repo *repo, struct err *err)
 {
 	int result = 1;
 

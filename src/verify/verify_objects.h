@@ -18,6 +18,9 @@
 int verify_objects(const struct git_work *work, const struct repo *repo,
 		   const struct ref_snapshot *refs, struct err *err);
 
+/* The packs alone: each object is read, and is what its name says. */
+int verify_packs(const struct git_work *work, const struct repo *repo, struct err *err);
+
 /*
  * What git derives from the objects to be faster: multi-pack-index, commit-graph, bitmaps
  * and reverse indexes. Git fails, or goes without, when they are damaged; it needs none

@@ -310,18 +310,14 @@ static void retrieve_add_headers(const struct blob_reading *reading, const char 
 		web_add_header(response, WIRE_CHECKSUM, "%s", reading->row.checksum);
 }
 
-/* What is sent of it. */
-struct part {
-	uint64_t begin, length;
-};
-
-/* False: it has no such part, as is answered. A range counts with GET only. */
-static bool choose_part(const struct web_request *request, const char *etag,
-			uint64_t size, struct part *part, struct web_response *response)
+/* A range counts with GET only. */
+bool retrieve_choose_part(const struct web_request *request, const char *etag,
+			  uint64_t size, struct retrieve_part *part,
+			  struct web_response *response)
 {
 	enum negotiated_range range = RANGE_ALL;
 
-	*part = (struct part){ 0, size };
+	*part = (struct retrieve_part){ 0, size };
 	if (strcmp(request->method, "GET") == 0 &&
 	    negotiate_is_part_of(web_header(request, "If-Range"), etag))
 		range = negotiate_range(web_header(request, "Range"), size, &part->begin,
@@ -344,7 +340,7 @@ static bool choose_part(const struct web_request *request, const char *etag,
 
 /* Takes what was opened. */
 static void send_part(struct blob_reading *reading, const struct kind *kind,
-		      const struct part *part, struct web_response *response)
+		      const struct retrieve_part *part, struct web_response *response)
 {
 	response->content_type = "application/octet-stream";
 	if (part->length == 0) {
@@ -369,7 +365,7 @@ void retrieve_answer(const struct web_request *request, const struct kind *kind,
 		     struct blob_reading *reading, struct web_response *response)
 {
 	char etag[WIRE_BLOB_ETAG_SIZE];
-	struct part part;
+	struct retrieve_part part;
 
 	wire_blob_etag(reading->row.timeline, reading->row.generation, etag);
 	if (!negotiate_allows(web_header(request, "If-Match"), etag)) {
@@ -382,7 +378,8 @@ void retrieve_answer(const struct web_request *request, const struct kind *kind,
 	retrieve_add_headers(reading, etag, response);
 	if (negotiate_matches(web_header(request, "If-None-Match"), etag))
 		response->status = 304;
-	else if (choose_part(request, etag, reading->fingerprint.size, &part, response))
+	else if (retrieve_choose_part(request, etag, reading->fingerprint.size, &part,
+				      response))
 		send_part(reading, kind, &part, response);
 }
 

@@ -47,6 +47,14 @@ int retrieve_file(const struct web_request *request, const struct kind *kind,
 void retrieve_answer(const struct web_request *request, const struct kind *kind,
 		     struct blob_reading *reading, struct web_response *response);
 
+/* What is sent of a file. False: it has no such part, as is answered. */
+struct retrieve_part {
+	uint64_t begin, length;
+};
+bool retrieve_choose_part(const struct web_request *request, const char *etag,
+			  uint64_t size, struct retrieve_part *part,
+			  struct web_response *response);
+
 /* POST /api/v1/retrieve/TYPE. */
 int retrieve_many(const struct web_request *request, struct web_response *response,
 		  struct err *err);

@@ -13,6 +13,7 @@
 #include "replicable/name.h"
 #include "web/answer.h"
 #include "web/api.h"
+#include "web/packs.h"
 #include "wire/wire_delta.h"
 #include "wire/wire_refs.h"
 
@@ -86,6 +87,7 @@ static int refs_get(const struct web_request *request, struct web_response *resp
 
 	if (refs_take_picture(request, &picture, response, &result, err)) {
 		refs = refs_of_picture(&picture);
+		refs.pack_bytes = web_packs_size(request->services, request->name);
 		response->content_type = WIRE_REFS_TYPE;
 		wire_refs_render(&refs, &response->body);
 	}

@@ -61,6 +61,7 @@ extern const struct web_route web_health_routes[];
 extern const struct web_route web_event_routes[];
 extern const struct web_route web_repository_routes[];
 extern const struct web_route web_refs_routes[];
+extern const struct web_route web_pack_routes[];
 extern const struct web_route web_blob_routes[];
 extern const struct web_route web_retrieve_routes[];
 extern const struct web_route web_lease_routes[];

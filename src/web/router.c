@@ -11,6 +11,7 @@ const struct web_route *const web_routes[] = {
 	web_event_routes,
 	web_repository_routes,
 	web_refs_routes,
+	web_pack_routes,
 	web_blob_routes,
 	web_retrieve_routes,
 	web_lease_routes,

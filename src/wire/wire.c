@@ -16,6 +16,7 @@ bool wire_code_class(const char *code, enum err_class *class)
 		{ WIRE_BLOB_NOT_FOUND, ERR_MISSING },
 		{ WIRE_KIND_NOT_FOUND, ERR_CONFIG },
 		{ WIRE_NOT_SCANNED, ERR_NETWORK },
+		{ WIRE_PACKS_UNAVAILABLE, ERR_CONFIG },
 		{ "CORRUPT", ERR_CORRUPT },
 		{ "CONFLICT", ERR_CONFLICT },
 		{ "CONFIG", ERR_CONFIG },

@@ -34,7 +34,7 @@ void wire_blob_range(const struct blob_head *head, uint64_t length,
 		 head->offset, head->offset + length - 1, head->size);
 }
 
-static bool wire_blob_parse_range(const char *range, struct blob_head *head)
+bool wire_blob_parse_range(const char *range, struct blob_head *head)
 {
 	uint64_t last;
 	char rest;

@@ -24,6 +24,9 @@ void wire_blob_etag(const char *timeline, uint64_t generation,
 void wire_blob_range(const struct blob_head *head, uint64_t length,
 		     char range[WIRE_BLOB_RANGE_SIZE]);
 
+/* Reads offset and size of it. */
+bool wire_blob_parse_range(const char *range, struct blob_head *head);
+
 /* The headers of an answer: ETag, WIRE_CHECKSUM ("": there is none), and of a part
  * Content-Range; NULL: all of it came, `length` bytes (-1: not told). It must be of bytes
  * from `offset` on. */

@@ -20,6 +20,7 @@
 #define HEAD "head "
 #define DESCRIPTION "description "
 #define PUSHED_DELETIONS "pushed-deletions "
+#define PACK_BYTES "pack-bytes "
 #define SETTINGS "settings "
 #define SHALLOW "shallow"
 #define REFS "refs "
@@ -105,6 +106,8 @@ static void wire_refs_add_members(struct str *body, const char *form,
 		wire_refs_add_base64(body, DESCRIPTION, refs->description);
 	str_addf(body, PUSHED_DELETIONS "%" PRIu64 " %" PRIu64 "\n", refs->pushed_settled,
 		 refs->pushed_announced);
+	if (refs->pack_bytes > 0)
+		str_addf(body, PACK_BYTES "%" PRIu64 "\n", refs->pack_bytes);
 	wire_refs_add_base64(body, SETTINGS, refs->settings);
 }
 
@@ -239,6 +242,11 @@ static bool wire_refs_read_pushed(struct wire_refs_reader *reader, const char *v
 	       text_to_uint64(blank + 1, &reader->refs->pushed_announced);
 }
 
+static bool wire_refs_read_pack_bytes(struct wire_refs_reader *reader, const char *value)
+{
+	return text_to_uint64(value, &reader->refs->pack_bytes);
+}
+
 /* In order, each once. */
 static bool wire_refs_read_cuts(struct wire_refs_reader *reader, const char *value)
 {
@@ -314,6 +322,7 @@ static const struct {
 	{ DESCRIPTION, wire_refs_read_description },
 	{ SETTINGS, wire_refs_read_settings },
 	{ PUSHED_DELETIONS, wire_refs_read_pushed },
+	{ PACK_BYTES, wire_refs_read_pack_bytes },
 	{ SHALLOW " ", wire_refs_read_cuts },
 	{ PACK, wire_refs_read_pack },
 };

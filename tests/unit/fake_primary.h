@@ -404,6 +404,24 @@ int primary_blob_read_many(struct primary_line *line, const struct blob_many *ma
 	return err_set(error, ERR_MISSING, "no such blob");
 }
 
+int primary_packs(struct primary_line *line, const char *name, wire_packs *packs,
+		  struct err *error)
+{
+	(void)line;
+	(void)name;
+	(void)packs;
+	return err_set(error, ERR_CONFIG, "fetch it by git");
+}
+
+int primary_pack_read(struct primary_line *line, const struct pack_part *part,
+		      const struct pack_part_sink *sink, struct err *error)
+{
+	(void)line;
+	(void)part;
+	(void)sink;
+	return err_set(error, ERR_MISSING, "no such pack");
+}
+
 int primary_reverify(struct primary_line *line, const char *type, const char *name,
 		     struct err *error)
 {

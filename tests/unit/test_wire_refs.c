@@ -111,8 +111,14 @@ TEST(settings_for_readers_are_read_and_no_others)
 	assert_fails(
 		parse(HEADER "%s" MIDDLE HEAD "pushed-deletions 3\nrefs 3\n\n" REFS, sum),
 		ERR_CORRUPT);
+	assert_ok(parse(HEADER "%s" MIDDLE HEAD "pack-bytes 512\nrefs 3\n\n" REFS, sum));
+	assert_int_equal(refs.pack_bytes, 512);
+	wire_refs_clear(&refs);
+	assert_fails(parse(HEADER "%s" MIDDLE HEAD "pack-bytes -1\nrefs 3\n\n" REFS, sum),
+		     ERR_CORRUPT);
 	assert_ok(parse(HEADER "%s" MIDDLE HEAD "refs 3\n\n" REFS, sum));
 	assert_null(refs.settings);
+	assert_int_equal(refs.pack_bytes, 0);
 	wire_refs_clear(&refs);
 	assert_fails(
 		parse(HEADER "%s" MIDDLE HEAD SETTINGS SETTINGS "refs 3\n\n" REFS, sum),
@@ -324,6 +330,7 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 
 	reported.refs.head_target = head;
 	reported.description = description;
+	reported.pack_bytes = 512;
 	vec_add(&reported.refs.refs, symbolic);
 	vec_add(&reported.refs.refs, branch);
 	vec_add(&reported.refs.refs, unknown);
@@ -331,7 +338,7 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 	assert_answer(&reported, "sha1",
 		      "head ref: refs/heads/main\n"
 		      "description R3L832UK\n"
-		      "pushed-deletions 7 9\nsettings W2FdCg==\n"
+		      "pushed-deletions 7 9\npack-bytes 512\nsettings W2FdCg==\n"
 		      "refs 4\n"
 		      "\n"
 		      "ref: refs/heads/main refs/heads/default\n"

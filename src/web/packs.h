@@ -1,0 +1,13 @@
+/*
+ * The packs of a primary's repository, as files, for the first copy of a secondary.
+ * Internal to web/.
+ */
+#ifndef WEB_PACKS_H
+#define WEB_PACKS_H
+
+#include "web/services.h"
+
+/* The bytes of its packs; 0: none, or it is not there. Cheap. */
+uint64_t web_packs_size(const struct web_services *services, const char *name);
+
+#endif
