@@ -16,6 +16,7 @@
 struct placed {
 	char temporary[32];     /* below objects/ */
 	char place[PLACE_SIZE]; /* "ab/cd..." */
+	unsigned char first;    /* of its name */
 	int fd;
 };
 
@@ -23,6 +24,7 @@ struct placing {
 	int objects; /* directory */
 	VEC(struct placed) list;
 	uint64_t bytes;
+	bool has_new_folder;
 };
 
 static const char *const kinds[] = {
@@ -64,6 +66,7 @@ static void name_place(const struct oid *oid, struct placed *placed)
 	char text[OID_MAX_TEXT], random[17];
 
 	oid_text(oid, text);
+	placed->first = oid->bytes[0];
 	random_hex(random, 8);
 	snprintf(placed->place, sizeof(placed->place), "%.2s/%s", text, text + 2);
 	snprintf(placed->temporary, sizeof(placed->temporary), "tmp_obj_%s", random);
@@ -102,17 +105,35 @@ static int flush_all(const struct placing *placing, enum flush_way way, struct e
 }
 
 /* One that is there already is replaced by the same. */
-static int name_one(const struct placing *placing, struct placed *placed, struct err *err)
+static int name_one(struct placing *placing, struct placed *placed, struct err *err)
 {
 	char folder[3] = { placed->place[0], placed->place[1] };
 
-	if (mkdirat(placing->objects, folder, 0777) != 0 && errno != EEXIST)
+	if (mkdirat(placing->objects, folder, 0777) == 0)
+		placing->has_new_folder = true;
+	else if (errno != EEXIST)
 		return err_errno(err, "cannot make objects/%s", folder);
 	if (renameat(placing->objects, placed->temporary, placing->objects,
 		     placed->place) != 0)
 		return err_errno(err, "cannot make objects/%s", placed->place);
 	placed->temporary[0] = '\0';
 	return 0;
+}
+
+static int sync_folders(const struct placing *placing, struct err *err)
+{
+	bool is_synced[256] = { false };
+
+	for (size_t i = 0; i < placing->list.count; i++) {
+		const struct placed *placed = &placing->list.items[i];
+		char folder[3] = { placed->place[0], placed->place[1] };
+		if (is_synced[placed->first])
+			continue;
+		is_synced[placed->first] = true;
+		if (dir_sync(placing->objects, folder, err) != 0)
+			return -1;
+	}
+	return placing->has_new_folder ? dir_sync(placing->objects, ".", err) : 0;
 }
 
 static int name_all(struct placing *placing, enum flush_way way, struct err *err)
@@ -122,11 +143,10 @@ static int name_all(struct placing *placing, enum flush_way way, struct err *err
 	for (size_t i = 0; i < count; i++)
 		if (name_one(placing, &placing->list.items[i], err) != 0)
 			return -1;
-	for (size_t i = way == FLUSH_EACH ? 0 : count - 1; i < count; i++)
-		if (flush_name(placing->objects, placing->list.items[i].place, way,
-			       err) != 0)
-			return -1;
-	return 0;
+	if (way == FLUSH_EACH)
+		return sync_folders(placing, err);
+	return flush_name(placing->objects, placing->list.items[count - 1].place, way,
+			  err);
 }
 
 static int place_all(struct placing *placing, struct object_store *from,
