@@ -28,8 +28,8 @@ static inline int make_work(void **state)
 {
 	if (test_make_root(state) != 0)
 		return -1;
-	must("git init -q -b main w && mkdir w/d && echo one >w/f && echo two >w/d/g && " WORK
-	     "c");
+	must("git init -q -b main w && mkdir w/d && echo one >w/f && echo two >w/d/g "
+	     "&& " WORK "c");
 	return 0;
 }
 
