@@ -1,10 +1,10 @@
 /*
  * Two walks. The first colours commits, the youngest first: new, or known by way of
  * `known`. Most changes end at once at values that refs had, so those are only compared
- * by name at first; if that does not end soon they are walked from, too, so that a branch
- * that begins at an old commit meets their history. It ends when no new commit is left
- * to look at. With clocks that were wrong a known commit may stay new: that lists more
- * than is needed, and is no danger.
+ * by name at first. If that does not end soon, or only at a root, they are walked from,
+ * too, down to the age of the oldest new one, so that a branch that begins at an old
+ * commit meets their history. With clocks that were wrong a known commit may stay new:
+ * that lists more than is needed, and is no danger.
  *
  * The second goes through new commits, parents first, and compares the tree of each with
  * those of all its parents. What a parent has at the same path is complete there, since
@@ -52,9 +52,13 @@ struct new_walk {
 	size_t known_looks;
 	struct map commits; /* by name in text; the commits are owned by `all` */
 	commit_list all, queue, tips;
-	size_t open;   /* new commits in the queue */
-	size_t walked; /* commits */
+	size_t open;    /* new commits in the queue */
+	size_t fresh;   /* ... that have left it and are still new */
+	int64_t oldest; /* date of those */
+	bool has_root;  /* one of them has no parents */
+	size_t walked;  /* commits */
 	bool is_painting;
+	bool has_painted;
 	struct map
 		met; /* trees, blobs and tags by name in text: their kind, as borrowed */
 	size_t work; /* objects that were read or listed */
@@ -290,7 +294,12 @@ static struct new_commit *queue_take(struct new_walk *walk)
 	}
 	items[at] = last;
 	top->is_waiting = false;
-	walk->open -= !top->is_known;
+	if (top->is_known)
+		return top;
+	walk->open--;
+	walk->fresh++;
+	walk->oldest = top->date < walk->oldest ? top->date : walk->oldest;
+	walk->has_root |= top->parents.count == 0;
 	return top;
 }
 
@@ -316,6 +325,7 @@ static int paint(struct new_walk *walk, struct new_commit *first)
 		bool was_known = commit->is_known;
 		commit->is_known = true;
 		walk->open -= commit->is_waiting && !was_known;
+		walk->fresh -= commit->is_queued && !commit->is_waiting && !was_known;
 		if (!commit->is_queued && walk->is_painting)
 			queue_parsed(walk, commit); /* not there: it ends here */
 		for (size_t i = 0; !was_known && !commit->is_waiting &&
@@ -356,6 +366,7 @@ static int paint_known(struct new_walk *walk)
 	struct oid oid;
 	int result = 1;
 
+	walk->has_painted = true;
 	if (known->count > walk->request->most / 2)
 		return 1;
 	walk->is_painting = true;
@@ -373,16 +384,30 @@ static int walk_parent(struct new_walk *walk, const struct new_commit *child,
 	return parent->is_known ? 1 : queue_parsed(walk, parent);
 }
 
+/* Whether a look at the next one may change the colour of any. */
+static bool walk_goes_on(const struct new_walk *walk)
+{
+	return walk->open > 0 || (walk->fresh > 0 && walk->queue.count > 0 &&
+				  walk->queue.items[0]->date >= walk->oldest);
+}
+
+static bool walk_must_paint(const struct new_walk *walk)
+{
+	return !walk->has_painted &&
+	       (walk->walked == PLAIN_COMMITS || (walk->open == 0 && walk->has_root));
+}
+
 static int walk_commits(struct new_walk *walk)
 {
 	int result = 1;
 
-	while (result == 1 && walk->open > 0) {
-		if (walk->walked++ == PLAIN_COMMITS) {
+	while (result == 1 && (walk_goes_on(walk) || walk_must_paint(walk))) {
+		if (walk_must_paint(walk)) {
 			result = paint_known(walk);
 			continue;
 		}
 		struct new_commit *commit = queue_take(walk);
+		walk->walked++;
 		for (size_t i = 0; result == 1 && i < commit->parents.count; i++)
 			result = walk_parent(walk, commit, commit->parents.items[i]);
 	}
@@ -725,7 +750,9 @@ static void new_walk_clear(struct new_walk *walk)
 int new_objects_list(const struct new_objects_request *request, oid_list *list,
 		     struct err *err)
 {
-	struct new_walk walk = { .request = request, .list = list, .err = err };
+	struct new_walk walk = {
+		.request = request, .list = list, .oldest = INT64_MAX, .err = err
+	};
 	int result = new_walk_run(&walk);
 
 	new_walk_clear(&walk);

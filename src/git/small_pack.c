@@ -360,25 +360,33 @@ static int give_name(struct taker *taker, int folder, int which, const char *nam
 	return 0;
 }
 
-/* The same pack may be there already, of a change that was not published: then it is
- * replaced by its like. A pack without index is none, and goes again. */
-static int place(struct taker *taker, int folder)
+static int give_names(struct taker *taker, int folder, const char *pack,
+		      const char *index)
 {
-	AUTO_STR struct str pack = STR_INIT;
-	AUTO_STR struct str index = STR_INIT;
-
-	str_add(&pack, "pack-");
-	str_add_hex(&pack, taker->end, TRAILER);
-	str_add(&index, pack.data);
-	str_add(&pack, ".pack");
-	str_add(&index, ".idx");
-	if (give_name(taker, folder, 0, pack.data) != 0)
+	if (give_name(taker, folder, 0, pack) != 0)
 		return -1;
 	failpoint("small_pack.packed");
-	if (give_name(taker, folder, 1, index.data) == 0)
-		return dir_sync(folder, ".", taker->err);
-	if (faccessat(folder, index.data, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
-		unlinkat(folder, pack.data, 0);
+	if (give_name(taker, folder, 1, index) != 0)
+		return -1;
+	return dir_sync(folder, ".", taker->err);
+}
+
+/* The same pack may be there already, of a change that was not published: then it is
+ * replaced by its like. */
+static int place(struct taker *taker, int folder)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	str_add_hex(&text, taker->end, TRAILER);
+	AUTO_FREE char *pack = xasprintf("pack-%s.pack", text.data);
+	AUTO_FREE char *index = xasprintf("pack-%s.idx", text.data);
+	bool was_there = faccessat(folder, index, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	if (give_names(taker, folder, pack, index) == 0)
+		return 0;
+	if (!was_there) {
+		unlinkat(folder, index, 0);
+		unlinkat(folder, pack, 0);
+	}
 	return -1;
 }
 
