@@ -11,7 +11,8 @@
 
 bool foreign_refs_recover(int dir, const char *owner)
 {
-	AUTO_CLOSE int fd = openat(dir, owner, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	AUTO_CLOSE int fd = openat(dir, owner, flags);
 
 	if (fd < 0)
 		return errno == ENOENT;
