@@ -164,7 +164,6 @@ def one_repository(work, arguments):
         bare = make_repository(folder / "source" / "r.git")
         copy = make_repository(folder / "backup" / "r.git")
         seen, node = folder / "seen", None
-        witness(copy, seen)
         if kind == "hook":
             hook = bare / "hooks" / "post-receive"
             hook.write_text(f"#!/bin/sh\nexec git push -q --mirror {copy}\n")
@@ -177,6 +176,7 @@ def one_repository(work, arguments):
         clone = make_clone(bare, folder / "clone")
         push_one(clone, copy, commit(clone, "first"))
         latency = changes(clone, copy, arguments.changes) if delay == 0 else None
+        witness(copy, seen)  # a destination with a hook is pushed to by git
         results.append((latency, burst(clone, copy, arguments.burst, seen)))
         if node:
             node.stop()

@@ -18,6 +18,7 @@
 #include "base/file.h"
 
 #define ALTERNATES "objects/info/alternates"
+#define CACHE_MOST ((ssize_t)16 << 20) /* of all stores together */
 #define ALTERNATES_LIMIT ((size_t)64 << 10)
 
 struct object_store {
@@ -37,8 +38,8 @@ static int object_store_fail(struct err *err, enum err_class class, const char *
 		       last && last->message ? last->message : "libgit2 gives no reason");
 }
 
-/* Nothing of users or of the machine is read, and what was read is not kept: a store is
- * not used for long enough. */
+/* Nothing of users or of the machine is read. A store keeps small commits and trees that
+ * it read, which are listed first and packed then; that is libgit2's own choice. */
 static void object_store_begin(void)
 {
 	static const int levels[] = { GIT_CONFIG_LEVEL_PROGRAMDATA,
@@ -49,7 +50,7 @@ static void object_store_begin(void)
 		abort();
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
 		git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, levels[i], "");
-	git_libgit2_opts(GIT_OPT_ENABLE_CACHING, 0);
+	git_libgit2_opts(GIT_OPT_SET_CACHE_MAX_SIZE, CACHE_MOST);
 }
 
 static void object_store_begin_once(void)

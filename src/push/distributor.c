@@ -400,8 +400,10 @@ static void distributor_hear_store(struct distributor *distributor)
 	struct task_store *tasks = distributor->push->options.tasks;
 	struct pollfd fd = { .fd = task_store_watch_fd(tasks), .events = POLLIN };
 
-	if (fd.fd < 0 || poll(&fd, 1, 0) <= 0)
+	if (fd.fd < 0 || poll(&fd, 1, 0) <= 0) {
+		task_store_report(tasks, on_waiting, distributor);
 		return;
+	}
 	if (clock_boot_ms() - distributor->measured_at >= CLOCK_EVERY_MS)
 		measure_clock(distributor);
 	if (task_store_hear(tasks, on_waiting, distributor))

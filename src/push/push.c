@@ -64,6 +64,13 @@ static void observe(const struct push_account *account, const struct push_remote
 					 "remote"),
 			  remote->name);
 	metric_add(slow, remote->slow_ms > 0 && account->took_ms > remote->slow_ms);
+	struct metric_series *without =
+		metric_at(metric_counter("refrelay_pushes_without_git_total",
+					 "Pushes to paths of this machine for which no "
+					 "git was started.",
+					 "remote"),
+			  remote->name);
+	metric_add(without, !account->result->used_git);
 }
 
 static void log_ref(const struct ref_result *result)
@@ -102,6 +109,7 @@ void report_done(const struct push_account *account)
 	       LOG_NUMBER("refs", account->result->refs.count),
 	       LOG_NUMBER("not_taken", bad),
 	       LOG_NUMBER("pushes", account->result->pushes),
+	       LOG_TEXT("by", account->result->used_git ? "git" : "refrelay"),
 	       LOG_NUMBER("delay_ms", account->delay_ms),
 	       LOG_NUMBER("retries", account->retries));
 }

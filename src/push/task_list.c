@@ -26,6 +26,21 @@ enum {
 	DEAR_LEAST_MS = 1000,
 };
 
+/* Since it was met, somebody may have claimed it, and even done it. What is not there any
+ * more must not seem to wait: its URI would rest for rescheduleDelay. Who claims it from
+ * now on drops it. */
+void store_note_task(struct task_store *store, int dir, const char *name,
+		     const struct stat *st, const struct task *task)
+{
+	uint64_t births;
+	struct stat now;
+
+	task_index_put(&store->index, name, st, task);
+	births = task_index_births(&store->index);
+	if (fstatat(dir, name, &now, AT_SYMLINK_NOFOLLOW) != 0)
+		task_index_drop(&store->index, name, births);
+}
+
 void store_notice_name(struct task_store *store, int dir, const char *name,
 		       bool may_be_torn)
 {
@@ -43,7 +58,7 @@ void store_notice_name(struct task_store *store, int dir, const char *name,
 	if (task_index_knows(&store->index, name, st.st_ino, stat_ms(&st)))
 		return;
 	if (store_read_task(dir, name, &task, &st, &err) == 0) {
-		task_index_put(&store->index, name, &st, &task);
+		store_note_task(store, dir, name, &st, &task);
 		return;
 	}
 	if (err.class == ERR_MISSING)

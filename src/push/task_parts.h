@@ -89,6 +89,10 @@ void store_set_aside(struct task_store *store, int dir, const char *name,
 void store_note_trouble(struct task_store *store, const char *name,
 			const struct err *why);
 
+/* Puts one that was met in `dir`, which is waiting/, into the index. */
+void store_note_task(struct task_store *store, int dir, const char *name,
+		     const struct stat *st, const struct task *task);
+
 /* Takes notice of one name in waiting/. `may_be_torn`: somebody may still be writing it;
  * if it is no task, it stays. */
 void store_notice_name(struct task_store *store, int dir, const char *name,

@@ -92,10 +92,9 @@ static void task_claim_take(const struct move *move, const char *name,
 static int claim_all(const struct move *move, const text_list *names,
 		     claimed_tasks *tasks, struct err *err)
 {
-	uint64_t births = task_index_births(&move->store->index);
-
 	for (size_t i = 0; i < names->count; i++) {
 		const char *name = names->items[i];
+		uint64_t births = task_index_births(&move->store->index);
 		bool is_ours = renameat(move->waiting, name, move->running, name) == 0;
 		if (!is_ours && errno != ENOENT)
 			return err_errno(err, "cannot move %s to running/", name);
@@ -372,8 +371,8 @@ static int task_add_make_file(struct adding *adding, bool replaces, struct err *
 	if (result == 1) {
 		failpoint("task.linked");
 		adding->is_new = !replaces;
-		task_index_put(&adding->store->index, adding->key, &built.st,
-			       adding->task);
+		store_note_task(adding->store, adding->waiting, adding->key, &built.st,
+				adding->task);
 	}
 	return result;
 }
@@ -504,8 +503,8 @@ static int task_add_link_file(struct adding *adding, struct err *err)
 		return task_store_add(adding->store, adding->task, adding->since_ms,
 				      &adding->is_new, err);
 	failpoint("task.linked");
-	task_index_put(&adding->store->index, adding->key, &adding->built.st,
-		       adding->task);
+	store_note_task(adding->store, adding->waiting, adding->key, &adding->built.st,
+			adding->task);
 	return 0;
 }
 
@@ -920,6 +919,11 @@ static bool hear_one(struct task_store *store, int dir, const struct inotify_eve
 	return dir < 0;
 }
 
+void task_store_report(struct task_store *store, waiting_uri_seen seen, void *arg)
+{
+	task_index_report(&store->index, seen, arg);
+}
+
 bool task_store_hear(struct task_store *store, waiting_uri_seen seen, void *arg)
 {
 	enum { BUFFERS_AT_ONCE = 16 };
@@ -937,6 +941,6 @@ bool task_store_hear(struct task_store *store, waiting_uri_seen seen, void *arg)
 			at += sizeof(*event) + event->len;
 		}
 	}
-	task_index_report(&store->index, seen, arg);
+	task_store_report(store, seen, arg);
 	return all;
 }

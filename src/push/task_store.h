@@ -100,6 +100,9 @@ int task_store_list_running(struct task_store *store, running_uri_seen running, 
 int task_store_watch_fd(const struct task_store *store);
 bool task_store_hear(struct task_store *store, waiting_uri_seen seen, void *arg);
 
+/* Only what this process knows already. */
+void task_store_report(struct task_store *store, waiting_uri_seen seen, void *arg);
+
 /* A task that is in running/. */
 struct claimed_task {
 	char *name; /* of its file; owned */

@@ -71,7 +71,19 @@ static void transfer_close(struct transfer *transfer)
 	vec_clear(&transfer->items);
 	ref_reading_clear(&transfer->local);
 	ref_snapshot_clear(&transfer->seen);
+	transfer_here_close(transfer->here);
 	view_remove(&transfer->view);
+}
+
+static int need_view(struct transfer *transfer, struct err *err)
+{
+	const struct transfer_request *request = transfer->request;
+
+	transfer->result->used_git = true;
+	if (transfer->view.path)
+		return 0;
+	return view_create(request->directory, request->repository,
+			   transfer->local.oid_len, &transfer->view, err);
 }
 
 /* `args` must have room for what is always there. */
@@ -143,6 +155,8 @@ static int transfer_look(struct transfer *transfer, struct err *err)
 	args[count++] = "--";
 	args[count++] = transfer->git.url;
 	transfer->is_seen = false;
+	if (need_view(transfer, err) != 0)
+		return -1;
 	if (call_git(transfer, args, &text, &ended, err) != 0)
 		return push_report_failure(ended.tail, err);
 	transfer->is_seen = true;
@@ -408,7 +422,7 @@ int transfer_push(struct transfer *transfer, const push_items *items, struct err
 	struct proc_result ended;
 	int status;
 
-	if (fill_view(transfer, items, err) != 0)
+	if (need_view(transfer, err) != 0 || fill_view(transfer, items, err) != 0)
 		return -1;
 	make_command(transfer, items, &command);
 	status = call_git(transfer, command.args.items, &output, &ended, err);
@@ -443,8 +457,7 @@ static int transfer_read(struct transfer *transfer, struct err *err)
 	return outcome_is_local(err, path);
 }
 
-/* Children obey by themselves; this is for the time between two. */
-static int transfer_check_limits(const struct transfer *transfer, struct err *err)
+int transfer_check_limits(const struct transfer *transfer, struct err *err)
 {
 	const struct git_work *work = transfer->request->work;
 
@@ -550,14 +563,10 @@ static int push_leased(struct transfer *transfer, struct err *err)
 /* A full one looks before all else, and pushes only what differs. */
 static int transfer_prepare(struct transfer *transfer, struct err *err)
 {
-	const struct transfer_request *request = transfer->request;
-
+	transfer->here = transfer_here_open(transfer);
 	if (transfer_read(transfer, err) != 0)
 		return -1;
-	if (view_create(request->directory, request->repository, transfer->local.oid_len,
-			&transfer->view, err) != 0)
-		return -1;
-	if (transfer->is_all &&
+	if (transfer->is_all && !transfer->here &&
 	    (transfer_look(transfer, err) != 0 || transfer_read(transfer, err) != 0))
 		return -1;
 	transfer_plan(transfer);
@@ -567,6 +576,7 @@ static int transfer_prepare(struct transfer *transfer, struct err *err)
 static int transfer_prepare_and_push(struct transfer *transfer, struct err *err)
 {
 	if (transfer_prepare(transfer, err) != 0 ||
+	    (transfer->here && transfer_here_push(transfer, transfer->here, err) != 0) ||
 	    push_state(transfer, ITEM_PLAIN, err) != 0)
 		return -1;
 	return push_leased(transfer, err);

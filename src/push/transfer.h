@@ -67,8 +67,9 @@ struct transfer_request {
 struct transfer_result {
 	ref_results refs;    /* those that a spec maps; of a full one those that differ */
 	uint64_t sent_bytes; /* as git says; 0: unknown */
-	unsigned pushes;     /* receive-packs that were started */
-	bool is_held;        /* too many deletions at once: those were not tried */
+	unsigned pushes;     /* receive-packs that were started, or done without */
+	bool used_git;
+	bool is_held; /* too many deletions at once: those were not tried */
 	size_t deletions, remote_refs; /* if held */
 };
 void transfer_result_clear(struct transfer_result *result);

@@ -1,6 +1,7 @@
 /*
  * What the parts of a transfer share: transfer_plan.c says what is to be done,
- * transfer.c has git do it, transfer.c goes through the phases. For one thread.
+ * transfer_here.c does what it can, transfer.c has git do the rest, and goes through the
+ * phases. For one thread.
  */
 #ifndef PUSH_TRANSFER_RUN_H
 #define PUSH_TRANSFER_RUN_H
@@ -43,8 +44,9 @@ struct transfer {
 	bool is_seen;
 	bool is_stale; /* what was seen is no longer so */
 	bool is_all;
-	struct view view;
-	struct err local_fault; /* of the last ref whose objects cannot be read */
+	struct transfer_here *here; /* NULL: git does all */
+	struct view view;           /* made when git is first called */
+	struct err local_fault;     /* of the last ref whose objects cannot be read */
 };
 
 /* Pushes these, in this order, and settles or leaves each. -1: it failed as a whole. */
@@ -60,6 +62,19 @@ void transfer_renew(struct transfer *transfer);
 /* Settles what needs no push any more, since the destination was seen to have it, and
  * holds the deletions if there are too many. */
 void transfer_compare(struct transfer *transfer);
+
+/* ERR_CANCELED, ERR_LOST: as for children, which obey by themselves. */
+int transfer_check_limits(const struct transfer *transfer, struct err *err);
+
+/* For a destination on this machine that is plain: its refs are what was seen. NULL: git
+ * is to do all of it. */
+struct transfer_here *transfer_here_open(struct transfer *transfer);
+void transfer_here_close(struct transfer_here *here); /* NULL is allowed */
+
+/* Settles the plain items that need no git, and leaves the others. -1: it must stop, or
+ * the disk failed. */
+int transfer_here_push(struct transfer *transfer, struct transfer_here *here,
+		       struct err *err);
 
 /* Takes `text`. */
 void item_settle(struct push_item *item, enum ref_status status, char *text);

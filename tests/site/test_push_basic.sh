@@ -88,9 +88,10 @@ a_store_that_is_away_is_not_made_anew() {
 	mv away store
 	start_site kiel
 	wait_until 10 same_branch git/a.git bonn/a.git
+	cp -r store other
+	rm other/refrelay/.id
 	mv store away
-	cp -r away store
-	rm store/refrelay/.id
+	mv other store
 	wait_until 10 was_logged kiel push.store_failed
 	add_commits git/a.git refs/heads/main 1
 	wait_until 10 was_logged kiel change.owed

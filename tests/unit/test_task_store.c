@@ -22,13 +22,18 @@ int fsync(int fd)
 	return (int)syscall(SYS_fsync, fd);
 }
 
-/* Likewise: how often it was called. */
+/* Likewise: how often it was called, and whether somebody does the task at once. */
 static atomic_int links;
+static atomic_bool is_done_at_once;
 
 int linkat(int from, const char *path, int to, const char *name, int flags)
 {
+	int result = (int)syscall(SYS_linkat, from, path, to, name, flags);
+
 	links++;
-	return (int)syscall(SYS_linkat, from, path, to, name, flags);
+	if (is_done_at_once)
+		unlinkat(to, name, 0);
+	return result;
 }
 
 /* Likewise: the file server's clock, set ahead. */
@@ -323,6 +328,20 @@ TEST(a_name_that_came_after_a_look_is_not_dropped_by_it)
 	tasks = claim(URI);
 	assert_int_equal(tasks.count, 1);
 	claimed_tasks_clear(&tasks);
+}
+
+TEST(what_is_done_before_it_is_noted_does_not_seem_to_wait)
+{
+	struct new_task many = { task_of(URI, "b"), 0 };
+
+	is_done_at_once = true;
+	add("a");
+	assert_ok(task_store_add_all(store, &many, 1, &err));
+	is_done_at_once = false;
+	last.tasks = 99;
+	task_store_report(store, seen, &reports);
+	assert_int_equal(last.tasks, 0);
+	task_clear(&many.task);
 }
 
 TEST(who_is_killed_before_the_link_leaves_only_rubbish)
@@ -621,6 +640,7 @@ int main(int argc, char **argv)
 		STORE_CASE(two_processes_that_claim_one_uri_share_its_tasks_between_them),
 		STORE_CASE(nothing_is_lost_between_two_that_claim_at_once),
 		STORE_CASE(a_name_that_came_after_a_look_is_not_dropped_by_it),
+		STORE_CASE(what_is_done_before_it_is_noted_does_not_seem_to_wait),
 		STORE_CASE(who_is_killed_before_the_link_leaves_only_rubbish),
 		STORE_CASE(who_is_killed_after_the_link_has_made_a_task),
 		STORE_CASE(only_old_rubbish_is_swept),

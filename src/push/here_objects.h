@@ -1,0 +1,20 @@
+/*
+ * Objects brought into a repository on this machine as git's unpack-objects leaves them:
+ * loose. For one thread at a time.
+ */
+#ifndef PUSH_HERE_OBJECTS_H
+#define PUSH_HERE_OBJECTS_H
+
+#include "base/base.h"
+#include "git/object_store.h"
+
+/* So many git unpacks; of more it keeps the pack. */
+#define HERE_OBJECTS_MOST 100
+
+/* Writes those objects into the repository whose directory is open; they are durable when
+ * it returns 0. Whatever happens, only whole objects have their names there. *bytes grows
+ * by what was written. */
+int here_objects_place(struct object_store *from, const oid_list *list, int repository,
+		       uint64_t *bytes, struct err *err);
+
+#endif

@@ -1,0 +1,347 @@
+/*
+ * Pushing to paths on this machine without git, beside git, which looks at what came of
+ * it, and is called for what is not plain.
+ */
+#include "push_test.h"
+
+enum { ROUNDS = 50, BRANCHES = 5 };
+
+static int make_here(void **state)
+{
+	if (make_push(state) != 0)
+		return -1;
+	must("rm dst.git/objects/info/alternates");
+	return 0;
+}
+
+#define HERE_CASE(name) cmocka_unit_test_setup_teardown(name, make_here, clear_push)
+
+static void assert_by_git(bool is_by_git)
+{
+	if (result.used_git != is_by_git)
+		fail_msg("it was pushed %s git", is_by_git ? "without" : "by");
+}
+
+static void assert_sound(void)
+{
+	must("git -C dst.git fsck --full --strict >/dev/null 2>err || "
+	     "{ cat err; false; }");
+}
+
+TEST(refs_are_made_and_moved_forward_without_git)
+{
+	set_refs("refs/heads/main=3 refs/heads/x/y=4 refs/tags/v=t1");
+	assert_ok(push("refs/heads/main refs/heads/x/y refs/tags/v"));
+	assert_by_git(false);
+	assert_arrived("refs/heads/main=3 refs/heads/x/y=4 refs/tags/v=t1");
+	assert_int_equal(result.pushes, 1);
+	assert_int_equal(result.refs.count, 3);
+	assert_true(result.sent_bytes > 0);
+	assert_status("refs/tags/v", REF_OK);
+	assert_sound();
+	set_refs("refs/heads/main=9 refs/heads/x/y=4 refs/tags/v=t1");
+	assert_ok(push("refs/heads/main refs/heads/x/y refs/tags/v"));
+	assert_by_git(false);
+	assert_status("refs/heads/main", REF_OK);
+	assert_status("refs/heads/x/y", REF_UP_TO_DATE);
+	assert_arrived("refs/heads/main=9 refs/heads/x/y=4 refs/tags/v=t1");
+	add_own_commit();
+	assert_ok(push(TASK_ALL_REFS));
+	assert_by_git(false);
+	assert_int_equal(result.refs.count, 1);
+	assert_own_commit_arrived();
+	assert_ok(push(TASK_ALL_REFS));
+	assert_by_git(false);
+	assert_int_equal(result.pushes, 0);
+	assert_sound();
+	must("test -z \"$(ls dst.git | grep refrelay)\" && "
+	     "test -z \"$(find dst.git/objects -name 'tmp_*')\"");
+}
+
+TEST(what_goes_back_is_forced_by_a_plus_only)
+{
+	set_refs("refs/heads/main=9 refs/tags/v=t1");
+	assert_ok(push(TASK_ALL_REFS));
+	set_refs("refs/heads/main=3 refs/heads/x=4 refs/tags/v=t2");
+	assert_ok(push("refs/heads/main refs/heads/x refs/tags/v"));
+	assert_by_git(true);
+	assert_status("refs/heads/main", REF_REJECTED_NONFASTFORWARD);
+	assert_false(result_of("refs/heads/main")->is_transient);
+	assert_true(result_of("refs/tags/v")->text != NULL);
+	assert_status("refs/heads/x", REF_OK);
+	assert_arrived("refs/heads/main=9 refs/heads/x=4 refs/tags/v=t1");
+	set_spec("refs/*", "refs/*", true);
+	assert_ok(push("refs/heads/main refs/heads/x refs/tags/v"));
+	assert_by_git(false);
+	assert_status("refs/heads/main", REF_OK);
+	assert_arrived("refs/heads/main=3 refs/heads/x=4 refs/tags/v=t2");
+	assert_sound();
+}
+
+/* Each is made plain again by `undo`. */
+static void assert_git_is_called(const char *make, const char *undo, int commit)
+{
+	AUTO_FREE char *refs = xasprintf("refs/heads/main=%d", commit);
+
+	must("cd dst.git && %s", make);
+	set_refs(refs);
+	assert_ok(push("refs/heads/main"));
+	if (!result.used_git)
+		fail_msg("pushed without git in spite of: %s", make);
+	assert_status("refs/heads/main", REF_OK);
+	must("cd dst.git && %s", undo);
+}
+
+#define HOOK(name)                                                                       \
+	"mkdir -p hooks && printf '#!/bin/sh\\ntouch " name ".ran\\n' >hooks/" name      \
+	" && chmod +x hooks/" name
+
+TEST(what_is_not_plain_is_pushed_by_git)
+{
+	static const struct {
+		const char *make, *undo;
+	} odd[] = {
+		{ HOOK("pre-receive"), "rm hooks/pre-receive pre-receive.ran" },
+		{ HOOK("update"), "rm hooks/update update.ran" },
+		{ HOOK("post-receive"), "rm hooks/post-receive post-receive.ran" },
+		{ HOOK("post-update"), "rm hooks/post-update post-update.ran" },
+		{ HOOK("reference-transaction"),
+		  "rm hooks/reference-transaction reference-transaction.ran" },
+		{ "git config core.hooksPath h && mkdir h",
+		  "git config --unset core.hooksPath" },
+		{ "git config receive.fsckObjects true",
+		  "git config --unset receive.fsckObjects" },
+		{ "git config receive.denyDeletes false",
+		  "git config --unset receive.denyDeletes" },
+		{ "git config transfer.hideRefs refs/hidden",
+		  "git config --unset transfer.hideRefs" },
+		{ "git config core.sharedRepository group",
+		  "git config --unset core.sharedRepository" },
+		{ "git config include.path other && touch other",
+		  "git config --unset include.path" },
+		{ "git config core.logAllRefUpdates true",
+		  "test -s logs/refs/heads/main && rm -r logs && "
+		  "git config --unset core.logAllRefUpdates" },
+		{ "mkdir logs", "rm -r logs" },
+		{ "git config core.bare false && git config receive.denyCurrentBranch "
+		  "ignore",
+		  "rm -rf logs && git config core.bare true && "
+		  "git config --unset receive.denyCurrentBranch" },
+		{ "git symbolic-ref refs/heads/s refs/heads/main",
+		  "git symbolic-ref -d refs/heads/s" },
+		{ "echo ../../other.git/objects >objects/info/alternates && "
+		  "git init -q --bare ../other.git",
+		  "rm objects/info/alternates" },
+	};
+	int commit = 1;
+
+	set_refs("refs/heads/main=0");
+	assert_ok(push("refs/heads/main"));
+	for (size_t i = 0; i < ARRAY_SIZE(odd); i++)
+		assert_git_is_called(odd[i].make, odd[i].undo, commit++);
+	set_refs("refs/heads/main=50");
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(false);
+	assert_sound();
+}
+
+TEST(a_hook_that_is_no_program_is_none)
+{
+	must("mkdir -p dst.git/hooks && echo exit 1 >dst.git/hooks/pre-receive && "
+	     "chmod -x dst.git/hooks/pre-receive");
+	set_refs("refs/heads/main=3");
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(false);
+}
+
+TEST(sha256_and_a_working_tree_are_gits)
+{
+	must("rm -rf r.git dst.git && git init -q --bare --object-format=sha256 r.git && "
+	     "git init -q --bare --object-format=sha256 dst.git && cd r.git && "
+	     "git update-ref refs/heads/main $(git commit-tree -m 1 $(git mktree "
+	     "</dev/null))");
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(true);
+	must("rm -rf r.git dst.git && git init -q --bare r.git && "
+	     "git init -q -b other dst.git && cd r.git && "
+	     "git update-ref refs/heads/main $(git commit-tree -m 1 $(git mktree "
+	     "</dev/null))");
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(true);
+	assert_status("refs/heads/main", REF_OK);
+}
+
+TEST(a_deletion_a_locked_ref_and_a_broken_one_are_gits_and_the_others_go)
+{
+	remote.mirrors = true;
+	set_refs("refs/heads/a=1 refs/heads/b=2");
+	assert_ok(push(TASK_ALL_REFS));
+	assert_by_git(false);
+	set_refs("refs/heads/a=3 refs/heads/c=4");
+	must("touch dst.git/refs/heads/a.lock && "
+	     "echo 1111111111111111111111111111111111111111 >r.git/refs/heads/d");
+	assert_ok(push("refs/heads/a refs/heads/b refs/heads/c refs/heads/d"));
+	assert_by_git(true);
+	assert_true(result_of("refs/heads/a")->is_lock);
+	assert_status("refs/heads/b", REF_OK);
+	assert_status("refs/heads/c", REF_OK);
+	assert_status("refs/heads/d", REF_REJECTED_OTHER_REASON);
+	assert_true(
+		text_starts_with(result_of("refs/heads/d")->text, "local repository"));
+	must("rm dst.git/refs/heads/a.lock");
+	assert_arrived("refs/heads/a=1 refs/heads/c=4");
+}
+
+TEST(a_branch_names_a_commit)
+{
+	must("cd r.git && echo $(git -C %s rev-parse main^{tree}) >refs/heads/t",
+	     store_path);
+	assert_ok(push("refs/heads/t"));
+	assert_by_git(true);
+	assert_status("refs/heads/t", REF_REJECTED_OTHER_REASON);
+	assert_arrived("");
+}
+
+TEST(very_many_objects_are_gits)
+{
+	must("cd r.git && t=$(for i in $(seq 150); do echo $i | git hash-object -w "
+	     "--stdin | sed \"s/.*/100644 blob &\\tf$i/\"; done | git mktree) && "
+	     "git update-ref refs/heads/main $(git commit-tree -m 1 $t)");
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(true);
+	assert_status("refs/heads/main", REF_OK);
+	assert_sound();
+}
+
+/*
+ * Random histories, by fast-import.
+ */
+
+static unsigned roll(unsigned below)
+{
+	static unsigned state = 20240521;
+
+	state = state * 1103515245u + 12345u;
+	return (state >> 16) % below;
+}
+
+static void add_file(struct str *script)
+{
+	static const char *const modes[] = { "100644", "100755", "120000" };
+	AUTO_FREE char *text = xasprintf("%u", roll(1000000));
+
+	if (roll(12) == 0) {
+		str_addf(script, "M 160000 %040u sub%u\n", 1 + roll(1000), roll(3));
+		return;
+	}
+	if (roll(8) == 0) {
+		str_addf(script, "D d%u\n", roll(3));
+		return;
+	}
+	str_addf(script, "M %s inline d%u/e%u/f%u\ndata %zu\n%s\n", modes[roll(3)],
+		 roll(3), roll(3), roll(9), strlen(text), text);
+}
+
+/* Of each branch: whether it is there, and whether this script has made a commit on it,
+ * after which fast-import knows it by its name alone. */
+struct branches {
+	bool is_there[BRANCHES], is_touched[BRANCHES];
+};
+
+static void name_commit(struct str *script, const char *what,
+			const struct branches *branches, unsigned branch)
+{
+	str_addf(script, "%s refs/heads/b%u%s\n", what, branch,
+		 branches->is_touched[branch] ? "" : "^0");
+}
+
+static void add_commit(struct str *script, struct branches *branches, int round)
+{
+	unsigned branch = roll(BRANCHES), other = roll(BRANCHES);
+	bool was_there = branches->is_there[branch];
+
+	str_addf(script, "commit refs/heads/b%u\ncommitter A <a@b> %d +0000\ndata 2\nc\n",
+		 branch, 1700000000 + round);
+	if (was_there && !branches->is_touched[branch])
+		name_commit(script, "from", branches, branch);
+	else if (!was_there && branches->is_there[other] && roll(4) > 0)
+		name_commit(script, "from", branches, other);
+	if (was_there && branches->is_there[other] && other != branch && roll(3) == 0)
+		name_commit(script, "merge", branches, other);
+	branches->is_there[branch] = branches->is_touched[branch] = true;
+	for (unsigned i = 0; i < 1 + roll(4); i++)
+		add_file(script);
+	str_add_char(script, '\n');
+	if (roll(5) > 0)
+		return;
+	str_addf(script, "tag v%d-%u\n", round, roll(100000));
+	name_commit(script, "from", branches, branch);
+	str_add(script, "tagger A <a@b> 1700000000 +0000\ndata 2\nt\n\n");
+}
+
+static void change_at_random(struct branches *branches, int round)
+{
+	AUTO_STR struct str script = STR_INIT;
+
+	memset(branches->is_touched, 0, sizeof(branches->is_touched));
+	for (unsigned i = 0; i < 1 + roll(3); i++)
+		add_commit(&script, branches, round);
+	assert_ok(file_replace(root_fd, "script", script.data, script.len, FILE_NO_SYNC,
+			       &err));
+	must("git -C r.git -c fastimport.unpackLimit=%d fast-import --quiet --force "
+	     "<script",
+	     round % 3 == 0 ? 0 : 100);
+	if (round % 7 == 6) /* some branch goes back */
+		must("cd r.git && git update-ref refs/heads/b%u $(git rev-list "
+		     "--max-parents=0 --all | head -n 1)",
+		     roll(BRANCHES));
+	for (unsigned i = 0; i < BRANCHES; i++)
+		branches->is_there[i] |=
+			round % 7 == 6 && run("git -C r.git rev-parse -q --verify b%u "
+					      ">dump 2>&1",
+					      i) == 0;
+	if (round % 10 == 9)
+		must("git -C r.git repack -qad && git -C dst.git gc -q");
+}
+
+TEST(random_histories_arrive_as_git_would_have_brought_them)
+{
+	struct branches branches = { 0 };
+	int without = 0;
+
+	must("rm r.git/objects/info/alternates && git init -q --bare by-git.git");
+	set_spec("refs/*", "refs/*", true);
+	for (int round = 0; round < ROUNDS; round++) {
+		change_at_random(&branches, round);
+		assert_ok(push(TASK_ALL_REFS));
+		without += !result.used_git;
+		must("git -C r.git for-each-ref >a && git -C dst.git for-each-ref >b && "
+		     "cmp a b");
+		if (round % 10 == 9)
+			assert_sound();
+	}
+	must("git -C r.git push -q --mirror %s/by-git.git && "
+	     "git -C by-git.git rev-list --objects --all | sort >a && "
+	     "git -C dst.git rev-list --objects --all | sort >b && cmp a b",
+	     root);
+	assert_sound();
+	assert_int_equal(without, ROUNDS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		HERE_CASE(refs_are_made_and_moved_forward_without_git),
+		HERE_CASE(what_goes_back_is_forced_by_a_plus_only),
+		HERE_CASE(what_is_not_plain_is_pushed_by_git),
+		HERE_CASE(a_hook_that_is_no_program_is_none),
+		HERE_CASE(sha256_and_a_working_tree_are_gits),
+		HERE_CASE(
+			a_deletion_a_locked_ref_and_a_broken_one_are_gits_and_the_others_go),
+		HERE_CASE(a_branch_names_a_commit),
+		HERE_CASE(very_many_objects_are_gits),
+		HERE_CASE(random_histories_arrive_as_git_would_have_brought_them),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}
