@@ -167,7 +167,7 @@ class Grokmirror:
 
     def round(self):
         before = children_cpu()
-        subprocess.run([self.program, "-c", self.conf], check=True, stdout=subprocess.DEVNULL,
+        subprocess.run([self.program, "-o", "-c", self.conf], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
         return children_cpu() - before
 
