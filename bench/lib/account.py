@@ -3,8 +3,8 @@
 A contender is a set of servers and the clients that use them; each has an Account. Its servers
 run in a control group of their own, and while something is measured the bench itself is there,
 too, so that its children are; what the bench's own process takes is subtracted. Where no group
-can be made, CPU is that of the clients (getrusage) and of the servers with the children that
-they waited for (/proc).
+can be made, CPU is that of the clients (getrusage) and of all processes of the servers' sessions
+(/proc), with the children that these waited for.
 """
 
 import contextlib
@@ -29,6 +29,11 @@ def read_text(path):
     with contextlib.suppress(OSError):
         return pathlib.Path(path).read_text()
     return ""
+
+
+def stat_of(pid):
+    """Fields of its stat from the state on; [] if it has ended."""
+    return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
 def find_group():
@@ -166,12 +171,13 @@ class Account:
             return int(dict(line.split() for line in lines)["usage_usec"]) / 1e6
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return used.ru_utime + used.ru_stime + sum(
-            sum(map(int, read_text(f"/proc/{server.pid}/stat").rsplit(")", 1)[1].split()[11:15]))
-            for server in self.servers) / TICKS
+            sum(map(int, stat_of(pid)[11:15])) for pid in self.pids()) / TICKS
 
     def pids(self):
         if not self.group:
-            return [server.pid for server in self.servers]
+            sessions = {str(server.pid) for server in self.servers}
+            return [pid for pid in os.listdir("/proc")
+                    if pid.isdigit() and sessions & set(stat_of(pid)[3:4])]
         pids = map(int, read_text(self.group / "cgroup.procs").split())
         return [pid for pid in pids if pid != os.getpid()]
 
@@ -181,7 +187,7 @@ class Account:
         return sum(int(words[1]) for words in texts if words) * PAGE
 
     def watch_memory(self, cost, ended):
-        while not ended.wait(0.02):
+        while not ended.wait(0.02 if self.group else 0.5):
             cost.memory = max(cost.memory, self.resident())
 
     @contextlib.contextmanager

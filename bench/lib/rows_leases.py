@@ -85,6 +85,8 @@ def check_storm(name, outputs, contenders):
     """How many grants, and in words how well they were given; fails if two held it at once."""
     grants = [(process, *map(int, line.split()))
               for process, lines in enumerate(outputs) for line in lines]
+    if not grants:
+        raise SystemExit(f"{name}: nobody got it")
     by_time = sorted(grants, key=lambda grant: grant[3])
     for one, other in zip(by_time, by_time[1:]):
         if other[3] < one[4]:

@@ -32,7 +32,7 @@ def arrives(bare):
         except OSError:
             return False
 
-    return lambda: wait_for("a change", has_moved, 60, 0.0005)
+    return lambda: wait_for("a change", has_moved, 120, 0.0005)
 
 
 def check_tip(bare):
@@ -107,7 +107,7 @@ def burst(bench):
 
     with account.measure() as ours:
         node.run("changed", "r")
-        wait_for("the refs", has_all, 60, 0.001)
+        wait_for("the refs", has_all, 120, 0.001)
     other, account = bench.folder("git") / "copy.git", bench.account("git")
     be_durable(make_repository(other))
     git("push", "-q", other, "+refs/heads/main", cwd=source)

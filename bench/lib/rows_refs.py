@@ -37,12 +37,12 @@ def ask(server, path, headers):
 
 def ask_again_and_again(server, path, headers, end, counts):
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
-    while time.monotonic() < end:
+    while not counts or time.monotonic() < end:
         connection.request("GET", f"/{path}", headers=headers)
         answer = connection.getresponse()
         answer.read()
         if answer.status != 200:
-            return
+            raise SystemExit(f"{path}: status {answer.status}")
         counts.append(1)
     connection.close()
 
