@@ -289,7 +289,7 @@ def no_change(bench):
         grok.round()
         with account.measure() as cost:
             grok.round()
-        bench.add(work, ours, "grok-pull -o", cost, "nothing to write")
+        bench.add(work, ours, "grok-pull", cost, "nothing to write")
 
 
 @row("idle")

@@ -170,10 +170,10 @@ class Grokmirror:
             f"[core]\ntoplevel = {self.tree}\nmanifest = {self.tree}/manifest.js.gz\n"
             f"log = {folder}/grok.log\n[remote]\nsite = {url.rstrip('/')}\n"
             f"manifest = {url.rstrip('/')}/manifest.js.gz\n"
-            "[pull]\ninclude = *\nrefresh = 1\npurge = no\nprojectslist =\n"
+            "[pull]\ninclude = *\npurge = no\nprojectslist =\n"
             "[fsck]\nfrequency = 30\n")
 
     def round(self):
-        """Once all."""
-        subprocess.run([self.program, "-o", "-c", self.conf], check=True,
+        """Once all: with `refresh` in its configuration it would never end, option or not."""
+        subprocess.run([self.program, "-c", self.conf], check=True, timeout=3600,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

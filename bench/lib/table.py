@@ -68,6 +68,11 @@ def compare(ours, theirs, units):
     return f"{show(ours, units)} / {show(theirs, units)}"
 
 
+def compare_walls(ours, theirs):
+    """Nobody waits for what is done at its time: 0."""
+    return f"{show(ours, SECONDS) if ours else '–'} / {show(theirs, SECONDS)}"
+
+
 def ratio(ours, theirs):
     return f"{theirs / ours:.3g}" if ours else "–"
 
@@ -101,7 +106,7 @@ class Bench:
         """theirs None: nobody to compare with."""
         cells = [work, peer]
         if theirs:
-            cells += [compare(ours.wall, theirs.wall, SECONDS), ratio(ours.wall, theirs.wall),
+            cells += [compare_walls(ours.wall, theirs.wall), ratio(ours.wall, theirs.wall),
                       compare(ours.cpu, theirs.cpu, SECONDS), ratio(ours.cpu, theirs.cpu),
                       compare(ours.bytes, theirs.bytes, BYTES),
                       compare(ours.processes, theirs.processes, COUNT),
