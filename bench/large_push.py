@@ -17,55 +17,30 @@ six times the megabytes on the disk of $TMPDIR; not run in CI.
 """
 
 import argparse
-import json
 import pathlib
 import re
 import secrets
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
-from serve import REFRELAY, Backend, Server, git, make_big, wait_for
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
+
+from account import Account
+from machine import git, make_big, use_no_configuration, wait_for
+from servers import Backend
+from sites import Pair
 
 
-class Site(Server):
-    def __init__(self, work, name):
-        super().__init__(work, name)
-        self.root = self.folder / "git"
-        self.conf = self.folder / "refrelay.conf"
-
-    def start(self, role, peer, secret, token):
-        lines = ["[site]", f"name = {self.name}", f"role = {role}",
-                 f"repositories = {self.root}", f"data = {self.folder}/data",
-                 "[http]", f"listen = 127.0.0.1:{self.port}", "anonymousRead = true"]
-        if role == "primary":
-            self.root.mkdir()
-            lines += ["[token \"pusher\"]", f"file = {token}", "rights = push",
-                      f"[secondary \"{peer.name}\"]", f"secretFile = {secret}"]
-        else:
-            lines += ["[primary]", f"url = http://127.0.0.1:{peer.port}",
-                      f"secretFile = {secret}"]
-        self.conf.write_text("\n".join(lines) + "\n")
-        self.run(REFRELAY, "-c", self.conf, "serve")
-        self.ready()
-
-    def ask(self, *command):
-        return subprocess.run([REFRELAY, "-c", self.conf, *command], text=True, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-
-    def is_verified(self, name):
-        row = json.loads(self.ask("repository", "show", "--json", name) or "{}")
-        copy = pathlib.Path(self.root / f"{name}.git")
-        return (row.get("state") == "synced" and row.get("verification_state") == "succeeded"
-                and bool(git("for-each-ref", cwd=copy)))
-
-    def most_memory_mb(self):
-        text = pathlib.Path(f"/proc/{self.processes[0].pid}/status").read_text()
-        return int(re.search(r"VmHWM:\s+(\d+)", text).group(1)) / 1024
+def most_memory_mb(site):
+    text = pathlib.Path(f"/proc/{site.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", text).group(1)) / 1024
 
 
-def make_secret(path):
+def make_token(path):
     path.touch(0o600)
     path.write_text(secrets.token_hex(24) + "\n")
     return path
@@ -119,38 +94,38 @@ class Bench:
 
     def to_backend(self, backend):
         target = make_target(self.work / "backend", "r")
-        self.note("to nginx, git http-backend", push(self.source, backend.url("r", "")[:-1]))
+        self.note("to nginx, git http-backend", push(self.source, backend.url("r.git")))
         self.drop(target)
 
-    def to_site(self, what, site, primary, secondary, token):
-        """`site` is one of the two that follow."""
-        name = f"{site.name}-{len(self.results.get(what, []))}"
-        target = make_target(primary.root, name)
-        primary.ask("changed", name)
-        wait_for("the empty copy", (secondary.root / f"{name}.git").is_dir)
+    def to_site(self, what, site, pair, token):
+        """`site` is one of the pair."""
+        name = f"{site.folder.name}-{len(self.results.get(what, []))}"
+        target = make_target(pair.primary.git, name)
+        copy = pair.secondary.git / f"{name}.git"
+        pair.primary.run("changed", name)
+        wait_for("the empty copy", copy.is_dir)
         url = f"http://any:{token}@127.0.0.1:{site.port}/{name}.git"
         self.note(what, push(self.source, url))
         self.note(f"{what}: copied, verified", timed(
-            "the copy", lambda: secondary.is_verified(name)))
-        git("fsck", "--no-dangling", "--connectivity-only", cwd=secondary.root / f"{name}.git")
-        tips = [git("rev-parse", "main", cwd=path)
-                for path in (self.source, target, secondary.root / f"{name}.git")]
+            "the copy", lambda: git("for-each-ref", cwd=copy) and
+            pair.secondary.is_verified(name)))
+        git("fsck", "--no-dangling", "--connectivity-only", cwd=copy)
+        tips = [git("rev-parse", "main", cwd=path) for path in (self.source, target, copy)]
         if len(set(tips)) != 1:
             raise SystemExit(f"{what}: the repositories differ: {tips}")
 
 
-def run(bench, sites, backend, token):
-    primary, secondary = sites
+def run(bench, pair, backend, token):
     for _ in range(bench.options.rounds):
         bench.to_path()
         bench.to_backend(backend)
-        bench.to_site("to refrelay, the primary", primary, *sites, token)
-        bench.to_site("to refrelay, through the secondary", secondary, *sites, token)
+        bench.to_site("to refrelay, the primary", pair.primary, pair, token)
+        bench.to_site("to refrelay, through the secondary", pair.secondary, pair, token)
     print("\nmedians")
     for what, seconds in bench.results.items():
         print(f"{what:44} {statistics.median(seconds):8.1f} s")
-    for site in sites:
-        print(f"{'most memory of ' + site.name:44} {site.most_memory_mb():8.1f} MB")
+    for site in (pair.primary, pair.secondary):
+        print(f"{'most memory of ' + site.folder.name:44} {most_memory_mb(site):8.1f} MB")
 
 
 def main():
@@ -159,21 +134,24 @@ def main():
     parser.add_argument("--megabytes", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
+    use_no_configuration()
     with tempfile.TemporaryDirectory(prefix="refrelay-bench.") as folder:
         work = pathlib.Path(folder)
         bench = Bench(work, options)
-        sites = [Site(work, "london"), Site(work, "paris")]
-        backend = Backend(work)
+        account, other = Account("refrelay"), Account("backend")
         try:
-            secret, token = make_secret(work / "secret"), make_secret(work / "token")
-            sites[0].start("primary", sites[1], secret, token)
-            sites[1].start("secondary", sites[0], secret, token)
+            token = make_token(work / "token")
+            pair = Pair(account, work / "pair")
+            pair.primary.set("token \"pusher\"", f"file = {token}\nrights = push")
+            pair.primary.start()
+            pair.secondary.start()
             (work / "backend").mkdir()
+            backend = Backend(other, work / "nginx")
             backend.start(work / "backend")
-            run(bench, sites, backend, token.read_text().strip())
+            run(bench, pair, backend, token.read_text().strip())
         finally:
-            for server in (backend, *sites):
-                server.stop()
+            other.close()
+            account.close()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 /*
- * Contenders for one lease, for bench/lease.py.
+ * Contenders for one lease, for bench/lib/rows_leases.py.
  *
  * usage: lease_storm BACKEND FOLDER DATA storm|single THREADS SECONDS HOLD_US [URL...]
  *
@@ -193,7 +193,7 @@ int main(int argc, char *argv[])
 	lock_path = lock;
 	hold_us = atoll(argv[7]);
 	open_backend(argv[2], argv[3], (const char *const *)(argv + 8), (size_t)argc - 8);
-	until_us = now_us() + atoll(argv[6]) * 1000000;
+	until_us = now_us() + (int64_t)(strtod(argv[6], NULL) * 1e6);
 	if (strcmp(argv[4], "storm") == 0)
 		storm(atoi(argv[5]));
 	else

@@ -9,8 +9,6 @@ Makes repositories in a temporary directory, starts on loopback
   - nginx + fcgiwrap -c 4 + git http-backend,
   - nginx serving the same bytes from files (gzip beside them),
 and measures, each round one server after the other, medians of the rounds:
-  small    GET info/refs of 2 KB: requests a second, CPU of the server for one
-  large    the same of 100,000 refs, with and without gzip
   ls-refs  protocol 2, 100,000 refs: one prefix, and all
   clone    a repository of 200 MB of random blobs: its pack to /dev/null, and git clone
   equal    20 equal clones at once: the packs to /dev/null
@@ -20,7 +18,7 @@ Without a PART: all. Every status is checked, and before each measurement the an
 
 Ratios of one run are what counts. CPU is that of a control group, since the children of fcgiwrap
 are in nobody's account; where none can be made (it takes root, or a delegated cgroup v2) it is
-left out. Needs git, python3, curl, nginx, fcgiwrap and wrk (Debian: the packages of these names);
+left out. The cost of one answer is in the table of bench/run. Needs git, python3, curl, nginx, fcgiwrap and wrk (Debian: the packages of these names);
 not run in CI.
 """
 
@@ -32,97 +30,24 @@ import json
 import os
 import pathlib
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-REFRELAY = os.environ.get("REFRELAY", str(ROOT / "build" / "refrelay"))
-PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
-SERVICE = "service=git-upload-pack"
-ADVERTISEMENT = "application/x-git-upload-pack-advertisement"
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
+
+from account import Account, read_text
+from machine import REFRELAY, Skip, find, git, make_big, make_repository, use_no_configuration
+from servers import Backend, Files
+from sites import Site
+
 REQUEST = "application/x-git-upload-pack-request"
-PARTS = ("small", "large", "ls-refs", "clone", "equal", "beside")
-
-
-def read_text(path):
-    with contextlib.suppress(OSError):
-        return pathlib.Path(path).read_text()
-    return ""
-
-
-def find(program, *places):
-    found = shutil.which(program, path=":".join((PATH, *places)))
-    if not found:
-        raise SystemExit(f"{program} is missing: install it first (see --help)")
-    return found
-
-
-def git(*args, cwd=None, **options):
-    return subprocess.run(["git", *map(str, args)], cwd=cwd, check=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, **options).stdout
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def wait_for(what, condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise SystemExit(f"{what} did not come in {seconds} s")
-        time.sleep(0.02)
-
-
-def answers(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-class Account:
-    """CPU of a server with all that it starts, in seconds."""
-
-    def __init__(self, name):
-        name = f"refrelay-bench-{os.getpid()}-{name}"
-        own = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
-        lines = {line.split(":")[1]: line.split(":")[2] for line in own}
-        old = pathlib.Path("/sys/fs/cgroup/cpuacct")
-        new = pathlib.Path("/sys/fs/cgroup" + lines.get("", "/"))
-        self.is_old = old.is_dir()
-        self.folder = (old if self.is_old else new) / name
-        try:
-            self.folder.mkdir()
-            self.used()
-        except OSError:
-            self.folder = None
-
-    def join(self):
-        if self.folder:
-            (self.folder / "cgroup.procs").write_text(str(os.getpid()))
-
-    def used(self):
-        if not self.folder:
-            return 0.0
-        if self.is_old:
-            return int((self.folder / "cpuacct.usage").read_text()) / 1e9
-        lines = (self.folder / "cpu.stat").read_text().splitlines()
-        return int(dict(line.split() for line in lines)["usage_usec"]) / 1e6
-
-    def pids(self):
-        return read_text(self.folder / "cgroup.procs").split() if self.folder else []
-
-    def close(self):
-        if self.folder:
-            wait_for("the end of a server",
-                     lambda: not (self.folder / "cgroup.procs").read_text())
-            self.folder.rmdir()
+SERVICE = "service=git-upload-pack"
+PARTS = ("ls-refs", "clone", "equal", "beside")
 
 
 @contextlib.contextmanager
@@ -153,177 +78,6 @@ def one_group(servers):
         while pids := (group / "cgroup.procs").read_text().split():
             move(pids, root)
         group.rmdir()
-
-
-class Server:
-    """What is measured; `url` of a repository."""
-
-    def __init__(self, work, name, has_git=True):
-        self.name, self.has_git = name, has_git
-        self.folder = work / name.replace(" ", "-")
-        self.folder.mkdir()
-        self.port = free_port()
-        self.account = Account(self.folder.name)
-        self.processes = []
-
-    def run(self, *command):
-        with open(self.folder / "log", "ab") as log:
-            self.processes.append(subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True, preexec_fn=self.account.join))
-
-    def ready(self):
-        wait_for(f"{self.name} ({self.folder}/log)", lambda: answers(self.port))
-
-    def url(self, repository, what):
-        return f"http://127.0.0.1:{self.port}/{repository}.git/{what}"
-
-    def refs(self, repository):
-        return self.url(repository, f"info/refs?{SERVICE}")
-
-    def stop(self):
-        for process in self.processes:  # fcgiwrap leaves its children behind
-            os.killpg(process.pid, signal.SIGTERM)
-        for process in self.processes:
-            process.wait()
-        self.account.close()
-
-
-class Refrelay(Server):
-    def __init__(self, work):
-        super().__init__(work, "refrelay")
-
-    def start(self, repositories):
-        conf = self.folder / "refrelay.conf"
-        conf.write_text(f"[site]\nname = bench\nrole = standalone\nrepositories = {repositories}\n"
-                        f"data = {self.folder}/data\n[http]\nlisten = 127.0.0.1:{self.port}\n"
-                        "anonymousRead = true\n")
-        self.run(REFRELAY, "-c", conf, "serve")
-        self.ready()
-
-
-NGINX = """
-{user}
-daemon off;
-worker_processes 2;
-pid {folder}/pid;
-error_log {folder}/error;
-events {{ worker_connections 512; }}
-http {{
-    access_log off;
-    default_type {advertisement};
-    client_body_temp_path {folder}/body;
-    fastcgi_temp_path {folder}/fastcgi;
-    proxy_temp_path {folder}/proxy;
-    scgi_temp_path {folder}/scgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    sendfile on;
-    tcp_nopush on;
-    keepalive_requests 100000000;
-    server {{
-        listen 127.0.0.1:{port};
-        {server}
-    }}
-}}
-"""
-
-CGI = """
-        client_max_body_size 0;
-        gzip on;
-        gzip_types {advertisement};
-        gzip_http_version 1.0;
-        location / {{
-            fastcgi_pass unix:{folder}/socket;
-            fastcgi_buffers 16 64k;
-            fastcgi_buffer_size 64k;
-            fastcgi_max_temp_file_size 0;
-            fastcgi_read_timeout 600;
-            fastcgi_param SCRIPT_FILENAME {backend};
-            fastcgi_param GIT_PROJECT_ROOT {repositories};
-            fastcgi_param GIT_HTTP_EXPORT_ALL "";
-            fastcgi_param GIT_PROTOCOL $http_git_protocol;
-            fastcgi_param PATH_INFO $uri;
-            fastcgi_param QUERY_STRING $query_string;
-            fastcgi_param REQUEST_METHOD $request_method;
-            fastcgi_param CONTENT_TYPE $content_type;
-            fastcgi_param CONTENT_LENGTH $content_length;
-        }}
-"""
-
-FILES = """
-        root {files};
-        gzip_static on;
-"""
-
-
-class Nginx(Server):
-    def begin(self, server, **values):
-        user = "user root;" if os.getuid() == 0 else ""
-        conf = self.folder / "conf"
-        values = dict(values, folder=self.folder, port=self.port, advertisement=ADVERTISEMENT)
-        server = server.format(**values)
-        conf.write_text(NGINX.format(user=user, server=server, **values))
-        self.run(find("nginx"), "-e", self.folder / "error", "-p", self.folder, "-c", conf)
-        self.ready()
-
-
-class Backend(Nginx):
-    def __init__(self, work):
-        super().__init__(work, "git http-backend")
-
-    def start(self, repositories):
-        backend = find("git-http-backend", os.fsdecode(git("--exec-path").strip()))
-        where = self.folder / "socket"
-        self.run(find("fcgiwrap"), "-c", "4", "-s", f"unix:{where}")
-        wait_for("fcgiwrap", where.exists)
-        self.begin(CGI, repositories=repositories, backend=backend)
-
-
-class Files(Nginx):
-    """The advertisements of protocol 0, as files of the same URLs."""
-
-    def __init__(self, work):
-        super().__init__(work, "nginx with files", has_git=False)
-
-    def start(self, repositories):
-        files = self.folder / "files"
-        for repository in repositories.iterdir():
-            folder = files / repository.name / "info"
-            folder.mkdir(parents=True)
-            refs = git("upload-pack", "--http-backend-info-refs", repository)
-            refs = b"001e# service=git-upload-pack\n0000" + refs
-            (folder / "refs").write_bytes(refs)
-            (folder / "refs.gz").write_bytes(gzip.compress(refs, 6))
-        self.begin(FILES, files=files)
-
-
-def make_repository(path, refs):
-    git("init", "-q", "--bare", "-b", "main", path)
-    tree = git("mktree", cwd=path, input=b"").decode().strip()
-    who = {"GIT_AUTHOR_NAME": "b", "GIT_AUTHOR_EMAIL": "b@example.org",
-           "GIT_COMMITTER_NAME": "b", "GIT_COMMITTER_EMAIL": "b@example.org"}
-    commit = git("commit-tree", "-m", "first", tree, cwd=path, env={**os.environ, **who})
-    commit = commit.decode().strip()
-    lines = [f"{commit} refs/heads/main\n"]
-    lines += [f"{commit} refs/heads/t{number // 1000:03}/b{number:06}\n"
-              for number in range(refs)]
-    (path / "packed-refs").write_text("# pack-refs with: peeled fully-peeled sorted \n" +
-                                      "".join(lines))
-
-
-def make_big(path, megabytes):
-    """As many random blobs of 1 MB, in one pack."""
-    git("init", "-q", "--bare", "-b", "main", path)
-    with subprocess.Popen(["git", "fast-import", "--quiet"], cwd=path,
-                          stdin=subprocess.PIPE) as importer:
-        write = importer.stdin.write
-        write(b"commit refs/heads/main\ncommitter b <b@example.org> 1700000000 +0000\n"
-              b"data 5\nfirst")
-        for number in range(megabytes):
-            write(b"\nM 100644 inline f%d\ndata 1048576\n" % number)
-            write(os.urandom(1 << 20))
-        write(b"\n")
-    git("pack-refs", "--all", cwd=path)
 
 
 def packets(*lines):
@@ -361,8 +115,8 @@ class Question:
 
     def url(self, server):
         if self.body:
-            return server.url(self.repository, "git-upload-pack")
-        return server.refs(self.repository)
+            return server.url(f"{self.repository}.git/git-upload-pack")
+        return server.url(f"{self.repository}.git/info/refs?{SERVICE}")
 
     def once(self, server, into=os.devnull):
         """(bytes, seconds)"""
@@ -441,12 +195,23 @@ class Bench:
         self.servers, self.stack = [], contextlib.ExitStack()
         self.tip = git("rev-parse", "main", cwd=self.repositories / "big.git").decode().strip()
 
+    def server(self, server, name, has_git=True):
+        server.name, server.has_git = name, has_git
+        self.servers.append(server)
+        return server
+
+    def account(self, name):
+        account = Account(name)
+        self.stack.callback(account.close)
+        return account
+
     def start(self):
-        for kind in (Refrelay, Backend, Files):
-            server = kind(self.work)
-            self.stack.callback(server.stop)
-            server.start(self.repositories)
-            self.servers.append(server)
+        self.server(Site(self.account("refrelay"), self.work / "refrelay", "standalone", "",
+                         self.repositories), "refrelay").start()
+        self.server(Backend(self.account("backend"), self.work / "backend"),
+                    "git http-backend").start(self.repositories)
+        self.server(Files(self.account("files"), self.work / "files"), "nginx with files",
+                    False).start_refs(self.repositories)
 
     def with_git(self):
         return [server for server in self.servers if server.has_git]
@@ -458,24 +223,15 @@ class Bench:
 
         def measure(server):
             question.often(server, 1)
-            before = server.account.used()
+            before = server.account.cpu()
             result = question.often(server, self.arguments.seconds)
-            used = server.account.used() - before
+            used = server.account.cpu() - before
             return {"requests a second": result["requests"] / result["seconds"],
                     "CPU": used / result["requests"] * 1e6, "p99": result["p99"]}
 
         results = in_turn(servers, self.arguments.rounds, measure)
         show(title, results, **{"requests a second": "{:10.0f} requests/s",
                                 "CPU": "{:10.1f} us CPU each", "p99": "{:8.2f} ms p99"})
-
-    def small(self):
-        self.rate(Question(self.work, "small", "small"), self.servers, "GET info/refs of 2 KB")
-
-    def large(self):
-        refs = f"GET info/refs of {self.arguments.refs} refs"
-        self.rate(Question(self.work, "large", "large"), self.servers, refs)
-        self.rate(Question(self.work, "large gzip", "large", {"Accept-Encoding": "gzip"}),
-                  self.servers, refs + ", gzip")
 
     def ls_refs(self):
         version = {"Git-Protocol": "version=2"}
@@ -496,10 +252,10 @@ class Bench:
         size = self.arguments.megabytes << 20
 
         def measure(server):
-            before, start = server.account.used(), time.monotonic()
+            before, start = server.account.cpu(), time.monotonic()
             with concurrent.futures.ThreadPoolExecutor(count) as pool:
                 sizes = list(pool.map(lambda _: question.once(server)[0], range(count)))
-            took, used = time.monotonic() - start, server.account.used() - before
+            took, used = time.monotonic() - start, server.account.cpu() - before
             if min(sizes) < size:
                 raise SystemExit(f"{server.name}: a pack of {min(sizes)} bytes was cut")
             return {"throughput": sum(sizes) / took / 1e6, "CPU": used}
@@ -512,9 +268,9 @@ class Bench:
 
         def measure(server):
             copy = self.work / "copy.git"
-            before, start = server.account.used(), time.monotonic()
-            git("clone", "-q", "--bare", server.url("big", ""), copy)
-            took, used = time.monotonic() - start, server.account.used() - before
+            before, start = server.account.cpu(), time.monotonic()
+            git("clone", "-q", "--bare", server.url("big.git"), copy)
+            took, used = time.monotonic() - start, server.account.cpu() - before
             if git("rev-parse", "main", cwd=copy).decode().strip() != self.tip:
                 raise SystemExit(f"{server.name}: the clone is not whole")
             shutil.rmtree(copy)
@@ -565,13 +321,17 @@ def main():
     for part in arguments.part:
         if part not in PARTS:
             parser.error(f"there is no part {part}")
-    for program in ("git", "curl", "nginx", "fcgiwrap", "wrk", REFRELAY):
-        find(program)
+    try:
+        for program in ("git", "curl", "nginx", "fcgiwrap", "wrk", REFRELAY):
+            find(program)
+    except Skip as reason:
+        raise SystemExit(f"{reason}: install it first (see --help)") from None
+    use_no_configuration()
     work = pathlib.Path(tempfile.mkdtemp(prefix="refrelay-bench."))
     bench = Bench(work, arguments)
     try:
         bench.start()
-        if not bench.servers[0].account.folder:
+        if not bench.servers[0].account.group:
             print("CPU is left out: no control group can be made here")
         for part in arguments.part or PARTS:
             getattr(bench, part.replace("-", "_"))()

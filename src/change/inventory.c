@@ -1,5 +1,7 @@
 #include "change/inventory.h"
 
+#include "base/map.h"
+#include "base/thread.h"
 #include "replicable/kind.h"
 
 /* Ends and rows come from one read transaction, so that the tag never stands for rows of
@@ -21,14 +23,79 @@ static int inventory_read_ends(struct store_tx *tx, void *arg, struct err *err)
 	return event_log_scanned_in(tx, picture->kind, &picture->scanned, err);
 }
 
-int inventory_etag(struct store *store, const char *kind, char etag[INVENTORY_ETAG_SIZE],
-		   struct err *err)
+struct inventory_tags {
+	pthread_mutex_t mutex;
+	struct map known; /* struct known_tag, owned, by kind; guarded by mutex */
+	struct store *store;
+};
+
+/* Holds while the database has this stamp, which was taken before the tag was read. */
+struct known_tag {
+	struct store_stamp stamp;
+	struct inventory_tag tag;
+};
+
+struct inventory_tags *inventory_tags_new(struct store *store)
+{
+	struct inventory_tags *tags = xcalloc(1, sizeof(*tags));
+
+	tags->store = store;
+	mutex_init(&tags->mutex);
+	return tags;
+}
+
+void inventory_tags_free(struct inventory_tags *tags)
+{
+	if (!tags)
+		return;
+	map_clear_owned(&tags->known);
+	pthread_mutex_destroy(&tags->mutex);
+	free(tags);
+}
+
+bool inventory_tags_now(struct inventory_tags *tags, const char *kind,
+			struct inventory_tag *tag)
+{
+	const struct known_tag *known;
+	struct store_stamp stamp;
+
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&tags->mutex);
+	known = map_get(&tags->known, kind);
+	if (!known || !store_stamp(tags->store, &stamp) ||
+	    !store_stamp_equal(&stamp, &known->stamp))
+		return false;
+	*tag = known->tag;
+	return true;
+}
+
+static void inventory_keep_tag(struct inventory_tags *tags, const char *kind,
+			       const struct known_tag *fresh)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&tags->mutex);
+	struct known_tag *known = map_get(&tags->known, kind);
+
+	if (!known) {
+		known = xmalloc(sizeof(*known));
+		map_put(&tags->known, kind, known);
+	}
+	*known = *fresh;
+}
+
+int inventory_tags_look(struct inventory_tags *tags, const char *kind,
+			struct inventory_tag *tag, struct err *err)
 {
 	struct picture picture = { .kind = kind };
+	struct known_tag fresh = { 0 };
+	bool is_stamped = store_stamp(tags->store, &fresh.stamp);
 
-	if (store_read(store, inventory_read_ends, &picture, err) != 0)
+	if (store_read(tags->store, inventory_read_ends, &picture, err) != 0)
 		return -1;
-	wire_inventory_etag(&picture.ends, picture.scanned != SCANNED_ALL, etag);
+	fresh.tag.scanned = picture.scanned;
+	wire_inventory_etag(&picture.ends, picture.scanned != SCANNED_ALL,
+			    fresh.tag.etag);
+	if (is_stamped)
+		inventory_keep_tag(tags, kind, &fresh);
+	*tag = fresh.tag;
 	return 0;
 }
 

@@ -8,9 +8,23 @@
 #include "store/store.h"
 #include "wire/wire_inventory.h"
 
-/* What stands for a kind's whole inventory: with quotes. A read of one row. */
-int inventory_etag(struct store *store, const char *kind, char etag[INVENTORY_ETAG_SIZE],
-		   struct err *err);
+/* What stands for a kind's whole inventory, with quotes, and how much of it is known. */
+struct inventory_tag {
+	enum event_scanned scanned; /* SCANNED_NOTHING: there is no inventory yet */
+	char etag[INVENTORY_ETAG_SIZE];
+};
+
+/* Remembers the tag of each kind while nobody commits anything, so that a follower who
+ * asks whether there is news costs no query. */
+struct inventory_tags;
+struct inventory_tags *inventory_tags_new(struct store *store);
+void inventory_tags_free(struct inventory_tags *tags); /* NULL is allowed */
+
+/* From memory. False: not known just now, inventory_tags_look() reads it. */
+bool inventory_tags_now(struct inventory_tags *tags, const char *kind,
+			struct inventory_tag *tag);
+int inventory_tags_look(struct inventory_tags *tags, const char *kind,
+			struct inventory_tag *tag, struct err *err);
 
 /* One page, with the ETag of the same picture; question->limit is 1 or more. The caller
  * clears it after a success. */

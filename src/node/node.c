@@ -636,6 +636,7 @@ static void fill_services(struct node *node)
 	node->services.leases = node->data.leases;
 	node->services.access = node->access;
 	node->services.manifest = manifest_book_new(settings->site.repositories);
+	node->services.inventory_tags = inventory_tags_new(node->data.store);
 	node->services.buckets = node->buckets;
 	node->services.tasks = node->push.tasks;
 	node->services.push_leases = node->push.leases;
@@ -929,6 +930,7 @@ void node_stop(struct node *node)
 	event_log_close(node->events);
 	access_free(node->access);
 	manifest_book_free(services->manifest);
+	inventory_tags_free(services->inventory_tags);
 	buckets_free(node->buckets);
 	node_life_stop(&node->life);
 	tree_node_leave(node->tree);

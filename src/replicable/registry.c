@@ -633,6 +633,14 @@ int registry_counts(struct store *store, const char *kind, struct registry_count
 	return store_read(store, read_counts, &counting, err);
 }
 
+int registry_count_all_in(struct store_tx *tx, const char *kind, int64_t *all,
+			  int64_t *gone, struct err *err)
+{
+	if (counter_get(tx, kind, "all", all, err) != 0)
+		return -1;
+	return counter_get(tx, kind, "gone", gone, err);
+}
+
 int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err)
 {
 	return kind_names_read(

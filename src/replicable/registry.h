@@ -97,6 +97,10 @@ struct registry_counts {
 int registry_counts(struct store *store, const char *kind, struct registry_counts *counts,
 		    struct err *err);
 
+/* Two of these alone. */
+int registry_count_all_in(struct store_tx *tx, const char *kind, int64_t *all,
+			  int64_t *gone, struct err *err);
+
 /* The kinds that have rows. */
 int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err);
 

@@ -55,17 +55,18 @@ static bool has_this_etag(const struct web_request *request, const char *etag)
 static int list_inventory(const struct web_request *request, size_t limit,
 			  struct web_response *response, struct err *err)
 {
+	struct inventory_tags *tags = request->services->inventory_tags;
 	struct store *store = request->services->store;
 	const char *kind = rows_get_kind(request);
 	const struct page_question question = { .after = web_query(request, "after"),
 						.limit = limit };
 	struct inventory_page page;
-	enum event_scanned scanned;
-	char etag[INVENTORY_ETAG_SIZE];
+	struct inventory_tag tag;
 
-	if (event_log_scanned(store, kind, &scanned, err) != 0)
+	if (!inventory_tags_now(tags, kind, &tag) &&
+	    inventory_tags_look(tags, kind, &tag, err) != 0)
 		return -1;
-	if (scanned == SCANNED_NOTHING) {
+	if (tag.scanned == SCANNED_NOTHING) {
 		web_answer_problem(response, 503, WIRE_NOT_SCANNED,
 				   rows_is_repository(request)
 					   ? "the first scan of the repositories is not "
@@ -74,10 +75,8 @@ static int list_inventory(const struct web_request *request, size_t limit,
 				   "wait: it is tried again by itself");
 		return 0;
 	}
-	if (inventory_etag(store, kind, etag, err) != 0)
-		return -1;
-	if (has_this_etag(request, etag)) {
-		web_add_header(response, "ETag", "%s", etag);
+	if (has_this_etag(request, tag.etag)) {
+		web_add_header(response, "ETag", "%s", tag.etag);
 		response->status = 304;
 		return 0;
 	}

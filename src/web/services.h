@@ -8,6 +8,7 @@
 #include "base/fair.h"
 #include "change/blob_notice.h"
 #include "change/event_log.h"
+#include "change/inventory.h"
 #include "change/notice.h"
 #include "change/watch.h"
 #include "lease/lease.h"
@@ -54,6 +55,7 @@ struct web_services {
 	struct mirror_poll *mirror_poll;
 	struct pull *mirror_pull;
 	/* primary */
+	struct inventory_tags *inventory_tags;
 	struct verify_origin *verify_origin;
 	struct watch *blob_watch;
 	/* secondary */
