@@ -467,9 +467,10 @@ static int mirror_poll_write_mirrors(struct store_tx *tx, const struct mirrors *
 				QUERY_TEXT(mirror->name),
 				QUERY_INT(mirror->interval_ms)) != 0)
 			return -1;
-	return store_exec(tx, "DELETE FROM mirror WHERE interval_ms = 0", err) != 0
+	return store_exec(tx, "DELETE FROM mirror WHERE interval_ms = 0", err) != 0 ||
+			       mirror_checkouts_forget_in(tx, err) != 0
 		       ? -1
-		       : mirror_checkouts_forget_in(tx, err);
+		       : lfs_lack_begin_in(tx, mirrors, err);
 }
 
 static int mirror_poll_write_none(struct store_tx *tx, void *arg, struct err *err)
@@ -477,17 +478,11 @@ static int mirror_poll_write_none(struct store_tx *tx, void *arg, struct err *er
 	return mirror_poll_write_mirrors(tx, arg, err);
 }
 
-static int mirror_poll_begin_lfs(struct store_tx *tx, void *arg, struct err *err)
-{
-	return lfs_lack_begin_in(tx, arg, err);
-}
-
 int mirror_poll_forget(struct store *store, struct err *err)
 {
 	struct mirrors none = { 0 };
 
-	return listed_begin(store, &none, err) != 0 ||
-			       store_write(store, mirror_poll_begin_lfs, &none, err) != 0
+	return listed_begin(store, &none, err) != 0
 		       ? -1
 		       : store_write(store, mirror_poll_write_none, &none, err);
 }
@@ -555,7 +550,6 @@ static int mirror_poll_begin(const struct mirror_poll_options *options, struct e
 
 	if (mirror_requests_reset(options->store, err) != 0 ||
 	    listed_begin(options->store, options->mirrors, err) != 0 ||
-	    store_write(options->store, mirror_poll_begin_lfs, &read, err) != 0 ||
 	    mirror_poll_load(options, err) != 0)
 		return -1;
 	return store_write(options->store, mirror_poll_want_again, &read, err);

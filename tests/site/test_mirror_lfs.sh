@@ -322,7 +322,7 @@ checked() {
 	expect 0 at paris check
 	git config --file paris/refrelay.conf --remove-section blob.lfs
 	expect 1 at paris check
-	grep 'the mirror r has lfs, but this site keeps no LFS objects' out
+	grep '"r" has lfs, but this site keeps no LFS objects' out
 	set_conf paris site.role standalone
 	expect 1 at paris check
 	grep 'a site that stands alone keeps no LFS objects' out

@@ -283,12 +283,21 @@ a_directory() {
 	set_conf paris mirrors.disk.from directory
 	set_conf paris mirrors.disk.url "$PWD/local"
 	set_conf paris mirrors.disk.interval 1s
+	set_conf paris mirrors.disk.depth 1
+	set_conf paris mirrors.disk.checkout true
 	set_conf paris watcher.app1.mirror 'acme/*'
 	start_site paris
 	wait_until 30 is_same here/a
 	wait_until 30 is_same here/b
+	[ "$(git -C paris/git/here/a.git rev-list --count main)" -eq 1 ]
+	wait_until 30 test -d paris/git/here/a.checkout
+	set_conf paris mirrors.disk.lfs true
+	fails at paris check >checked
+	grep '"disk" has lfs, but a site that stands alone keeps no LFS objects' checked
+	git config --file paris/refrelay.conf --unset mirrors.disk.lfs
 	mv local/here/b.git b.git
 	wait_until 30 is_away here/b
+	[ ! -L paris/git/here/b.checkout ]
 	mv local local.away
 	wait_until 30 says 'the list disk: '
 	[ -d paris/git/here/a.git ]
