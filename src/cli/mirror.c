@@ -512,6 +512,7 @@ static void mirror_say_timeout(const struct mirror_call *call,
 	    !holder.held)
 		holder.node[0] = '\0';
 	lease_say_timeout(request->mirror, &holder, why);
+	store_read_at_once(call->data.store);
 }
 
 /* 1: it goes on. */
