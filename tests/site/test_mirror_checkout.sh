@@ -98,7 +98,7 @@ follows_the_default_branch() {
 	at paris check >checked || true
 	fails grep 'symbolic link' checked
 	fails git ls-remote "$(site_url paris)/acme/a.checkout" 2>/dev/null
-	at paris mirror show acme/a | grep "  checkout: $PWD/$LINK"
+	at paris mirror show acme/a | grep "  checkout: $PWD/$LINK ([0-9a-f]* of [a-z]*, since 2"
 	at paris status | head -n 1 | grep '1 of 1 mirror is up to date'
 }
 

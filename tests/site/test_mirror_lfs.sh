@@ -50,6 +50,7 @@ real_upstream() {
 	wait_until 30 is_whole
 	at paris events | grep -q "\"kind\":\"lfs\".*\"event\":\"created\".*${oids[1]:4}"
 	wait_until 30 oslo_in_sync
+	mirror_said 'LFS: all objects are here'
 	# Of another repository it is not to be had.
 	lfs_batch looker paris download "${oids[1]}" 5000000 | grep '"download"'
 	make_repository paris/git/other.git 1
@@ -191,6 +192,7 @@ missing_object() {
 	wait_until 30 mirror_said 'LFS fails: 1 LFS object .*: its upstream does not have 1'
 	mirror_member lfs.missing 1
 	mirror_member lfs.absent 1
+	mirror_said 'LFS is tried again: '
 	is_forged
 	at paris status >status || :
 	head -n 1 status | grep -F '0 of 1 mirror is up to date'

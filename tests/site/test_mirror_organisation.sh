@@ -291,6 +291,8 @@ a_directory() {
 	wait_until 30 is_same here/b
 	[ "$(git -C paris/git/here/a.git rev-list --count main)" -eq 1 ]
 	wait_until 30 test -d paris/git/here/a.checkout
+	at paris mirror show here/a | grep '^  depth: 1$'
+	[ "$(at paris mirror show here/a --json | "$SITE_HELP" member depth)" = 1 ]
 	set_conf paris mirrors.disk.lfs true
 	fails at paris check >checked
 	grep '"disk" has lfs, but a site that stands alone keeps no LFS objects' checked
