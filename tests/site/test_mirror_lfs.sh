@@ -179,6 +179,27 @@ asks_nothing_for_refs() {
 	[ "$(asked ^POST)" -eq "$before" ]
 }
 
+# The node sleeps until the job's time is over: that is no failure of LFS.
+is_put_off() {
+	local begun
+
+	start_forged
+	set_conf paris sync.timeout 5s
+	forge_object 5000
+	launch_site paris REFRELAY_FAILPOINT=mirror.lfs_begins=stop
+	wait_until 60 is_paused paris
+	begun=$SECONDS
+	wait_until 30 is_later $((begun + 7))
+	kill -CONT "$(site_pid paris)"
+	wait_until 60 has_object paris "$oid"
+	wait_until 30 is_whole
+	fails was_logged paris mirror.lfs_lacking
+}
+
+is_later() { # SECONDS
+	[ "$SECONDS" -ge "$1" ]
+}
+
 missing_object() {
 	local lost
 
@@ -343,6 +364,7 @@ tap_test "switched on later, all history is looked at once; nothing is asked aga
 tap_test "no token goes to another place that objects are offered at" no_token_elsewhere elsewhere
 tap_test "no token follows a redirect" no_token_elsewhere redirect
 tap_test "wrong content is told, and nothing of it stays" wrong_content
+tap_test "what comes to its turn too late is put off" is_put_off
 tap_test "an object that the upstream lacks is told, and keeps no ref back" missing_object
 tap_test "an upstream without LFS is told" no_server 404 missing 'has no LFS for this repository'
 tap_test "an upstream that limits is told" no_server 429 network 'limits how much is downloaded'
