@@ -24,6 +24,7 @@ static const struct setting mirror_list_rows[] = {
 	{ "depth", LIST(NUMBER, depth), "0", .max = MIRROR_DEPTH_MOST, .at_start = true },
 	{ "checkout", LIST(BOOL, has_checkout), "false", .at_start = true },
 	{ "lfs", LIST(BOOL, has_lfs), "false", .at_start = true },
+	{ "webhookSecretFile", LIST(PATH, webhook_secret_file), .at_start = true },
 	{ 0 },
 };
 

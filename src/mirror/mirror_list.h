@@ -19,6 +19,7 @@ struct mirror_list {
 	/* Of each of its mirrors, as in struct mirror: */
 	uint64_t depth;
 	bool has_checkout, has_lfs;
+	char *webhook_secret_file;
 };
 
 extern const struct setting_table mirror_list_settings_table;

@@ -588,6 +588,8 @@ static struct mirror *mirrors_make_told(const struct mirror_told *told)
 				   .has_checkout = told->list->has_checkout,
 				   .has_lfs = told->list->has_lfs,
 				   .list = told->list };
+	if (told->list->webhook_secret_file)
+		mirror->webhook_secret_file = xstrdup(told->list->webhook_secret_file);
 	if (uri_text_read(mirror->url, &mirror->uri, ERR_IGNORED) == 0)
 		return mirror;
 	mirror_free(mirror);

@@ -390,6 +390,7 @@ TEST(lists_that_differ_are_not_the_same)
 		LIST_A "depth = 1\n",
 		LIST_A "checkout = on\n",
 		LIST_A "lfs = true\n",
+		LIST_A "webhookSecretFile = /s\n",
 		"",
 	};
 	AUTO_CONF struct conf *conf = NULL;
