@@ -31,8 +31,7 @@
 
 #define CLOCK OWN_FOLDER "/" TRASH_CLOCK
 #define GIT "git"
-#define CHANGED_MOST 2 /* trees of a commit are made anew, as long as former ones stay   \
-			*/
+#define CHANGED_MOST 2 /* so often a tree of one commit is made anew */
 #define USED_AGAIN_MS ((int64_t)300 * 1000) /* a lock is looked at again */
 #define OUTPUT_MOST 4096
 #define SIZES_MOST ((size_t)8 << 20) /* of a million files, 8 bytes each */
