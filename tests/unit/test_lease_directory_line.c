@@ -275,7 +275,7 @@ static void pass_and_take_back(void)
 	uint64_t number;
 
 	lease_release(passed_lease);
-	AUTO_CLOSE int latest = open_latest(&number);
+	close(open_latest(&number));
 	assert_int_equal(key_take_back(passed_in, number), 0);
 }
 
