@@ -201,6 +201,16 @@ bool setting_is_same(const struct setting *row, const void *one, const void *oth
 	return memcmp(field_of(row, one), field_of(row, other), sizes[row->type]) == 0;
 }
 
+bool settings_are_same(const struct setting_table *table, const void *one,
+		       const void *other)
+{
+	for (const struct setting *row = table->rows; row->key; row++)
+		if (row->type != SETTING_OWN && row->type != SETTING_LATER &&
+		    !setting_is_same(row, one, other))
+			return false;
+	return true;
+}
+
 void settings_digest(const struct setting_table *table, const void *target,
 		     struct str *out)
 {

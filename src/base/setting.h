@@ -98,6 +98,10 @@ void settings_clear(const struct setting_table *table, void *target);
 const char *setting_text(const struct setting *row, const void *target);
 bool setting_is_same(const struct setting *row, const void *one, const void *other);
 
+/* Of all rows that have a type: SETTING_OWN is for the caller to compare. */
+bool settings_are_same(const struct setting_table *table, const void *one,
+		       const void *other);
+
 /* Adds each row that has a digest, in the order of the table. */
 void settings_digest(const struct setting_table *table, const void *target,
 		     struct str *out);

@@ -12,6 +12,7 @@
 #include "cli/site.h"
 #include "mirror/checkouts.h"
 #include "mirror/list_reader.h"
+#include "mirror/listed.h"
 #include "mirror/then.h"
 #include "mirror/upstream.h"
 #include "push/destination.h"
@@ -428,10 +429,11 @@ void check_checkouts(struct checking *checking, struct store *store)
 	AUTO_MIRRORS struct mirrors mirrors = { 0 };
 	struct err err;
 
-	if (mirrors_read(checking->conf, &mirrors, ERR_IGNORED) != 0)
+	if (mirrors_read(checking->conf, &mirrors, ERR_IGNORED) != 0 ||
+	    listed_load(store, &mirrors, ERR_IGNORED) != 0)
 		return;
-	for (size_t i = 0; i < mirrors.sections.count; i++) {
-		const struct mirror *mirror = mirrors.sections.items[i];
+	for (const struct mirror *mirror = NULL;
+	     (mirror = mirrors_next(&mirrors, mirror)) != NULL;) {
 		AUTO_MIRROR_CHECKOUT struct mirror_checkout row = { 0 };
 		if (!mirror->has_checkout ||
 		    mirror_checkout_read(store, mirror->name, &row, ERR_IGNORED) <= 0 ||
@@ -505,11 +507,17 @@ static void check_push_mirrors(struct checking *checking,
 			       const struct push_settings *settings)
 {
 	AUTO_MIRRORS struct mirrors mirrors = { 0 };
+	struct site_data data = { 0 };
 
 	if (mirrors_read(checking->conf, &mirrors, ERR_IGNORED) != 0)
 		return; /* check_mirrors() says so */
-	for (size_t i = 0; i < mirrors.sections.count; i++)
-		check_push_mirror(checking, settings, mirrors.sections.items[i]);
+	if (mirrors.lists.count > 0 &&
+	    site_data_open_to_read(checking->site.data, &data, ERR_IGNORED) == 0)
+		listed_load(data.store, &mirrors, ERR_IGNORED);
+	site_data_close(&data);
+	for (const struct mirror *mirror = NULL;
+	     (mirror = mirrors_next(&mirrors, mirror)) != NULL;)
+		check_push_mirror(checking, settings, mirror);
 }
 
 void check_push(struct checking *checking)

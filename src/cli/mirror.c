@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "cli/site.h"
 #include "lease/manager.h"
@@ -19,6 +20,7 @@
 #include "replicable/registry.h"
 #include "report/report.h"
 #include "upkeep/checkout.h"
+#include "upkeep/maintenance.h"
 #include "upkeep/removal.h"
 
 #define LOOK_MS 50
@@ -30,6 +32,7 @@ struct mirror_call {
 	const char *watcher;
 	int64_t wait_ms; /* -1: as set */
 	bool is_forced, is_json;
+	bool is_whole;    /* also what is as it should be is told of */
 	const char *word; /* NAME */
 	struct site site;
 	struct site_data data;
@@ -177,6 +180,30 @@ static json_t *mirror_lfs_json(const struct mirror_shown *shown)
 	return object;
 }
 
+/* false: never. */
+static bool mirror_read_maintenance(const struct mirror_shown *shown,
+				    struct maintenance_last *last)
+{
+	AUTO_FREE char *path = name_to_copy(shown->call->site.repositories, shown->name);
+	AUTO_CLOSE int dir = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	return dir >= 0 && maintenance_read_last(dir, last);
+}
+
+static json_t *mirror_maintenance_json(const struct mirror_shown *shown)
+{
+	struct maintenance_last last;
+	json_t *object;
+
+	if (!mirror_read_maintenance(shown, &last))
+		return json_null();
+	object = json_object();
+	json_put_time(object, "at", last.at);
+	json_put_seconds(object, "took", last.took_ms);
+	json_put_number(object, "packs", (int64_t)last.packs);
+	return object;
+}
+
 static const char *mirror_lacking_word(const struct mirror_shown *shown)
 {
 	return shown->lack.message ? "failed" : "pending";
@@ -205,6 +232,8 @@ static json_t *mirror_json(const struct mirror_shown *shown)
 	json_put_text(object, "list",
 		      shown->mirror && shown->mirror->list ? shown->mirror->list->name
 							   : NULL);
+	json_put_number(object, "depth",
+			shown->mirror ? (int64_t)shown->mirror->depth : 0);
 	json_put(object, "watchers", mirror_watchers_json(shown));
 	json_put_time(object, "checked_at", mirror_last_equal(shown));
 	json_put(object, "then", mirror_then_json(shown));
@@ -213,6 +242,7 @@ static json_t *mirror_json(const struct mirror_shown *shown)
 				      shown->call->site.repositories, shown->name,
 				      shown->mirror));
 	json_put(object, "lfs", mirror_lfs_json(shown));
+	json_put(object, "maintenance", mirror_maintenance_json(shown));
 	mirror_put_lacking(shown, object);
 	return object;
 }
@@ -279,14 +309,21 @@ static void mirror_print_checkout(const struct mirror_shown *shown)
 	AUTO_STR struct str line = STR_INIT;
 	char since[CLOCK_TEXT_SIZE];
 
-	if (mirror_checkout_read(shown->call->data.store, shown->name, &row,
-				 ERR_IGNORED) <= 0)
-		return;
+	mirror_checkout_read(shown->call->data.store, shown->name, &row, ERR_IGNORED);
 	if (row.commit) {
 		str_add(&line, "  checkout: ");
 		str_add_printable(&line, path);
-		str_addf(&line, " (%.12s)", row.commit);
+		str_addf(&line, " (%.12s", row.commit);
+		if (shown->call->is_whole && row.branch) {
+			clock_format(row.made_at, since);
+			str_add(&line, " of ");
+			str_add_printable(&line, row.branch);
+			str_addf(&line, ", since %s", since);
+		}
+		str_add_char(&line, ')');
 		puts(line.data);
+	} else if (shown->mirror && shown->mirror->has_checkout) {
+		puts("  checkout: nothing is shown yet");
 	}
 	if (row.failing_since == 0)
 		return;
@@ -303,17 +340,41 @@ static void mirror_print_checkout(const struct mirror_shown *shown)
 static void mirror_print_lfs(const struct mirror_shown *shown)
 {
 	AUTO_STR struct str line = STR_INIT;
+	char at[CLOCK_TEXT_SIZE];
 
-	if (!shown->has_lfs || shown->lack.next_at < 0)
+	if (!shown->has_lfs)
 		return;
+	if (shown->lack.next_at < 0) {
+		if (shown->call->is_whole)
+			puts("  LFS: all objects are here");
+		return;
+	}
 	if (!shown->lack.message) {
 		puts("  LFS: objects are still to come");
 		return;
 	}
 	str_add_printable(&line, shown->lack.message);
 	printf("  LFS fails: %s\n", line.data);
+	if (shown->call->is_whole && shown->lack.next_at > 0) {
+		clock_format(shown->lack.next_at, at);
+		printf("  LFS is tried again: %s\n", at);
+	}
 	if (shown->lack.remedy)
 		printf("  what to do: %s\n", shown->lack.remedy);
+}
+
+static void mirror_print_store(const struct mirror_shown *shown)
+{
+	struct maintenance_last last;
+	char at[CLOCK_TEXT_SIZE];
+
+	if (shown->mirror && shown->mirror->depth > 0)
+		printf("  depth: %" PRIu64 "\n", shown->mirror->depth);
+	if (!mirror_read_maintenance(shown, &last))
+		return;
+	clock_format(last.at, at);
+	printf("  maintained: %s (%zu pack%s)\n", at, last.packs,
+	       last.packs == 1 ? "" : "s");
 }
 
 static void mirror_print(const struct mirror_shown *shown)
@@ -335,6 +396,8 @@ static void mirror_print(const struct mirror_shown *shown)
 	mirror_print_lfs(shown);
 	mirror_print_then(shown);
 	mirror_print_checkout(shown);
+	if (shown->call->is_whole)
+		mirror_print_store(shown);
 	if (!shown->row || (!shown->row->failure && !shown->row->held_reason))
 		return;
 	str_reset(&line);
@@ -449,6 +512,7 @@ static int mirror_list(struct mirror_call *call, struct err *err)
 	json_t *array = json_array(), *lists = json_array();
 	int result = 0;
 
+	store_read_at_once(call->data.store);
 	json_put(object, "mirrors", array);
 	json_put(object, "lists", lists);
 	for (const struct mirror *mirror = NULL;
@@ -481,6 +545,7 @@ static int mirror_show(struct mirror_call *call, struct err *err)
 	if (!call->mirror &&
 	    registry_get(call->data.store, KIND_MIRROR, name, &row, err) != 0)
 		return err->class == ERR_MISSING ? mirror_refuse_unknown(call, err) : -1;
+	call->is_whole = true;
 	if (mirror_tell(call, name, call->mirror, array, err) != 0)
 		return -1;
 	if (call->is_json)

@@ -142,6 +142,10 @@ static void git_remote_add_quoted(struct str *text, const char *value)
 	str_add_char(text, '"');
 }
 
+/* Of nothing: beside the file of authorities git would read the system's directory of
+ * them, too. */
+static char no_authorities[4096];
+
 /* The empty values undo what a repository's own config may say. The header goes to no
  * other host than the URL's: redirects are errors. */
 static void git_remote_write_config(const struct git_remote *remote, struct str *text)
@@ -159,6 +163,8 @@ static void git_remote_write_config(const struct git_remote *remote, struct str 
 	if (remote->ca_file) {
 		str_add(text, "\tsslCAInfo = ");
 		git_remote_add_quoted(text, remote->ca_file);
+		str_add(text, "\n\tsslCAPath = ");
+		git_remote_add_quoted(text, no_authorities);
 		str_add_char(text, '\n');
 	}
 	if (stall_ms > 0)
@@ -281,6 +287,9 @@ int git_setup(const char *directory, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(configs); i++)
 		if (git_child_write_config(directory, i, err) != 0)
 			return -1;
+	snprintf(no_authorities, sizeof(no_authorities), "%s/no-authorities", directory);
+	if (mkdir(no_authorities, 0700) != 0 && errno != EEXIST)
+		return err_errno(err, "%s", no_authorities);
 	snprintf(home_variable, sizeof(home_variable), "HOME=%s", directory);
 	snprintf(path_variable, sizeof(path_variable), "PATH=%s",
 		 path ? path : "/usr/local/bin:/usr/bin:/bin");

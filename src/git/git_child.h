@@ -30,11 +30,12 @@ struct git_remote {
 	const char
 		*ssh_command; /* the URL is one for ssh: GIT_SSH_COMMAND; may be NULL */
 	const char *header;   /* sent with each HTTP request, secret; NULL: none */
-	const char *ca_file;  /* of authorities for https; NULL: the system's */
-	int64_t stall_ms;     /* an HTTP answer that rests so long breaks off; 0: 60 s;
-				 less: none does */
-	bool is_pushed_to;    /* its own hooks and settings count there, also on this
-				 machine */
+	const char *ca_file; /* of authorities for https, in place of the system's; may be
+				NULL */
+	int64_t stall_ms;    /* an HTTP answer that rests so long breaks off; 0: 60 s;
+				less: none does */
+	bool is_pushed_to;   /* its own hooks and settings count there, also on this
+				machine */
 };
 
 /* What stands below the repository's own configuration in place of the user's and the

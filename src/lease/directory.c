@@ -589,6 +589,22 @@ static void directory_grant_drain_hints(int hint_fd)
 		;
 }
 
+static int directory_is_wanted(struct lease_backend *backend, const char *key,
+			       struct err *err)
+{
+	const struct directory *directory = (struct directory *)backend;
+	AUTO_CLOSE int key_fd = directory_open_key(directory, key, KEY_FIND, err);
+	struct owner first;
+	int64_t at_ns;
+	int found = -1;
+
+	if (key_fd < 0)
+		return -1;
+	if (key_touch(key_fd, &at_ns) == 0)
+		found = directory_line_before(key_fd, NULL, at_ns, -1, &first);
+	return found < 0 ? key_error("look at", key, err) : found;
+}
+
 /* As the functions of struct lease_backend_ops. */
 static int directory_try_acquire(struct lease_backend *backend,
 				 struct lease_attempt *attempt, struct err *err)
@@ -811,6 +827,7 @@ static const struct lease_backend_ops ops = {
 	.extend_all = directory_extend_all,
 	.pass = directory_pass,
 	.release = directory_release,
+	.is_wanted = directory_is_wanted,
 	.list = directory_list,
 	.inspect = directory_inspect,
 	.force_release = directory_force_release,

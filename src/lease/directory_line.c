@@ -22,13 +22,30 @@ int directory_line_stand(int key_fd, const struct owner *owner, struct next *tic
 	return 0;
 }
 
-/* It is watched before it is looked at: what is passed in between is told. */
+static int directory_line_stands(int key_fd, const struct next *ticket)
+{
+	if (next_is_named(key_fd, ticket->name, ticket))
+		return 1;
+	return errno == ENOENT || errno == ESTALE ? 0 : -1;
+}
+
+/* It is watched before it is looked at: what is passed in between is told. Who is stopped
+ * before it touches its ticket may touch a generation, which was taken back from it. */
 int directory_line_ask(int key_fd, const struct next *ticket, int hint_fd, int64_t *at_ns)
 {
+	int stands;
+
 	key_watch_move(hint_fd, ticket->fd);
-	if (!next_is_named(key_fd, ticket->name, ticket))
-		return errno == ENOENT || errno == ESTALE ? 0 : -1;
-	return key_touch(ticket->fd, at_ns) == 0 ? 1 : -1;
+	stands = directory_line_stands(key_fd, ticket);
+	if (stands <= 0)
+		return stands;
+	if (key_touch(ticket->fd, at_ns) != 0)
+		return -1;
+	stands = directory_line_stands(key_fd, ticket);
+	if (stands == 0 &&
+	    faccessat(ticket->fd, KEY_OFFER, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+		key_stamp_released(ticket->fd);
+	return stands;
 }
 
 enum line_state { LINE_WAITS, LINE_SILENT, LINE_DEAD };

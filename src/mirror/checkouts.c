@@ -329,8 +329,8 @@ void mirror_checkout_keep(const struct mirror_checkout_site *site,
  * Apart from the mirror's jobs.
  */
 
-static bool mirror_checkout_is_due(const struct mirror_checkout_site *site,
-				   const struct mirror *mirror)
+bool mirror_checkout_is_due(const struct mirror_checkout_site *site,
+			    const struct mirror *mirror)
 {
 	AUTO_MIRROR_CHECKOUT struct mirror_checkout row = { 0 };
 	int found = mirror_checkout_read(site->store, mirror->name, &row, ERR_IGNORED);

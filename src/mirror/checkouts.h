@@ -41,8 +41,11 @@ struct mirror_checkout_site {
 void mirror_checkout_keep(const struct mirror_checkout_site *site,
 			  const struct mirror *mirror, struct job *leased);
 
-/* The same, if something is due: it failed, was switched on or off, or something replaced
- * can go. Takes the lease; held means later. */
+/* Something is due: it failed, was switched on or off, or something replaced can go. */
+bool mirror_checkout_is_due(const struct mirror_checkout_site *site,
+			    const struct mirror *mirror);
+
+/* The same as mirror_checkout_keep(), if it is due. Takes the lease; held means later. */
 void mirror_checkout_look_after(const struct mirror_checkout_site *site,
 				const struct mirror *mirror, const struct stop *stop);
 

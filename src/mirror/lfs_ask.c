@@ -137,7 +137,12 @@ static int lfs_ask_batch_of(struct lfs_asker *asker, const struct lfs_row *rows,
 		{ value ? AUTHORIZATION : NULL, value }, { 0 },
 	};
 
-	http_check_url(url, true, &host);
+	if (http_check_url(url, true, &host)) {
+		err_set(err, ERR_CONFIG,
+			"LFS objects come by https, http or a path only");
+		return err_remedy(err,
+				  "give the mirror a section of its own without lfs");
+	}
 	struct http_call call = {
 		.line = asker->line,
 		.request = { .method = "POST",

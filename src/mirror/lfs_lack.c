@@ -40,7 +40,6 @@ void lfs_lack_mark(const lfs_rows *rows, char mark[17])
 /* Of those without lfs nothing is known any more. */
 int lfs_lack_begin_in(struct store_tx *tx, const struct mirrors *mirrors, struct err *err)
 {
-	VEC(const char *) names = { 0 };
 	AUTO_QUERY struct query *query = NULL;
 	text_list former = { 0 };
 	int found, result = 0;
@@ -49,24 +48,23 @@ int lfs_lack_begin_in(struct store_tx *tx, const struct mirrors *mirrors, struct
 		return -1;
 	while ((found = query_step(query, err)) > 0)
 		vec_add(&former, query_copy_text(query, 0));
-	for (size_t i = 0; i < mirrors->sections.count; i++)
-		if (mirrors->sections.items[i]->has_lfs)
-			vec_add(&names, mirrors->sections.items[i]->name);
 	for (size_t i = 0; found == 0 && result == 0 && i < former.count; i++) {
-		const struct mirror *mirror =
-			mirrors_find_section(mirrors, former.items[i]);
+		const struct mirror *mirror = mirrors_find(mirrors, former.items[i]);
 		if (!mirror || !mirror->has_lfs)
 			result = query_write(tx, err,
 					     "DELETE FROM mirror_lfs WHERE mirror = ?1",
 					     QUERY_TEXT(former.items[i]));
 	}
-	for (size_t i = 0; found == 0 && result == 0 && i < names.count; i++)
-		result = query_write(tx, err,
-				     "INSERT INTO mirror_lfs (mirror, next_at)"
-				     " VALUES (?1, 0) ON CONFLICT (mirror) DO NOTHING",
-				     QUERY_TEXT(names.items[i]));
+	for (const struct mirror *mirror = NULL;
+	     found == 0 && result == 0 &&
+	     (mirror = mirrors_next(mirrors, mirror)) != NULL;)
+		if (mirror->has_lfs)
+			result = query_write(tx, err,
+					     "INSERT INTO mirror_lfs (mirror, next_at)"
+					     " VALUES (?1, 0)"
+					     " ON CONFLICT (mirror) DO NOTHING",
+					     QUERY_TEXT(mirror->name));
 	text_list_clear(&former);
-	vec_clear(&names);
 	return found < 0 ? -1 : result;
 }
 

@@ -23,8 +23,8 @@ struct lfs_lack {
 #define AUTO_LFS_LACK __attribute__((cleanup(lfs_lack_clear)))
 void lfs_lack_clear(struct lfs_lack *lack);
 
-/* At a node's start: mirrors that have lfs by now are looked at once, all else is
- * forgotten. Inside store_write(). */
+/* At a node's start, and when lists have told of others: mirrors that have lfs by now are
+ * looked at once, all else is forgotten. Inside store_write(). */
 int lfs_lack_begin_in(struct store_tx *tx, const struct mirrors *mirrors,
 		      struct err *err);
 

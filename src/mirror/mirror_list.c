@@ -21,6 +21,10 @@ static const struct setting mirror_list_rows[] = {
 	{ "interval", LIST(DURATION, interval_ms), "5m", .min = CONF_SECOND,
 	  .at_start = true },
 	{ "watcher", LIST_TEXTS(watchers) },
+	{ "depth", LIST(NUMBER, depth), "0", .max = MIRROR_DEPTH_MOST, .at_start = true },
+	{ "checkout", LIST(BOOL, has_checkout), "false", .at_start = true },
+	{ "lfs", LIST(BOOL, has_lfs), "false", .at_start = true },
+	{ "webhookSecretFile", LIST(PATH, webhook_secret_file), .at_start = true },
 	{ 0 },
 };
 
@@ -104,13 +108,12 @@ bool mirror_list_are_texts_same(const text_list *one, const text_list *other)
 
 bool mirror_list_is_same(const struct mirror_list *one, const struct mirror_list *other)
 {
-	AUTO_FREE char *asked = mirror_list_question(one);
-	AUTO_FREE char *other_asked = mirror_list_question(other);
+	const struct upstream_source *source = &one->source, *others = &other->source;
 
-	return strcmp(one->name, other->name) == 0 && strcmp(asked, other_asked) == 0 &&
-	       one->interval_ms == other->interval_ms &&
-	       strcmp(one->token_file ? one->token_file : "",
-		      other->token_file ? other->token_file : "") == 0 &&
+	return strcmp(one->name, other->name) == 0 &&
+	       settings_are_same(&mirror_list_settings_table, one, other) &&
+	       mirror_list_are_texts_same(&source->include, &others->include) &&
+	       mirror_list_are_texts_same(&source->exclude, &others->exclude) &&
 	       mirror_list_are_texts_same(&one->watchers, &other->watchers);
 }
 

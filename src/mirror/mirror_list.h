@@ -7,6 +7,7 @@
 #define MIRROR_MIRROR_LIST_H
 
 #include "base/setting.h"
+#include "mirror/mirror_set.h"
 #include "mirror/upstream_list.h"
 
 struct mirror_list {
@@ -15,6 +16,10 @@ struct mirror_list {
 	char *token_file;    /* for the list alone; NULL: none */
 	text_list watchers;  /* names of those who watch all that it has */
 	int64_t interval_ms; /* of the list, and of each upstream in it */
+	/* Of each of its mirrors, as in struct mirror: */
+	uint64_t depth;
+	bool has_checkout, has_lfs;
+	char *webhook_secret_file;
 };
 
 extern const struct setting_table mirror_list_settings_table;

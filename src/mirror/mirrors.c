@@ -289,6 +289,30 @@ static const struct mirror *mirrors_find_checkout(const struct map *names,
 	return found;
 }
 
+/* As which a folder is among the folded names whose name is that of such a link. */
+#define CHECKOUT_FOLDER_KEY CHECKOUT_KEY "/"
+
+static void mirrors_occupy_folders(struct map *names, const char *folded,
+				   struct mirror *mirror)
+{
+	for (const char *at = folded; (at = strstr(at, CHECKOUT_KEY)) != NULL; at++) {
+		AUTO_FREE char *key =
+			xasprintf("%.*s" CHECKOUT_FOLDER_KEY, (int)(at - folded), folded);
+		map_put(names, key, mirror);
+	}
+}
+
+/* The one that stands where the link of this one's working tree would be, or below. */
+static const struct mirror *mirrors_find_at_checkout(const struct map *names,
+						     const char *folded)
+{
+	AUTO_FREE char *name = xasprintf("%s" CHECKOUT_SUFFIX, folded);
+	AUTO_FREE char *folder = xasprintf("%s" CHECKOUT_FOLDER_KEY, folded);
+	const struct mirror *other = map_get(names, name);
+
+	return other ? other : map_get(names, folder);
+}
+
 /* Of the folded names: the other one that would be the same directory on some file
  * system, or that has this one within its own; NULL: none. */
 static const struct mirror *mirrors_find_clash(const struct map *names,
@@ -300,6 +324,8 @@ static const struct mirror *mirrors_find_clash(const struct map *names,
 	if (other && other != mirror)
 		return other;
 	other = mirrors_find_checkout(names, name);
+	if (!other && mirror->has_checkout)
+		other = mirrors_find_at_checkout(names, name);
 	if (other)
 		return other;
 	for (char *at = name; (at = strstr(at, ".git/")) != NULL; at++) {
@@ -541,6 +567,7 @@ static void mirrors_occupy(struct map *names, struct mirror *mirror)
 
 	map_put(names, name, mirror);
 	mirrors_occupy_checkout(names, name, mirror);
+	mirrors_occupy_folders(names, name, mirror);
 	for (char *at = name; (at = strstr(at, ".git/")) != NULL; at++) {
 		*at = '\0';
 		if (!map_get(names, name))
@@ -557,7 +584,12 @@ static struct mirror *mirrors_make_told(const struct mirror_told *told)
 	*mirror = (struct mirror){ .name = xstrdup(told->name),
 				   .url = xstrdup(told->url),
 				   .interval_ms = told->list->interval_ms,
+				   .depth = told->list->depth,
+				   .has_checkout = told->list->has_checkout,
+				   .has_lfs = told->list->has_lfs,
 				   .list = told->list };
+	if (told->list->webhook_secret_file)
+		mirror->webhook_secret_file = xstrdup(told->list->webhook_secret_file);
 	if (uri_text_read(mirror->url, &mirror->uri, ERR_IGNORED) == 0)
 		return mirror;
 	mirror_free(mirror);
@@ -576,7 +608,8 @@ struct mirrors_replacing {
 static void mirrors_take_told(struct mirrors_replacing *run,
 			      const struct mirror_told *told)
 {
-	const struct mirror key = { .name = told->name };
+	const struct mirror key = { .name = told->name,
+				    .has_checkout = told->list->has_checkout };
 	const struct mirror *by = mirrors_find_clash(&run->names, &key);
 	struct mirror *mirror;
 
@@ -645,11 +678,14 @@ static bool mirror_matches(const text_list *patterns, const char *ref)
 	return false;
 }
 
-const struct mirror *mirrors_find_with_lfs(const struct mirrors *mirrors)
+const char *mirrors_find_with_lfs(const struct mirrors *mirrors)
 {
 	for (size_t i = 0; i < mirrors->sections.count; i++)
 		if (mirrors->sections.items[i]->has_lfs)
-			return mirrors->sections.items[i];
+			return mirrors->sections.items[i]->name;
+	for (size_t i = 0; i < mirrors->lists.count; i++)
+		if (mirrors->lists.items[i]->has_lfs)
+			return mirrors->lists.items[i]->name;
 	return NULL;
 }
 
@@ -659,20 +695,10 @@ bool mirror_has_ref(const struct mirror *mirror, const char *ref)
 	       !mirror_matches(&mirror->exclude_refs, ref);
 }
 
-static bool mirrors_have_same_rows(const struct setting_table *table, const void *one,
-				   const void *other)
-{
-	for (const struct setting *row = table->rows; row->key; row++)
-		if (row->type != SETTING_OWN && row->type != SETTING_LATER &&
-		    !setting_is_same(row, one, other))
-			return false;
-	return true;
-}
-
 static bool mirror_is_same(const struct mirror *one, const struct mirror *other)
 {
 	return strcmp(one->name, other->name) == 0 &&
-	       mirrors_have_same_rows(&mirror_settings_table, one, other) &&
+	       settings_are_same(&mirror_settings_table, one, other) &&
 	       mirror_list_are_texts_same(&one->refs, &other->refs) &&
 	       mirror_list_are_texts_same(&one->exclude_refs, &other->exclude_refs);
 }
@@ -680,7 +706,7 @@ static bool mirror_is_same(const struct mirror *one, const struct mirror *other)
 static bool watcher_is_same(const struct watcher *one, const struct watcher *other)
 {
 	return strcmp(one->name, other->name) == 0 &&
-	       mirrors_have_same_rows(&watcher_settings_table, one, other) &&
+	       settings_are_same(&watcher_settings_table, one, other) &&
 	       mirror_list_are_texts_same(&one->mirrors, &other->mirrors);
 }
 

@@ -85,8 +85,9 @@ int mirrors_find_watcher(const struct mirrors *mirrors, const struct mirror *mir
 			 const char *name, const struct watcher **watcher,
 			 struct err *err);
 
-/* One whose objects of Git LFS are to be brought; NULL: there is none. */
-const struct mirror *mirrors_find_with_lfs(const struct mirrors *mirrors);
+/* The name of a section, [mirror] or [mirrors], by which objects of Git LFS are to be
+ * brought; NULL: there is none. */
+const char *mirrors_find_with_lfs(const struct mirrors *mirrors);
 
 /* Whether a node may go on with the one where it began with the other. */
 bool mirrors_are_same(const struct mirrors *one, const struct mirrors *other);

@@ -18,6 +18,7 @@
 #include "replicable/registry.h"
 
 #define ASKERS 8
+#define KEEPERS 1 /* of working trees: each takes all of a disk */
 #define TIMEOUT_MS 60000
 #define FIRST_MOST_MS 30000 /* after a start the upstreams are asked within this time */
 #define REQUESTS_MS 2000    /* requests that are to be tried again are looked for */
@@ -40,6 +41,7 @@ struct mirror_polled {
 	char *equal;     /* the same of what was found equal last; owned, or NULL */
 	char checksum[CHECKSUM_TEXT_SIZE]; /* of the copy that was found so */
 	bool is_by_list; /* checked_at is so because a list told what is equal */
+	bool is_kept;    /* its working tree is being looked after, or waits for that */
 };
 
 typedef VEC(struct mirror_polled *) mirror_polled_list;
@@ -50,7 +52,7 @@ struct mirror_poll {
 	pthread_cond_t changed;
 	struct stop stop;
 	int64_t started_at; /* wall ms */
-	struct pool *askers;
+	struct pool *askers, *keepers;
 	pthread_t thread;
 	/* Guarded by the mutex. Owned; of mirrors that are there no more, too: a question
 	 * may be under way. */
@@ -234,6 +236,36 @@ static int64_t mirror_poll_rest_ms(const struct mirror_polled *one,
 	return rest_ms > 0 ? rest_ms : 0;
 }
 
+static void mirror_poll_keep_checkout(void *arg)
+{
+	struct mirror_polled *one = arg;
+	struct mirror_poll *poll = one->poll;
+
+	if (!stop_is_requested(&poll->stop))
+		mirror_checkout_look_after(&poll->options.checkouts, one->mirror,
+					   &poll->stop);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+	one->is_kept = false;
+}
+
+/* A large one takes minutes, in which upstreams are asked. It waits for none: what was
+ * brought last can be shown. */
+static void mirror_poll_look_after_checkout(struct mirror_polled *one,
+					    const struct registry_row *row)
+{
+	struct mirror_poll *poll = one->poll;
+	bool can_be = row->state == REGISTRY_SYNCED ||
+		      (row->state == REGISTRY_FAILED && row->last_success_at > 0);
+
+	if (!can_be || row->is_gone ||
+	    !mirror_checkout_is_due(&poll->options.checkouts, one->mirror))
+		return;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+	if (!one->is_kept)
+		pool_submit(poll->keepers, mirror_poll_keep_checkout, one);
+	one->is_kept = true;
+}
+
 /* One that is being brought, or waits for that, is asked by its job. In how many ms it is
  * asked again, or AT_WORK. */
 static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
@@ -252,6 +284,7 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 			log_error("registry.failed", LOG_ERR(&err));
 		return mirror_jitter_ms(one->mirror->interval_ms);
 	}
+	mirror_poll_look_after_checkout(one, &row);
 	if (row.state == REGISTRY_FAILED &&
 	    credential_was_replaced(poll->options.marks, poll->options.mirrors,
 				    one->mirror))
@@ -260,7 +293,6 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 		return AT_WORK; /* it may have asked before the news */
 	if (row.state != REGISTRY_SYNCED || row.is_gone)
 		return mirror_jitter_ms(one->mirror->interval_ms);
-	mirror_checkout_look_after(&poll->options.checkouts, one->mirror, &poll->stop);
 	rest_ms = mirror_poll_rest_ms(one, &row);
 	if (rest_ms > 0)
 		return rest_ms;
@@ -467,9 +499,10 @@ static int mirror_poll_write_mirrors(struct store_tx *tx, const struct mirrors *
 				QUERY_TEXT(mirror->name),
 				QUERY_INT(mirror->interval_ms)) != 0)
 			return -1;
-	return store_exec(tx, "DELETE FROM mirror WHERE interval_ms = 0", err) != 0
+	return store_exec(tx, "DELETE FROM mirror WHERE interval_ms = 0", err) != 0 ||
+			       mirror_checkouts_forget_in(tx, err) != 0
 		       ? -1
-		       : mirror_checkouts_forget_in(tx, err);
+		       : lfs_lack_begin_in(tx, mirrors, err);
 }
 
 static int mirror_poll_write_none(struct store_tx *tx, void *arg, struct err *err)
@@ -477,17 +510,11 @@ static int mirror_poll_write_none(struct store_tx *tx, void *arg, struct err *er
 	return mirror_poll_write_mirrors(tx, arg, err);
 }
 
-static int mirror_poll_begin_lfs(struct store_tx *tx, void *arg, struct err *err)
-{
-	return lfs_lack_begin_in(tx, arg, err);
-}
-
 int mirror_poll_forget(struct store *store, struct err *err)
 {
 	struct mirrors none = { 0 };
 
-	return listed_begin(store, &none, err) != 0 ||
-			       store_write(store, mirror_poll_begin_lfs, &none, err) != 0
+	return listed_begin(store, &none, err) != 0
 		       ? -1
 		       : store_write(store, mirror_poll_write_none, &none, err);
 }
@@ -555,7 +582,6 @@ static int mirror_poll_begin(const struct mirror_poll_options *options, struct e
 
 	if (mirror_requests_reset(options->store, err) != 0 ||
 	    listed_begin(options->store, options->mirrors, err) != 0 ||
-	    store_write(options->store, mirror_poll_begin_lfs, &read, err) != 0 ||
 	    mirror_poll_load(options, err) != 0)
 		return -1;
 	return store_write(options->store, mirror_poll_want_again, &read, err);
@@ -718,6 +744,7 @@ int mirror_poll_start(const struct mirror_poll_options *options,
 	started->write_at = clock_boot_ms() + WRITE_MS;
 	mirror_poll_follow(started);
 	started->askers = pool_start("mirror", ASKERS);
+	started->keepers = pool_start("checkout", KEEPERS);
 	thread_start(&started->thread, "mirror-poll", mirror_poll_run, started);
 	*poll = started;
 	options->wake(options->arg); /* of new rows, and of requests that wait again */
@@ -744,6 +771,7 @@ void mirror_poll_stop(struct mirror_poll *poll)
 	stop_request(&poll->stop);
 	thread_join(poll->thread);
 	pool_stop(poll->askers, NULL);
+	pool_stop(poll->keepers, NULL);
 	mirror_poll_keep_checked(poll);
 	for (size_t i = 0; i < poll->resting.count; i++)
 		http_line_close(&poll->resting.items[i]);

@@ -40,6 +40,7 @@ struct then_receiver {
 	/* Its worker's. */
 	unsigned failures;
 	int64_t failing_since; /* wall ms */
+	int64_t rest_ms;       /* so long it wants not to be told; 0: it says nothing */
 };
 
 struct then_teller {
@@ -76,7 +77,7 @@ static int then_sign_document(const struct then_receiver *one, const struct str 
 }
 
 /* What the URL has besides the host may be a secret. */
-static int then_post(const struct then_receiver *one, const struct str *document,
+static int then_post(struct then_receiver *one, const struct str *document,
 		     struct err *err)
 {
 	AUTO_FREE char *signature = NULL;
@@ -93,6 +94,7 @@ static int then_post(const struct then_receiver *one, const struct str *document
 						 .body = document->data,
 						 .signature = signature,
 						 .timeout_ms = WEBHOOK_TIMEOUT_MS,
+						 .rest_ms = &one->rest_ms,
 						 .stop = &one->teller->stop },
 		     &status, &said, err) != 0)
 		return -1;
@@ -128,9 +130,10 @@ static int then_run(const struct then_receiver *one, const struct str *document,
 						"fails; it is run again by itself");
 }
 
-static int then_tell(const struct then_receiver *one, const struct str *document,
+static int then_tell(struct then_receiver *one, const struct str *document,
 		     struct err *err)
 {
+	one->rest_ms = 0;
 	return then_is_webhook(one->then) ? then_post(one, document, err)
 					  : then_run(one, document, err);
 }
@@ -162,6 +165,8 @@ static int64_t then_note_failure(struct then_receiver *one, const struct err *wh
 	if (one->failures++ == 0)
 		one->failing_since = now;
 	wait_ms = then_retry_ms(one->failures);
+	if (one->rest_ms > wait_ms)
+		wait_ms = one->rest_ms;
 	then_queue_fail(one->queue, &(struct then_failure){ .since = one->failing_since,
 							    .tried_at = now,
 							    .next_at = now + wait_ms,

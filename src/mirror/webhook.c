@@ -11,7 +11,7 @@
 #include "git/refs.h"
 
 #define DIGEST_SIZE 32
-#define VALUES_MAX 200000
+#define VALUES_MAX 1000000
 #define DELIVERY_MAX 128
 #define SIGNING_TOKEN "whsec_"
 

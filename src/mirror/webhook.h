@@ -18,8 +18,8 @@
 #include "net/http.h"
 #include "net/uri_text.h"
 
-/* Longer ones are refused; GitHub tells of 2048 commits at most. */
-#define WEBHOOK_BODY_MAX ((size_t)8 << 20)
+/* Longer ones are refused; GitHub sends 25 MB at most. */
+#define WEBHOOK_BODY_MAX ((size_t)32 << 20)
 
 enum webhook_sender { WEBHOOK_GITHUB, WEBHOOK_GITLAB, WEBHOOK_GITEA, WEBHOOK_FORGEJO };
 

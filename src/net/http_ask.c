@@ -51,6 +51,8 @@ static int http_ask_run(const struct http_ask_request *request, struct http_call
 		return -1;
 	if (http_run(call, http_has_ended, err) != 0 || http_check_end(call, err) != 0)
 		return http_ask_fail(request, call, err);
+	if (request->rest_ms)
+		*request->rest_ms = http_get_rest_ms(call);
 	return http_ask_read_status(request, call, status, err);
 }
 

@@ -26,6 +26,7 @@ struct http_ask_request {
 	const char *body;          /* JSON, or NULL */
 	int64_t connect_ms;        /* 0: curl's own */
 	int64_t timeout_ms;        /* for all of it; 0: 2 min */
+	int64_t *rest_ms;          /* gets http_get_rest_ms(); may be NULL */
 	const struct stop *stop;   /* may be NULL */
 	struct deadline *deadline; /* may be NULL */
 };

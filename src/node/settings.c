@@ -110,22 +110,21 @@ static int check_role(const struct conf *conf, struct err *err)
 /* Where nothing would keep them, and nobody give them out. */
 static int check_mirrors_lfs(const struct node_settings *settings, struct err *err)
 {
-	const struct mirror *mirror = mirrors_find_with_lfs(&settings->mirrors);
+	const char *mirror = mirrors_find_with_lfs(&settings->mirrors);
 
 	if (!mirror ||
 	    (settings->site.role == SITE_PRIMARY && kinds_find_lfs(&settings->kinds)))
 		return 0;
 	if (settings->site.role == SITE_PRIMARY)
 		err_set(err, ERR_CONFIG,
-			"the mirror %s has lfs, but this site keeps no LFS objects",
-			mirror->name);
+			"\"%s\" has lfs, but this site keeps no LFS objects", mirror);
 	else
 		err_set(err, ERR_CONFIG,
-			"the mirror %s has lfs, but a site that stands alone keeps no "
-			"LFS objects",
-			mirror->name);
+			"\"%s\" has lfs, but a site that stands alone keeps no LFS "
+			"objects",
+			mirror);
 	return err_remedy(err, "give a primary a section [blob \"lfs\"] with path and "
-			       "layout = lfs, or take lfs out of the mirror");
+			       "layout = lfs, or take lfs out of that section");
 }
 
 static int read_mirrors(const struct conf *conf, struct node_settings *settings,

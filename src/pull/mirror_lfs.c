@@ -22,7 +22,8 @@
 
 #define LANES 4
 #define SLICE_MS 60000
-#define MARGIN_MS 5000 /* before the job's time is over */
+#define MARGIN_MS 5000 /* before the job's time is over; a tenth of it at most */
+#define LATER "LFS objects are still to come"
 #define SMALL_MOST ((uint64_t)4 << 20)
 #define FAILURES_MOST 10               /* then the try has ended */
 #define ID_SIZE (BLOB_DIGEST_SIZE + 6) /* "aa/bb/" and all digits */
@@ -482,7 +483,7 @@ static int mirror_lfs_judge(struct mirror_lfs_run *run, struct err *err)
 	if (is_lacking && run->is_cut && run->why.class == ERR_NONE &&
 	    (run->brought > 0 || stop_is_requested(&run->job->pull->stop))) {
 		lack->next_at = clock_wall_ms();
-		err_set(&why, ERR_CANCELED, "LFS objects are still to come");
+		err_set(&why, ERR_CANCELED, LATER);
 	} else if (is_lacking) {
 		lack->attempts = attempts;
 		mirror_lfs_judge_failure(run, &why);
@@ -539,6 +540,16 @@ static int mirror_lfs_look(struct mirror_lfs_run *run, struct err *err)
 	return 0;
 }
 
+/* The refs took all of the job's time: the next job is for it. */
+static int mirror_lfs_put_off(struct mirror_lfs_run *run, struct err *err)
+{
+	run->lack.next_at = clock_wall_ms();
+	if (lfs_lack_put(mirror_lfs_options(run)->store, run->mirror->name,
+			 run->repository, &run->lack, err) != 0)
+		return -1;
+	return err_set(err, ERR_CANCELED, LATER);
+}
+
 static int mirror_lfs_run_all(struct mirror_lfs_run *run, bool is_asked, struct err *err)
 {
 	struct store *store = mirror_lfs_options(run)->store;
@@ -546,6 +557,8 @@ static int mirror_lfs_run_all(struct mirror_lfs_run *run, bool is_asked, struct 
 
 	if (found < 0)
 		return -1;
+	if (clock_boot_ms() >= run->until)
+		return mirror_lfs_put_off(run, err);
 	if (mirror_lfs_look(run, err) != 0) {
 		run->is_unknown = true;
 		mirror_lfs_end(run, err);
@@ -565,6 +578,8 @@ int mirror_lfs_bring(struct pull_job *job, const struct watcher *watcher, bool i
 	const struct pull_options *options = &job->pull->options;
 	const char *name = job->items[0].row->name;
 	const struct mirror *mirror = mirrors_find(options->mirrors, name);
+	const int64_t tenth = (job->until - job->claimed_at) / 10;
+	const int64_t until = job->until - (tenth < MARGIN_MS ? tenth : MARGIN_MS);
 	struct mirror_lfs_run run = {
 		.job = job,
 		.parts = options->lfs,
@@ -575,8 +590,8 @@ int mirror_lfs_bring(struct pull_job *job, const struct watcher *watcher, bool i
 			      .local = -1,
 			      .root = -1,
 			      .stop = &job->pull->stop,
-			      .until = job->until - MARGIN_MS },
-		.until = job->until - MARGIN_MS,
+			      .until = until },
+		.until = until,
 	};
 
 	if (!options->lfs || !mirror || !mirror->has_lfs)
@@ -584,6 +599,7 @@ int mirror_lfs_bring(struct pull_job *job, const struct watcher *watcher, bool i
 	run.upstream.type = options->lfs->kind->type;
 	if (!is_asked && clock_boot_ms() + SLICE_MS < run.until)
 		run.until = clock_boot_ms() + SLICE_MS;
+	failpoint("mirror.lfs_begins");
 	mutex_init(&run.mutex);
 	for (size_t i = 0; i < LANES; i++)
 		run.askers[i] = (struct lfs_asker){ .upstream = &run.upstream,

@@ -422,6 +422,7 @@ struct store {
 	atomic_uint_fast64_t written; /* transactions; only in memory */
 	const volatile void *header;  /* the driver's; NULL: none */
 	bool is_to_read;              /* a connection a read, and no other */
+	bool is_at_once;              /* but conn for all, as one thread reads it */
 	char *node;                   /* owned; NULL: none was set */
 };
 
@@ -581,15 +582,30 @@ int store_write_unsynced(struct store *store, store_work work, void *arg, struct
 	return write_in(store, work, arg, true, err);
 }
 
+static int store_read_on(struct store *store, store_work work, void *arg, struct err *err)
+{
+	if (!store->conn &&
+	    store->driver->open(store->place, STORE_LOOKER, &store->conn, err) != 0)
+		return -1;
+	return store_conn_transaction(store->conn, STORE_READER, work, arg, err);
+}
+
 static int read_anew(struct store *store, store_work work, void *arg, struct err *err)
 {
 	struct store_conn *conn;
 
+	if (store->is_at_once)
+		return store_read_on(store, work, arg, err);
 	if (store->driver->open(store->place, STORE_LOOKER, &conn, err) != 0)
 		return -1;
 	int result = store_conn_transaction(conn, STORE_READER, work, arg, err);
 	store_conn_close(conn);
 	return result;
+}
+
+void store_read_at_once(struct store *store)
+{
+	store->is_at_once = true;
 }
 
 int store_read(struct store *store, store_work work, void *arg, struct err *err)

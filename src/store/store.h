@@ -59,6 +59,11 @@ MUST_CHECK int store_write_unsynced(struct store *store, store_work work, void *
 /* Runs work in a read transaction: one unchanging picture of what was committed. */
 int store_read(struct store *store, store_work work, void *arg, struct err *err);
 
+/* Of a store that is open to be read: all reads follow one another at once, in one
+ * thread, thousands of them maybe. They go on one connection, and need not see what was
+ * committed after the first. */
+void store_read_at_once(struct store *store);
+
 /* What was committed last, by this process or another. What a read that began after one
  * stamp was taken has read still holds when a later stamp is equal. From memory: no lock,
  * no call of the system; from any thread. False: not known just now. */

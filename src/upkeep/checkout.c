@@ -31,6 +31,7 @@
 
 #define CLOCK OWN_FOLDER "/" TRASH_CLOCK
 #define GIT "git"
+#define CHANGED_MOST 2 /* so often a tree of one commit is made anew */
 #define USED_AGAIN_MS ((int64_t)300 * 1000) /* a lock is looked at again */
 #define OUTPUT_MOST 4096
 #define SIZES_MOST ((size_t)8 << 20) /* of a million files, 8 bytes each */
@@ -259,6 +260,43 @@ static bool checkout_leads_to(const struct checkout *one, const char *version)
 	       here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 
+/* How many others of the same commit stay. */
+static size_t checkout_count_former(const struct checkout *one, const char *version)
+{
+	AUTO_CLOSEDIR DIR *dir = dir_list(one->folder, ".");
+	const char *commit = strchr(version, '-');
+	struct dirent *entry;
+	size_t count = 0;
+
+	while (dir && (entry = readdir(dir)) != NULL)
+		count += checkout_is_version(entry->d_name) &&
+			 strcmp(entry->d_name, version) != 0 &&
+			 strcmp(strchr(entry->d_name, '-'), commit) == 0 &&
+			 checkout_has(one, entry->d_name, "index");
+	return count;
+}
+
+/* Who writes into each tree would have one made at each job, until the disk is full. 0:
+ * another one is made. */
+static int checkout_say_changed(const struct checkout *one, const char *version,
+				struct err *err)
+{
+	AUTO_FREE char *path =
+		xasprintf("%s/%s/%s/tree", one->call->root, one->below, version);
+
+	if (checkout_count_former(one, version) < CHANGED_MOST) {
+		log_warn("checkout.changed", LOG_TEXT("name", one->call->name),
+			 LOG_TEXT("path", path),
+			 LOG_TEXT("remedy", "it is made anew; let nobody write to it"));
+		return 0;
+	}
+	err_set(err, ERR_CONFLICT, "somebody writes into each working tree; %s stays so",
+		path);
+	return err_remedy(err,
+			  "let readers write elsewhere; another tree is made for the "
+			  "next commit, or an hour after the former ones");
+}
+
 /* 1: the link leads to a tree that is as the commit is. */
 static int checkout_is_good(const struct checkout *one, const struct oid *commit,
 			    struct err *err)
@@ -273,10 +311,7 @@ static int checkout_is_good(const struct checkout *one, const struct oid *commit
 	result = checkout_refresh(one, version, "index", err);
 	if (result > 0)
 		result = checkout_is_alone(one, version, err);
-	if (result == 0)
-		log_warn("checkout.changed", LOG_TEXT("name", one->call->name),
-			 LOG_TEXT("remedy", "it is made anew; let nobody write to it"));
-	return result;
+	return result == 0 ? checkout_say_changed(one, version, err) : result;
 }
 
 /* What files of that sizes, a line each, take on the disk, roughly. */

@@ -40,7 +40,8 @@ bool checkout_is_any(const char *root, const char *name);
 /* The link leads to a tree that is as `commit` is: a new one, unless the one that it
  * leads to is still so. *is_new: it was switched. ERR_CONFIG: something else stands at
  * NAME.checkout; ERR_DISK: no room; ERR_CORRUPT: the tree does not become as the commit
- * is, or git refuses a path of it. Then the link leads where it did. */
+ * is, or git refuses a path of it; ERR_CONFLICT: somebody writes into each tree. Then the
+ * link leads where it did. */
 int checkout_switch(const struct checkout_call *call, const struct oid *commit,
 		    bool *is_new, struct err *err);
 

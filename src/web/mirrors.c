@@ -7,6 +7,7 @@
 #include "mirror/webhook.h"
 #include "web/answer.h"
 #include "web/api.h"
+#include "web/request.h"
 #include "web/route.h"
 #include "web/services.h"
 
@@ -93,12 +94,28 @@ static const char *const web_webhook_headers[] = {
 	"X-Gogs-Delivery",     "X-Gogs-Signature",      "Content-Type",
 };
 
+/* A large one is in a file. */
+static int web_webhook_read_body(const struct web_request *request, struct str *body,
+				 struct err *err)
+{
+	char block[65536];
+	ssize_t count;
+
+	while ((count = read(request->body_fd, block, sizeof(block))) > 0)
+		str_add_bytes(body, block, (size_t)count);
+	return count == 0 ? 0 : err_errno(err, "cannot read the request's body");
+}
+
 static int web_webhook_read(const struct web_request *request, const struct str *secret,
 			    struct webhook *webhook, struct err *err)
 {
 	struct http_header headers[ARRAY_SIZE(web_webhook_headers) + 1] = { 0 };
+	AUTO_STR struct str large = STR_INIT;
+	const struct str *body = request->body_fd < 0 ? request->body : &large;
 	size_t count = 0;
 
+	if (request->body_fd >= 0 && web_webhook_read_body(request, &large, err) != 0)
+		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(web_webhook_headers); i++) {
 		const char *value = web_header(request, web_webhook_headers[i]);
 		if (value)
@@ -106,69 +123,120 @@ static int web_webhook_read(const struct web_request *request, const struct str 
 				(struct http_header){ web_webhook_headers[i], value };
 	}
 	return webhook_read(&(struct webhook_request){ .headers = headers,
-						       .body = request->body->data,
-						       .len = request->body->len,
+						       .body = body->data,
+						       .len = body->len,
 						       .secret = secret },
 			    webhook, err);
 }
 
-/* 1: it is genuine, and of this mirror. 0, with the answer made: it is not. -1. */
-static int web_webhook_check(const struct web_request *request,
-			     const struct mirror *mirror, struct webhook *webhook,
-			     struct web_response *response, struct err *err)
+/* 1: it is genuine. 0, with the answer made: it is not. -1. */
+static int web_webhook_check(const struct web_request *request, const char *secret_file,
+			     struct webhook *webhook, struct web_response *response,
+			     struct err *err)
 {
 	struct str secret = STR_INIT;
 	int result = -1;
 
-	if (upstream_read_secret(mirror->webhook_secret_file, &secret, err) == 0)
-		result = web_webhook_read(request, &secret, webhook, err);
-	str_wipe(&secret);
-	if (result != 0 && err->class == ERR_AUTH) {
-		web_answer_problem(response, 401, "BAD_SIGNATURE",
-				   "the webhook is not signed with this mirror's secret",
-				   "give both sides the same secret");
+	if (!secret_file) {
+		web_answer_problem(response, 403, "NO_WEBHOOKS",
+				   "this mirror takes no webhooks",
+				   "set webhookSecretFile in its section");
 		return 0;
 	}
-	if (result != 0)
-		return -1;
-	if (webhook_is_of(webhook, &mirror->uri))
+	if (upstream_read_secret(secret_file, &secret, err) == 0)
+		result = web_webhook_read(request, &secret, webhook, err);
+	str_wipe(&secret);
+	if (result == 0)
 		return 1;
-	web_answer_problem(response, 409, "OTHER_REPOSITORY",
-			   "the webhook tells of another repository than the mirror's",
-			   "set it up in the repository that mirror.url names");
+	if (err->class != ERR_AUTH)
+		return -1;
+	web_answer_problem(response, 401, "BAD_SIGNATURE",
+			   "the webhook is not signed with this mirror's secret",
+			   "give both sides the same secret");
 	return 0;
 }
 
+static void web_webhook_answer(const struct mirror *mirror, bool asks,
+			       struct web_response *response)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "mirror", mirror ? mirror->name : NULL);
+	json_put_bool(object, "asks", asks);
+	web_answer_json(response, 202, object);
+}
+
+/* An organisation's webhook tells of all its repositories, also of those that are not
+ * mirrored. */
+static int web_webhook_take_of_list(const struct web_request *request,
+				    const struct mirror_list *list,
+				    struct web_response *response, struct err *err)
+{
+	const struct mirrors *mirrors = request->services->mirrors;
+	AUTO_WEBHOOK struct webhook webhook = { 0 };
+	const struct mirror *found = NULL;
+	int genuine = web_webhook_check(request, list->webhook_secret_file, &webhook,
+					response, err);
+
+	if (genuine <= 0)
+		return genuine;
+	for (const struct mirror *mirror = NULL;
+	     webhook.kind == WEBHOOK_PUSH && webhook.repository &&
+	     (mirror = mirrors_next(mirrors, mirror)) != NULL;) {
+		if (mirror->list != list || !webhook_is_of(&webhook, &mirror->uri))
+			continue;
+		mirror_poll_hurry(request->services->mirror_poll, mirror);
+		found = mirror;
+	}
+	web_webhook_answer(found, found != NULL, response);
+	return 0;
+}
+
+static int web_webhook_take(const struct web_request *request,
+			    const struct mirror *mirror, struct web_response *response,
+			    struct err *err)
+{
+	AUTO_WEBHOOK struct webhook webhook = { 0 };
+	int genuine = web_webhook_check(request, mirror->webhook_secret_file, &webhook,
+					response, err);
+
+	if (genuine <= 0)
+		return genuine;
+	if (!webhook_is_of(&webhook, &mirror->uri)) {
+		web_answer_problem(
+			response, 409, "OTHER_REPOSITORY",
+			"the webhook tells of another repository than the mirror's",
+			"set it up in the repository that mirror.url names");
+		return 0;
+	}
+	if (webhook.kind == WEBHOOK_PUSH)
+		mirror_poll_hurry(request->services->mirror_poll, mirror);
+	web_webhook_answer(mirror, webhook.kind == WEBHOOK_PUSH, response);
+	return 0;
+}
+
+/* NAME is that of a mirror, or of a section [mirrors]. */
 static int post_mirror_webhook(const struct web_request *request,
 			       struct web_response *response, struct err *err)
 {
-	AUTO_WEBHOOK struct webhook webhook = { 0 };
-	const struct mirror *mirror = web_mirror_find(request, response);
+	const struct mirrors *mirrors = request->services->mirrors;
+	const struct mirror *mirror;
 
-	if (!mirror)
-		return 0;
-	if (!mirror->webhook_secret_file) {
-		web_answer_problem(response, 403, "NO_WEBHOOKS",
-				   "this mirror takes no webhooks",
-				   "set mirror.webhookSecretFile");
-		return 0;
-	}
-	int genuine = web_webhook_check(request, mirror, &webhook, response, err);
-	if (genuine <= 0)
-		return genuine;
-	if (webhook.kind == WEBHOOK_PUSH)
-		mirror_poll_hurry(request->services->mirror_poll, mirror);
-	json_t *object = json_object();
-	json_put_text(object, "mirror", mirror->name);
-	json_put_bool(object, "asks", webhook.kind == WEBHOOK_PUSH);
-	web_answer_json(response, 202, object);
-	return 0;
+	for (size_t i = 0; mirrors && i < mirrors->lists.count; i++)
+		if (strcmp(mirrors->lists.items[i]->name, request->name) == 0 &&
+		    !mirrors_find(mirrors, request->name))
+			return web_webhook_take_of_list(request, mirrors->lists.items[i],
+							response, err);
+	mirror = web_mirror_find(request, response);
+	return mirror ? web_webhook_take(request, mirror, response, err) : 0;
 }
+
+_Static_assert(WEBHOOK_BODY_MAX == WEB_BODY_HOOK_MAX, "both are the same bound");
 
 const struct web_route web_mirror_routes[] = {
 	{ "POST", "/api/v1/mirrors/{name}/sync", WEB_OPERATOR, WEB_BODY_MEMORY,
 	  post_mirror_sync },
-	{ "POST", "/api/v1/mirrors/{name}/webhook", WEB_ANYBODY, WEB_BODY_MEMORY,
+	{ "POST", "/api/v1/mirrors/{name}/webhook", WEB_ANYBODY, WEB_BODY_HOOK,
 	  post_mirror_webhook },
 	{ "GET", "/api/v1/jobs/{name}", WEB_READER, WEB_BODY_NONE, get_job },
 	{ 0 },

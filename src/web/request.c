@@ -680,7 +680,9 @@ static uint64_t limit_of(enum web_body kind)
 {
 	if (kind == WEB_BODY_STREAM) /* the handler's */
 		return UINT64_MAX;
-	return kind == WEB_BODY_FILE ? WEB_BODY_FILE_MAX : WEB_BODY_MEMORY_MAX;
+	return kind == WEB_BODY_FILE   ? WEB_BODY_FILE_MAX
+	       : kind == WEB_BODY_HOOK ? WEB_BODY_HOOK_MAX
+				       : WEB_BODY_MEMORY_MAX;
 }
 
 /* As Content-Encoding says it. */
@@ -765,8 +767,8 @@ static int body_keep_bytes(struct body *body, const void *bytes, size_t len,
 		return body_refuse(body, 413);
 	}
 	body->size += len;
-	if (body->kind == WEB_BODY_FILE && body->fd < 0 &&
-	    body->size > WEB_BODY_MEMORY_MAX && spill(body, err))
+	if ((body->kind == WEB_BODY_FILE || body->kind == WEB_BODY_HOOK) &&
+	    body->fd < 0 && body->size > WEB_BODY_MEMORY_MAX && spill(body, err))
 		return refuse_file(body, err);
 	if (body->fd < 0)
 		str_add_bytes(&body->memory, bytes, len);

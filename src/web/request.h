@@ -18,6 +18,7 @@
 
 #define WEB_BODY_MEMORY_MAX ((uint64_t)1 << 20)
 #define WEB_BODY_FILE_MAX ((uint64_t)256 << 20)
+#define WEB_BODY_HOOK_MAX ((uint64_t)32 << 20)
 #define WEB_BODIES_MAX ((uint64_t)1 << 30) /* on disk, of all requests */
 
 struct body {
@@ -27,7 +28,7 @@ struct body {
 	uint64_t size;     /* so far */
 	uint64_t held;     /* of it in the file, as counted for all */
 	struct str memory; /* all of it, or as long as it has no file */
-	int fd;            /* of WEB_BODY_FILE, once it is large; or -1 */
+	int fd;            /* of WEB_BODY_FILE and HOOK, once it is large; or -1 */
 	bool is_packed;
 	struct gunzip gunzip; /* if is_packed */
 	int refusal;          /* the status that the failure of a call here means */

@@ -31,6 +31,7 @@ enum web_body {
 	WEB_BODY_NONE,
 	WEB_BODY_MEMORY,
 	WEB_BODY_FILE,
+	WEB_BODY_HOOK, /* the same, but of WEB_BODY_HOOK_MAX at most, and as it is */
 	/* None either. The handler is asked first on a thread that serves all
 	 * connections: it answers from memory there, never by a stream, or says
 	 * WEB_LATER. */

@@ -33,8 +33,9 @@ struct web_request {
 	const char *client;     /* the address of who asks, "192.0.2.7", "2001:db8::7" */
 	bool is_secure;         /* it came by TLS, here or to a proxy that is trusted */
 	const struct str *body; /* whole, inflated; at most 1 MiB */
-	int body_fd; /* of a larger one of Git's: a file, inflated, at its start; or -1 */
-	bool may_wait;           /* false: with WEB_QUICK, at first */
+	int body_fd;   /* of a larger one of Git's, or a webhook: a file, inflated, at its
+			  start; or -1 */
+	bool may_wait; /* false: with WEB_QUICK, at first */
 	bool has_upload;         /* WEB_BODY_STREAM: the body is to be read as it comes */
 	const struct stop *stop; /* requested when the server ends: for waits */
 	const struct stop *cut;  /* ... when its grace is over: for streams */

@@ -4,7 +4,8 @@
 usage: webhook.py DIRECTORY SECRET    DIRECTORY/port gets the port, DIRECTORY/told a line
 for each body that was taken: "good" or "bad", as its signature is, and the body. The last
 one is in DIRECTORY/body, what was said to be its signature in DIRECTORY/signature. While
-DIRECTORY/status is there, that status is the answer, and nothing is taken.
+DIRECTORY/status is there, that status is the answer, and nothing is taken; with
+DIRECTORY/rest as Retry-After. DIRECTORY/asked has a line for each request.
 """
 
 import hashlib
@@ -33,7 +34,11 @@ class Handler(BaseHTTPRequestHandler):
                 file.write(f"{word} {body.decode().rstrip()}\n")
             (ROOT / "body").write_bytes(body)
             (ROOT / "signature").write_text(f"{signed}\n")
+        with open(ROOT / "asked", "a") as file:
+            file.write(f"{status}\n")
         self.send_response(status)
+        if status >= 300 and (ROOT / "rest").exists():
+            self.send_header("Retry-After", (ROOT / "rest").read_text().strip())
         self.end_headers()
 
 

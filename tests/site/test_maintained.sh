@@ -313,6 +313,8 @@ mirrors() {
 	git -C london/git/acme/r.git update-ref refs/heads/main main~9
 	synced_mirror
 	wait_until 60 is_in_order paris/git/acme/r.git
+	at paris mirror show acme/r | grep -E '^  maintained: .* \([0-9]+ packs?\)$'
+	at paris mirror show acme/r --json | "$SITE_HELP" member maintenance.packs | grep '^[1-9]'
 	git -C paris/git/acme/r.git cat-file -e "$old^{tree}"
 	is_sound paris/git/acme/r.git
 

@@ -154,6 +154,21 @@ by_a_webhook() {
 	[ "$(post /api/v1/mirrors/acme%2Fhooked/webhook -H 'X-GitHub-Event: push' \
 		-H "X-Hub-Signature-256: sha256=$(signed push)" --data-binary @push)" = 202 ]
 	wait_until 20 is_mirrored acme/hooked
+	# As large as GitHub sends them.
+	git -C london/git/acme/hooked.git branch told-at-length
+	{
+		echo '{"ref":"refs/heads/main","repository":{"full_name":"acme/hooked"},"commits":["'
+		head -c 24000000 /dev/zero | tr '\0' x
+		echo '"]}'
+	} | tr -d '\n' >push
+	[ "$(post /api/v1/mirrors/acme%2Fhooked/webhook -H 'X-GitHub-Event: push' \
+		-H "X-Hub-Signature-256: sha256=$(signed other)" --data-binary @push)" = 401 ]
+	[ "$(post /api/v1/mirrors/acme%2Fhooked/webhook -H 'X-GitHub-Event: push' \
+		-H "X-Hub-Signature-256: sha256=$(signed push)" --data-binary @push)" = 202 ]
+	wait_until 20 is_mirrored acme/hooked
+	head -c 34000000 /dev/zero >huge
+	[ "$(post /api/v1/mirrors/acme%2Fhooked/webhook -H 'X-GitHub-Event: push' \
+		-H "X-Hub-Signature-256: sha256=0" --data-binary @huge)" = 413 ]
 }
 
 tell() { # FILE

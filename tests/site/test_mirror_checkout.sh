@@ -98,7 +98,7 @@ follows_the_default_branch() {
 	at paris check >checked || true
 	fails grep 'symbolic link' checked
 	fails git ls-remote "$(site_url paris)/acme/a.checkout" 2>/dev/null
-	at paris mirror show acme/a | grep "  checkout: $PWD/$LINK"
+	at paris mirror show acme/a | grep "  checkout: $PWD/$LINK ([0-9a-f]* of [a-z]*, since 2"
 	at paris status | head -n 1 | grep '1 of 1 mirror is up to date'
 }
 
@@ -195,6 +195,8 @@ is_made_anew_if_somebody_changed_it() {
 		'chmod +x part-1/file-1.txt' 'ln -sf /etc/passwd part-1/file-1.txt' \
 		'mkdir -p a/.git && touch a/.git/b'; do
 		echo "$change"
+		add_commits "$UPSTREAM" refs/heads/main 1
+		bring
 		former=$(version)
 		(cd "$LINK" && eval "$change")
 		cp -r "$VERSIONS/$former/tree" changed
@@ -212,6 +214,28 @@ is_made_anew_if_somebody_changed_it() {
 	rm -rf paris/git/.refrelay/checkouts "$LINK"
 	bring
 	shows
+}
+
+stays_if_somebody_writes_into_each() {
+	local last
+
+	start_mirroring
+	for _ in 1 2; do
+		echo x >"$LINK/more"
+		bring
+		shows
+	done
+	last=$(version)
+	echo x >"$LINK/more"
+	bring 3
+	[ "$(synced class)" = conflict ]
+	bring 3
+	[ "$(version)" = "$last" ] && [ -e "$LINK/more" ] && [ "$(count_versions)" = 3 ]
+	at paris mirror show acme/a | grep "fails .*somebody writes into each .*/$last/tree stays so"
+	wait_until 10 is_logged 2 paris checkout.changed 'path=.*/tree'
+	wait_until 10 is_logged 1 paris checkout.failed
+	add_commits "$UPSTREAM" refs/heads/main 1
+	recovers
 }
 
 dies_and_is_whole() {
@@ -519,6 +543,65 @@ nothing_of_others_is_replaced() {
 	done
 }
 
+trees_fail() { # NUMBER
+	[ "$(at paris status --json | "$SITE_HELP" member mirrors.checkouts.failing)" = "$1" ]
+}
+
+# Trees of many are due, and take for ever: another mirror is polled meanwhile.
+holds_up_no_poll() {
+	local i
+
+	make_mirror_sites
+	set_conf london http.anonymousRead true
+	mkdir -p bin paris/git/k
+	cat >bin/git <<-END
+		#!/bin/sh
+		case "\$*" in read-tree*)
+			if [ -e "$PWD/hang" ]; then
+				echo x >>"$PWD/hangs"
+				exec sleep 600
+			fi ;;
+		esac
+		exec "$(command -v git)" "\$@"
+	END
+	chmod +x bin/git
+	for ((i = 0; i < 9; i++)); do
+		make_repository "london/git/k/$i.git" 1
+		mirror "k/$i" interval 1s checkout true
+		mkdir "paris/git/k/$i.checkout"
+	done
+	make_repository london/git/plain.git 1
+	mirror plain interval 1s
+	start_site london
+	start_site paris "PATH=$PWD/bin:$PATH"
+	wait_until 60 trees_fail 9
+	touch hang
+	rmdir paris/git/k/*.checkout
+	make_due
+	wait_until 30 test -s hangs
+	# Long enough for all to be polled.
+	for ((i = 0; i < 4; i++)); do
+		add_commits london/git/plain.git refs/heads/main 1
+		wait_until 30 is_mirrored plain
+	done
+	[ "$(wc -l <hangs)" = 1 ]
+}
+
+is_mended_while_its_upstream_fails() {
+	make_checkout_sites interval 1s
+	mkdir -p "$LINK"
+	start_site paris
+	wait_until 30 is_mirrored acme/a
+	wait_until 30 shown_is checkout.class config
+	stop_site london
+	wait_until 30 shown_is state failed
+	rmdir "$LINK"
+	make_due
+	wait_until 30 shown_is checkout.failing_since ''
+	shows
+	shown_is state failed
+}
+
 make_certificate() {
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3 \
 		-keyout own.key -out own.pem -subj /CN=own \
@@ -555,6 +638,9 @@ tap_test "it follows the default branch, and what the upstream makes of it" foll
 tap_test "who reads it all the time sees whole trees" is_whole_for_readers_all_the_time
 tap_test "a former tree is kept while it is used" is_kept_while_it_is_used
 tap_test "one that somebody changed is made anew" is_made_anew_if_somebody_changed_it
+tap_test "one into which somebody writes each time stays" stays_if_somebody_writes_into_each
+tap_test "many that are made hold up no poll" holds_up_no_poll
+tap_test "it is mended while its upstream fails" is_mended_while_its_upstream_fails
 tap_test "it is whole wherever its node dies" dies_and_is_whole
 tap_test "a hostile tree does nothing" is_safe_with_a_hostile_tree
 tap_test "a tree may be as deep as a path" is_as_deep_as_it_can_be

@@ -50,6 +50,7 @@ real_upstream() {
 	wait_until 30 is_whole
 	at paris events | grep -q "\"kind\":\"lfs\".*\"event\":\"created\".*${oids[1]:4}"
 	wait_until 30 oslo_in_sync
+	mirror_said 'LFS: all objects are here'
 	# Of another repository it is not to be had.
 	lfs_batch looker paris download "${oids[1]}" 5000000 | grep '"download"'
 	make_repository paris/git/other.git 1
@@ -178,6 +179,27 @@ asks_nothing_for_refs() {
 	[ "$(asked ^POST)" -eq "$before" ]
 }
 
+# The node sleeps until the job's time is over: that is no failure of LFS.
+is_put_off() {
+	local begun
+
+	start_forged
+	set_conf paris sync.timeout 5s
+	forge_object 5000
+	launch_site paris REFRELAY_FAILPOINT=mirror.lfs_begins=stop
+	wait_until 60 is_paused paris
+	begun=$SECONDS
+	wait_until 30 is_later $((begun + 7))
+	kill -CONT "$(site_pid paris)"
+	wait_until 60 has_object paris "$oid"
+	wait_until 30 is_whole
+	fails was_logged paris mirror.lfs_lacking
+}
+
+is_later() { # SECONDS
+	[ "$SECONDS" -ge "$1" ]
+}
+
 missing_object() {
 	local lost
 
@@ -191,6 +213,7 @@ missing_object() {
 	wait_until 30 mirror_said 'LFS fails: 1 LFS object .*: its upstream does not have 1'
 	mirror_member lfs.missing 1
 	mirror_member lfs.absent 1
+	mirror_said 'LFS is tried again: '
 	is_forged
 	at paris status >status || :
 	head -n 1 status | grep -F '0 of 1 mirror is up to date'
@@ -322,7 +345,7 @@ checked() {
 	expect 0 at paris check
 	git config --file paris/refrelay.conf --remove-section blob.lfs
 	expect 1 at paris check
-	grep 'the mirror r has lfs, but this site keeps no LFS objects' out
+	grep '"r" has lfs, but this site keeps no LFS objects' out
 	set_conf paris site.role standalone
 	expect 1 at paris check
 	grep 'a site that stands alone keeps no LFS objects' out
@@ -341,6 +364,7 @@ tap_test "switched on later, all history is looked at once; nothing is asked aga
 tap_test "no token goes to another place that objects are offered at" no_token_elsewhere elsewhere
 tap_test "no token follows a redirect" no_token_elsewhere redirect
 tap_test "wrong content is told, and nothing of it stays" wrong_content
+tap_test "what comes to its turn too late is put off" is_put_off
 tap_test "an object that the upstream lacks is told, and keeps no ref back" missing_object
 tap_test "an upstream without LFS is told" no_server 404 missing 'has no LFS for this repository'
 tap_test "an upstream that limits is told" no_server 429 network 'limits how much is downloaded'

@@ -135,6 +135,44 @@ is_unknown() { # NAME
 	expect 4 at paris mirror show "$1"
 }
 
+post() { # NAME FILE
+	curl -s -o answer -w '%{http_code}' -H 'X-GitHub-Event: push' --data-binary "@$2" \
+		-H "X-Hub-Signature-256: sha256=$(openssl dgst -sha256 -hmac s3cret -r "$2" | cut -d ' ' -f 1)" \
+		"$(site_url paris)/api/v1/mirrors/$1/webhook"
+}
+
+# To the list, and to one of its mirrors.
+a_webhook_tells() {
+	cd "$SHARED"
+	halt_paris
+	cp kept.conf paris/refrelay.conf
+	set_conf paris mirrors.acme.interval 1h
+	(umask 077 && echo s3cret >hook.secret)
+	set_conf paris mirrors.acme.webhookSecretFile "$PWD/hook.secret"
+	start_site paris
+	wait_until 30 says 'mirrors are up to date'
+	echo '{"ref":"refs/heads/main","repository":{"full_name":"acme/r5"}}' >push
+	echo '{"ref":"refs/heads/main","repository":{"full_name":"acme/unknown"}}' >other
+	add_commits london/git/acme/r5.git refs/heads/main 1
+	[ "$(post acme push)" = 202 ]
+	[ "$("$SITE_HELP" member mirror <answer)" = acme/r5 ]
+	wait_until 20 are_mirrored acme/r5
+	add_commits london/git/acme/r5.git refs/heads/main 1
+	[ "$(post acme%2Fr5 push)" = 202 ]
+	wait_until 20 are_mirrored acme/r5
+	[ "$(post acme other)" = 202 ]
+	[ -z "$("$SITE_HELP" member mirror <answer)" ]
+	[ "$(post acme%2Fr5 other)" = 409 ]
+	echo another >hook.secret
+	[ "$(post acme push)" = 401 ]
+	stop_site paris
+	git config --file paris/refrelay.conf --unset mirrors.acme.webhookSecretFile
+	set_conf paris mirrors.acme.interval 1s
+	start_site paris
+	[ "$(post acme push)" = 403 ]
+	stop_site paris
+}
+
 what_vanishes_goes() {
 	cd "$SHARED"
 	fails at paris mirror remove acme/later 2>err
@@ -283,12 +321,23 @@ a_directory() {
 	set_conf paris mirrors.disk.from directory
 	set_conf paris mirrors.disk.url "$PWD/local"
 	set_conf paris mirrors.disk.interval 1s
+	set_conf paris mirrors.disk.depth 1
+	set_conf paris mirrors.disk.checkout true
 	set_conf paris watcher.app1.mirror 'acme/*'
 	start_site paris
 	wait_until 30 is_same here/a
 	wait_until 30 is_same here/b
+	[ "$(git -C paris/git/here/a.git rev-list --count main)" -eq 1 ]
+	wait_until 30 test -d paris/git/here/a.checkout
+	at paris mirror show here/a | grep '^  depth: 1$'
+	[ "$(at paris mirror show here/a --json | "$SITE_HELP" member depth)" = 1 ]
+	set_conf paris mirrors.disk.lfs true
+	fails at paris check >checked
+	grep '"disk" has lfs, but a site that stands alone keeps no LFS objects' checked
+	git config --file paris/refrelay.conf --unset mirrors.disk.lfs
 	mv local/here/b.git b.git
 	wait_until 30 is_away here/b
+	[ ! -L paris/git/here/b.checkout ]
 	mv local local.away
 	wait_until 30 says 'the list disk: '
 	[ -d paris/git/here/a.git ]
@@ -330,5 +379,6 @@ tap_test 'many that vanish at once are held' many_that_vanish_are_held
 tap_test 'a section that is taken out deletes nothing' a_section_that_is_taken_out_deletes_nothing
 tap_test 'a tree is followed by its manifest' a_tree_of_grokmirror
 tap_test 'a directory is a list' a_directory
+tap_test 'a webhook of the organisation, and of one of its mirrors' a_webhook_tells
 tap_test 'check says whether a list can be read' check_tells
 tap_done

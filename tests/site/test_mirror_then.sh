@@ -176,6 +176,28 @@ a_receiver_that_is_away_holds_up_nobody() {
 	fails grep '^bad' hook/told
 }
 
+who_wants_rest_has_it() {
+	make_then_sites a
+	tell_a_webhook a
+	: >none
+	start_site paris
+	wait_until 20 is_told hook/told none a
+	echo 3 >hook/rest
+	echo 429 >hook/status
+	change a
+	bring a
+	wait_until 20 was_logged paris mirror.not_told 'retry_in_ms=3000'
+	rm hook/status
+	wait_until 30 has_lines hook/told 2
+	echo 600 >hook/rest
+	echo 503 >hook/status
+	change a
+	bring a
+	wait_until 20 was_logged paris mirror.not_told 'retry_in_ms=600000'
+	waits a 1
+	[ "$(grep -c 503 hook/asked)" = 1 ]
+}
+
 dies_at_a_step() {
 	local point waiter
 
@@ -290,6 +312,7 @@ tap_test "a webhook gets each change, signed with the secret as it is now" \
 	a_webhook_is_told_and_can_tell_who_says_so
 tap_test "a receiver that is away is told later, and holds up nobody" \
 	a_receiver_that_is_away_holds_up_nobody
+tap_test "who wants rest has it" who_wants_rest_has_it
 tap_test "a node that dies at any step tells all, with right old values" dies_at_a_step
 tap_test "for a slow receiver changes are put together, and what is lost is counted" \
 	slower_than_the_mirror

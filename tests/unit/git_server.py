@@ -2,11 +2,13 @@
 """A Git server for test_git_remote.c and test_transfer_remote.c that can be told to fail.
 
 usage: git_server.py ROOT       serves ROOT/*.git; ROOT/mode says how, ROOT/port (a pipe)
-                                gets the port; see below for what it writes down
+                                gets the port; see below for what it writes down;
+                                ROOT/server.pem: by TLS, with this certificate and key
 """
 
 import base64
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -135,6 +137,10 @@ class Handler(BaseHTTPRequestHandler):
 def main():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if (ROOT / "server.pem").exists():
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(ROOT / "server.pem")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     (ROOT / "port").write_text(str(server.server_port))
     server.serve_forever()
 

@@ -121,6 +121,41 @@ TEST(a_header_of_two_lines_is_refused)
 	assert_fails(fetch(), ERR_CONFIG);
 }
 
+static void make_authority(const char *name)
+{
+	must("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days "
+	     "3 "
+	     "-keyout %s.key -out %s.crt -subj /CN=%s "
+	     "-addext subjectAltName=IP:127.0.0.1 2>log",
+	     name, name, name);
+}
+
+/* The directory of the copy's own configuration stands for the system's. */
+TEST(a_file_of_authorities_stands_in_place_of_a_directory_of_them)
+{
+	AUTO_FREE char *own = xasprintf("%s/own.crt", root);
+	AUTO_FREE char *other = xasprintf("%s/other.crt", root);
+
+	make_authority("own");
+	make_authority("other");
+	must("cat own.crt own.key >server.pem && mkdir system && cp own.crt system && "
+	     "openssl rehash system && git -C copy.git config http.sslCAPath %s/system",
+	     root);
+	kill(server, SIGKILL);
+	wait_end(server);
+	must("rm port");
+	start_server();
+	AUTO_FREE char *secured = xasprintf("https%s", url + strlen("http"));
+	remote.url = secured;
+	remote.ca_file = other;
+	assert_fails(fetch(), ERR_CONFIG);
+	remote.ca_file = own;
+	assert_ok(fetch());
+	must("rm -rf copy.git/objects/pack/*");
+	remote.ca_file = NULL;
+	assert_ok(fetch());
+}
+
 TEST(what_the_server_answers_has_a_class)
 {
 	static const struct {
@@ -186,6 +221,7 @@ int main(void)
 		CASE(a_repositorys_config_adds_no_header_proxy_or_helper),
 		CASE(without_a_header_none_is_sent),
 		CASE(a_header_of_two_lines_is_refused),
+		CASE(a_file_of_authorities_stands_in_place_of_a_directory_of_them),
 		CASE(what_the_server_answers_has_a_class),
 		CASE(an_answer_that_rests_is_a_timeout),
 		CASE(a_server_that_says_that_it_lives_is_waited_for),

@@ -267,6 +267,50 @@ TEST(what_is_not_taken_up_in_time_goes_to_the_next)
 	close_ticket(&ticket);
 }
 
+static struct lease *passed_lease;
+static int passed_in;
+
+static void pass_and_take_back(void)
+{
+	uint64_t number;
+
+	lease_release(passed_lease);
+	close(open_latest(&number));
+	assert_int_equal(key_take_back(passed_in, number), 0);
+}
+
+TEST(who_slept_while_it_was_its_turn_holds_up_nobody)
+{
+	AUTO_CLOSE int key_fd = -1;
+	struct next ticket;
+	struct line_grant grant;
+	int64_t at_ns;
+
+	passed_lease = must_acquire(ann, 0);
+	passed_in = key_fd = open_key();
+	stand(key_fd, &ticket);
+	before_touch = pass_and_take_back;
+	assert_int_equal(directory_line_ask(key_fd, &ticket, -1, &at_ns), 0);
+	assert_int_equal(directory_line_claim(key_fd, &ticket, TTL, &grant), 0);
+	pass(bob, LEASE_AFTER_RELEASE);
+	close_ticket(&ticket);
+}
+
+TEST(who_waits_elsewhere_wants_it)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	struct waits waits = { 0 };
+
+	assert_false(lease_is_wanted(lease));
+	start(&waits, bob, 60000);
+	wait_until(lease_is_wanted(lease));
+	lease_release(lease);
+	thread_join(waits.thread);
+	lease = must_acquire(ann, 0);
+	assert_false(lease_is_wanted(lease));
+	lease_release(lease);
+}
+
 TEST(of_taking_up_and_taking_back_one_succeeds)
 {
 	struct lease *lease = must_acquire(ann, 0);
@@ -428,6 +472,8 @@ int main(void)
 		CASE(who_is_not_told_finds_out),
 		CASE(who_is_silent_is_passed_over),
 		CASE(what_is_not_taken_up_in_time_goes_to_the_next),
+		CASE(who_slept_while_it_was_its_turn_holds_up_nobody),
+		CASE(who_waits_elsewhere_wants_it),
 		CASE(of_taking_up_and_taking_back_one_succeeds),
 		CASE(what_is_taken_up_after_the_ttl_is_not_held),
 		CASE(who_dies_before_it_takes_it_up_was_never_the_holder),

@@ -118,6 +118,25 @@ TEST(who_has_lfs_by_now_is_looked_at_once)
 	assert_false(hurries());
 }
 
+TEST(one_that_a_list_has_told_of_has_lfs_by_its_list)
+{
+	AUTO_LFS_LACK struct lfs_lack lack;
+	AUTO_MIRRORS_TOLD mirrors_told told = { 0 };
+
+	begin("[mirrors \"l\"]\nfrom = directory\nurl = /srv\nlfs = true\n");
+	assert_false(has("a", &lack));
+	struct mirror_told one = { .list = mirrors.lists.items[0],
+				   .name = xstrdup("a"),
+				   .url = xstrdup("/srv/a.git") };
+	vec_add(&told, one);
+	mirrors_replace_told(&mirrors, &told, NULL, NULL);
+	assert_ok(store_write(store, begin_work, &mirrors, &err));
+	assert_true(has("a", &lack));
+	mirrors_replace_told(&mirrors, &(mirrors_told){ 0 }, NULL, NULL);
+	assert_ok(store_write(store, begin_work, &mirrors, &err));
+	assert_false(has("a", &lack));
+}
+
 TEST(what_lacks_nothing_costs_nothing)
 {
 	AUTO_LFS_LACK struct lfs_lack lack;
@@ -188,6 +207,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		LACK_CASE(who_has_lfs_by_now_is_looked_at_once),
+		LACK_CASE(one_that_a_list_has_told_of_has_lfs_by_its_list),
 		LACK_CASE(what_lacks_nothing_costs_nothing),
 		LACK_CASE(what_failed_is_due_at_its_time),
 		LACK_CASE(what_fails_by_its_refs_is_not_hurried),

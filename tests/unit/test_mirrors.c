@@ -244,7 +244,7 @@ TEST(a_depth_is_a_number_and_another_one_another_upstream)
 TEST(objects_of_lfs_come_only_where_a_server_of_them_is)
 {
 	assert_ok(read_text(MIRROR_M "lfs = true\n[mirror \"n\"]\nurl = ssh://x/n\n"));
-	assert_string_equal(mirrors_find_with_lfs(&mirrors)->name, "m");
+	assert_string_equal(mirrors_find_with_lfs(&mirrors), "m");
 	assert_ok(read_text("[mirror \"m\"]\nurl = /srv/m.git\nlfs = true\n"));
 	assert_ok(read_text(MIRROR_M));
 	assert_null(mirrors_find_with_lfs(&mirrors));
@@ -380,10 +380,18 @@ TEST(a_list_says_what_it_is_and_where)
 TEST(lists_that_differ_are_not_the_same)
 {
 	static const char *const others[] = {
-		LIST_A "include = x\n",    LIST_A "exclude = x\n",
-		LIST_A "forks = true\n",   LIST_A "maxSize = 1\n",
-		LIST_A "interval = 9s\n",  LIST_A "tokenFile = /t\n",
-		LIST_A "archived = yes\n", "",
+		LIST_A "include = x\n",
+		LIST_A "exclude = x\n",
+		LIST_A "forks = true\n",
+		LIST_A "maxSize = 1\n",
+		LIST_A "interval = 9s\n",
+		LIST_A "tokenFile = /t\n",
+		LIST_A "archived = yes\n",
+		LIST_A "depth = 1\n",
+		LIST_A "checkout = on\n",
+		LIST_A "lfs = true\n",
+		LIST_A "webhookSecretFile = /s\n",
+		"",
 	};
 	AUTO_CONF struct conf *conf = NULL;
 	AUTO_MIRRORS struct mirrors before = { 0 };
@@ -461,6 +469,26 @@ TEST(a_section_goes_before_a_list_and_a_list_before_the_next)
 	assert_ptr_equal(mirrors_find_section(&mirrors, "/acme/s.git"),
 			 mirrors_find(&mirrors, "acme/s"));
 	assert_null(mirrors_find_section(&mirrors, "acme/both"));
+	str_clear(&refused);
+}
+
+TEST(each_of_a_list_is_as_its_section_says)
+{
+	assert_ok(
+		read_text("[mirror \"s\"]\nurl = https://s.example/s\n"
+			  "[mirror \"b.checkout/c\"]\nurl = https://s.example/c\n" LIST_A
+			  "depth = 3\ncheckout = true\nlfs = true\n"));
+	tell(0, "B", "a.example");
+	tell(0, "a", "a.example");
+	tell(0, "a.checkout", "a.example");
+	replace_told();
+	const struct mirror *mirror = mirrors_find(&mirrors, "a");
+	assert_int_equal(mirror->depth, 3);
+	assert_true(mirror->has_checkout && mirror->has_lfs);
+	assert_string_equal(mirrors_find_with_lfs(&mirrors), "a");
+	mirror = mirrors_find(&mirrors, "s");
+	assert_false(mirror->depth > 0 || mirror->has_checkout || mirror->has_lfs);
+	assert_string_equal(refused.data, "a:B(b.checkout/c) a:a.checkout(a) ");
 	str_clear(&refused);
 }
 
@@ -554,6 +582,7 @@ int main(void)
 		MIRRORS_CASE(a_list_says_what_it_is_and_where),
 		MIRRORS_CASE(lists_that_differ_are_not_the_same),
 		MIRRORS_CASE(a_section_goes_before_a_list_and_a_list_before_the_next),
+		MIRRORS_CASE(each_of_a_list_is_as_its_section_says),
 		MIRRORS_CASE(what_a_list_has_lost_can_still_be_looked_at),
 		MIRRORS_CASE(threads_look_while_mirrors_come_and_go),
 		MIRRORS_CASE(watchers_come_in_the_files_order),

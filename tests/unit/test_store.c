@@ -495,6 +495,20 @@ TEST(who_only_reads_makes_no_file_and_sees_what_was_committed)
 	assert_reads(4, 5); /* what a crash left in the log */
 }
 
+TEST(reads_at_once_go_on_one_connection)
+{
+	struct store *store = open_items("db");
+
+	assert_ok(write_item(store, 1));
+	store_close(store);
+	assert_ok(store_open_to_read(path_of("db"), &store, &err));
+	store_read_at_once(store);
+	assert_int_equal(count_items(store), 1);
+	assert_int_equal(unlink(path_of("db")), 0);
+	assert_int_equal(count_items(store), 1); /* else it would be opened anew */
+	store_close(store);
+}
+
 static int set_version(struct store_tx *tx, void *arg, struct err *error)
 {
 	(void)arg;
@@ -527,6 +541,7 @@ int main(void)
 		STORE_CASE(the_schema_is_there),
 		STORE_CASE(files_are_private_and_not_inherited),
 		STORE_CASE(who_only_reads_makes_no_file_and_sees_what_was_committed),
+		STORE_CASE(reads_at_once_go_on_one_connection),
 		STORE_CASE(a_database_of_another_version_is_not_read),
 	};
 
