@@ -40,7 +40,7 @@ a_hundred_thousand_refs() {
 	run 0 updated=1
 	took "100,000 refs with one change"
 	grep -q '"refs_changed":1,' out
-	all_are_equal
+	sample_is_sound a.git # the changed one is a loose file
 	awk -v new="$(sed -n 7p commits)" '{ print new " " $2 }' changes >moved
 	write_refs moved
 	run 0 updated=1

@@ -54,7 +54,7 @@ would_do() { # N ARGUMENT...
 one_failed_three_pending_six_synced() {
 	local i before
 	make_ten
-	rules '/repositories/r1/refs status 500'
+	rules '/repositories/r1/ status 500'
 	add_commits london/git/r1.git refs/heads/main 1
 	wait_until 20 row_is paris r1 state failed
 	set_conf paris sync.repositoryCapacity 0

@@ -14,6 +14,7 @@ converge() {
 make_tool() {
 	make_proxied_sites
 	set_conf london sync.scanInterval 1h
+	set_conf paris sync.fastPath false
 	make_repository london/git/tool.git 5
 	at london hooks install
 	start_proxied

@@ -17,11 +17,13 @@ has_lapsed() {
 }
 
 # It wakes up with a view of what was, and everybody may have had its lease meanwhile.
-sleeps_beyond_its_lease() { # POINT...
-	local point
+sleeps_beyond_its_lease() { # FAST-PATH POINT...
+	local point fast=$1
 
+	shift
 	start_crash_sites
 	set_conf paris lease.ttl 1s
+	set_conf paris sync.fastPath "$fast"
 	for point; do
 		echo "$point:"
 		note_branches
@@ -54,9 +56,11 @@ children_die_with_the_lease() {
 }
 
 tap_test "a secondary sleeps before it publishes" \
-	sleeps_beyond_its_lease sync.leased sync.fenced objects.fetched publish.checked
+	sleeps_beyond_its_lease true sync.leased sync.fenced small_pack.packed publish.checked
+tap_test "a secondary sleeps while git brings objects" \
+	sleeps_beyond_its_lease false objects.fetched
 tap_test "a secondary sleeps after it published" \
-	sleeps_beyond_its_lease publish.written publish.renamed sync.done cursor.taken
+	sleeps_beyond_its_lease true publish.written publish.renamed sync.done cursor.taken
 tap_test "git's processes do not outlive the lease of one that sleeps" \
 	children_die_with_the_lease
 tap_done

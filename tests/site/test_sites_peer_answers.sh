@@ -17,7 +17,7 @@ unchanged() {
 bad_answers() {
 	local class=$1 rule
 	shift
-	prepare :
+	prepare set_conf paris sync.fastPath false # deltas: test_delta.sh
 	repository_picture paris/git/tool.git >before
 	rules '/refs drop' 'upload-pack drop'
 	push_change london/git/tool.git
@@ -36,7 +36,7 @@ bad_answers() {
 evil_names() {
 	local name evil
 
-	prepare :
+	prepare set_conf paris sync.fastPath false # deltas: test_delta.sh
 	repository_picture paris/git/tool.git >before
 	find paris/git -maxdepth 1 | sort >tree
 	for name in ../../x refs/heads/../../x refs/heads/.x refs/heads/x.lock /etc/x \

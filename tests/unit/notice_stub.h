@@ -59,6 +59,12 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 	return err_set(error, comparison_fails, "%s was told to fail", name);
 }
 
+int notice_compare_hint(struct notice *notice, const char *name, struct noticed *noticed,
+			struct err *error)
+{
+	return notice_compare(notice, name, noticed, error);
+}
+
 void noticed_clear(struct noticed *noticed)
 {
 	(void)noticed;

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "change/inventory.h"
 
 #define OPERATOR "0123456789abcdef0123456789abcdef"
 #define AUTHORIZED "\r\nAuthorization: Bearer " OPERATOR
@@ -34,7 +35,8 @@ static inline int start_primary(void **state, const struct web_route *routes)
 					  .site = "london",
 					  .store = store,
 					  .here = &kinds,
-					  .notice = notice };
+					  .notice = notice,
+					  .inventory_tags = inventory_tags_new(store) };
 	read_access(&services.access);
 	start_server(routes, 0);
 	return 0;
@@ -46,6 +48,7 @@ static inline int stop_primary(void **state)
 		web_server_stop(server, 0);
 	server = NULL;
 	access_free(services.access);
+	inventory_tags_free(services.inventory_tags);
 	return remove_site(state);
 }
 
