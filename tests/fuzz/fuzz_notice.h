@@ -41,6 +41,12 @@ int notice_compare(struct notice *of, const char *name, struct noticed *noticed,
 	return 0;
 }
 
+int notice_compare_hint(struct notice *of, const char *name, struct noticed *noticed,
+			struct err *err)
+{
+	return notice_compare(of, name, noticed, err);
+}
+
 void noticed_clear(struct noticed *noticed)
 {
 	(void)noticed;
