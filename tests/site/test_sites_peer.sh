@@ -47,8 +47,13 @@ stalled_long_poll() {
 	heals
 }
 
-stalled_sync() { # PATTERN
-	prepare set_conf paris sync.timeout 2s
+hurried_paris() { # FAST-PATH
+	set_conf paris sync.timeout 2s
+	set_conf paris sync.fastPath "$1"
+}
+
+stalled_sync() { # PATTERN FAST-PATH
+	prepare hurried_paris "$2"
 	rules "$1"
 	push_change london/git/tool.git
 	wait_until 30 has_failed tool timeout
@@ -57,6 +62,7 @@ stalled_sync() { # PATTERN
 
 redirected() {
 	make_proxied_sites
+	set_conf paris sync.fastPath false
 	make_repository london/git/tool.git
 	python3 - <<-'END' &
 		import socket
@@ -90,10 +96,11 @@ redirected() {
 tap_test "refused connections are told and retried by the formula, and heal" refused
 tap_test "a primary that hangs from the start is told, and heals" stalled_at_the_start
 tap_test "a long poll that hangs loses no change" stalled_long_poll
-tap_test "refs that hang end by sync.timeout" stalled_sync '/refs stall 40'
+tap_test "refs that hang end by sync.timeout" stalled_sync '/refs stall 40' false
+tap_test "a delta that hangs ends by sync.timeout" stalled_sync '/delta stall 40' true
 tap_test "a fetch that hangs before its pack ends by sync.timeout" \
-	stalled_sync 'POST.*upload-pack stall'
+	stalled_sync 'POST.*upload-pack stall' false
 tap_test "a fetch that hangs in its pack ends by sync.timeout" \
-	stalled_sync 'POST.*upload-pack stall 400'
+	stalled_sync 'POST.*upload-pack stall 400' false
 tap_test "redirects are not followed, and no credential goes there" redirected
 tap_done
