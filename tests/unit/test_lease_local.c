@@ -498,7 +498,7 @@ static void everything_happens(void)
 	struct lease *lease = must_acquire(ann, 0), *other;
 
 	assert_denied(bob);
-	assert_int_equal(acquire_for(bob, 20, &other), -1);
+	assert_int_equal(acquire_for(bob, 300, &other), -1);
 	sql("UPDATE lease SET expires_at = expires_at - %d", SHORT_TTL);
 	wait_until(is_in_log("ev=lease.lost")); /* by the keeper, after the check fails */
 	other = must_acquire(bob, 0);
