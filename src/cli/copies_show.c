@@ -3,11 +3,13 @@
 #include "change/inventory.h"
 #include "cli/cli.h"
 #include "cli/copies.h"
+#include "git/object_store.h"
 #include "job/job.h"
 #include "pull/copy_kind.h"
 #include "replicable/name.h"
 #include "report/report.h"
 #include "report/report_blobs.h"
+#include "serve/find.h"
 #include "upkeep/removal.h"
 
 #define AT(kind, member) CLI_AT(kind, struct copies_call, member)
@@ -270,12 +272,27 @@ static void print_object(const struct copies_call *call, const json_t *object)
 		print_members(object);
 }
 
-/* What a repository names of Git LFS. */
-static int put_lfs(const struct copies_call *call, const char *kind, const char *name,
-		   json_t *object, struct err *err)
+/* Why its changes are fetched by Git, as far as this site's own repository decides it. */
+static void put_fetched_by_git(const char *root, const char *name, json_t *object)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_REPO struct repo repo = REPO_INIT;
+	struct err err;
+	AUTO_CLOSE int dir = find_repository(root, name, &path, ERR_IGNORED);
+
+	if (dir < 0 || repo_open(dir, ".", &repo, ERR_IGNORED) != 0)
+		return;
+	json_put_text(object, "fetched_by_git",
+		      object_store_check(&repo, &err) == 0 ? NULL : err.text);
+}
+
+/* What it names of Git LFS, and how it travels. */
+static int put_repository(const struct copies_call *call, const char *kind,
+			  const char *name, json_t *object, struct err *err)
 {
 	if (!kind_is_repository(kind))
 		return 0;
+	put_fetched_by_git(call->site.repositories, name, object);
 	return report_lfs_put(call->data.store, name, object, err);
 }
 
@@ -285,7 +302,7 @@ static int show_row(struct copies_call *call, struct registry_row *row, void *ar
 	json_auto_t *object = report_row_json(row, clock_wall_ms());
 
 	(void)arg;
-	if (put_lfs(call, row->kind, row->name, object, err) != 0)
+	if (put_repository(call, row->kind, row->name, object, err) != 0)
 		return -1;
 	print_object(call, object);
 	return 0;
@@ -401,7 +418,8 @@ int copies_origin(struct copies_call *call, struct err *err)
 		AUTO_FREE char *name = call->command->name_of(call->names[0]);
 		json_auto_t *row =
 			inventory_row(call->data.store, call->kinds.items[0], name, err);
-		if (!row || put_lfs(call, call->kinds.items[0], name, row, err) != 0)
+		if (!row ||
+		    put_repository(call, call->kinds.items[0], name, row, err) != 0)
 			return -1;
 		if (call->command->has_types)
 			json_put_text(row, "kind", call->kinds.items[0]);

@@ -105,7 +105,7 @@ static int check_alternates(const struct repo *repo, struct err *err)
 	return 0;
 }
 
-static int object_store_check(const struct repo *repo, struct err *err)
+int object_store_check(const struct repo *repo, struct err *err)
 {
 	if (repo->oid_len != GIT_OID_RAWSZ)
 		return object_store_refuse("SHA-256", err);

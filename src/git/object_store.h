@@ -21,6 +21,8 @@ struct object_store;
  * The caller closes it; not for long, since it keeps files that git has removed. */
 int object_store_open(const struct repo *repo, struct object_store **store,
 		      struct err *err);
+/* Whether it would be opened, without opening it. ERR_CONFIG as above. */
+int object_store_check(const struct repo *repo, struct err *err);
 void object_store_close(struct object_store *store); /* NULL: fine */
 void object_store_clear(struct object_store *const *store);
 

@@ -193,11 +193,18 @@ what_was_missed_comes_at_once() {
 }
 
 other_hashes_come_by_git() {
+	local site
 	make_sites
 	make_repository london/git/r.git 3 sha256
+	make_repository london/git/plain.git 1
 	start_sites
 	wait_until 20 is_there
 	comes_by git add_commits london/git/r.git refs/heads/main 1
+	for site in london paris; do
+		at "$site" repository show r |
+			grep -q '^fetched_by_git .*only git reads a repository with SHA-256'
+		fails grep -q fetched_by_git <(at "$site" repository show plain)
+	done
 }
 
 # Whatever becomes of the answer on its way, no wrong object is there, and what is missing
