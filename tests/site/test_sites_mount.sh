@@ -148,8 +148,10 @@ a_primary_says_that_its_mount_is_empty() {
 	metric_is london refrelay_scan_failing 0
 
 	# While it runs, and from its start.
+	# A look between the two steps of it finds nothing at all; the next one finds this.
 	unmount london
-	wait_until 20 says london 'london cannot look through its repositories for '
+	wait_until 20 says london 'is not the directory that it was'
+	grep -q 'london cannot look through its repositories for ' said
 	grep -q 'is not the directory that it was.* (is its file system mounted?' said
 	wait_until 10 is_ready london 503
 	metric_is london refrelay_scan_failing 1
