@@ -37,8 +37,8 @@ is_told() { # REPOSITORY
 	[ "$(status_of london in_sync)" = false ] || return
 	curl -fsS "$(site_url london)/readyz" | grep -q '"in_sync":false' || return
 	metric_is london refrelay_in_sync 0 || return
-	curl -fsS "$(site_url london)/metrics" |
-		grep -q '^refrelay_failing{kind="repository",class="corrupt"} 1$' || return
+	curl -fsS "$(site_url london)/metrics" >metrics || return
+	grep -q '^refrelay_failing{kind="repository",class="corrupt"} 1$' metrics || return
 	at london repository list --failed | grep -q "^failing  *$1  (.*restore"
 }
 
