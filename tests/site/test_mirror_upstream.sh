@@ -5,6 +5,7 @@
 . "$TESTS/lib/two_sites.sh"
 . "$TESTS/lib/pushed.sh"
 . "$TESTS/lib/secured.sh"
+. "$TESTS/lib/ssh.sh"
 . "$TESTS/lib/proxied.sh"
 . "$TESTS/lib/mirrored.sh"
 
@@ -95,12 +96,12 @@ gone_and_back() {
 }
 
 # A mirror of a by way of the proxy, and one of b that is asked directly.
-make_hostile_sites() {
+make_hostile_sites() { # [INTERVAL]
 	make_mirror_sites
 	set_conf london http.anonymousRead true
 	make_repository london/git/a.git 30
 	make_repository london/git/b.git 2
-	mirror a interval 1h
+	mirror a interval "${1:-1h}"
 	mirror b interval 1s
 	start_proxy
 	set_conf paris mirror.a.url "http://127.0.0.1:$(cat proxy/port)/a.git"
@@ -173,6 +174,108 @@ too_large() {
 	is_mirrored a
 }
 
+polls() { # STATE
+	curl -s "$(site_url paris)/metrics" |
+		sed -n "s/^refrelay_mirror_polls_total{state=\"$1\"} //p" | grep . || echo 0
+}
+
+were_polled() { # TIMES
+	[ "$(polls unchanged)" -ge "$1" ]
+}
+
+# Asked by nobody but a person until it allows it.
+limited() {
+	local asked
+
+	make_hostile_sites 1s
+	rules 'info/refs status 429'
+	wait_until 20 was_logged paris mirror.limited 'code=network name=a wait_ms=60000'
+	mirror_is a state synced
+	[ "$(polls limited)" -ge 1 ]
+	asked=$(grep -c '^+' proxy/log)
+	wait_until 30 were_polled "$(($(polls unchanged) + 4))"
+	[ "$(grep -c '^+' proxy/log)" = "$asked" ]
+	expect 1 at paris mirror sync a --json
+	[ "$("$SITE_HELP" member reason <out)" = rate_limited ]
+	mirror_is a state failed
+	mirror_is a failure_reason rate_limited
+	at paris mirror show a --json | python3 -c '
+import datetime, json, sys
+row = json.load(sys.stdin)
+def at(name):
+    return datetime.datetime.fromisoformat(row[name].replace("Z", "+00:00"))
+rest = (at("retry_at") - at("last_attempt_at")).total_seconds()
+print(rest)
+sys.exit(not 55 <= rest <= 80)'
+	rules "info/refs redirect http://localhost:1/"
+	expect 2 at paris mirror sync a --json
+	[ "$("$SITE_HELP" member reason <out)" = moved ]
+	rules
+	at paris mirror sync a
+	mirror_is a state synced
+}
+
+is_same() { # NAME
+	diff <(git -C "far/home/r.git" for-each-ref) <(git -C "paris/git/$1.git" for-each-ref)
+}
+
+# The first key is refused, and marked; the second one is taken. Then the host is another.
+by_ssh() {
+	local name
+
+	make_mirror_sites
+	make_repository far/home/r.git 3
+	ssh_start far
+	set_conf paris mirror.s.url "$(ssh_url far "$PWD/far/home/r.git")"
+	for name in other user; do
+		set_conf paris "watcher.$name.mirror" s
+		set_conf paris "watcher.$name.sshKeyFile" "$PWD/far/${name}_key"
+		set_conf paris "watcher.$name.knownHostsFile" "$PWD/far/known_hosts"
+	done
+	start_site paris
+	wait_until 30 is_same s
+	at paris mirror show s >shown
+	grep 'watcher other: its credential is refused since .*Permission denied' shown
+	fails grep 'watcher user: its credential is refused' shown
+	add_commits far/home/r.git refs/heads/main 1
+	expect 1 at paris mirror sync s --as other --json
+	[ "$("$SITE_HELP" member class <out) $("$SITE_HELP" member reason <out)" = 'auth refused' ]
+	at paris mirror sync s --as user
+	is_same s
+	set_conf paris mirror.none.url "$(ssh_url far "$PWD/far/home/none.git")"
+	set_conf paris watcher.all.mirror '*'
+	set_conf paris watcher.all.sshKeyFile "$PWD/far/user_key"
+	set_conf paris watcher.all.knownHostsFile "$PWD/far/known_hosts"
+	stop_site paris
+	start_site paris
+	expect 4 at paris mirror sync none --json
+	[ "$("$SITE_HELP" member reason <out)" = gone ]
+	printf '[127.0.0.1]:%s %s\n' "$(cat far/port)" "$(cat far/other_key.pub)" >far/known_hosts
+	expect 2 at paris mirror sync s --as user
+	grep 'Host key verification failed' err
+	grep 'knownHostsFile' err
+}
+
+# As it is, and kept by polls; what is not exported is missing.
+by_git() {
+	local port
+
+	make_mirror_sites
+	make_repository far/home/r.git 3
+	port=$(free_port)
+	git daemon --reuseaddr --listen=127.0.0.1 --port="$port" --base-path="$PWD/far/home" --export-all \
+		--log-destination=none &
+	set_conf paris mirror.g.url "git://127.0.0.1:$port/r.git"
+	set_conf paris mirror.g.interval 1s
+	set_conf paris mirror.none.url "git://127.0.0.1:$port/none.git"
+	start_site paris
+	wait_until 30 is_same g
+	add_commits far/home/r.git refs/heads/main 1
+	wait_until 30 is_same g
+	expect 4 at paris mirror sync none --json
+	[ "$("$SITE_HELP" member reason <out)" = gone ]
+}
+
 plant_bomb() { # REPOSITORY
 	local base bomb tree
 
@@ -208,6 +311,9 @@ tap_test "a branch that is rewritten upstream is followed at once" rewritten
 tap_test "many deletions are held until a person says what is advised" emptied
 tap_test "an upstream that is away is told, and brought when it is back" away_and_back
 tap_test "an upstream that is gone leaves its mirror as it is" gone_and_back
+tap_test "one that limits how often it is asked gets rest, and one that moved is not followed" limited
+tap_test "by ssh a key that is refused is marked, and an unknown host is not asked" by_ssh
+tap_test "by git:// it is polled as well" by_git
 tap_test "objects that come cut, turned, garbled or not at all fail their own mirror" hostile
 tap_test "a pack that is too large, or would be unpacked, fails its own mirror" too_large
 tap_done
