@@ -149,19 +149,39 @@ hostile() {
 	has_no_fault london/git/a.git paris/git/a.git
 }
 
-# Three megabytes that do not shrink, where one is allowed; and some bytes that would be terabytes.
-too_large() {
+# A branch with so many MB that do not shrink.
+add_noise() { # MB
 	local tree
 
+	head -c "${1}000000" /dev/urandom >noise
+	tree=$(git -C london/git/a.git -c core.compression=0 hash-object -w --stdin <noise)
+	tree=$(printf '100644 blob %s\tnoise\n' "$tree" | git -C london/git/a.git mktree)
+	git -C london/git/a.git update-ref refs/heads/noise \
+		"$(git -C london/git/a.git commit-tree -p main -m noise "$tree")"
+}
+
+# Whatever the upstream sends, others have room for what they bring meanwhile, and afterwards.
+no_room() {
+	[ "$(id -u)" -eq 0 ] || skip "only root can mount a file system of a certain size"
+	mkdir -p paris/git
+	mount -t tmpfs -o size=12m refrelay-test paris/git || skip "no tmpfs can be mounted here"
+	trap 'umount -l "$TEST_DIR/paris/git" 2>/dev/null || true' EXIT
+	make_hostile_sites
+	add_noise 16
+	fails_alone disk too_large
+	grep 'nine tenths' err
+	git -C london/git/a.git update-ref -d refs/heads/noise
+	at paris mirror sync a
+	is_mirrored a
+}
+
+# Three megabytes that do not shrink, where one is allowed; and some bytes that would be terabytes.
+too_large() {
 	make_hostile_sites
 	stop_site paris
 	set_conf paris mirror.a.maxSize 1m
 	start_site paris
-	head -c 3000000 /dev/urandom >noise
-	tree=$(git -C london/git/a.git hash-object -w --stdin <noise)
-	tree=$(printf '100644 blob %s\tnoise\n' "$tree" | git -C london/git/a.git mktree)
-	git -C london/git/a.git update-ref refs/heads/noise \
-		"$(git -C london/git/a.git commit-tree -p main -m noise "$tree")"
+	add_noise 3
 	fails_alone config too_large
 	grep 'maxSize' err
 	git -C london/git/a.git update-ref -d refs/heads/noise
@@ -183,11 +203,21 @@ were_polled() { # TIMES
 	[ "$(polls unchanged)" -ge "$1" ]
 }
 
+asks_whether_it_is_so() {
+	grep -ai '^if-none-match: ' proxy/last
+}
+
 # Asked by nobody but a person until it allows it.
 limited() {
 	local asked
 
 	make_hostile_sites 1s
+	# A site like ours tells tags: while nothing changes, no refs come.
+	wait_until 20 asks_whether_it_is_so
+	[ "$(curl -s -o answer -w '%{http_code}' -H "$(grep -ai '^if-none-match' proxy/last | tr -d '\r')" \
+		"$(site_url london)/a.git/info/refs?service=git-upload-pack")" = 304 ]
+	add_commits london/git/a.git refs/heads/main 1
+	wait_until 20 is_mirrored a
 	rules 'info/refs status 429'
 	wait_until 20 was_logged paris mirror.limited 'code=network name=a wait_ms=60000'
 	mirror_is a state synced
@@ -311,9 +341,10 @@ tap_test "a branch that is rewritten upstream is followed at once" rewritten
 tap_test "many deletions are held until a person says what is advised" emptied
 tap_test "an upstream that is away is told, and brought when it is back" away_and_back
 tap_test "an upstream that is gone leaves its mirror as it is" gone_and_back
-tap_test "one that limits how often it is asked gets rest, and one that moved is not followed" limited
+tap_test "one is asked whether it is as it was, gets rest if it limits that, and is not followed elsewhere" limited
 tap_test "by ssh a key that is refused is marked, and an unknown host is not asked" by_ssh
 tap_test "by git:// it is polled as well" by_git
 tap_test "objects that come cut, turned, garbled or not at all fail their own mirror" hostile
 tap_test "a pack that is too large, or would be unpacked, fails its own mirror" too_large
+tap_test "a pack for which there is no room leaves some for others" no_room
 tap_done
