@@ -68,8 +68,10 @@ static uint64_t source_memory_bytes(void)
 	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
 }
 
+/* First goes what a node that was killed has left. */
 static void source_bound(const struct source_want *want, struct git_remote *remote)
 {
+	packs_remove_passing(want->copy->fd);
 	uint64_t room = SHARE_OF_DISK(source_free_bytes(want->copy));
 
 	remote->memory_most = SHARE_OF_MEMORY(source_memory_bytes());

@@ -214,6 +214,8 @@ git_is_killed() {
 	wait_until 20 has_ended "$job"
 	[ -z "$(find paris/git -name 'tmp_*')" ]
 	has_no_fault london/git/a.git paris/git/a.git
+	echo 'of a node that was killed' >paris/git/a.git/objects/pack/tmp_pack_left
+	change_a
 	ask a
 	wait_until 30 job_is "$job" 'done'
 	is_brought_whole
