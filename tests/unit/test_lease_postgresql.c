@@ -512,8 +512,15 @@ TEST(connections_stay_as_many_however_many_leases_there_were)
 
 	lease_release(must_acquire(ann, 0));
 	size_t before = count_descriptors(false);
-	for (int i = 0; i < count; i++)
-		lease_release(must_acquire(ann, 0));
+	for (int i = 0; i < count;) {
+		struct lease *lease = NULL;
+		if (acquire(ann, 0, &lease) == 0)
+			i++;
+		else if (err.reason !=
+			 REASON_LOCK_UNAVAILABLE) /* late, on a busy machine */
+			fail_msg("%s", err.text);
+		lease_release(lease);
+	}
 	assert_int_equal(count_descriptors(false), before);
 }
 
