@@ -24,19 +24,24 @@ static char test_key[128];
 
 static int witness_fd;
 
+static char own_boot_id[40];
+
+static void read_own_boot_id(void)
+{
+	AUTO_FCLOSE FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (!file || fscanf(file, "%39s", own_boot_id) != 1)
+		abort();
+}
+
 /* Another host than this one, for helpers: $TEST_BOOT_ID. */
 const char *clock_boot_id(void)
 {
-	static char text[40];
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const char *other = getenv("TEST_BOOT_ID");
-	AUTO_FCLOSE FILE *file = NULL;
 
-	if (other || text[0])
-		return other ? other : text;
-	file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	if (!file || fscanf(file, "%39s", text) != 1)
-		abort();
-	return text;
+	pthread_once(&once, read_own_boot_id);
+	return other ? other : own_boot_id;
 }
 
 /* ------------------------------------------------------------------ the witness */
