@@ -26,21 +26,25 @@ run_kind() { # KIND
 
 print_table() {
 	printf '\n%-12s' backend
-	printf '%11s' "${columns[@]}" "not stopped"
-	echo
+	printf '%11s' "${columns[@]}"
+	printf '%13s\n' "not stopped"
 	awk '$1 == "#" && $2 == "figures" {
 		kinds[$3]
 		for (i = 4; i <= 13; i++) { sum[$3, i] += $i; sum["together", i] += $i }
 	}
-	function row(kind) {
+	function row(kind,   i) {
 		printf "%-12s", kind
 		for (i = 4; i <= 13; i++) printf "%11d", sum[kind, i]
-		printf "%12d\n", broken[kind]
+		printf "%13d\n", broken[kind]
 	}
 	/^# (local|directory|redis-[0-9]|postgresql): [0-9]+ by fence / {
 		split($2, name, ":"); broken[name[1]]++; broken["together"]++; kinds[name[1]]
 	}
-	END { for (kind in kinds) row(kind); row("together") }' "$figures"
+	END {
+		count = split(order, names, " ")
+		for (i = 1; i <= count; i++) if (names[i] in kinds) row(names[i])
+		row("together")
+	}' order="${kinds[*]}" "$figures"
 }
 
 while :; do
