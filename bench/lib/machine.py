@@ -77,10 +77,12 @@ def loopback_bytes():
 
 
 def make_repository(path, refs=0):
-    """Bare, with one commit; `refs` branches more, in packed-refs."""
+    """Bare, with one commit, the same in each; `refs` branches more, in packed-refs."""
     git("init", "-q", "--bare", "--template=", "-b", "main", path)
     tree = git("mktree", cwd=path, input=b"").decode().strip()
-    commit = git("commit-tree", "-m", "first", tree, cwd=path, env={**os.environ, **WHO})
+    dates = {f"GIT_{who}_DATE": "1700000000 +0000" for who in ("AUTHOR", "COMMITTER")}
+    commit = git("commit-tree", "-m", "first", tree, cwd=path,
+                 env={**os.environ, **WHO, **dates})
     commit = commit.decode().strip()
     if not refs:
         git("update-ref", "refs/heads/main", commit, cwd=path)
