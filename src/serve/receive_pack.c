@@ -215,6 +215,9 @@ static int receive_places_refuse(const char *path, struct err *err)
 			       "read may stay elsewhere, by objects/info/alternates");
 }
 
+/* How often a link is followed again while others rename. */
+#define LOOKS_MOST 1000
+
 /* What is not there is made by git at its place, or not at all. Kernels before Linux 5.6
  * and some containers do not know the call: there any link is refused. */
 static int check_link(int top, const char *path, struct err *err)
@@ -223,8 +226,13 @@ static int check_link(int top, const char *path, struct err *err)
 		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
 	};
-	AUTO_CLOSE int fd = (int)syscall(SYS_openat2, top, path, &how, sizeof(how));
+	AUTO_CLOSE int fd = -1;
 
+	/* EAGAIN: something was renamed meanwhile, anywhere on this machine, while the
+	 * kernel went up by "..". */
+	errno = EAGAIN;
+	for (int i = 0; i < LOOKS_MOST && fd < 0 && errno == EAGAIN; i++)
+		fd = (int)syscall(SYS_openat2, top, path, &how, sizeof(how));
 	if (fd >= 0 || errno == ENOENT || errno == ENOTDIR)
 		return 0;
 	if (errno == EXDEV || errno == ELOOP || errno == ENOSYS || errno == EPERM)

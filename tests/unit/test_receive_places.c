@@ -1,6 +1,34 @@
 #include "git_test.h"
 
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+
 #include "serve/receive_pack.h"
+
+static int renames; /* that the kernel meets while it follows links */
+
+/* In place of libc's. */
+long syscall(long number, ...)
+{
+	static long (*real)(long, ...);
+	long words[6];
+	va_list list;
+
+	if (number == SYS_openat2 && renames > 0) {
+		renames--;
+		errno = EAGAIN;
+		return -1;
+	}
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
+	va_start(list, number);
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		words[i] = va_arg(list, long);
+	va_end(list);
+	return real(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+}
 
 static int setup(void **state)
 {
@@ -85,12 +113,24 @@ TEST(a_link_that_stays_inside_is_not_in_the_way)
 	assert_ok(receive_places_check(repo_fd, &err));
 }
 
+TEST(a_rename_elsewhere_is_not_in_the_way)
+{
+	must("cd r.git && mkdir refs/heads/b && ln -s ../b refs/heads/a/b");
+	renames = 2;
+	assert_ok(receive_places_check(repo_fd, &err));
+	assert_int_equal(renames, 0);
+	renames = INT_MAX;
+	assert_fails(receive_places_check(repo_fd, &err), ERR_INTERNAL);
+	renames = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_plain_repository_is_written_to),
 		CASE(a_link_that_leads_out_is_refused_by_name),
 		CASE(a_link_that_stays_inside_is_not_in_the_way),
+		CASE(a_rename_elsewhere_is_not_in_the_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
