@@ -546,12 +546,14 @@ static int round_run(struct round *round, struct err *err)
 	struct tree *tree = round->tree;
 	const bool is_files = tree->kind == &replicate_files;
 	AUTO_KINDS struct kinds_here here = { 0 };
-	const struct pull_once once = { .source = tree->origin,
-					.lease_wait_ms =
-						lease_manager_wait_ms(tree->data.leases),
-					.bytes = &tree->progress.bytes,
-					.ended = round_row_ended,
-					.arg = round };
+	const struct pull_once once = {
+		.source = tree->origin,
+		/* Files have none. */
+		.lease_wait_ms = is_files ? 0 : lease_manager_wait_ms(tree->data.leases),
+		.bytes = &tree->progress.bytes,
+		.ended = round_row_ended,
+		.arg = round
+	};
 	const struct pull_options options = {
 		.store = round->registry,
 		.leases = tree->data.leases,

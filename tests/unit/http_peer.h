@@ -30,7 +30,7 @@ static struct {
 	struct peer_link links[PEER_LINKS];
 	atomic_size_t connections;
 	atomic_size_t requests;
-	char heads[8][4096]; /* of the first requests */
+	char heads[32][4096]; /* of the first requests */
 } peer;
 
 static void *peer_serve(void *arg)

@@ -310,6 +310,7 @@ static void take_tag(struct upstream_tag *tag)
 
 static bool last_head_has(const char *text)
 {
+	assert_in_range(peer.requests, 1, ARRAY_SIZE(peer.heads));
 	return strstr(peer.heads[peer.requests - 1], text) != NULL;
 }
 
