@@ -22,11 +22,12 @@ struct http_ask_request {
 		*setting; /* that has the URL, for remedies: "adminUrl of the remote" */
 	const char *user; /* NULL: no credentials */
 	const char *password;
-	const char *signature;     /* HTTP_ASK_SIGNATURE (hash_sign()); may be NULL */
-	const char *body;          /* JSON, or NULL */
-	int64_t connect_ms;        /* 0: curl's own */
-	int64_t timeout_ms;        /* for all of it; 0: 2 min */
-	int64_t *rest_ms;          /* gets http_get_rest_ms(); may be NULL */
+	const char *signature; /* HTTP_ASK_SIGNATURE (hash_sign()); may be NULL */
+	const char *body;      /* JSON, or NULL */
+	const char *ca_file;   /* of authorities, in place of the system's; may be NULL */
+	int64_t connect_ms;    /* 0: curl's own */
+	int64_t timeout_ms;    /* for all of it; 0: 2 min */
+	int64_t *rest_ms;      /* gets http_get_rest_ms(); may be NULL */
 	const struct stop *stop;   /* may be NULL */
 	struct deadline *deadline; /* may be NULL */
 };
