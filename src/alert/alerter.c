@@ -54,7 +54,7 @@ struct alerter {
 	/* Guarded by mutex. */
 	bool is_ending;
 	bool is_asking;        /* peers, by a worker */
-	alert_endings endings; /* of peers */
+	alert_endings endings; /* of peers, in their order */
 	int64_t ask_at;        /* boot ms: peers are asked next */
 	/* Fixed. */
 	struct stop stop;
@@ -208,13 +208,14 @@ static void alerter_work_beat(void *arg)
 static void alerter_work_ask(void *arg)
 {
 	struct alerter *alerter = arg;
-	alert_endings endings = { 0 };
+	AUTO_FREE int64_t *at_ms = xcalloc(alerter->peers.count, sizeof(*at_ms));
+	const bool is_whole = alert_peers_ask(&alerter->peers, &alerter->stop, at_ms);
 
-	alert_peers_ask(&alerter->peers, &alerter->stop, &endings);
-	const bool is_whole = endings.count == alerter->peers.count;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&alerter->mutex);
-	alert_endings_clear(&alerter->endings);
-	alerter->endings = endings;
+	/* What one said before still counts while it cannot be asked. */
+	for (size_t i = 0; i < alerter->peers.count; i++)
+		if (at_ms[i] > 0)
+			alerter->endings.items[i].at_ms = at_ms[i];
 	alerter->is_asking = false;
 	alerter->ask_at = clock_boot_ms() + (is_whole ? PEERS_MS : PEERS_AGAIN_MS);
 	pthread_cond_broadcast(&alerter->changed);
@@ -478,6 +479,13 @@ static struct alerter *alerter_new(const struct alerter_options *options)
 	*options->alerts = (struct alerts){ 0 };
 	*options->peers = (alert_peers){ 0 };
 	*options->endings = (alert_endings){ 0 };
+	for (size_t i = 0; i < alerter->peers.count; i++) {
+		const struct alert_ending ending = {
+			.what = xstrdup(alerter->peers.items[i].what),
+			.remedy = "have it renewed there"
+		};
+		vec_add(&alerter->endings, ending);
+	}
 	alerter->site = options->site;
 	alerter->role = options->role;
 	alerter->sources = options->sources;

@@ -202,15 +202,13 @@ static int64_t facts_ask_peer(const struct alert_peer *peer, const struct stop *
 	return at_ms;
 }
 
-void alert_peers_ask(const alert_peers *peers, const struct stop *stop,
-		     alert_endings *endings)
+bool alert_peers_ask(const alert_peers *peers, const struct stop *stop, int64_t *at_ms)
 {
+	bool are_known = true;
+
 	for (size_t i = 0; i < peers->count && !stop_is_requested(stop); i++) {
-		const int64_t at_ms = facts_ask_peer(&peers->items[i], stop);
-		if (at_ms > 0)
-			vec_add(endings, ((struct alert_ending){
-						 .what = xstrdup(peers->items[i].what),
-						 .at_ms = at_ms,
-						 .remedy = "have it renewed there" }));
+		at_ms[i] = facts_ask_peer(&peers->items[i], stop);
+		are_known = are_known && at_ms[i] > 0;
 	}
+	return are_known;
 }

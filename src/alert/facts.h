@@ -33,9 +33,8 @@ void alert_facts_gather(const struct alert_sources *sources, struct report *repo
 			struct alert_facts *facts);
 void alert_facts_clear(struct alert_facts *facts, struct report *report);
 
-/* Asks each peer for its certificate, and appends when it expires; one that cannot be
- * asked has none. Waits for the network. */
-void alert_peers_ask(const alert_peers *peers, const struct stop *stop,
-		     alert_endings *endings);
+/* Asks each peer when its certificate expires, wall ms, in the order of the list; 0: it
+ * cannot be asked. Waits for the network. Whether all are known. */
+bool alert_peers_ask(const alert_peers *peers, const struct stop *stop, int64_t *at_ms);
 
 #endif

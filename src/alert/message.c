@@ -162,16 +162,41 @@ static void message_put_troubles(const struct alert_message *message, json_t *do
 						   : 0);
 }
 
+/* So that no name of a repository calls people, or leads them elsewhere: as Slack wants
+ * it escaped, and no "@" stands before a word. */
+static void message_escape_chat(const char *text, struct str *out)
+{
+	for (; *text; text++)
+		switch (*text) {
+		case '&':
+			str_add(out, "&amp;");
+			break;
+		case '<':
+			str_add(out, "&lt;");
+			break;
+		case '>':
+			str_add(out, "&gt;");
+			break;
+		case '@':
+			str_add(out, "@\u200b");
+			break;
+		default:
+			str_add_char(out, *text);
+		}
+}
+
 void alert_message_json(const struct alert_message *message, enum alert_format format,
 			struct str *out)
 {
 	json_auto_t *document = json_object();
-	AUTO_STR struct str text = STR_INIT;
+	AUTO_STR struct str text = STR_INIT, escaped = STR_INIT;
 
+	alert_message_text(message, &text);
 	if (format == ALERT_JSON)
 		message_put_troubles(message, document);
-	alert_message_text(message, &text);
-	json_put_text(document, "text", text.data);
+	else
+		message_escape_chat(text.data, &escaped);
+	json_put_text(document, "text", format == ALERT_JSON ? text.data : escaped.data);
 	json_render(document, out);
 	str_add_char(out, '\n');
 }

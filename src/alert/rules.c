@@ -493,11 +493,13 @@ static void rule_expiry(const struct alert_judging *judging)
 	for (size_t i = 0; i < endings->count; i++) {
 		const struct alert_ending *one = &endings->items[i];
 		const int64_t left_ms = one->at_ms - judging->facts->now;
-		if (left_ms > judging->alert->expiry_ms)
+		if (one->at_ms > 0 && left_ms > judging->alert->expiry_ms)
 			continue;
 		AUTO_FREE char *left = rule_span(left_ms);
-		rule_say(rule_add(judging, ALERT_EXPIRY, "%s", one->what), one->remedy,
-			 "%s %s%s", one->what,
+		struct alert_trouble *trouble =
+			rule_add(judging, ALERT_EXPIRY, "%s", one->what);
+		trouble->is_open = one->at_ms == 0;
+		rule_say(trouble, one->remedy, "%s %s%s", one->what,
 			 left_ms > 0 ? "expires in " : "has expired",
 			 left_ms > 0 ? left : "");
 	}

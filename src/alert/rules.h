@@ -20,7 +20,7 @@ struct alert_disk {
 /* A certificate, or a credential. */
 struct alert_ending {
 	char *what;         /* owned: "the token ci" */
-	int64_t at_ms;      /* wall ms */
+	int64_t at_ms;      /* wall ms; 0: not known */
 	const char *remedy; /* static */
 };
 

@@ -14,7 +14,7 @@
 #define REQUEST_MS 30000
 #define COMMAND_MS 60000
 #define COMMAND_GRACE_MS 500 /* a stop of the node waits for it */
-#define OUTPUT_MOST 65536
+#define OUTPUT_MOST (1 << 20)
 
 extern char **environ;
 

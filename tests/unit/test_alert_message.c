@@ -91,6 +91,20 @@ TEST(a_chat_gets_the_text_alone)
 			    "of the alert oncall. Nothing is wrong.\\n\"}\n");
 }
 
+TEST(no_name_calls_people_or_leads_them_elsewhere)
+{
+	struct alert_entry hostile = entries[0];
+	const struct alert_state one = { .entries = { .items = &hostile, .count = 1 } };
+	const struct alert_message message = of(&one);
+	AUTO_STR struct str text = STR_INIT;
+
+	hostile.text = T("<!channel> @all <https://evil/|x> & co");
+	alert_message_json(&message, ALERT_SLACK, &text);
+	assert_non_null(strstr(text.data, "&lt;!channel&gt; @\xe2\x80\x8b"
+					  "all &lt;https://evil/|x&gt; &amp; co"));
+	assert_null(strchr(text.data, '<'));
+}
+
 TEST(of_very_many_the_rest_is_counted)
 {
 	AUTO_FREE struct alert_entry *many =
@@ -160,6 +174,7 @@ int main(void)
 		cmocka_unit_test(all_that_is_due_is_one_message),
 		cmocka_unit_test(programs_get_it_as_json),
 		cmocka_unit_test(a_chat_gets_the_text_alone),
+		cmocka_unit_test(no_name_calls_people_or_leads_them_elsewhere),
 		cmocka_unit_test(of_very_many_the_rest_is_counted),
 		cmocka_unit_test(a_mail_is_plain_ascii_in_short_lines),
 		cmocka_unit_test(mail_addresses_and_servers_are_judged),

@@ -248,6 +248,8 @@ TEST(what_expires_soon_is_told_of)
 	ending.at_ms = facts.now + 3 * day;
 	const struct alert_trouble *one = expect_one(ALERT_EXPIRY, "the token ci", false);
 	assert_string_equal(one->text, "the token ci expires in 3 d");
+	ending.at_ms = 0; /* it was not asked yet, or cannot be */
+	expect_one(ALERT_EXPIRY, "the token ci", true);
 	ending.at_ms = facts.now - day;
 	one = expect_one(ALERT_EXPIRY, "the token ci", false);
 	assert_string_equal(one->text, "the token ci has expired");
