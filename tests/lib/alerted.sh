@@ -75,7 +75,7 @@ start_receiver() { # DIRECTORY SECRET
 }
 
 make_certificate() { # SITE DAYS
-	openssl req -x509 -newkey rsa:2048 -nodes -days "$2" -subj /CN=localhost \
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days "$2" -subj /CN=localhost \
 		-addext 'subjectAltName=IP:127.0.0.1,DNS:localhost' \
 		-keyout "$1/key.pem" -out "$1/cert.pem" 2>/dev/null
 	chmod 600 "$1/key.pem"
