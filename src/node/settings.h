@@ -4,6 +4,7 @@
 #ifndef NODE_SETTINGS_H
 #define NODE_SETTINGS_H
 
+#include "base/log.h"
 #include "base/setting.h"
 #include "cli/site.h"
 #include "mirror/mirrors.h"
@@ -25,6 +26,7 @@ struct node_settings {
 	struct mirrors mirrors;
 	int64_t keep_for_ms; /* events */
 	uint64_t keep_number;
+	unsigned log_format;        /* enum log_format */
 	struct push_settings *push; /* a reference; NULL: nothing is said of push */
 };
 
