@@ -91,6 +91,11 @@ const struct command commands[] = {
 	  "Shows who writes a repository; runs a command that changes it, as a known "
 	  "write.",
 	  cli_state, &state_options },
+	{ "completion", "bash | fish | zsh",
+	  "Prints what a shell needs to complete command lines.", cli_completion,
+	  &completion_options },
+	{ "version", "[--json]", "Prints the version; as JSON, also what is linked.",
+	  cli_version, &version_options },
 	{ "promote", "", "Makes this site the primary.", NULL, NULL },
 	{ "demote", "", "Makes this site a secondary.", NULL, NULL },
 	{ 0 },
