@@ -5,7 +5,6 @@
 #include <hiredis/hiredis.h>
 #include <jansson.h>
 #include <jwt.h>
-#include <libpq-fe.h>
 #include <link.h>
 #include <microhttpd.h>
 #include <openssl/crypto.h>
@@ -61,15 +60,6 @@ static void add_library(json_t *libraries, const char *name, const char *built,
 	json_array_append_new(libraries, object);
 }
 
-static void add_postgresql(json_t *libraries)
-{
-	char loaded[24];
-	int number = PQlibVersion();
-
-	snprintf(loaded, sizeof(loaded), "%d.%d", number / 10000, number % 10000);
-	add_library(libraries, "libpq", "", loaded);
-}
-
 static void add_libgit2(json_t *libraries)
 {
 	char loaded[48];
@@ -106,7 +96,6 @@ static json_t *version_libraries(void)
 	add_libgit2(libraries);
 	add_library(libraries, "libjwt", "", "");
 	add_library(libraries, "libmicrohttpd", "", MHD_get_version());
-	add_postgresql(libraries);
 	add_pcre2(libraries);
 	add_library(libraries, "sqlite", SQLITE_VERSION, sqlite3_libversion());
 	add_library(libraries, "zlib", ZLIB_VERSION, zlibVersion());
