@@ -16,7 +16,8 @@ struct site {
 	char *data;         /* owned */
 	char *name;         /* site.name, or the host's; owned */
 	enum site_role role;
-	char *primary_url, *primary_secret; /* of a secondary; owned, may be NULL */
+	/* Of a secondary; owned, may be NULL. */
+	char *primary_url, *primary_secret, *primary_ca_file;
 	struct lease_settings lease;
 };
 
