@@ -150,7 +150,7 @@ sizes_that_lie() {
 honest = row
 def row(name):
     return {**honest(name), **({"size": 2 ** 63 - 1} if name[0] == "k" else {})}'
-	wait_until 20 says '20 blobs of kind uploads fail'
+	wait_until 20 says '20 blobs of kind uploads failing'
 	lies "$many"
 	wait_until 30 says 'in sync, verified: .* 22 blobs of kind uploads (26 bytes)'
 }

@@ -96,9 +96,9 @@ TEST(what_is_to_be_copied_is_said_with_its_size_until_it_is_proved)
 	add_copy("a", 3400000000);
 	add_copy("b", 1500);
 	look(SITE_SECONDARY, NULL);
-	assert_non_null(
-		strstr(text.data, "paris is 4.0 s behind: 0 of 0 repositories verified, "
-				  "2 blobs of kind lfs (3.4 GB) to copy"));
+	assert_non_null(strstr(text.data,
+			       "paris is 4.0 s behind: 0 of 0 repositories verified, "
+			       "2 blobs of kind lfs (3.4 GB) to copy"));
 	assert_false(report_is_good(&report));
 	assert_int_equal(report.blobs.items[0].never_copied, 2);
 	assert_ok(move("a", REGISTRY_BEGUN));
