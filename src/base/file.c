@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
+#include "base/flush.h"
 #include "base/str.h"
 
 #define PATH_LIMIT 1024
@@ -222,7 +223,8 @@ static int file_replace_content(int dir, const char *path, const struct content 
 		return -1;
 	if (file_write_all(fd, content->data, content->len, temporary, err) != 0)
 		goto undo;
-	if (sync == FILE_SYNC && fsync(fd) != 0) {
+	if ((sync == FILE_SYNC && fsync(fd) != 0) ||
+	    (sync == FILE_WHOLE && flush_before_names(&fd, 1, err) != 0)) {
 		err_errno(err, "cannot sync %s", temporary);
 		goto undo;
 	}

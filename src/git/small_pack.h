@@ -1,9 +1,6 @@
 /*
  * A small change's objects as one pack in memory, made and taken in this process: no
- * child is started on either side.
- *
- * Failpoints: small_pack.indexed (pack and index are on disk, under temporary names),
- * small_pack.packed (the pack has its name, the index has not).
+ * child is started on either side. Failpoints: those of git/pack_put.h.
  */
 #ifndef GIT_SMALL_PACK_H
 #define GIT_SMALL_PACK_H
