@@ -259,6 +259,28 @@ static int prove(struct taker *taker)
 	return result;
 }
 
+static int compare_lent_name(const void *key, const void *item)
+{
+	return oid_compare(key, &((const struct object_lent *)item)->oid);
+}
+
+/* Else each index of the copy would be searched for it. */
+static void tell_peels(const struct taker *taker)
+{
+	struct ref_snapshot *refs = taker->request->refs;
+
+	for (size_t i = 0; refs && i < refs->refs.count; i++) {
+		struct ref *ref = &refs->refs.items[i];
+		if (ref->target || ref->peel != REF_PEEL_UNKNOWN)
+			continue;
+		const struct object_lent *found =
+			bsearch(&ref->oid, taker->lent.items, taker->lent.count,
+				sizeof(*found), compare_lent_name);
+		if (found && found->kind != OBJECT_TAG)
+			ref->peel = REF_PEEL_SELF;
+	}
+}
+
 static int keep(struct taker *taker)
 {
 	const struct small_pack_request *request = taker->request;
@@ -302,6 +324,8 @@ int small_pack_take(const struct small_pack_request *request, struct err *err)
 		result = prove(&taker);
 	if (result == 1 && taker.entries.count > 0)
 		result = keep(&taker);
+	if (result == 1 && taker.entries.count > 0)
+		tell_peels(&taker);
 	taker_clear(&taker);
 	return result;
 }

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "git/object_store.h"
 #include "git/oid.h"
+#include "git/refs.h"
 #include "git/repo.h"
 
 /* Appends a pack of these objects, each once and whole (no deltas). 1: it is made; 0:
@@ -24,6 +25,8 @@ struct small_pack_request {
 	const oid_list *tips, *known; /* as for new_objects_list() */
 	size_t most;
 	uint64_t most_bytes; /* of all contents, before any memory is used for them */
+	struct ref_snapshot *refs; /* of those that name an object in the pack the peel
+				      becomes known, unless that is a tag; NULL: none */
 };
 
 /* Takes a pack into the copy: nothing touches the disk before each object has its name

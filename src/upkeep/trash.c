@@ -143,6 +143,11 @@ static size_t count_packs(const struct repo *repo)
 	return count;
 }
 
+bool tidy_packs_are_few(const struct repo *repo)
+{
+	return count_packs(repo) <= TIDY_PACK_LIMIT;
+}
+
 static void tidy_log_packs(const char *way, size_t before, const struct repo *repo)
 {
 	log_info("tidy.packs", LOG_TEXT("way", way), LOG_NUMBER("before", before),

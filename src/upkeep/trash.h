@@ -60,7 +60,9 @@ int tidy_left_overs(const struct repo *repo, enum tidy_after after, struct err *
 
 /* Merges the small ones in this process if there are more than TIDY_PACK_LIMIT of them,
  * and has git fold all if there are more than `most` then. No object is dropped,
- * reachable or not. Starts no process when there are few. */
+ * reachable or not. Starts no process when there are few; tidy_packs_are_few() says that
+ * there is nothing to do. */
+bool tidy_packs_are_few(const struct repo *repo);
 int tidy_packs(const struct git_work *work, const struct repo *repo, size_t most,
 	       struct err *err);
 
