@@ -161,13 +161,13 @@ def sustained_by_peers(bench, names):
     place = bench.folder("peers") / "git"
     make_repositories(place, bench.many)
     for number, (name, account, url) in enumerate(git_peers(bench, place)):
-        chains = chains_of(place, names, bench.rounds)
+        chains = chains_of(place, names, bench.rounds + 1)
         mirrors = place.parent / f"mirrors{number}"
         for repository in names:
             git("update-ref", "refs/heads/main", chains[repository][0], cwd=place / repository)
             git("clone", "-q", "--mirror", f"{url}{repository}", mirrors / repository)
         costs = []
-        for begin in range(1, bench.rounds):
+        for begin in range(1, bench.rounds + 1):
             with prepared_changes(rounds_of(place, chains, begin, begin + 1)) as make:
                 with account.measure() as cost:
                     make()
@@ -275,6 +275,12 @@ def reload(site, seconds):
     wait_for("a reload", lambda: site.log.read_text().count("ev=node.reloaded") > count)
 
 
+def page_seconds(site):
+    """Of all answers to questions for the inventory: their sum, and how many."""
+    name = rb"refrelay_comparison_page_seconds"
+    return [site.metric(name + end + rb'\{kind="repository"\}') for end in (rb"_sum", rb"_count")]
+
+
 def compared_at(site):
     return site.status()["compared_at"]
 
@@ -288,9 +294,11 @@ def check_cost(bench, pair):
     begun = compared_at(pair.secondary)
     wait_for("a comparison", lambda: compared_at(pair.secondary) != begun)
     time.sleep(min(2, bench.seconds / 2))
+    before = page_seconds(pair.secondary)
     busy, requests = idle_cost(pair, bench.seconds)
+    took, count = (now - was for now, was in zip(page_seconds(pair.secondary), before))
     passes = busy.wall  # each second one
-    return Cost(0, max(busy.cpu - idle.cpu, 0) / passes, max(busy.bytes - idle.bytes, 0) / passes,
+    return Cost(took / count, max(busy.cpu - idle.cpu, 0) / passes, max(busy.bytes - idle.bytes, 0) / passes,
                 0, busy.memory), (requests - idle_requests) / passes
 
 
