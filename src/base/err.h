@@ -45,6 +45,12 @@ enum err_reason {
 	REASON_LOST_OBJECT, /* a ref names an object that is not there: damage for sure */
 	REASON_AT_PEER, /* the other site says so of what it has; nothing is wrong here */
 	REASON_RATE_LIMITED, /* the other side wants to be asked less often */
+	REASON_GONE,         /* an upstream: it has no such repository, whoever asks */
+	REASON_HIDDEN,       /* ... for the one credential that was shown */
+	REASON_REFUSED,      /* ... the credential, or that there is none */
+	REASON_MOVED,        /* ... it redirects elsewhere */
+	REASON_TOO_SLOW,     /* ... what it sends takes longer than it may */
+	REASON_TOO_LARGE,    /* ... or is more than it may be */
 	REASON_LOCK_TIMEOUT, /* as the classes of these names */
 	REASON_LOCK_UNAVAILABLE,
 	REASON_LOCK_LOST, /* with ERR_LOST */

@@ -479,12 +479,14 @@ static int run_start(struct run *run, struct err *err)
 				     : INT64_MAX;
 	VEC(const char *) argv = { 0 };
 	AUTO_STR struct str fds = STR_INIT;
-	char grace[24], timeout[24], nice[24];
+	char grace[24], timeout[24], nice[64];
 
 	list_fds(run, &fds);
 	snprintf(grace, sizeof(grace), "%" PRId64, grace_ms);
 	snprintf(timeout, sizeof(timeout), "%" PRId64, timeout_at);
-	snprintf(nice, sizeof(nice), "%d", request->yields ? PROC_NICE : 0);
+	snprintf(nice, sizeof(nice), "%d,%" PRIu64 ",%" PRIu64,
+		 request->yields ? PROC_NICE : 0, request->file_most,
+		 request->memory_most);
 	vec_add(&argv, proc_supervisor_path());
 	vec_add(&argv, fds.data);
 	vec_add(&argv, grace);

@@ -20,16 +20,18 @@ struct proc_request {
 			    * borrowed for the start */
 	const void *input; /* what the child reads on stdin; NULL: nothing */
 	size_t input_len;
-	bool has_ours;       /* stdin, stdout and stderr are this process's own */
-	struct str *output;  /* gets its stdout; NULL: thrown away */
-	size_t output_limit; /* more is an error of class corrupt */
-	const int *keep_fds; /* inherited under the same numbers; -1 ends; may be NULL */
-	int64_t timeout_ms;  /* 0: none */
-	int64_t grace_ms;    /* between SIGTERM and SIGKILL; 0: 2000 */
-	int64_t silence_ms;  /* without a byte of `output` or stderr for so long, all of
-				it is killed; 0: never; of a proc_stream the time counts
-				in which somebody waits for a byte */
-	bool yields;         /* the processors, to whoever else has work */
+	bool has_ours;        /* stdin, stdout and stderr are this process's own */
+	struct str *output;   /* gets its stdout; NULL: thrown away */
+	size_t output_limit;  /* more is an error of class corrupt */
+	const int *keep_fds;  /* inherited under the same numbers; -1 ends; may be NULL */
+	int64_t timeout_ms;   /* 0: none */
+	int64_t grace_ms;     /* between SIGTERM and SIGKILL; 0: 2000 */
+	int64_t silence_ms;   /* without a byte of `output` or stderr for so long, all of
+				 it is killed; 0: never; of a proc_stream the time counts
+				 in which somebody waits for a byte */
+	bool yields;          /* the processors, to whoever else has work */
+	uint64_t file_most;   /* bytes of each file that it writes; 0: no limit */
+	uint64_t memory_most; /* bytes of each of its processes; 0: no limit */
 	struct deadline *deadline; /* may be NULL */
 	const struct stop *stop;   /* may be NULL */
 };

@@ -24,6 +24,13 @@ void str_wipe(struct str *str)
 	str_clear(str);
 }
 
+void text_wipe(char *text)
+{
+	if (text)
+		explicit_bzero(text, strlen(text));
+	free(text);
+}
+
 void str_reset(struct str *str)
 {
 	str_truncate(str, 0);

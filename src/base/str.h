@@ -60,6 +60,9 @@ void str_cut(struct str *str, size_t from, size_t to);
 /* Gives the bytes away (the caller frees) and leaves the string empty. */
 char *str_take(struct str *str);
 
+/* Frees a secret: nothing of it stays in that memory. NULL is allowed. */
+void text_wipe(char *text);
+
 /* Whether text begins or ends with the other. */
 bool text_starts_with(const char *text, const char *prefix);
 bool text_ends_with(const char *text, const char *suffix);

@@ -155,6 +155,7 @@ static const struct setting site_rows[] = {
 	{ "role", AT(CHOICE, role), .words = roles, .at_start = true },
 	{ "repositories", AT(PATH, repositories), .is_required = true, .at_start = true },
 	{ "data", AT(PATH, data), .is_required = true, .at_start = true },
+	{ "coreDumps", AT(BOOL, has_core_dumps), "false", .at_start = true },
 	{ 0 },
 };
 

@@ -17,6 +17,7 @@ struct site {
 	char *name;         /* site.name, or the host's; owned */
 	enum site_role role;
 	char *primary_url, *primary_secret; /* of a secondary; owned, may be NULL */
+	bool has_core_dumps;                /* of the node and of what it runs */
 	struct lease_settings lease;
 };
 

@@ -152,6 +152,11 @@ static void git_remote_write_config(const struct git_remote *remote, struct str 
 {
 	int64_t stall_ms = remote->stall_ms != 0 ? remote->stall_ms : DEFAULT_STALL_MS;
 
+	/* It does not grow: what a smaller one held would stay in memory. */
+	str_reserve(text, sizeof(no_authorities) +
+				  2 * strlen(remote->header ? remote->header : "") +
+				  2 * strlen(remote->ca_file ? remote->ca_file : "") +
+				  512);
 	str_add(text, "[credential]\n\thelper =\n"
 		      "[http]\n\tfollowRedirects = false\n\tproxy =\n\tcookieFile =\n"
 		      "\textraHeader =\n");
@@ -177,8 +182,9 @@ static void git_remote_write_config(const struct git_remote *remote, struct str 
  * is none. */
 static int git_remote_open(const struct git_remote *remote, struct err *err)
 {
-	AUTO_STR struct str text = STR_INIT;
+	struct str text = STR_INIT;
 	AUTO_CLOSE int fd = -1;
+	int result;
 
 	if (remote->header && git_remote_check_header(remote->header, err) != 0)
 		return -1;
@@ -186,7 +192,9 @@ static int git_remote_open(const struct git_remote *remote, struct err *err)
 	if (fd < 0)
 		return err_errno(err, "cannot make a file in memory");
 	git_remote_write_config(remote, &text);
-	if (file_write_all(fd, text.data, text.len, "a file in memory", err) != 0)
+	result = file_write_all(fd, text.data, text.len, "a file in memory", err);
+	str_wipe(&text);
+	if (result != 0)
 		return -1;
 	if (fcntl(fd, F_ADD_SEALS,
 		  F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
@@ -500,6 +508,8 @@ static struct proc_request git_child_make_request(const struct child *child,
 		.silence_ms = call->silence_ms,
 		.yields = call->yields,
 		.keep_fds = child->keep,
+		.file_most = call->remote ? call->remote->pack_most : 0,
+		.memory_most = call->remote ? call->remote->memory_most : 0,
 		.timeout_ms = git_child_time_left(call->work),
 		.deadline = call->work->deadline,
 		.stop = call->work->stop,

@@ -34,8 +34,10 @@ struct git_remote {
 				NULL */
 	int64_t stall_ms;    /* an HTTP answer that rests so long breaks off; 0: 60 s;
 				less: none does */
-	bool is_pushed_to;   /* its own hooks and settings count there, also on this
-				machine */
+	uint64_t pack_most;  /* bytes of a pack that comes from there, as these; 0: any */
+	uint64_t memory_most; /* that its objects may take when they are unpacked */
+	bool is_pushed_to;    /* its own hooks and settings count there, also on this
+				 machine */
 };
 
 /* What stands below the repository's own configuration in place of the user's and the

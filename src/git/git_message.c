@@ -42,7 +42,11 @@ static const struct meaning {
 	{ GIT | COMMAND, ERR_DISK, "raise the quota, or free some space",
 	  .said = { "disk quota exceeded" } },
 	{ GIT, ERR_DISK, "raise the limit of file sizes (ulimit -f)",
-	  .said = { "file too large" } },
+	  .said = { "file too large" }, .reason = REASON_TOO_LARGE },
+	{ GIT, ERR_INTERNAL, "give this machine more memory",
+	  .said = { "out of memory, malloc failed", "out of memory, calloc failed",
+		    "out of memory, realloc failed", "mmap failed: cannot allocate" },
+	  .reason = REASON_TOO_LARGE },
 	{ GIT | PUSH | COMMAND, ERR_DISK, "mount that file system for writing",
 	  .said = { "read-only file system" } },
 	{ GIT | COMMAND, ERR_DISK, "look at that machine's kernel log: the disk fails",
@@ -68,6 +72,16 @@ static const struct meaning {
 	  "(authorized_keys there), or set sshKey; the ssh agent is asked, too",
 	  .said = { "permission denied (", "too many authentication failures" } },
 
+	{ GIT, ERR_CONFIG,
+	  "put its key, compared with what the host's administrator says, into the file "
+	  "of "
+	  "knownHostsFile (ssh-keyscan HOST)",
+	  .said = { "host key verification failed" } },
+	{ GIT, ERR_AUTH,
+	  "give the upstream the public key that belongs to sshKeyFile, and check the "
+	  "user "
+	  "in the URL",
+	  .said = { "permission denied (", "too many authentication failures" } },
 	{ GIT, ERR_AUTH,
 	  "check that both sites have the same secret, and the right clock",
 	  .said = { "could not read username", "returned error: 401",
@@ -139,7 +153,10 @@ static const struct meaning {
 	  .said = { "permission denied" } },
 	{ GIT, ERR_MISSING, "it was renamed or deleted meanwhile; repeat",
 	  .said = { "returned error: 404", "/' not found",
-		    "does not appear to be a git repository" } },
+		    "does not appear to be a git repository",
+		    "access denied or repository not exported", "repository not found",
+		    "no such repository",
+		    "project you were looking for could not be found" } },
 	{ GIT, ERR_CONFIG,
 	  "the upstream knows no shallow clones: take depth out of its mirror",
 	  .said = { "does not support shallow" } },

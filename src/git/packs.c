@@ -296,3 +296,23 @@ int packs_copy(const struct git_work *work, int source, const struct repo *to,
 		return -1;
 	return dir_sync(to->fd, FOLDER, err);
 }
+
+static bool packs_is_of_fetch(const char *name)
+{
+	static const char *const begins[] = { "tmp_pack_", "tmp_idx_", "tmp_rev_" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
+		if (text_starts_with(name, begins[i]))
+			return true;
+	return false;
+}
+
+void packs_remove_passing(int dir)
+{
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, FOLDER);
+	struct dirent *entry;
+
+	while (list && (entry = readdir(list)) != NULL)
+		if (packs_is_of_fetch(entry->d_name))
+			unlinkat(dirfd(list), entry->d_name, 0);
+}

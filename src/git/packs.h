@@ -42,4 +42,8 @@ int packs_check_limits(const struct git_work *work, struct err *err);
  * directory. Alternates are not looked at. */
 enum object_kind pack_kind_of(int dir, const struct oid *oid);
 
+/* Removes what a fetch that failed has left of a pack: for who has the repository's
+ * lease, so that nothing else is being fetched there. Best effort. */
+void packs_remove_passing(int dir);
+
 #endif

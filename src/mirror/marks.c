@@ -7,10 +7,8 @@
 #include "base/map.h"
 #include "base/thread.h"
 
-#define STAMP_SIZE 120
-
 struct credential_marked {
-	char stamp[STAMP_SIZE]; /* of the file that was refused */
+	char stamp[CREDENTIAL_STAMP_SIZE]; /* of the file that was refused */
 	struct err why;
 };
 
@@ -33,15 +31,16 @@ static const char *credential_file(const struct watcher *watcher)
 	return watcher->password_file ? watcher->password_file : watcher->ssh_key_file;
 }
 
-static void credential_take_stamp(const struct watcher *watcher, char stamp[STAMP_SIZE])
+void credential_take_stamp(const struct watcher *watcher,
+			   char stamp[CREDENTIAL_STAMP_SIZE])
 {
-	const char *file = credential_file(watcher);
+	const char *file = watcher ? credential_file(watcher) : NULL;
 	struct stat st;
 
 	if (!file || stat(file, &st) != 0)
-		snprintf(stamp, STAMP_SIZE, "none");
+		snprintf(stamp, CREDENTIAL_STAMP_SIZE, "none");
 	else
-		snprintf(stamp, STAMP_SIZE, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld",
+		snprintf(stamp, CREDENTIAL_STAMP_SIZE, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld",
 			 (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, (intmax_t)st.st_size,
 			 (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
 			 (intmax_t)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
@@ -77,7 +76,7 @@ bool credential_is_refused(struct credential_marks *marks, const struct mirror *
 			   const struct watcher *watcher, struct err *err)
 {
 	AUTO_FREE char *key = credential_key(mirror, watcher);
-	char stamp[STAMP_SIZE];
+	char stamp[CREDENTIAL_STAMP_SIZE];
 
 	credential_take_stamp(watcher, stamp);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&marks->mutex);
@@ -139,7 +138,8 @@ void credential_mark(struct credential_marks *marks, const struct mirror *mirror
 	struct credential_change change = { .mirror = mirror, .watcher = watcher };
 	struct err err;
 
-	if (why && why->class != ERR_AUTH && why->class != ERR_CONFIG)
+	if (why && why->class != ERR_AUTH && why->class != ERR_CONFIG &&
+	    why->class != ERR_MISSING)
 		return;
 	if (why) {
 		credential_take_stamp(watcher, now.stamp);
@@ -166,7 +166,7 @@ static bool credential_is_other(struct credential_marks *marks,
 				const struct watcher *watcher)
 {
 	AUTO_FREE char *key = credential_key(mirror, watcher);
-	char stamp[STAMP_SIZE];
+	char stamp[CREDENTIAL_STAMP_SIZE];
 
 	credential_take_stamp(watcher, stamp);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&marks->mutex);

@@ -20,12 +20,19 @@ int credential_marks_open(struct store *store, struct credential_marks **marks,
 			  struct err *err);
 void credential_marks_close(struct credential_marks *marks); /* NULL is allowed */
 
+/* The file of a watcher's credential as it is at the moment: of another one it has
+ * another text. NULL, or without a file: always the same. */
+#define CREDENTIAL_STAMP_SIZE 120
+void credential_take_stamp(const struct watcher *watcher,
+			   char stamp[CREDENTIAL_STAMP_SIZE]);
+
 /* True, with why in *err: it was refused, and its file is still the same. */
 bool credential_is_refused(struct credential_marks *marks, const struct mirror *mirror,
 			   const struct watcher *watcher, struct err *err);
 
 /* What the upstream said of it; why NULL: it was taken. ERR_CONFIG: its file cannot be
- * used, and it was not shown. Other errors than these and ERR_AUTH mark nothing. */
+ * used, and it was not shown; ERR_MISSING: it shows nothing, where another watcher's
+ * does. Other errors than these and ERR_AUTH mark nothing. */
 void credential_mark(struct credential_marks *marks, const struct mirror *mirror,
 		     const struct watcher *watcher, const struct err *why);
 

@@ -24,6 +24,7 @@ struct mirror_set *mirror_set_new(void)
 void mirror_free(struct mirror *mirror)
 {
 	free(mirror->name);
+	free(mirror->written);
 	free(mirror->url);
 	free(mirror->webhook_secret_file);
 	free(mirror->then);

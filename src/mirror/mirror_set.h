@@ -18,6 +18,7 @@ struct mirror_set;
 /* The upstream of one repository of this site. */
 struct mirror {
 	char *name;                    /* of the repository; owned, as all of these */
+	char *written;                 /* the same as its section has it, or NULL */
 	char *url;                     /* as git is given it */
 	struct uri_text uri;           /* the same, taken apart */
 	char *webhook_secret_file;     /* NULL: webhooks are refused */
@@ -27,8 +28,9 @@ struct mirror {
 	text_list refs;    /* patterns of those that are mirrored; empty: all */
 	text_list exclude_refs;
 	int64_t interval_ms;
-	uint64_t depth; /* commits that are kept from each ref on; 0: all */
-	bool has_lfs;   /* its objects of Git LFS are brought, too */
+	uint64_t depth;    /* commits that are kept from each ref on; 0: all */
+	uint64_t max_size; /* bytes of what is fetched at once; 0: any */
+	bool has_lfs;      /* its objects of Git LFS are brought, too */
 	const struct mirror_list *list; /* that told of it; NULL: it has a section */
 };
 

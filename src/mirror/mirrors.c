@@ -25,6 +25,7 @@ static const struct setting mirror_rows[] = {
 	{ "caFile", MIRROR(PATH, ca_file), .at_start = true },
 	{ "depth", MIRROR(NUMBER, depth), "0", .max = MIRROR_DEPTH_MOST,
 	  .at_start = true },
+	{ "maxSize", MIRROR(SIZE, max_size), "0", .at_start = true },
 	{ "checkout", MIRROR(BOOL, has_checkout), "false", .at_start = true },
 	{ "lfs", MIRROR(BOOL, has_lfs), "false", .at_start = true },
 	{ "then", MIRROR(TEXT, then), .at_start = true },
@@ -200,6 +201,7 @@ static int mirror_check(const struct conf *conf, const char *section_name,
 	struct err why;
 
 	mirror->name = mirror_usual_name(section_name);
+	mirror->written = xstrdup(section_name);
 	if (name_judge(mirror->name, &why) != 0) {
 		conf_error(mirrors_any_entry(conf, "mirror", section_name), err,
 			   "\"%s\" cannot be a repository's name: %s", section_name,
@@ -355,7 +357,7 @@ static int mirrors_check_apart(const struct mirrors *mirrors, struct err *err)
 			continue;
 		err_set(err, ERR_CONFIG,
 			"the mirrors \"%s\" and \"%s\" would be one directory",
-			mirror->name, other->name);
+			mirror->written, other->written);
 		result = err_remedy(err, "give one of them another name");
 	}
 	map_clear(&names);
@@ -585,6 +587,7 @@ static struct mirror *mirrors_make_told(const struct mirror_told *told)
 				   .url = xstrdup(told->url),
 				   .interval_ms = told->list->interval_ms,
 				   .depth = told->list->depth,
+				   .max_size = told->list->source.max_size,
 				   .has_checkout = told->list->has_checkout,
 				   .has_lfs = told->list->has_lfs,
 				   .list = told->list };

@@ -25,6 +25,7 @@
 #define WRITE_MS 10000      /* when upstreams were asked is written */
 #define AT_WORK_MS 1000     /* whether a job has ended is looked at */
 #define AT_WORK (-1)
+#define HURRY_MS 1000 /* between two questions, however much news there is */
 #define BRANCHES "refs/heads/"
 
 /* Of one mirror as long as that is there. */
@@ -32,7 +33,8 @@ struct mirror_polled {
 	struct mirror_poll *poll;
 	const struct mirror *mirror;
 	/* Guarded by the mutex. */
-	int64_t next_at;    /* boot ms */
+	int64_t next_at;    /* boot ms, as the next */
+	int64_t asked_at;   /* 0: never */
 	int64_t checked_at; /* wall ms, not written yet; 0: it is */
 	bool is_asked;
 	bool is_hurried; /* by news that no question was asked after yet */
@@ -42,6 +44,10 @@ struct mirror_polled {
 	char checksum[CHECKSUM_TEXT_SIZE]; /* of the copy that was found so */
 	bool is_by_list; /* checked_at is so because a list told what is equal */
 	bool is_kept;    /* its working tree is being looked after, or waits for that */
+	/* Of the question under way, or the last: by which the answer that was found
+	 * equal last is known again, and the checksum of what it was equal to. */
+	struct upstream_tag tag;
+	char tagged[CHECKSUM_TEXT_SIZE];
 };
 
 typedef VEC(struct mirror_polled *) mirror_polled_list;
@@ -142,6 +148,32 @@ static bool mirror_poll_read_cuts(const struct mirror_polled *one,
 				      ERR_IGNORED) == 0;
 }
 
+/* A tag stands for the refs that it came with as long as the row has their checksum. With
+ * a depth the checksum is of more than these; and a list's word is compared with the
+ * refs. */
+static const struct upstream_tag *mirror_poll_find_tag(struct mirror_polled *one,
+						       const struct registry_row *row)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&one->poll->mutex);
+
+	return one->mirror->depth == 0 && row->checksum &&
+			       strcmp(row->checksum, one->tagged) == 0 &&
+			       (!one->told || one->equal)
+		       ? &one->tag
+		       : NULL;
+}
+
+static void mirror_poll_keep_tag(struct mirror_polled *one, struct upstream_view *view,
+				 const struct registry_row *row)
+{
+	if (view->is_as_known)
+		return;
+	upstream_tag_clear(&one->tag);
+	one->tag = view->tag;
+	view->tag = (struct upstream_tag){ 0 };
+	snprintf(one->tagged, sizeof(one->tagged), "%s", row->checksum);
+}
+
 /* Whether they are what was brought last, in the way in which they were. */
 static bool mirror_poll_is_same(const struct mirror_polled *one,
 				struct upstream_view *view,
@@ -151,8 +183,11 @@ static bool mirror_poll_is_same(const struct mirror_polled *one,
 	struct checksum sum;
 
 	upstream_timeline(one->mirror, timeline);
-	if (!row->checksum || strcmp(row->timeline, timeline) != 0 ||
-	    !mirror_poll_read_cuts(one, &view->refs, view->oid_len))
+	if (!row->checksum || strcmp(row->timeline, timeline) != 0)
+		return false;
+	if (view->is_as_known)
+		return true;
+	if (!mirror_poll_read_cuts(one, &view->refs, view->oid_len))
 		return false;
 	checksum_of(&view->refs, &sum);
 	checksum_format(&sum, text);
@@ -185,7 +220,7 @@ static void mirror_poll_note_equal(struct mirror_polled *one,
 	lock(&one->poll->mutex);
 	one->checked_at = clock_wall_ms();
 	one->is_by_list = false;
-	is_told = one->told != NULL;
+	is_told = one->told != NULL && !view->is_as_known;
 	unlock(&one->poll->mutex);
 	if (!is_told || !head || !text_starts_with(head, BRANCHES))
 		return;
@@ -207,6 +242,7 @@ static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 	    mirror_poll_stands(one, row->checksum)) {
 		mirror_poll_count("unchanged");
 		mirror_poll_note_equal(one, view, row);
+		mirror_poll_keep_tag(one, view, row);
 		return interval_ms;
 	}
 	if (result != 0 && err->class == ERR_CANCELED)
@@ -297,15 +333,25 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 	if (rest_ms > 0)
 		return rest_ms;
 	line = mirror_poll_take_line(poll);
-	result = upstream_read(&(struct upstream_call){ .mirrors = poll->options.mirrors,
-							.mirror = one->mirror,
-							.marks = poll->options.marks,
-							.timeout_ms = TIMEOUT_MS,
-							.stop = &poll->stop,
-							.line = &line },
-			       &view, &err);
+	result = upstream_read(
+		&(struct upstream_call){ .mirrors = poll->options.mirrors,
+					 .mirror = one->mirror,
+					 .marks = poll->options.marks,
+					 .known = mirror_poll_find_tag(one, &row),
+					 .timeout_ms = TIMEOUT_MS,
+					 .stop = &poll->stop,
+					 .line = &line },
+		&view, &err);
 	mirror_poll_rest_line(poll, line);
 	return mirror_poll_take_answer(one, &row, result, &view, &err);
+}
+
+/* At once, unless it was a moment ago: so a storm of webhooks costs the upstream little.
+ */
+static void mirror_poll_hurry_locked(struct mirror_polled *one)
+{
+	one->is_hurried = true;
+	one->next_at = one->asked_at > 0 ? one->asked_at + HURRY_MS : 0;
 }
 
 static void mirror_poll_place_locked(struct mirror_polled *one, int64_t next_ms)
@@ -313,7 +359,7 @@ static void mirror_poll_place_locked(struct mirror_polled *one, int64_t next_ms)
 	one->is_asked = false;
 	one->next_at = clock_boot_ms() + (next_ms == AT_WORK ? AT_WORK_MS : next_ms);
 	if (one->is_hurried)
-		one->next_at = 0; /* there was news meanwhile */
+		mirror_poll_hurry_locked(one); /* there was news meanwhile */
 	else
 		one->is_hurried = next_ms == AT_WORK;
 }
@@ -339,6 +385,7 @@ static int64_t mirror_poll_submit_due_locked(struct mirror_poll *poll)
 		struct mirror_polled *one = poll->polled.items[i];
 		if (!one->is_asked && one->next_at <= now) {
 			one->is_asked = true;
+			one->asked_at = now;
 			one->is_urgent = one->is_hurried;
 			one->is_hurried = false;
 			pool_submit(poll->askers, mirror_poll_run_one, one);
@@ -689,8 +736,7 @@ void mirror_poll_tell(struct mirror_poll *poll, const char *name, const char *fi
 		if (!one->is_hurried)
 			one->next_at = clock_boot_ms() + 2 * one->mirror->interval_ms;
 	} else if (one->told && strcmp(one->told, told) != 0) {
-		one->is_hurried = true;
-		one->next_at = 0;
+		mirror_poll_hurry_locked(one);
 		pthread_cond_broadcast(&poll->changed);
 	}
 	mirror_poll_set_text(&one->told, TAKE(told));
@@ -756,6 +802,7 @@ static void mirror_polled_list_clear(mirror_polled_list *list)
 	for (size_t i = 0; i < list->count; i++) {
 		free(list->items[i]->told);
 		free(list->items[i]->equal);
+		upstream_tag_clear(&list->items[i]->tag);
 	}
 	vec_clear_owned(list);
 }
@@ -791,8 +838,7 @@ void mirror_poll_hurry(struct mirror_poll *poll, const struct mirror *mirror)
 
 	if (!one)
 		return; /* it went this moment */
-	one->is_hurried = true;
-	one->next_at = 0;
+	mirror_poll_hurry_locked(one);
 	pthread_cond_broadcast(&poll->changed);
 }
 

@@ -51,7 +51,8 @@ void mirror_poll_tell(struct mirror_poll *poll, const char *name, const char *fi
 int64_t mirror_random_ms(int64_t most);
 int64_t mirror_jitter_ms(int64_t interval_ms);
 
-/* Its upstream is asked now. Any thread. */
+/* Its upstream is asked now; if it was asked less than a second ago, when that is over.
+ * Any thread. */
 void mirror_poll_hurry(struct mirror_poll *poll, const struct mirror *mirror);
 
 /* When an upstream was last asked, and had nothing new, wall ms; 0: never. For

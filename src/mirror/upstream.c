@@ -14,6 +14,8 @@
 #define SHA1_SIZE 20
 #define CONNECT_MS 10000
 #define SILENCE_MS 30000
+#define TAG_MOST 256 /* of an ETag */
+#define HEADERS 6    /* of a request, and their end */
 /* What GitHub wants before a token, and what others do not look at. */
 #define TOKEN_USER "x-access-token"
 
@@ -40,18 +42,19 @@ void upstream_timeline(const struct mirror *mirror, char timeline[UPSTREAM_TIMEL
 	memcpy(timeline, text.data, UPSTREAM_TIMELINE_SIZE);
 }
 
-static void upstream_wipe(char *text)
+void upstream_tag_clear(struct upstream_tag *tag)
 {
-	if (text)
-		explicit_bzero(text, strlen(text));
-	free(text);
+	free(tag->etag);
+	free(tag->modified);
+	*tag = (struct upstream_tag){ 0 };
 }
 
 void upstream_view_clear(struct upstream_view *view)
 {
 	ref_snapshot_clear(&view->refs);
+	upstream_tag_clear(&view->tag);
 	free(view->url);
-	upstream_wipe(view->header);
+	text_wipe(view->header);
 	free(view->ssh_command);
 	*view = (struct upstream_view){ 0 };
 }
@@ -122,7 +125,9 @@ static int upstream_prepare(const struct upstream_call *call, struct upstream_vi
 		.is_local = mirror->uri.kind == URL_LOCAL,
 		.url = xstrdup(mirror->uri.kind == URL_LOCAL ? mirror->uri.path
 							     : mirror->url),
+		.tag.watcher = watcher,
 	};
+	credential_take_stamp(watcher, view->tag.stamp);
 	if (mirror->uri.kind == URL_SSH)
 		view->ssh_command = ssh_command_make(&(struct ssh_options){
 			.key = watcher ? watcher->ssh_key_file : NULL,
@@ -171,6 +176,7 @@ static int upstream_fail_status(const struct http_call *call, struct upstream_vi
 	if (status >= 300 && status < 400) {
 		err_set(err, ERR_CONFIG, "%s redirects elsewhere (HTTP %ld)", call->peer,
 			status);
+		err_because(err, REASON_MOVED);
 		return err_remedy(err, "set mirror.url to where the repository is now; a "
 				       "redirect is not followed");
 	}
@@ -179,6 +185,7 @@ static int upstream_fail_status(const struct http_call *call, struct upstream_vi
 			whom ? "the credential of watcher "
 			     : "readers without a credential",
 			whom ? whom : "", status);
+		err_because(err, REASON_REFUSED);
 		return err_remedy(err,
 				  whom ? "put a credential that may read it into the "
 					 "watcher's file"
@@ -188,6 +195,7 @@ static int upstream_fail_status(const struct http_call *call, struct upstream_vi
 		err_set(err, ERR_MISSING, "%s has no such repository%s%s (HTTP %ld)",
 			call->peer, whom ? " for watcher " : "", whom ? whom : "",
 			status);
+		err_because(err, REASON_HIDDEN);
 		return err_remedy(err, "see whether it was renamed or deleted, or may "
 				       "not be read with this credential");
 	}
@@ -203,7 +211,20 @@ static int upstream_run_http(struct http_call *call, struct err *err)
 
 	if (result == 0)
 		result = http_run(call, http_has_ended, err);
-	return result == 0 ? http_check_end(call, err) : -1;
+	if (result == 0)
+		result = http_check_end(call, err);
+	if (result != 0 && err->class == ERR_TIMEOUT)
+		err_because(err, REASON_TOO_SLOW);
+	return result;
+}
+
+static void upstream_take_tag(const struct http_call *call, struct upstream_tag *tag)
+{
+	const char *etag = http_find_header(call, "ETag", 0);
+	const char *modified = http_find_modified(call);
+
+	tag->etag = etag && strlen(etag) <= TAG_MOST ? xstrdup(etag) : NULL;
+	tag->modified = modified ? xstrdup(modified) : NULL;
 }
 
 /* 1: it speaks another protocol, which git may know. */
@@ -217,11 +238,47 @@ static int upstream_read_answer(const struct http_call *call, const struct str *
 	if (!type ||
 	    !text_starts_with(type, "application/x-git-upload-pack-advertisement"))
 		return 1;
+	upstream_take_tag(call, &view->tag);
 	if (ref_advert_read(body->data, body->len, &view->refs, &view->oid_len, err) == 0)
 		return 0;
 	err_prefix(err, "%s", call->peer);
 	return err_remedy(err, "see what answers at mirror.url: it should be a Git "
 			       "server");
+}
+
+/* What asks whether the answer is still the known one; NULL: nothing is known that this
+ * credential was told. */
+static const struct upstream_tag *upstream_find_known(const struct upstream_call *call,
+						      const struct upstream_view *view)
+{
+	const struct upstream_tag *known = call->known;
+
+	return known && known->watcher == view->tag.watcher &&
+			       strcmp(known->stamp, view->tag.stamp) == 0 &&
+			       (known->etag || known->modified)
+		       ? known
+		       : NULL;
+}
+
+/* Ends them. */
+static void upstream_fill_headers(const struct upstream_view *view,
+				  const struct upstream_tag *known,
+				  struct http_header headers[HEADERS])
+{
+	size_t count = 0;
+
+	headers[count++] = (struct http_header){ "User-Agent", "git/refrelay" };
+	headers[count++] = (struct http_header){ "Accept", "*/*" };
+	if (view->header)
+		headers[count++] =
+			(struct http_header){ "Authorization",
+					      view->header + strlen("Authorization: ") };
+	if (known && known->etag)
+		headers[count++] = (struct http_header){ "If-None-Match", known->etag };
+	if (known && known->modified)
+		headers[count++] =
+			(struct http_header){ "If-Modified-Since", known->modified };
+	headers[count] = (struct http_header){ 0 };
 }
 
 static int upstream_read_http(const struct upstream_call *call,
@@ -234,16 +291,11 @@ static int upstream_read_http(const struct upstream_call *call,
 	AUTO_FREE char *url = xasprintf(
 		"%.*s%s", (int)(len > 0 && view->url[len - 1] == '/' ? len - 1 : len),
 		view->url, after);
-	const char *value =
-		view->header ? view->header + strlen("Authorization: ") : NULL;
-	const struct http_header headers[] = {
-		{ "User-Agent", "git/refrelay" },
-		{ "Accept", "*/*" },
-		{ value ? "Authorization" : NULL, value },
-		{ 0 },
-	};
+	const struct upstream_tag *known = upstream_find_known(call, view);
+	struct http_header headers[HEADERS];
 	int result;
 
+	upstream_fill_headers(view, known, headers);
 	if (!call->line)
 		own = http_line_open();
 	http_check_url(url, true, &host);
@@ -263,7 +315,8 @@ static int upstream_read_http(const struct upstream_call *call,
 		.taker = &body,
 	};
 	result = upstream_run_http(&http, err);
-	if (result == 0)
+	view->is_as_known = result == 0 && known && http.status == 304;
+	if (result == 0 && !view->is_as_known)
 		result = upstream_read_answer(&http, &body, view, err);
 	http_end(&http);
 	if (call->line)
@@ -369,27 +422,107 @@ static int upstream_try(const struct upstream_call *call, struct upstream_view *
 	return result;
 }
 
+/* A watcher who was told that there is no such repository. */
+struct upstream_absence {
+	const struct watcher *watcher;
+	bool is_marked; /* not now: it was known, and not asked again */
+	struct err why;
+};
+
+struct upstream_round {
+	struct upstream_call as;
+	VEC(struct upstream_absence) absences;
+	struct err last; /* of the last watcher */
+};
+
+static bool upstream_goes_on(const struct upstream_round *round,
+			     const struct upstream_view *view)
+{
+	return view->is_unusable || upstream_refuses(&round->last);
+}
+
+static int upstream_try_next(struct upstream_round *round, struct upstream_view *view,
+			     struct err *err)
+{
+	const struct upstream_call *as = &round->as;
+	struct upstream_absence absence = { .watcher = as->watcher };
+
+	absence.is_marked =
+		as->watcher && as->marks && !as->is_asked &&
+		credential_is_refused(as->marks, as->mirror, as->watcher, ERR_IGNORED);
+	int result = upstream_try(as, view, &round->last);
+	if (result != 0 && round->last.class == ERR_MISSING && as->watcher) {
+		absence.why = round->last;
+		vec_add(&round->absences, absence);
+	}
+	if (result != 0 && (err->class == ERR_NONE || round->last.class != ERR_MISSING))
+		*err = round->last;
+	return result;
+}
+
+/* Each of the mirror's watchers until one is shown the refs. */
+static int upstream_try_all(struct upstream_round *round, struct upstream_view *view,
+			    struct err *err)
+{
+	const struct upstream_call *as = &round->as;
+	size_t at = 0;
+	int result;
+
+	round->as.watcher = mirrors_next_watcher(as->mirrors, as->mirror, &at);
+	result = upstream_try_next(round, view, err);
+	while (result != 0 && upstream_goes_on(round, view) &&
+	       (round->as.watcher = mirrors_next_watcher(as->mirrors, as->mirror, &at)))
+		result = upstream_try_next(round, view, err);
+	return result;
+}
+
+/* Who was passed over for what it was told at another time is asked: it may be told
+ * something else by now, and only a word of today says that the repository is gone. */
+static int upstream_ask_passed_over(struct upstream_round *round,
+				    struct upstream_view *view, struct err *err)
+{
+	size_t count = round->absences.count;
+	int result = -1;
+
+	round->as.is_asked = true;
+	for (size_t i = 0; result != 0 && i < count && upstream_goes_on(round, view);
+	     i++) {
+		if (!round->absences.items[i].is_marked)
+			continue;
+		round->as.watcher = round->absences.items[i].watcher;
+		result = upstream_try_next(round, view, err);
+	}
+	return result;
+}
+
+static void upstream_mark_absences(const struct upstream_round *round)
+{
+	for (size_t i = 0; round->as.marks && i < round->absences.count; i++)
+		if (!round->absences.items[i].is_marked)
+			credential_mark(round->as.marks, round->as.mirror,
+					round->absences.items[i].watcher,
+					&round->absences.items[i].why);
+}
+
 int upstream_read(const struct upstream_call *call, struct upstream_view *view,
 		  struct err *err)
 {
-	struct upstream_call as = *call;
-	struct err why;
-	size_t at = 0;
+	struct upstream_round round = { .as = *call };
+	int result;
 
 	*view = (struct upstream_view){ 0 };
-	if (call->watcher)
-		as.is_asked = true;
-	else
-		as.watcher = mirrors_next_watcher(call->mirrors, call->mirror, &at);
-	int result = upstream_try(&as, view, err);
-	why = *err;
-	while (result != 0 && !call->watcher &&
-	       (view->is_unusable || upstream_refuses(&why)) &&
-	       (as.watcher = mirrors_next_watcher(call->mirrors, call->mirror, &at)) !=
-		       NULL) {
-		result = upstream_try(&as, view, &why);
-		if (result == 0 || why.class != ERR_MISSING)
-			*err = why;
+	*err = (struct err){ 0 };
+	if (call->watcher) {
+		round.as.is_asked = true;
+		return upstream_try(&round.as, view, err);
 	}
+	result = upstream_try_all(&round, view, err);
+	if (result != 0)
+		result = upstream_ask_passed_over(&round, view, err);
+	if (result == 0)
+		upstream_mark_absences(&round);
+	else if (err->class == ERR_MISSING)
+		err_because(err, REASON_GONE);
+	vec_clear(&round.absences);
 	return result;
 }

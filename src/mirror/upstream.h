@@ -13,6 +13,16 @@
 #include "mirror/mirrors.h"
 #include "net/http.h"
 
+/* By which an answer is known again, if the server tells such: then the next one need not
+ * have the refs. It counts for the same credential alone. */
+struct upstream_tag {
+	char *etag, *modified;         /* owned; NULL: none */
+	const struct watcher *watcher; /* NULL: no credential */
+	char stamp[CREDENTIAL_STAMP_SIZE];
+};
+
+void upstream_tag_clear(struct upstream_tag *tag);
+
 struct upstream_call {
 	const struct mirrors *mirrors;
 	const struct mirror *mirror;
@@ -23,9 +33,11 @@ struct upstream_call {
 	struct credential_marks
 		*marks; /* told what becomes of credentials; may be NULL */
 	bool is_asked;  /* by a person: those that are marked as refused are tried, too */
-	int64_t timeout_ms;      /* of each request */
-	const struct stop *stop; /* may be NULL */
-	struct http_line *line;  /* a connection that is kept; NULL: one for this call */
+	const struct upstream_tag *known; /* of an answer that is still known; may be NULL
+					   */
+	int64_t timeout_ms;               /* of each request */
+	const struct stop *stop;          /* may be NULL */
+	struct http_line *line; /* a connection that is kept; NULL: one for this call */
 };
 
 struct upstream_view {
@@ -38,6 +50,8 @@ struct upstream_view {
 	bool is_local;                 /* url is a path of this machine */
 	const struct watcher *watcher; /* whose credential it was; NULL: none */
 	bool is_unusable;              /* that one cannot be read, or makes no sense */
+	struct upstream_tag tag;       /* of this answer; owned */
+	bool is_as_known; /* the answer is the one of call->known, and refs is empty */
 	int64_t retry_after_ms; /* after an error: the upstream wants so much rest; 0: it
 				   says nothing of it */
 };
@@ -45,11 +59,14 @@ struct upstream_view {
 #define AUTO_UPSTREAM __attribute__((cleanup(upstream_view_clear)))
 
 /* One request and no process over HTTP; a child of git over other ways, or none where the
- * path is a bare repository. ERR_AUTH: the credential is refused; ERR_MISSING: there is
- * no such repository, or it is hidden from that credential; ERR_NETWORK with
- * REASON_RATE_LIMITED; ERR_CONFIG: the credential cannot be read, or the upstream
- * redirects. With several watchers the error is the one that says most: ERR_MISSING only
- * if all say so. The caller clears the view in any case. */
+ * path is a bare repository. With several watchers the error is the one that says most:
+ * ERR_MISSING only if all were told so just now. A credential that shows no repository is
+ * marked where another one does. The caller clears the view in any case.
+ *
+ * ERR_AUTH, REASON_REFUSED: the credential is refused; ERR_MISSING, REASON_GONE: there is
+ * no such repository, REASON_HIDDEN: none for call->watcher; ERR_NETWORK,
+ * REASON_RATE_LIMITED; ERR_TIMEOUT, REASON_TOO_SLOW; ERR_CONFIG, REASON_MOVED: the
+ * upstream redirects; ERR_CONFIG: the credential cannot be read. */
 int upstream_read(const struct upstream_call *call, struct upstream_view *view,
 		  struct err *err);
 void upstream_view_clear(struct upstream_view *view);

@@ -674,6 +674,16 @@ static int upstream_list_walk_pages(struct upstream_walk *walk, struct err *err)
 	return upstream_list_check_whole(walk, err);
 }
 
+static char *upstream_list_make_bearer(const char *token)
+{
+	struct str text = STR_INIT;
+
+	str_reserve(&text, strlen("Bearer ") + strlen(token));
+	str_add(&text, "Bearer ");
+	str_add(&text, token);
+	return str_take(&text);
+}
+
 static int upstream_list_read_forge(const struct upstream_list_call *call,
 				    const struct upstream_list *before,
 				    struct upstream_list *list, int64_t *rest_ms,
@@ -695,13 +705,11 @@ static int upstream_list_read_forge(const struct upstream_list_call *call,
 				       "user; a token goes into mirrors.tokenFile");
 	}
 	if (call->token)
-		walk.authorization = xasprintf("Bearer %s", call->token);
+		walk.authorization = upstream_list_make_bearer(call->token);
 	walk.line = http_line_open();
 	result = upstream_list_walk_pages(&walk, err);
 	http_line_close(&walk.line);
-	if (walk.authorization)
-		explicit_bzero(walk.authorization, strlen(walk.authorization));
-	free(walk.authorization);
+	text_wipe(walk.authorization);
 	str_clear(&walk.host);
 	map_clear(&walk.seen);
 	map_clear(&walk.names);

@@ -20,6 +20,7 @@
 #include "net/http.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <strings.h>
 
 #include <curl/curl.h>
@@ -34,13 +35,39 @@
 #define REST_MS 60000
 #define REST_MIN_MS 1000
 #define REST_MAX_MS (INT64_C(24) * 3600 * 1000)
+#define MODIFIED_MS 60000 /* as old is what has a time that can be relied on */
 #define HEAD_MAX (64u << 10)
 #define PIECE_SIZE (64u << 10)
 #define HELD_SIZE (256u << 10)
 
+/*
+ * Heads have credentials. What libcurl made of them, as its lists of headers and the text
+ * that it sent, is wiped when it is given back: a core shows no request that is over.
+ */
+
+static void http_free_wiped(void *memory)
+{
+	if (memory)
+		explicit_bzero(memory, malloc_usable_size(memory));
+	free(memory);
+}
+
+static void *http_realloc_wiped(void *memory, size_t size)
+{
+	size_t had = memory ? malloc_usable_size(memory) : 0;
+	void *now = malloc(size > 0 ? size : 1);
+
+	if (now && had > 0)
+		memcpy(now, memory, had < size ? had : size);
+	if (now)
+		http_free_wiped(memory);
+	return now;
+}
+
 static void http_start_curl(void)
 {
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+	if (curl_global_init_mem(CURL_GLOBAL_DEFAULT, malloc, http_free_wiped,
+				 http_realloc_wiped, strdup, calloc) != CURLE_OK)
 		abort();
 }
 
@@ -331,18 +358,21 @@ static bool http_is_good_header(const struct http_header *header)
 static void http_add_header(struct http_call *call, const struct http_header *header)
 {
 	const char *value = header->value;
-	AUTO_FREE char *line = NULL;
+	struct str line = STR_INIT;
 
-	if (!value)
-		line = xasprintf("%s:", header->name);
-	else if (!value[strspn(value, " \t")])
-		line = xasprintf("%s;", header->name); /* libcurl sends it empty */
-	else
-		line = xasprintf("%s: %s", header->name, value);
-	struct curl_slist *list = curl_slist_append(call->headers, line);
+	str_reserve(&line, strlen(header->name) + 2 + strlen(value ? value : ""));
+	str_add(&line, header->name);
+	if (value && !value[strspn(value, " \t")]) {
+		str_add_char(&line, ';'); /* libcurl sends it empty */
+	} else {
+		str_add(&line, value ? ": " : ":");
+		str_add(&line, value ? value : "");
+	}
+	struct curl_slist *list = curl_slist_append(call->headers, line.data);
 	if (!list)
 		abort();
 	call->headers = list;
+	str_wipe(&line);
 }
 
 static int http_set_headers(struct http_call *call, struct err *err)
@@ -361,19 +391,24 @@ static int http_set_headers(struct http_call *call, struct err *err)
 	return 0;
 }
 
+/* No printf: it leaves copies in memory of its own. */
 char *http_make_basic_header(const char *user, const char *password)
 {
-	AUTO_FREE char *plain =
-		xasprintf("%s:%s", user ? user : "", password ? password : "");
-	size_t len = strlen(plain);
-	AUTO_FREE char *encoded = xmalloc(4 * ((len + 2) / 3) + 1);
-	char *header;
+	static const char before[] = "Authorization: Basic ";
+	struct str plain = STR_INIT, header = STR_INIT;
 
-	EVP_EncodeBlock((unsigned char *)encoded, (const unsigned char *)plain, (int)len);
-	header = xasprintf("Authorization: Basic %s", encoded);
-	explicit_bzero(plain, len);
-	explicit_bzero(encoded, strlen(encoded));
-	return header;
+	user = user ? user : "";
+	password = password ? password : "";
+	str_reserve(&plain, strlen(user) + 1 + strlen(password));
+	str_add(&plain, user);
+	str_add_char(&plain, ':');
+	str_add(&plain, password);
+	str_reserve(&header, strlen(before) + 4 * ((plain.len + 2) / 3));
+	str_add(&header, before);
+	EVP_EncodeBlock((unsigned char *)header.data + header.len,
+			(const unsigned char *)plain.data, (int)plain.len);
+	str_wipe(&plain);
+	return str_take(&header);
 }
 
 /* The connection belongs to the multi handle. The other is a new one for each call:
@@ -602,12 +637,25 @@ int64_t http_get_length(const struct http_call *call)
 	return length;
 }
 
-int64_t http_get_date(const struct http_call *call)
+static int64_t http_read_date(const char *value)
 {
-	const char *value = http_find_header(call, "Date", 0);
 	time_t date = value ? curl_getdate(value, NULL) : -1;
 
 	return date > 0 ? (int64_t)date * 1000 : 0;
+}
+
+int64_t http_get_date(const struct http_call *call)
+{
+	return http_read_date(http_find_header(call, "Date", 0));
+}
+
+const char *http_find_modified(const struct http_call *call)
+{
+	const char *value = http_find_header(call, "Last-Modified", 0);
+	int64_t modified = http_read_date(value);
+
+	return modified > 0 && http_get_date(call) - modified >= MODIFIED_MS ? value
+									     : NULL;
 }
 
 /* Seconds, or a date. 0: neither. */

@@ -141,6 +141,11 @@ const char *http_find_header(const struct http_call *call, const char *name,
 /* Of the answer's body; -1: not said. */
 int64_t http_get_length(const struct http_call *call);
 int64_t http_get_date(const struct http_call *call); /* wall ms; 0: not said */
+
+/* Likewise: when it changed last. NULL: it is not said, or cannot be relied on, as within
+ * a minute it may change again and have the same time. */
+const char *http_find_modified(const struct http_call *call);
+
 bool http_has_no_body(const struct http_call *call);
 
 /* For so long the other side wants not to be asked again: by Retry-After, or since its

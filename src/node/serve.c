@@ -8,6 +8,7 @@
 #include "change/event_log.h"
 #include "cli/check.h"
 #include "cli/cli.h"
+#include "cli/site.h"
 #include "node/node.h"
 #include "node/role.h"
 #include "node/settings.h"
@@ -190,6 +191,32 @@ static void end_at_once_next_time(const sigset_t *set)
 	pthread_sigmask(SIG_UNBLOCK, set, NULL);
 }
 
+/* Memory holds credentials, and that of git children does: no core is written of it. Not
+ * 0 but 1: a program to which the kernel gives cores is not kept from it by 0 (core(5)),
+ * and a file of one byte is not made. */
+static void node_serve_forbid_cores(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_CORE, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max > 0 ? 1 : 0;
+	setrlimit(RLIMIT_CORE, &limit);
+}
+
+/* Before a credential is read. */
+static int node_serve_set_core_limit(const struct conf *conf, struct err *err)
+{
+	struct site site;
+	int result = site_from_conf(conf, &site, err);
+
+	if (result == 0 && !site.has_core_dumps)
+		node_serve_forbid_cores();
+	if (result == 0)
+		site_clear(&site);
+	return result;
+}
+
 /* Database, threads and watches of an idle node take some fifty. */
 enum { FILES_MIN = 256 };
 
@@ -221,6 +248,7 @@ static int node_serve(struct cli *cli)
 	log_set_level(cli->is_verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
 	block_signals(&set);
 	if (raise_file_limit(&err) != 0 || cli_load_config(cli, &conf, &err) != 0 ||
+	    node_serve_set_core_limit(conf, &err) != 0 ||
 	    node_start(conf, &node, &err) != 0)
 		return cli_fail(&err);
 	count_failed(false);

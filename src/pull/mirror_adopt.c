@@ -97,6 +97,7 @@ static const struct watcher *mirror_adopt_recognize(const struct mirror_adopting
 	const struct watcher *watcher;
 	struct str secret = STR_INIT;
 
+	str_reserve(&secret, (size_t)(end - begin));
 	mirror_adopt_decode(begin, (size_t)((colon ? colon : end) - begin), &secret);
 	watcher = mirror_adopt_find_watcher(one, &secret);
 	str_truncate(&secret, 0);

@@ -411,9 +411,7 @@ static void mirror_lfs_close(struct mirror_lfs_run *run)
 {
 	for (size_t i = 0; i < LANES; i++)
 		http_line_close(&run->askers[i].line);
-	if (run->header)
-		explicit_bzero(run->header, strlen(run->header));
-	free(run->header);
+	text_wipe(run->header);
 	if (run->upstream.root >= 0)
 		close(run->upstream.root);
 	if (run->upstream.local >= 0)

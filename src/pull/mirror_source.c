@@ -15,6 +15,7 @@ struct mirror_source {
 	int64_t retry_after_ms; /* of the last reading, as these: */
 	const struct watcher *watcher;
 	int64_t read_at;
+	const struct watcher *doubted; /* git was refused with what had just been taken */
 };
 
 static struct mirror_source *mirror_source_of(struct source *source)
@@ -81,6 +82,8 @@ static int mirror_source_read(struct source *source, const char *name,
 				      .generation = UPSTREAM_GENERATION,
 				      .depth = mirror->depth,
 				      .hides_cuts = true,
+				      .is_foreign = true,
+				      .pack_most = mirror->max_size,
 				      .is_local = seen.is_local };
 	seen.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
 	vec_clear(&view->refs.cuts); /* of a directory; git asks it itself */
@@ -95,6 +98,27 @@ static int mirror_source_bring(struct source *source, const struct source_want *
 	return source_fetch(want, NULL, err);
 }
 
+/* By asking again it is seen whether the credential was revoked meanwhile, and the next
+ * watcher's turn comes; or whether the upstream wants rest, which git does not tell. If
+ * the upstream shows its refs to it even so, it is the objects that it may not have. */
+static bool mirror_source_take_refusal(struct source *source, const char *name,
+				       const struct err *why)
+{
+	struct mirror_source *its = mirror_source_of(source);
+	const struct mirror *mirror = mirrors_find(its->manner.mirrors, name);
+
+	if (!its->watcher || !mirror)
+		return false;
+	if (its->doubted != its->watcher) {
+		its->doubted = its->watcher;
+		return true;
+	}
+	if (its->manner.marks)
+		credential_mark(its->manner.marks, mirror, its->watcher, why);
+	its->manner.is_asked = false; /* those that are marked have been tried now */
+	return !its->manner.watcher;
+}
+
 static void mirror_source_free(struct source *source)
 {
 	free(source);
@@ -105,6 +129,7 @@ static const struct source_ops mirror_source_ops = {
 	.look = mirror_source_look,
 	.read = mirror_source_read,
 	.bring = mirror_source_bring,
+	.take_refusal = mirror_source_take_refusal,
 	.free = mirror_source_free,
 };
 

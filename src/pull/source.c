@@ -1,5 +1,7 @@
 #include "pull/source.h"
 
+#include <sys/statvfs.h>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -41,13 +43,89 @@ int source_refuse_shallow(struct err *err)
 			       "the mirror a depth");
 }
 
-static struct git_remote source_remote(const struct source_view *view)
+/*
+ * What a stranger sends may be made to fill the disk, or the memory when it is unpacked:
+ * git gets no more of either than leaves others something. (A pack is one file; so is
+ * what git writes until it is whole.)
+ */
+
+/* Of what is free. */
+#define SHARE_OF_DISK(bytes) ((bytes) / 10 * 9)
+#define SHARE_OF_MEMORY(bytes) ((bytes) / 4 * 3)
+
+static uint64_t source_free_bytes(const struct repo *copy)
 {
-	return (struct git_remote){ .url = view->url,
-				    .header = view->header,
-				    .ca_file = view->ca_file,
-				    .ssh_command = view->ssh_command,
-				    .stall_ms = STALL_MS };
+	struct statvfs room;
+
+	return fstatvfs(copy->fd, &room) == 0 ? (uint64_t)room.f_bavail * room.f_frsize
+					      : 0;
+}
+
+static uint64_t source_memory_bytes(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+}
+
+static void source_bound(const struct source_want *want, struct git_remote *remote)
+{
+	uint64_t room = SHARE_OF_DISK(source_free_bytes(want->copy));
+
+	remote->memory_most = SHARE_OF_MEMORY(source_memory_bytes());
+	remote->pack_most = want->view->pack_most;
+	if (room > 0 && (remote->pack_most == 0 || room < remote->pack_most))
+		remote->pack_most = room;
+}
+
+static struct git_remote source_remote(const struct source_want *want)
+{
+	const struct source_view *view = want->view;
+	struct git_remote remote = { .url = view->url,
+				     .header = view->header,
+				     .ca_file = view->ca_file,
+				     .ssh_command = view->ssh_command,
+				     .stall_ms = STALL_MS };
+
+	if (view->is_foreign)
+		source_bound(want, &remote);
+	return remote;
+}
+
+static int source_refuse_size(const struct source_want *want, struct err *err)
+{
+	const uint64_t most = want->view->pack_most;
+
+	if (err->class == ERR_INTERNAL) {
+		err_set(err, ERR_CONFIG,
+			"what the upstream sends takes more memory than a fetch may have "
+			"(three quarters of this machine's)");
+		err_remedy(err, "see what is in it; a machine with more memory may have "
+				"it");
+	} else if (most > 0 && most <= SHARE_OF_DISK(source_free_bytes(want->copy))) {
+		err_set(err, ERR_CONFIG,
+			"the upstream sends a pack of more than %" PRIu64
+			" bytes, which maxSize allows",
+			most);
+		err_remedy(err, "if it may be so large, raise maxSize in its section");
+	} else {
+		err_set(err, ERR_DISK,
+			"the upstream sends a pack that takes more than nine tenths of "
+			"what is free on the disk of site.repositories");
+		err_remedy(err, "see whether it may be so large: then make room");
+	}
+	return err_because(err, REASON_TOO_LARGE);
+}
+
+/* What it has left is large, and in the way of all others. */
+static int source_fail_fetch(const struct source_want *want, struct err *err)
+{
+	if (!want->view->is_foreign)
+		return -1;
+	packs_remove_passing(want->copy->fd);
+	if (err->class == ERR_TIMEOUT)
+		return err_because(err, REASON_TOO_SLOW);
+	return err->reason == REASON_TOO_LARGE ? source_refuse_size(want, err) : -1;
 }
 
 static void source_count_bytes(const struct source_want *want, uint64_t before)
@@ -61,7 +139,7 @@ static void source_count_bytes(const struct source_want *want, uint64_t before)
 int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err)
 {
 	const struct source_want *want = cut->want;
-	const struct git_remote remote = source_remote(want->view);
+	const struct git_remote remote = source_remote(want);
 	uint64_t before = packs_size(want->copy->fd);
 	int result = cut_fetch(&(struct cut_fetch){ .work = want->work,
 						    .repo = want->copy,
@@ -73,12 +151,12 @@ int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct e
 			       cuts, err);
 
 	source_count_bytes(want, before);
-	return result;
+	return result == 0 ? 0 : source_fail_fetch(want, err);
 }
 
 int source_fetch(const struct source_want *want, const oid_list *have, struct err *err)
 {
-	const struct git_remote remote = source_remote(want->view);
+	const struct git_remote remote = source_remote(want);
 	uint64_t before = packs_size(want->copy->fd);
 	int result = want->is_anew ? objects_fetch_anew(want->work, want->copy, &remote,
 							want->oids, err)
@@ -86,7 +164,7 @@ int source_fetch(const struct source_want *want, const oid_list *have, struct er
 						   want->oids, have, err);
 
 	source_count_bytes(want, before);
-	return result;
+	return result == 0 ? 0 : source_fail_fetch(want, err);
 }
 
 /*
@@ -784,19 +862,11 @@ int source_doubt(struct source *source, const char *type, const char *name,
 	return source->ops->doubt(source, type, name, most_ms, err);
 }
 
-/* The header holds a token. */
-static void wipe(char *text)
-{
-	if (text)
-		explicit_bzero(text, strlen(text));
-	free(text);
-}
-
 void source_view_clear(struct source_view *view)
 {
 	ref_snapshot_clear(&view->refs);
 	free(view->url);
-	wipe(view->header);
+	text_wipe(view->header); /* it holds a token */
 	free(view->ssh_command);
 	free(view->description);
 	free(view->settings);

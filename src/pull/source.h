@@ -19,20 +19,19 @@
 struct source_view {
 	struct ref_snapshot refs;
 	size_t oid_len;
-	struct fingerprint
-		fingerprint; /* of the moment when the refs were read; local only */
-	char *url;           /* what git fetches from; owned */
+	struct fingerprint fingerprint; /* when the refs were read; local only */
+	char *url;                      /* what git fetches from; owned */
 	char *header;        /* that goes with it; owned, may be NULL; secret */
 	char *ssh_command;   /* what git runs in place of ssh; owned, may be NULL */
-	const char *ca_file; /* authorities of its certificate; borrowed; NULL: the
-				system's */
+	const char *ca_file; /* of authorities; borrowed; NULL: the system's */
 	bool is_local;       /* url is a path on this machine */
 	bool has_packs;      /* ... and its packs are all there is, no alternates */
 	char *description;   /* the file of that name; owned, NULL: none */
 	char *settings;      /* for readers; owned; NULL: not told, leave them */
 	uint64_t depth;      /* of an upstream: commits from each ref on; 0: all */
-	bool hides_cuts;     /* of an upstream: refs.cuts are what comes of the depth,
-				known when the objects are here */
+	bool hides_cuts;     /* of an upstream: refs.cuts are known with the objects */
+	bool is_foreign;     /* an upstream, */
+	uint64_t pack_most;  /* ... that sends so many bytes at most; 0: as many as fit */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;          /* likewise, else 0 */
 	int64_t changed_at;           /* likewise */
@@ -76,10 +75,10 @@ struct source_cut_want {
 	const char *scratch;
 };
 
-/* Many small blobs, as they come. A return of -1 ends the reading with that error. */
+/* Many small blobs, as they come. A return of -1 ends the reading with that error;
+ * refuse: there are no bytes of this one; why NULL: it is large, and read alone. */
 struct source_blobs_sink {
 	int (*begin)(void *arg, const struct wire_frame *frame, struct err *err);
-	/* There are no bytes of this one; why NULL: it is large, and read alone. */
 	int (*refuse)(void *arg, const char *id, const struct err *why, struct err *err);
 	int (*bytes)(void *arg, const void *bytes, size_t len, struct err *err);
 	int (*end)(void *arg, struct err *err); /* it came whole */
@@ -112,6 +111,8 @@ struct source_ops {
 			  struct err *err);
 	int (*doubt)(struct source *source, const char *type, const char *name,
 		     int64_t most_ms, struct err *err);
+	bool (*take_refusal)(struct source *source, const char *name,
+			     const struct err *why); /* see sync_repository.c */
 	void (*free)(struct source *source);
 	bool tells_checksums; /* of blobs; else what is read is the truth */
 };

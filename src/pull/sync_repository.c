@@ -716,7 +716,19 @@ static int sync_read_source(const struct sync_request *request, bool is_first_tr
 	return result == 0 ? 0 : err_prefix(err, "the source");
 }
 
-/* 1: the source dropped what it had just told; a new picture may do. */
+/* Bringing was refused, as reading was not: whether a new reading may do, with another
+ * credential. */
+static bool sync_take_refusal(const struct sync_request *request,
+			      const struct source_view *view, const struct err *why)
+{
+	const struct source_ops *ops = request->source->ops;
+
+	return !view->is_local && why->class == ERR_AUTH && ops->take_refusal &&
+	       ops->take_refusal(request->source, request->name, why);
+}
+
+/* 1: the source dropped what it had just told, or refused to give it; a new picture may
+ * do. */
 static int sync_once(struct job *job, const struct sync_request *request,
 		     bool is_first_try, struct sync_result *result, struct err *err)
 {
@@ -726,6 +738,8 @@ static int sync_once(struct job *job, const struct sync_request *request,
 		return -1;
 	failpoint("sync.read");
 	if (make_equal(job, request, &view, result, err) != 0) {
+		if (sync_take_refusal(request, &view, err))
+			return 1;
 		if (!source_was_outrun(&view, err))
 			return sync_failed_here(err);
 		log_warn("sync.outrun", LOG_ERR(err));

@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -46,6 +47,7 @@ static int inherited[PROC_FDS_MAX], inherited_count; /* control first */
 static int control, signals, timer, children;
 static int64_t grace_ms, timeout_at;
 static int niceness;
+static unsigned long long file_most, memory_most; /* 0: no limit */
 static int64_t deadline = INT64_MAX;
 static int64_t kill_at = INT64_MAX; /* else: it is ending */
 
@@ -257,6 +259,17 @@ static void yield_to_others(void)
 	yield_to_sessions();
 }
 
+static void limit_child(int resource, unsigned long long most)
+{
+	struct rlimit limit;
+
+	if (most == 0 || getrlimit(resource, &limit) != 0)
+		return;
+	if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max > most)
+		limit.rlim_cur = limit.rlim_max = most;
+	setrlimit(resource, &limit);
+}
+
 static void report_supervisor(pid_t supervisor)
 {
 	char number[24];
@@ -273,6 +286,8 @@ static _Noreturn void refrelay_run_exec_child(char **argv, pid_t supervisor,
 	if (getppid() != supervisor)
 		_exit(127); /* it died before the line above */
 	yield_to_others();
+	limit_child(RLIMIT_FSIZE, file_most);
+	limit_child(RLIMIT_DATA, memory_most);
 	report_supervisor(supervisor);
 	sigprocmask(SIG_SETMASK, none, NULL);
 	signal(SIGXFSZ,
@@ -316,6 +331,18 @@ static void read_inherited(const char *list)
 		list = *end == ',' ? end + 1 : end;
 	}
 	control = inherited[0];
+}
+
+/* NICE[,FILE,MEMORY] */
+static void read_limits(const char *text)
+{
+	char *end;
+
+	niceness = (int)strtol(text, &end, 10);
+	if (*end == ',')
+		file_most = strtoull(end + 1, &end, 10);
+	if (*end == ',')
+		memory_most = strtoull(end + 1, &end, 10);
 }
 
 static void close_strangers(void)
@@ -376,15 +403,16 @@ int main(int argc, char **argv)
 {
 	if (argc < 6) {
 		fprintf(stderr,
-			"usage: refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT NICE "
-			"PROGRAM [ARGUMENT]...\n(started by refrelay only)\n");
+			"usage: refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT "
+			"NICE[,FILE,MEMORY] PROGRAM [ARGUMENT]...\n(started by refrelay "
+			"only)\n");
 		return 2;
 	}
 	read_inherited(argv[1]);
 	close_strangers();
 	grace_ms = strtoll(argv[2], NULL, 10);
 	timeout_at = strtoll(argv[3], NULL, 10);
-	niceness = atoi(argv[4]);
+	read_limits(argv[4]);
 	refrelay_run_supervise_child(argv + 5);
 	if (control >= 0)
 		send(control, &report, sizeof(report), MSG_NOSIGNAL);

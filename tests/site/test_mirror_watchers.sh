@@ -24,10 +24,13 @@ set_up() {
 		grep -ai '^authorization:' proxy/last >>shown
 		"$SITE_HELP" below $PPID | sed 's,.*,/proc/&/cmdline /proc/&/environ,' |
 			xargs cat 2>/dev/null | tr '\0' '\n' >>seen
+		"$SITE_HELP" below "\$(cat paris/pid)" | sed 's,.*,/proc/&/limits,' |
+			xargs grep -sh 'Max core file size' >>limits
 		exec cat
 	END
 	rules '. filter sh ./look'
 	git config --global credential.helper "store --file=$PWD/stolen"
+	ulimit -S -c "$(ulimit -H -c)"
 	start_site london
 	start_site paris
 	wait_until 20 is_mirrored acme/r
@@ -163,6 +166,50 @@ no_trace() {
 	[ ! -e stolen ]
 }
 
+# 0: one of the secrets is found; 1: none.
+memory_has() { # STATUS
+	local status=0
+
+	python3 "$TESTS/lib/memory.py" "$(site_pid paris)" secrets >found 2>&1 || status=$?
+	[ "$status" -eq "$1" ] && return
+	cat found
+	return 1
+}
+
+# All jobs are over.
+no_core_has_them() {
+	cd "$SHARED"
+	write_secrets
+	memory_has 1
+	cat found
+	grep 'Max core file size  *[01] ' "/proc/$(site_pid paris)/limits"
+	[ -s limits ]
+	fails grep -v 'Max core file size  *[01] ' limits
+}
+
+core_limit() {
+	sed -n 's/^Max core file size  *\([^ ]*\) .*/\1/p' "/proc/$(site_pid paris)/limits"
+}
+
+# That the search finds what is there is seen of a job that is stopped while it has the header.
+searched_for() {
+	set_up
+	cp app2.token revoked
+	write_secrets
+	memory_has 1
+	stop_site paris
+	set_conf paris site.coreDumps true
+	start_site paris REFRELAY_FAILPOINT=objects.fetched=stop
+	[ "$(core_limit)" = "$(ulimit -H -c)" ]
+	change_upstream
+	at paris mirror sync acme/r --as app1 &
+	wait_until 20 is_paused paris
+	memory_has 0
+	kill -CONT "$(site_pid paris)"
+	wait "$!"
+	wait_until 20 memory_has 1
+}
+
 # The helper is one that stores: git itself would have used it.
 helper_stores() {
 	cd "$SHARED"
@@ -190,11 +237,39 @@ redirected() {
 	is_mirrored acme/r
 }
 
+# The upstream has shown its refs to the one whose token is revoked before git asks for them.
+revoked_in_the_middle() {
+	set_up
+	stop_site paris
+	start_site paris REFRELAY_FAILPOINT=sync.read=stop
+	change_upstream
+	at paris mirror sync acme/r --json >synced &
+	wait_until 20 is_paused paris
+	(umask 077 && head -c 24 /dev/urandom | base64 >other.token)
+	set_conf london token.app1.file "$PWD/other.token"
+	reload london
+	kill -CONT "$(site_pid paris)"
+	wait "$!"
+	[ "$("$SITE_HELP" member commit <synced)" = "$(tip london/git/acme/r.git)" ]
+	is_mirrored acme/r
+	at paris mirror show acme/r >out
+	grep 'watcher app1: its credential is refused since .*refuses the credential' out
+	fails grep 'watcher app2: its credential is refused' out
+	set_conf london token.app1.file "$PWD/app1.token"
+	reload london
+	at paris mirror sync acme/r --as app1
+	at paris mirror show acme/r >out
+	fails grep refused out
+}
+
 tap_set_up set_up
 tap_test "fifty jobs of two watchers use each its own token, also when one is revoked" fifty_jobs
 tap_test "a new token counts as soon as it is in its file" another_token
 tap_test "jobs of both at once have each its own end" at_once
 tap_test "neither token is in the clone, the data, the log, arguments or environments" no_trace
+tap_test "nor in the memory of the node, of which no core is written, nor of its git's" no_core_has_them
 tap_test "a credential helper of the user's would have stored it" helper_stores
 tap_test "no token follows a redirect, of git's requests either" redirected
+tap_test "the search of memory finds what a job has at the moment" searched_for
+tap_test "a token is revoked in the middle of a fetch: the next watcher's brings it" revoked_in_the_middle
 tap_done

@@ -125,8 +125,8 @@ TEST(one_that_is_taken_is_marked_no_more)
 
 TEST(only_a_refusal_marks)
 {
-	static const enum err_class others[] = { ERR_NETWORK, ERR_MISSING, ERR_TIMEOUT,
-						 ERR_CORRUPT, ERR_CANCELED };
+	static const enum err_class others[] = { ERR_NETWORK, ERR_TIMEOUT, ERR_CORRUPT,
+						 ERR_CANCELED };
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		const struct err why = { .class = others[i], .text = "no" };

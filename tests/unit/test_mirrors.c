@@ -82,6 +82,20 @@ TEST(two_that_would_be_one_directory_are_refused)
 	}
 }
 
+TEST(both_are_named_as_they_are_written)
+{
+	static const char *const cases[][3] = { { "acme/r", "/acme//r.git/" },
+						{ "acme/r", "acme/R" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO_FREE char *one = xasprintf("\"%s\"", cases[i][0]);
+		AUTO_FREE char *other = xasprintf("\"%s\"", cases[i][1]);
+		assert_fails(read_names(cases[i]), ERR_CONFIG);
+		assert_non_null(strstr(err.text, one));
+		assert_non_null(strstr(err.text, other));
+	}
+}
+
 TEST(what_only_looks_alike_is_not_refused)
 {
 	static const char *const names[] = { "a",       "a/b", "a-b", "ab.git/x",
@@ -570,6 +584,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		MIRRORS_CASE(a_name_has_one_usual_form),
 		MIRRORS_CASE(two_that_would_be_one_directory_are_refused),
+		MIRRORS_CASE(both_are_named_as_they_are_written),
 		MIRRORS_CASE(what_only_looks_alike_is_not_refused),
 		MIRRORS_CASE(names_that_lead_nowhere_are_refused),
 		MIRRORS_CASE(each_mirror_is_found_by_its_own_name),

@@ -208,6 +208,26 @@ TEST(more_output_than_allowed_ends_it)
 	assert_nobody();
 }
 
+TEST(what_a_child_writes_and_holds_is_bounded)
+{
+	static const char *const writes[] = { "sh", "-c", "head -c 20000 /dev/zero >f",
+					      NULL };
+	static const char *const holds[] = { "sh", "-c",
+					     "python3 -c 'print(len(bytes(200 << 20)))'",
+					     NULL };
+
+	assert_ok(run((struct proc_request){ .argv = writes, .file_most = 20000 }));
+	assert_fails(run((struct proc_request){ .argv = writes, .file_most = 10000 }),
+		     ERR_INTERNAL);
+	assert_non_null(strstr(result.tail, "File too large"));
+	assert_ok(run((struct proc_request){ .argv = holds }));
+	str_reset(&output);
+	assert_fails(run((struct proc_request){ .argv = holds,
+						.memory_most = UINT64_C(100) << 20 }),
+		     ERR_INTERNAL);
+	assert_non_null(strstr(result.tail, "MemoryError"));
+}
+
 TEST(a_missing_program_is_not_one_that_exits_with_127)
 {
 	assert_fails(RUN(.argv = SH("exit 127")), ERR_INTERNAL);
@@ -811,6 +831,7 @@ int main(int argc, char **argv)
 		CASE(a_tail_that_was_cut_starts_with_a_whole_line),
 		CASE(ten_megabytes_pass_through_cat_without_deadlock),
 		CASE(more_output_than_allowed_ends_it),
+		CASE(what_a_child_writes_and_holds_is_bounded),
 		CASE(a_missing_program_is_not_one_that_exits_with_127),
 		CASE(a_missing_supervisor_is_named),
 		CASE(directory_and_environment_are_given),

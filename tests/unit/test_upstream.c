@@ -22,6 +22,9 @@ static struct {
 } server;
 
 static struct mirrors mirrors;
+static struct store *store;
+static struct credential_marks *marks;
+static const struct upstream_tag *known;
 static struct upstream_view view;
 
 static bool shows(const char *head, const char *token)
@@ -151,6 +154,9 @@ static int set_up(void **state)
 	AUTO_FREE char *text = xasprintf(sections, peer.port, peer.port, root, root);
 	assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
 	assert_ok(mirrors_read(conf, &mirrors, &err));
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(credential_marks_open(store, &marks, &err));
+	known = NULL;
 	return result;
 }
 
@@ -158,6 +164,8 @@ static int tear_down(void **state)
 {
 	peer_stop();
 	upstream_view_clear(&view);
+	credential_marks_close(TAKE(marks));
+	store_close(store);
 	mirrors_clear(&mirrors);
 	str_clear(&server.body);
 	return test_remove_root(state);
@@ -172,8 +180,26 @@ static int ask(const char *name, const struct watcher *watcher, int64_t timeout_
 		&(struct upstream_call){ .mirrors = &mirrors,
 					 .mirror = mirrors_find(&mirrors, name),
 					 .watcher = watcher,
+					 .marks = marks,
+					 .known = known,
 					 .timeout_ms = timeout_ms },
 		&view, &err);
+}
+
+/* As a person may: whatever is marked is tried. */
+static void forget_marks(void)
+{
+	credential_marks_close(TAKE(marks));
+	assert_ok(credential_marks_open(store, &marks, &err));
+}
+
+static bool is_marked(const char *watcher)
+{
+	AUTO_FREE char *message = NULL;
+	int64_t refused_at;
+
+	assert_ok(credential_mark_read(store, "m", watcher, &refused_at, &message, &err));
+	return refused_at != 0;
 }
 
 static int ask_all(void)
@@ -224,10 +250,141 @@ TEST(the_next_watcher_is_taken_where_the_upstream_refuses)
 						"410 Gone\r\n" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
+		forget_marks();
 		server.to_first = refusals[i];
 		assert_ok(ask_all());
 		assert_string_equal(view.watcher->name, "second");
+		assert_int_equal(server.asked_by_first, i + 1);
 		assert_int_equal(server.asked_by_second, i + 1);
+		assert_true(is_marked("first"));
+		assert_false(is_marked("second"));
+	}
+}
+
+TEST(one_that_shows_nothing_is_not_shown_again_while_another_one_does)
+{
+	server.to_first = "404 No\r\n";
+	for (size_t i = 0; i < 3; i++) {
+		assert_ok(ask_all());
+		assert_string_equal(view.watcher->name, "second");
+	}
+	assert_int_equal(server.asked_by_first, 1);
+	assert_int_equal(server.asked_by_second, 3);
+	/* As soon as no other one does, its word of another day does not count. */
+	server.to_second = "404 No\r\n";
+	assert_fails(ask_all(), ERR_MISSING);
+	assert_int_equal(err.reason, REASON_GONE);
+	assert_int_equal(server.asked_by_first, 2);
+	server.to_second = "401 No\r\n";
+	server.to_first = "200 OK\r\n" ADVERT;
+	assert_ok(ask_all());
+	assert_string_equal(view.watcher->name, "first");
+	assert_false(is_marked("first"));
+	assert_true(is_marked("second"));
+}
+
+TEST(where_all_say_that_there_is_none_no_credential_is_marked)
+{
+	server.to_first = server.to_second = "404 No\r\n";
+	assert_fails(ask_all(), ERR_MISSING);
+	assert_int_equal(err.reason, REASON_GONE);
+	assert_false(is_marked("first"));
+	assert_false(is_marked("second"));
+	assert_fails(ask("m", &mirrors.watchers.items[1], 20000), ERR_MISSING);
+	assert_int_equal(err.reason, REASON_HIDDEN);
+	assert_false(is_marked("second"));
+	assert_int_equal(server.asked_by_first, 1);
+	server.to_others = "410 Gone\r\n";
+	assert_fails(ask("open", NULL, 20000), ERR_MISSING);
+	assert_int_equal(err.reason, REASON_GONE);
+}
+
+/* Of the last answer. */
+static void take_tag(struct upstream_tag *tag)
+{
+	upstream_tag_clear(tag);
+	*tag = view.tag;
+	view.tag = (struct upstream_tag){ 0 };
+	known = tag;
+}
+
+static bool last_head_has(const char *text)
+{
+	return strstr(peer.heads[peer.requests - 1], text) != NULL;
+}
+
+TEST(it_is_asked_whether_all_is_as_it_was_where_the_server_helps)
+{
+	struct upstream_tag tag = { 0 };
+
+	server.to_first = "200 OK\r\nETag: \"one\"\r\n" ADVERT;
+	assert_ok(ask_all());
+	assert_false(last_head_has("If-None-Match"));
+	take_tag(&tag);
+	server.to_first = "304 As it was\r\n";
+	str_reset(&server.body);
+	assert_ok(ask_all());
+	assert_true(last_head_has("If-None-Match: \"one\"\r\n"));
+	assert_true(view.is_as_known);
+	assert_int_equal(view.refs.refs.count, 0);
+	/* Another answer is another, whatever was asked. */
+	server.to_first = "200 OK\r\nETag: \"two\"\r\n" ADVERT;
+	make_advert();
+	assert_ok(ask_all());
+	assert_false(view.is_as_known);
+	assert_int_equal(view.refs.refs.count, 2);
+	assert_string_equal(view.tag.etag, "\"two\"");
+	upstream_tag_clear(&tag);
+}
+
+TEST(what_is_known_is_so_by_the_same_credential_alone)
+{
+	struct upstream_tag tag = { 0 };
+
+	server.to_first = server.to_second = "200 OK\r\nETag: \"one\"\r\n" ADVERT;
+	assert_ok(ask_all());
+	take_tag(&tag);
+	assert_ok(ask("m", &mirrors.watchers.items[1], 20000));
+	assert_false(last_head_has("If-None-Match"));
+	write_secret("one", "token-one", 0600); /* the same text, in another file */
+	assert_ok(ask_all());
+	assert_false(last_head_has("If-None-Match"));
+	/* Nobody asked for that. */
+	server.to_first = "304 As it was\r\n";
+	assert_int_equal(ask_all(), -1);
+	upstream_tag_clear(&tag);
+}
+
+TEST(a_time_of_change_counts_when_it_is_old_enough)
+{
+	static const struct {
+		const char *date, *modified;
+		bool counts;
+	} cases[] = {
+		{ "12:01:00", "12:00:00", true },  { "12:00:59", "12:00:00", false },
+		{ "12:00:00", "12:00:00", false }, { "11:00:00", "12:00:00", false },
+		{ NULL, "12:00:00", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct upstream_tag tag = { 0 };
+		AUTO_FREE char *date =
+			cases[i].date ? xasprintf("Date: Wed, 25 Nov 2026 %s GMT\r\n",
+						  cases[i].date)
+				      : xstrdup("");
+		AUTO_FREE char *answer =
+			xasprintf("200 OK\r\n%sLast-Modified: Wed, 25 Nov 2026 %s "
+				  "GMT\r\n" ADVERT,
+				  date, cases[i].modified);
+		known = NULL;
+		server.to_first = answer;
+		assert_ok(ask_all());
+		take_tag(&tag);
+		assert_ok(ask_all());
+		assert_int_equal(
+			last_head_has("If-Modified-Since: Wed, 25 Nov 2026 12:00:00 GMT"),
+			cases[i].counts);
+		upstream_tag_clear(&tag);
 	}
 }
 
@@ -264,17 +421,20 @@ TEST(other_failures_are_no_reason_to_try_the_next)
 	static const struct {
 		const char *answer;
 		enum err_class class;
+		enum err_reason reason;
 	} cases[] = {
-		{ "500 Broken\r\n", ERR_NETWORK },
-		{ "503 Busy\r\n", ERR_NETWORK },
-		{ "429 Slow\r\nRetry-After: 7\r\n", ERR_NETWORK },
-		{ "400 What\r\n", ERR_CONFIG },
-		{ "301 There\r\nLocation: http://127.0.0.1/x\r\n", ERR_CONFIG },
+		{ "500 Broken\r\n", ERR_NETWORK, REASON_NONE },
+		{ "503 Busy\r\n", ERR_NETWORK, REASON_NONE },
+		{ "429 Slow\r\nRetry-After: 7\r\n", ERR_NETWORK, REASON_RATE_LIMITED },
+		{ "400 What\r\n", ERR_CONFIG, REASON_NONE },
+		{ "301 There\r\nLocation: http://127.0.0.1/x\r\n", ERR_CONFIG,
+		  REASON_MOVED },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		server.to_first = cases[i].answer;
 		assert_fails(ask_all(), cases[i].class);
+		assert_int_equal(err.reason, cases[i].reason);
 		assert_true(err.remedy[0]);
 		assert_int_equal(server.asked_by_second, 0);
 	}
@@ -285,11 +445,14 @@ TEST(it_is_missing_only_if_it_is_for_all)
 	server.to_first = "404 No\r\n";
 	server.to_second = "401 No\r\n";
 	assert_fails(ask_all(), ERR_AUTH);
+	assert_int_equal(err.reason, REASON_REFUSED);
 	assert_non_null(strstr(err.text, "second"));
+	forget_marks();
 	server.to_first = "401 No\r\n";
 	server.to_second = "404 No\r\n";
 	assert_fails(ask_all(), ERR_AUTH);
 	assert_non_null(strstr(err.text, "first"));
+	forget_marks();
 	server.to_first = "404 No\r\n";
 	assert_fails(ask_all(), ERR_MISSING);
 }
@@ -401,6 +564,7 @@ TEST(an_upstream_that_says_nothing_holds_nobody)
 
 	server.is_silent = true;
 	assert_fails(ask("m", NULL, 300), ERR_TIMEOUT);
+	assert_int_equal(err.reason, REASON_TOO_SLOW);
 	assert_true(clock_boot_ms() - begun < 10000);
 	assert_int_equal(server.asked_by_second, 0);
 	stop_init(&stop);
@@ -509,6 +673,13 @@ int main(void)
 		UPSTREAM_CASE(where_nobody_watches_no_credential_is_shown),
 		UPSTREAM_CASE(a_token_is_read_anew_for_each_request),
 		UPSTREAM_CASE(the_next_watcher_is_taken_where_the_upstream_refuses),
+		UPSTREAM_CASE(
+			one_that_shows_nothing_is_not_shown_again_while_another_one_does),
+		UPSTREAM_CASE(where_all_say_that_there_is_none_no_credential_is_marked),
+		UPSTREAM_CASE(
+			it_is_asked_whether_all_is_as_it_was_where_the_server_helps),
+		UPSTREAM_CASE(what_is_known_is_so_by_the_same_credential_alone),
+		UPSTREAM_CASE(a_time_of_change_counts_when_it_is_old_enough),
 		UPSTREAM_CASE(the_next_watcher_is_taken_where_a_file_cannot_be_used),
 		UPSTREAM_CASE(who_is_asked_for_is_asked_for_alone),
 		UPSTREAM_CASE(other_failures_are_no_reason_to_try_the_next),

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""What a core of a living process would show.
+
+usage: memory.py PID FILE
+
+Searches all memory that the process may write to for each line of FILE. Prints where one is
+found, and ends with status 0; with 1 if there is none, with 2 if memory cannot be read.
+"""
+import re
+import sys
+
+PIECE = 1 << 24
+# A sanitizer's map of what may be used, which holds no data: terabytes, of which next to
+# nothing is there.
+MAP_MOST = 1 << 33
+
+
+def mappings(pid):
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+        for line in file:
+            where, rights, _, _, _, *name = line.split(None, 5)
+            first, last = (int(part, 16) for part in where.split("-"))
+            if rights.startswith("rw") and last - first <= MAP_MOST:
+                yield first, last, "".join(name).strip()
+
+
+def pieces(memory, first, last, overlap):
+    """What is not there any more is passed over."""
+    for at in range(first, last, PIECE):
+        try:
+            memory.seek(at)
+            yield at, memory.read(min(PIECE + overlap, last - at))
+        except OSError as error:
+            if error.errno not in (5, 14):
+                raise
+
+
+def main():
+    pid = int(sys.argv[1])
+    with open(sys.argv[2], "rb") as file:
+        texts = [line for line in file.read().splitlines() if line]
+    wanted = re.compile(b"|".join(re.escape(text) for text in texts))
+    overlap = max(len(text) for text in texts)
+    count = found = 0
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for first, last, name in mappings(pid):
+            for at, data in pieces(memory, first, last, overlap):
+                count += len(data)
+                for match in wanted.finditer(data):
+                    found += 1
+                    print(f"{at + match.start():#x} {name}: line {texts.index(match[0]) + 1}")
+    if count < 1 << 20:
+        sys.exit(2)
+    print(f"{count >> 20} MiB were searched")
+    sys.exit(0 if found else 1)
+
+
+try:
+    main()
+except OSError as error:
+    print(error, file=sys.stderr)
+    sys.exit(2)
