@@ -152,6 +152,11 @@ int64_t clock_boot_ms(void)
 	return clock_read_nanoseconds(CLOCK_BOOTTIME) / 1000000;
 }
 
+int64_t clock_boot_us(void)
+{
+	return clock_read_nanoseconds(CLOCK_BOOTTIME) / 1000;
+}
+
 int64_t clock_wall_ms(void)
 {
 	return clock_read_nanoseconds(CLOCK_REALTIME) / 1000000;

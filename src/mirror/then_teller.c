@@ -53,13 +53,16 @@ struct then_teller {
 	VEC(struct then_receiver) receivers; /* fixed; as the mirrors, in byte order */
 };
 
+static struct metric *then_told(void)
+{
+	return metric_counter("refrelay_mirror_told_total",
+			      "Changes of mirrors that [mirror] then was told of.",
+			      "state");
+}
+
 static void then_count(const char *result)
 {
-	struct metric *told = metric_counter(
-		"refrelay_mirror_told_total",
-		"Changes of mirrors that [mirror] then was told of.", "state");
-
-	metric_add(metric_at(told, result), 1);
+	metric_add(metric_at(then_told(), result), 1);
 }
 
 /* With the secret as it is now. */
@@ -391,6 +394,7 @@ struct then_teller *then_teller_start(const struct then_teller_options *options)
 		free(teller);
 		return NULL;
 	}
+	metric_begin(then_told(), METRIC_LIST("told", "failed"), NULL);
 	mutex_init(&teller->mutex);
 	cond_init(&teller->changed);
 	stop_init(&teller->stop);

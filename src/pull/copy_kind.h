@@ -168,6 +168,9 @@ bool pull_item_is_placed(const struct pull_item *item);
 void pull_job_run(void *arg);
 void pull_job_forget(void *arg);
 
+/* So that the metrics of what is done to copies are there from the start. */
+void pull_job_begin_metrics(const struct kinds_here *here);
+
 /* A row is a worker's whose last word could not be written, as on a full disk: it is
  * given back as soon as that can be. By the scheduler; -1: that still cannot be
  * written. */

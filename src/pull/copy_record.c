@@ -112,13 +112,13 @@ int copy_judge(struct pull *pull, const char *name, enum copy_verdict *verdict,
 	return 0;
 }
 
-static void copy_judge_count_change(void)
+void copy_record_count_changes(size_t count)
 {
 	struct metric *changes = metric_counter(
 		"refrelay_copy_changes_total",
 		"Changes of copies by others than refrelay that were noticed.");
 
-	metric_add(metric_at(changes), 1);
+	metric_add(metric_at(changes), (double)count);
 }
 
 static bool was_cut_off(const struct pull *pull, const char *name)
@@ -139,7 +139,7 @@ int copy_doubt(struct pull *pull, const char *name, struct err *err)
 		err_set(&why, ERR_CONFLICT, "maintenance of the copy was cut off");
 	} else {
 		err_set(&why, ERR_CONFLICT, "somebody else has changed the copy's disk");
-		copy_judge_count_change();
+		copy_record_count_changes(1);
 		log_warn("copy.changed", LOG_TEXT("repo", name));
 	}
 	pull_doubt(pull, KIND_REPOSITORY, name, &why);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "git/objects.h"
 #include "pull/blob_copy_watch.h"
+#include "pull/bring_packs.h"
 #include "pull/copy_kind.h"
 #include "pull/copy_watch.h"
 #include "pull/hold.h"
@@ -532,6 +533,7 @@ static bool follows(const struct pull *pull)
 /* What a secondary has. */
 static void start_following(struct pull *pull)
 {
+	bring_packs_begin_metrics();
 	pull->copy_watch = copy_watch_start(pull);
 	pull->blob_copy_watch = blob_copy_watch_start(pull, 0);
 	thread_start(&pull->consistency_thread, "consistency", consistency_run, pull);
@@ -567,6 +569,7 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 		return -1;
 	started = pull_new(options);
 	start_pools(started);
+	pull_job_begin_metrics(options->here);
 	if (!options->once)
 		started->maintainer = maintainer_start(started);
 	if (follows(started))

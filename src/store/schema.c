@@ -483,3 +483,8 @@ int schema_migrate(struct store_conn *conn, struct err *err)
 			return err_prefix(err, "schema %" PRId64, version + 1);
 	}
 }
+
+int store_schema_version(void)
+{
+	return (int)ARRAY_SIZE(migrations);
+}

@@ -34,6 +34,9 @@ int store_open(const char *url, struct store **store, struct err *err);
  * schema is not that of this program. */
 int store_open_to_read(const char *path, struct store **store, struct err *err);
 
+/* The version of the schema that this program brings databases to. */
+int store_schema_version(void);
+
 /* What claims of rows that are made through this handle name as their node; "" at first.
  * The same after each start of the node, and no other's: so it knows the claims of its
  * former life. Before anybody else uses the store. */

@@ -20,6 +20,7 @@
 #include "net/nonces.h"
 #include "replicable/name.h"
 #include "web/route.h"
+#include "web/web_metrics.h"
 
 /*
  * What the configuration says of who may do what. Constant once read, but that the
@@ -643,13 +644,27 @@ static void log_refused(struct access *access, const struct access_answer *answe
 			 LOG_NUMBER("unlogged", unlogged));
 }
 
+static struct metric *access_refusals(void)
+{
+	return metric_counter("refrelay_http_refused_total",
+			      "Requests that were not let in, by reason.", "class");
+}
+
 static void count_refused(const char *code)
 {
-	metric_add(metric_at(metric_counter("refrelay_http_refused_total",
-					    "Requests that were not let in, by reason.",
-					    "class"),
-			     code),
-		   1);
+	metric_add(metric_at(access_refusals(), code), 1);
+}
+
+void access_begin_metrics(void)
+{
+	metric_begin(access_refusals(),
+		     METRIC_LIST("NO_CREDENTIALS", "BAD_CREDENTIALS", "TOKEN_EXPIRED",
+				 "UNKNOWN_SITE", "OPERATOR_ONLY", "FORBIDDEN",
+				 "NO_PUSHES", "TOO_MANY_LOGINS"),
+		     NULL);
+	for (int verdict = TOKEN_BAD_SIGNATURE; verdict <= TOKEN_TOO_MANY; verdict++)
+		metric_at(access_refusals(),
+			  token_verdict_code((enum token_verdict)verdict));
 }
 
 /* Whatever is shown: the primary is shown it, too. */

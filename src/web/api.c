@@ -1,6 +1,7 @@
 #include "web/api.h"
 
 #include "base/metrics.h"
+#include "base/process.h"
 #include "lease/lease_json.h"
 #include "push/push.h"
 #include "push/push_events.h"
@@ -30,7 +31,8 @@ static int get_status(const struct web_request *request, struct web_response *re
 
 const struct web_route web_repository_routes[] = {
 	{ "GET", "/api/v1/status", WEB_READER, WEB_BODY_NONE, get_status },
-	{ "GET", "/api/v1/repositories", WEB_READER, WEB_BODY_NONE, rows_list },
+	{ "GET", "/api/v1/repositories{?after,limit,state}", WEB_READER, WEB_BODY_NONE,
+	  rows_list },
 	{ "GET", "/api/v1/repositories/{name}", WEB_READER, WEB_BODY_NONE, rows_get },
 	{ "POST", "/api/v1/repositories/{name}/sync", WEB_OPERATOR, WEB_BODY_MEMORY,
 	  rows_sync },
@@ -86,7 +88,8 @@ static int delete_lease(const struct web_request *request, struct web_response *
 
 const struct web_route web_lease_routes[] = {
 	{ "GET", "/api/v1/leases", WEB_READER, WEB_BODY_NONE, get_leases },
-	{ "DELETE", "/api/v1/leases/{name}", WEB_OPERATOR, WEB_BODY_NONE, delete_lease },
+	{ "DELETE", "/api/v1/leases/{name}{?fence,reason}", WEB_OPERATOR, WEB_BODY_NONE,
+	  delete_lease },
 	{ 0 },
 };
 
@@ -227,8 +230,11 @@ static int get_metrics(const struct web_request *request, struct web_response *r
 		return -1;
 	report_metrics(&report);
 	report_clear(&report);
-	response->content_type = METRICS_CONTENT_TYPE;
-	metrics_render(&response->body);
+	process_set_metrics();
+	enum metrics_format format = metrics_negotiate(web_header(request, "Accept"));
+	response->content_type = metrics_content_type(format);
+	web_set_header(response, "Vary", "Accept");
+	metrics_render_as(format, &response->body);
 	return 0;
 }
 
@@ -448,7 +454,8 @@ static int post_start(const struct web_request *request, struct web_response *re
 
 const struct web_route web_push_routes[] = {
 	{ "GET", "/api/v1/push/queue", WEB_READER, WEB_BODY_NONE, get_queue },
-	{ "GET", "/api/v1/push/events", WEB_READER, WEB_BODY_NONE, web_push_get_events },
+	{ "GET", "/api/v1/push/events{?after,limit}", WEB_READER, WEB_BODY_NONE,
+	  web_push_get_events },
 	{ "POST", "/api/v1/push/start", WEB_OPERATOR, WEB_BODY_MEMORY, post_start },
 	{ 0 },
 };

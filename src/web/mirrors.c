@@ -234,7 +234,7 @@ static int post_mirror_webhook(const struct web_request *request,
 _Static_assert(WEBHOOK_BODY_MAX == WEB_BODY_HOOK_MAX, "both are the same bound");
 
 const struct web_route web_mirror_routes[] = {
-	{ "POST", "/api/v1/mirrors/{name}/sync", WEB_OPERATOR, WEB_BODY_MEMORY,
+	{ "POST", "/api/v1/mirrors/{name}/sync{?as,wait}", WEB_OPERATOR, WEB_BODY_MEMORY,
 	  post_mirror_sync },
 	{ "POST", "/api/v1/mirrors/{name}/webhook", WEB_ANYBODY, WEB_BODY_HOOK,
 	  post_mirror_webhook },

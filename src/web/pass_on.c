@@ -249,7 +249,8 @@ static int pass_on_check_front(const struct pass_on *passing, struct err *err)
 	int status = forward_status(passing->forward);
 
 	if (status < 502 || status > 504 || pass_on_is_of_type(passing, "text/plain") ||
-	    pass_on_is_of_type(passing, "application/json"))
+	    pass_on_is_of_type(passing, "application/json") ||
+	    pass_on_is_of_type(passing, WEB_PROBLEM_TYPE))
 		return 0;
 	err_set(err, ERR_NETWORK,
 		"a server in front of it answered in its place, with status %d", status);

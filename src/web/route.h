@@ -48,7 +48,9 @@ struct web_route {
 	 * "{path}" at the start is everything up to what follows: "/{path}/info/refs";
 	 * then
 	 * "{last}" at the end is any one segment, which the handler reads from the
-	 * target. */
+	 * target. "{?after,limit}" at the end of one below /api/v1/ are the parameters
+	 * that its query may have (RFC 6570). Others are refused there, unless a site
+	 * asks: a later version may send more. */
 	const char *pattern;
 	enum web_right right;
 	enum web_body body;
@@ -68,6 +70,7 @@ extern const struct web_route web_retrieve_routes[];
 extern const struct web_route web_lease_routes[];
 extern const struct web_route web_push_routes[];
 extern const struct web_route web_mirror_routes[], web_manifest_routes[];
+extern const struct web_route web_version_routes[];
 extern const struct web_route *const web_routes[];
 
 /* What a request for a repository by the protocols of Git and of Git LFS says of itself,

@@ -143,11 +143,15 @@ static int refuse_standalone(struct web_response *response)
 int rows_list(const struct web_request *request, struct web_response *response,
 	      struct err *err)
 {
+	struct registry_filter ignored;
 	size_t limit;
 
 	if (!has_kind(request, response))
 		return 0;
-	if (api_limit(request, &limit, err) != 0)
+	/* A primary's rows have no such states; but what is wrong everywhere is no state.
+	 */
+	if (api_limit(request, &limit, err) != 0 ||
+	    rows_read_state(web_query(request, "state"), &ignored, err) != 0)
 		return -1;
 	switch (request->services->role) {
 	case SITE_PRIMARY:

@@ -121,7 +121,9 @@ void web_add_header(struct web_response *response, const char *name, const char 
 /* The body becomes this JSON, whose reference is taken. */
 void web_answer_json(struct web_response *response, int status, json_t *object);
 
-/* {"code", "message", "remedy"}. */
+/* Problem details (RFC 9457): {"code", "message", "remedy", "type", "title", "status",
+ * "detail"}. */
+#define WEB_PROBLEM_TYPE "application/problem+json"
 void web_answer_problem(struct web_response *response, int status, const char *code,
 			const char *message, const char *remedy);
 
