@@ -312,10 +312,10 @@ int paths_check_apart(const char *name, const char *path, const char *other_name
 
 	if (!path_is_below(one, two) && !path_is_below(two, one))
 		return 0;
-	err_set(err, ERR_CONFIG, "%s %s and %s %s lie inside each other", name, path,
+	err_set(err, ERR_CONFIG, "%s %s and %s %s are inside each other", name, path,
 		other_name, other);
-	return err_remedy(err, "choose directories of which none is above the other; "
-			       "mind symbolic links");
+	return err_remedy(err, "choose directories that do not contain each other, also "
+			       "through symbolic links");
 }
 
 int dir_sync(int dir, const char *path, struct err *err)

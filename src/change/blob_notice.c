@@ -610,9 +610,8 @@ int blob_changed(struct notice *notice, const char *words, uint64_t *event_id,
 
 	*event_id = 0;
 	if (!kind || !kind->origin || kind_is_repository(type) || !ids) {
-		err_set(err, ERR_CONFIG, "this site has no blobs of type \"%.40s\"",
-			type);
-		return err_remedy(err, "name one of the sections [blob \"TYPE\"]");
+		err_set(err, ERR_CONFIG, "no blob type \"%.40s\" at this site", type);
+		return err_remedy(err, "use the TYPE of a [blob \"TYPE\"] section");
 	}
 	int result = read_ids(kind, ids, &all, err);
 	if (result == 0)

@@ -184,7 +184,7 @@ static int inventory_find_row(struct store_tx *tx, void *arg, struct err *err)
 	int found = origin_row_get(tx, one->kind, one->name, &row, err);
 
 	if (found == 0)
-		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
+		return err_set(err, ERR_MISSING, "no such %s: \"%s\"",
 			       kind_noun(one->kind), one->name);
 	inventory_item_clear(one->item);
 	*one->item = inventory_take_item(&row);

@@ -166,13 +166,19 @@ int cli_mirror(struct cli *cli, char **argv);
 /* Prints the error and its remedy on stderr, and returns the exit status that fits. */
 int cli_fail(const struct err *err);
 
+/* Prints "refrelay: <text>" on stderr, for what is no error: not with --quiet. */
+PRINTF_LIKE(1, 2) void cli_note(const char *fmt, ...);
+void cli_set_quiet(void);
+bool cli_is_quiet(void);
+
 /* Prints "refrelay COMMAND: <text>" and how to get help; returns EXIT_USAGE. */
 PRINTF_LIKE(2, 3) int cli_usage(const char *command, const char *fmt, ...);
 
 /* The command whose name is nearest to the word; NULL: none is near. */
 const char *cli_nearest_command(const char *word);
 
-/* Reads the command's options into *call, by its table, and its operands; --help prints.
+/* Reads the command's options into *call, by its table, and its operands; --help prints,
+ * and --quiet leaves out notes.
  * Options may stand anywhere before "--"; there are no abbreviations. argv ends in NULL,
  * and is put in another order. -1: go on; else the exit status. */
 int cli_read_options(const struct command *command, char **argv, void *call,

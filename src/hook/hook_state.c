@@ -263,7 +263,7 @@ static const char *remedy(int number_of_error)
 	switch (number_of_error) {
 	case EACCES:
 	case EPERM:
-		return "let all who push write below " HOOK_NODE_FOLDER
+		return "let every pusher write below " HOOK_NODE_FOLDER
 		       ", as they can in the rest of the repository";
 	case ENOSPC:
 	case EDQUOT:
@@ -273,7 +273,7 @@ static const char *remedy(int number_of_error)
 	case EROFS:
 		return "make the repository's file system writable";
 	default:
-		return "see to it that files can be made in " STATE_PENDING;
+		return "make sure that files can be created in " STATE_PENDING;
 	}
 }
 
@@ -282,7 +282,7 @@ bool hook_state_begin(int repository)
 	if (put_pending(repository))
 		return true;
 	int saved = errno;
-	complain_errno("this change is refused, since readers would go on to get the "
+	complain_errno("this change is refused, because readers would keep getting the "
 		       "old refs: cannot write to " STATE_FOLDER);
 	hook_text_complain("what to do", remedy(saved));
 	return false;

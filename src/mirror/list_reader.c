@@ -44,6 +44,7 @@ static int list_reader_ask(const struct mirror_list *list, const struct stop *st
 			&(struct upstream_list_call){
 				.source = &list->source,
 				.token = list->token_file ? token.data : NULL,
+				.ca_file = list->ca_file,
 				.timeout_ms = PAGE_TIMEOUT_MS,
 				.stop = stop,
 				.is_trial = is_trial },

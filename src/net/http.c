@@ -782,9 +782,10 @@ static const char *http_choose_remedy(int code)
 {
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return "see whether its certificate is over or for another name; that "
-		       "of an authority of your own goes into /usr/local/share/"
-		       "ca-certificates (NAME.crt), then run update-ca-certificates";
+		return "check that its certificate has not expired and is for this host "
+		       "name; for a CA of your own set caFile, or put it into "
+		       "/usr/local/share/ca-certificates (NAME.crt) and run "
+		       "update-ca-certificates";
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return "see whether the host's name in the URL is right, and the name "
 		       "service of this machine works";

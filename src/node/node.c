@@ -587,6 +587,7 @@ static int start_secondary(struct node *node, struct err *err)
 	if (primary_open(settings->site.primary_url, &settings->key, &services->primary,
 			 err) != 0)
 		return err_prefix(err, "primary.url");
+	primary_trust(services->primary, settings->site.primary_ca_file);
 	primary_set_bandwidth(services->primary, settings->pull.bandwidth);
 	if (node->push.sink && open_notice(node, err) != 0)
 		return -1;
@@ -608,6 +609,7 @@ static int start_secondary(struct node *node, struct err *err)
 		return -1;
 	serve_on_doubt(services->serve, node_doubt_copy, services->pull);
 	services->forwarder = forwarder_new(settings->site.name);
+	forwarder_trust(services->forwarder, settings->site.primary_ca_file);
 	services->forwarded_reads = git_forward_places(false);
 	services->forwarded_pushes = git_forward_places(true);
 	services->freshness = freshness_new(node->data.store, services->pull,
@@ -664,8 +666,9 @@ static int node_check_root(const struct site *site, struct err *err)
 		return 0;
 	if (stat(site->repositories, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
-	err_set(err, ERR_CONFIG, "site.repositories %s is not there", site->repositories);
-	return err_remedy(err, "make it, or mount it, or correct the configuration");
+	err_set(err, ERR_CONFIG, "site.repositories %s does not exist",
+		site->repositories);
+	return err_remedy(err, "create it, mount it, or correct the configuration");
 }
 
 /* May be done again: a directory may have been made only now. A site that stands alone

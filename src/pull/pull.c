@@ -231,10 +231,9 @@ static int find_lost_commits(const struct git_work *work, const struct repo *cop
 		found = objects_has_more(work, copy, &tips, known, &example, err);
 	vec_clear(&tips);
 	if (found > 0)
-		*reason = xasprintf("the copy holds commits that the source lacks, for "
-				    "instance %s in %s",
-				    oid_text(&example, text),
-				    ref_with(work, copy, diff, known));
+		*reason = xasprintf(
+			"the copy holds commits that the source lacks, e.g. %s in %s",
+			oid_text(&example, text), ref_with(work, copy, diff, known));
 	return found;
 }
 
@@ -274,8 +273,8 @@ bool hold_lost_tips(const struct git_work *work, const struct repo *old,
 		for (size_t i = 0; !*reason && i < there.count; i++)
 			if (!oid_list_has(&here, &there.items[i]))
 				*reason = xasprintf(
-					"the copy is damaged, and holds commits that "
-					"the source lacks, for instance %s",
+					"the copy is damaged, and holds commits that the "
+					"source lacks, e.g. %s",
 					oid_text(&there.items[i], text));
 	}
 	vec_clear(&tips);

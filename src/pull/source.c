@@ -589,6 +589,7 @@ static int source_primary_complete_view(struct source_primary *primary, const ch
 					struct err *err)
 {
 	source_primary_fill_view(refs, view);
+	view->ca_file = primary_ca_file(primary->primary);
 	if (primary_git(primary->primary, name, primary->valid_ms / 1000, &view->url,
 			&view->header, err) == 0)
 		return 0;

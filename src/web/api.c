@@ -148,7 +148,7 @@ static void judge_secondary(const struct web_services *services,
 	if (!state.has_cursor || state.compared_at == 0)
 		str_add(reason, "it has not yet compared everything with its primary");
 	else if (report->is_root_lost)
-		str_add(reason, "it does not find its copies: see refrelay status there");
+		str_add(reason, "it cannot find its copies: see refrelay status there");
 	else if (verdict->code == VERDICT_NOT_WRITTEN)
 		str_add(reason, "it cannot write: see refrelay status there");
 	else
@@ -426,7 +426,7 @@ static int start_and_answer(const struct web_request *request, const struct orde
 		answer_keys(&keys, response);
 	else if (result == 0)
 		web_answer_problem(response, 404, "NOTHING_TO_REPLICATE",
-				   "no destination takes what was named", "");
+				   "no destination matches", "");
 	text_list_clear(&keys);
 	return result;
 }

@@ -207,7 +207,7 @@ static int ask_for(struct store_tx *tx, void *arg, struct err *err)
 	if (found < 0)
 		return -1;
 	if (found == 0)
-		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
+		return err_set(err, ERR_MISSING, "no such %s: \"%s\"",
 			       kind_noun(wish->kind), wish->name);
 	const struct registry_move move = {
 		.id = row.id,

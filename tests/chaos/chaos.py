@@ -207,7 +207,7 @@ class Chaos:
                 self.note("healed", healer[1])
 
     def look_for_crashes(self):
-        """Who cannot start, for instance as the disk is full, is started again and again, as
+        """Who cannot start, e.g. as the disk is full, is started again and again, as
         a service manager does."""
         for site in self.world.sites:
             if not site.has_died():

@@ -95,7 +95,7 @@ a_server_that_is_away_is_no_timeout() {
 	fails grep -q 'Lock timeout' err
 	[ ! -e ran ]
 	expect 1 "$REFRELAY" -c one/conf check
-	grep -q '^WRONG.*leases' out
+	grep -q '^FAIL.*leases' out
 }
 
 away_since() {
@@ -119,7 +119,7 @@ a_secondary_says_so_and_goes_on_when_it_is_back() {
 	wait "$redis" || :
 	wait_until 20 away_since
 	at paris status >out || :
-	grep -q 'the server of the leases went away' out
+	grep -q 'the lease server stopped answering' out
 	add_commits london/git/a.git refs/heads/main 1
 	at london changed a
 	git ls-remote "$(site_url paris)/a.git" >/dev/null

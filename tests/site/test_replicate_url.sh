@@ -159,7 +159,7 @@ refuses() { # STATUS PATTERN COMMAND...
 	shift 2
 	expect "$status" "$@"
 	grep -qE -e "$pattern" err || fail "no \"$pattern\": $(<err)"
-	grep -q 'what to do: .' err
+	grep -q 'hint: .' err
 	[ ! -s out ]
 	fails grep -qF "$(<secret)" err
 }

@@ -162,7 +162,7 @@ TEST(a_secondary_is_ready_when_it_has_caught_up)
 	now.never_copied = 1989;
 	assert_ready(false, "1989 repositories have not been copied yet");
 	now.is_root_lost = true;
-	assert_ready(false, "does not find its copies");
+	assert_ready(false, "cannot find its copies");
 	now.report_fails = true;
 	assert_int_equal(status_of(get("/readyz")), 507);
 }
