@@ -663,6 +663,7 @@ static void cli_check_run_all(struct checking *checking)
 		check_secrets(checking);
 	check_mirrors(checking);
 	check_push(checking);
+	check_alerts(checking);
 }
 
 static int cli_check_run(const struct cli *cli, bool is_json)

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -19,6 +20,7 @@
 #include "lease/directory.h"
 #include "mirror/list_reader.h"
 #include "mirror/then_teller.h"
+#include "node/alerts.h"
 #include "node/role.h"
 #include "node/settings.h"
 #include "pull/decisions.h"
@@ -308,6 +310,8 @@ struct node {
 	struct web_services services; /* all parts; those of the other role are NULL */
 	struct web_server *server;
 	struct node_life life;
+	struct alerter *alerter; /* NULL: there are no alerts */
+	int64_t started_at;      /* boot ms */
 };
 
 /* Something was put into the database by a command or an operator's request. */
@@ -832,14 +836,30 @@ static void report_remotes(const struct node_settings *settings)
 		log_warn("push.no_remote", LOG_ERR(&err), LOG_TEXT("remedy", err.remedy));
 }
 
+/* Anew after a reload: what they know is kept. */
+static void node_start_alerts(struct node *node, const struct conf *conf,
+			      struct node_settings *settings)
+{
+	const struct push_settings *push = node->settings.push;
+	const struct node_alerts_place place = { .services = &node->services,
+						 .push_data =
+							 push ? push->directory : NULL,
+						 .started_at = node->started_at };
+
+	alerter_stop(TAKE(node->alerter));
+	node->alerter = node_alerts_start(conf, settings, &place);
+}
+
 int node_start(const struct conf *conf, struct node **node, struct err *err)
 {
 	struct node *started = xcalloc(1, sizeof(*started));
 
 	started->lock = -1;
 	started->buckets = buckets_new();
+	started->started_at = clock_boot_ms();
 	if (node_settings_read(conf, &started->settings, err) == 0 &&
 	    node_start_parts(started, conf, err) == 0) {
+		node_start_alerts(started, conf, &started->settings);
 		log_started(started);
 		node_report_unused_sections(conf, started);
 		report_remotes(&started->settings);
@@ -899,6 +919,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	web_server_set(node->server, &settings.transport);
 	if (node->push.push)
 		node_push_set(&node->push, settings.push);
+	node_start_alerts(node, conf, &settings);
 	log_info("node.reloaded", LOG_TEXT("site", node->settings.site.name));
 	return 0;
 }
@@ -908,6 +929,7 @@ void node_stop(struct node *node)
 {
 	struct web_services *services = &node->services;
 
+	alerter_stop(node->alerter);
 	web_server_stop(node->server, HTTP_GRACE_MS);
 	serve_stop(services->serve);
 	pushes_free(services->pushes);

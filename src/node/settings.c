@@ -38,6 +38,7 @@ const struct setting_table *const node_settings_tables[] = {
 	&mirror_settings_table,
 	&mirror_list_settings_table,
 	&watcher_settings_table,
+	&alert_settings_table,
 	&push_settings_tables[0],
 	&push_settings_tables[1],
 	&push_settings_tables[2],
@@ -170,7 +171,9 @@ static int node_settings_read_all(const struct conf *conf, struct node_settings 
 	    serve_settings_check(&settings->serve, settings->site.repositories, err) !=
 		    0 ||
 	    kinds_read(conf, &settings->kinds, err) != 0 ||
-	    read_mirrors(conf, settings, err) != 0 || read_push(conf, settings, err) != 0)
+	    read_mirrors(conf, settings, err) != 0 ||
+	    alerts_read(conf, &settings->alerts, err) != 0 ||
+	    read_push(conf, settings, err) != 0)
 		return -1;
 	if (settings->site.role == SITE_SECONDARY)
 		return node_settings_read_primary(settings, err);
@@ -209,6 +212,7 @@ void node_settings_clear(struct node_settings *settings)
 	serve_settings_clear(&settings->serve);
 	kinds_clear(&settings->kinds);
 	mirrors_clear(&settings->mirrors);
+	alerts_clear(&settings->alerts);
 	*settings = (struct node_settings){ .key.secret = STR_INIT };
 }
 

@@ -4,6 +4,7 @@
 #ifndef NODE_SETTINGS_H
 #define NODE_SETTINGS_H
 
+#include "alert/settings.h"
 #include "base/setting.h"
 #include "cli/site.h"
 #include "mirror/mirrors.h"
@@ -23,6 +24,7 @@ struct node_settings {
 	struct serve_settings serve;
 	struct kinds_here kinds;
 	struct mirrors mirrors;
+	struct alerts alerts;
 	int64_t keep_for_ms; /* events */
 	uint64_t keep_number;
 	struct push_settings *push; /* a reference; NULL: nothing is said of push */

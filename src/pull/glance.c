@@ -22,6 +22,7 @@
 #include "pull/repository_maintenance.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
+#include "verify/damage.h"
 
 /*
  * Whoever meets damage says so here. The row is written at once, so that nobody is told
@@ -140,6 +141,8 @@ static int doubt_mark_row(struct pull *pull, const struct registry_row *row,
 		return -1;
 	log_warn("copy.doubted", LOG_TEXT("kind", row->kind), LOG_TEXT("name", row->name),
 		 LOG_ERR(why));
+	if (why->class == ERR_CORRUPT)
+		damage_note(row->kind, row->name, why);
 	pull_signal(pull);
 	return 0;
 }

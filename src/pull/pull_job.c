@@ -14,6 +14,7 @@
 #include "pull/pull_parts.h"
 #include "upkeep/removal.h"
 #include "upkeep/trash.h"
+#include "verify/damage.h"
 
 #define BUSY_AGAIN_MS 1000
 #define LIMIT_AGAIN_MS ((int64_t)10 * 60 * 1000)
@@ -420,8 +421,10 @@ static void measure_verification(const struct pull_job *job)
 	};
 	for (size_t i = 0; i < job->rows.count; i++) {
 		const struct pull_item *item = &job->items[i];
-		const char *word = words[verification_end(&item->why, item->of_copy)];
-		metric_add(metric_at(verifications(), job->kind.type, word), 1);
+		enum registry_event end = verification_end(&item->why, item->of_copy);
+		if (end == REGISTRY_DISPROVED && item->why.class == ERR_CORRUPT)
+			damage_note(job->kind.type, item->row->name, &item->why);
+		metric_add(metric_at(verifications(), job->kind.type, words[end]), 1);
 	}
 }
 

@@ -14,6 +14,7 @@
 #include "pull/hold.h"
 #include "pull/mend.h"
 #include "replicable/name.h"
+#include "verify/damage.h"
 #include "verify/verify_objects.h"
 
 #define TRIES 3
@@ -597,6 +598,7 @@ static int rebuild(struct job *job, const struct sync_request *request,
 		return -1;
 	}
 	log_warn("sync.damaged", LOG_ERR(err));
+	damage_note(KIND_REPOSITORY, request->name, err);
 	return sync_repository_create_copy(job, request, view, DAMAGED_THERE, result,
 					   err);
 }

@@ -163,9 +163,10 @@ void report_examples_clear(struct report_examples *examples)
 }
 
 /* The words of the indexes registry_odd and origin_failing, so that they are used. */
-#define CLASSES_SQL(table, where)                                                        \
-	"SELECT COALESCE(failure_class, 'internal'), COUNT(*), MIN(name) FROM " table    \
-	" WHERE kind = ?1 AND " where " GROUP BY COALESCE(failure_class, 'internal')"    \
+#define CLASSES_SQL(table, where, since)                                                 \
+	"SELECT COALESCE(failure_class, 'internal'), COUNT(*), MIN(name), " since        \
+	" FROM " table " WHERE kind = ?1 AND " where                                     \
+	" GROUP BY COALESCE(failure_class, 'internal')"                                  \
 	" ORDER BY COUNT(*) DESC, MIN(name)"
 #define OF_COPIES                                                                        \
 	"(held_reason IS NOT NULL OR gone <> 0 OR state > 2)"                            \
@@ -183,6 +184,7 @@ static int read_classes(struct store_tx *tx, const char *sql, const char *kind,
 		vec_add(&examples->failing,
 			((struct report_failures){ .class = query_copy_text(query, 0),
 						   .count = query_int(query, 1),
+						   .since = query_int(query, 3),
 						   .example =
 							   query_copy_text(query, 2) }));
 	return found;
@@ -216,8 +218,8 @@ int report_examples_of_origin(struct store_tx *tx, const char *kind,
 			      struct report_examples *examples, struct err *err)
 {
 	report_examples_clear(examples);
-	if (read_classes(tx, CLASSES_SQL("origin", "verification_state = 3"), kind,
-			 examples, err) != 0)
+	if (read_classes(tx, CLASSES_SQL("origin", "verification_state = 3", "NULL"),
+			 kind, examples, err) != 0)
 		return -1;
 	return report_failures_read_texts(
 		tx, "SELECT failure FROM origin WHERE kind = ?1 AND name = ?2", kind,
@@ -234,8 +236,8 @@ static int read_failing(struct store_tx *tx, void *arg, struct err *err)
 	const struct reading *reading = arg;
 
 	report_examples_clear(reading->examples);
-	if (read_classes(tx, CLASSES_SQL("registry", OF_COPIES), reading->kind,
-			 reading->examples, err) != 0)
+	if (read_classes(tx, CLASSES_SQL("registry", OF_COPIES, "MIN(behind_since)"),
+			 reading->kind, reading->examples, err) != 0)
 		return -1;
 	return report_failures_read_texts(
 		tx, "SELECT failure FROM registry WHERE kind = ?1 AND name = ?2",

@@ -499,5 +499,6 @@ void report_text(const struct report *report, struct str *out)
 	else
 		add_primary_table(report, out);
 	add_leases(report, out);
+	report_alerts_text(report, out);
 	report_push_table(report, out);
 }
