@@ -194,6 +194,15 @@ const char *err_class_name(enum err_class class)
 	return names[class];
 }
 
+void err_class_code(enum err_class class, char code[ERR_CODE_SIZE])
+{
+	size_t i = 0;
+
+	for (const char *c = err_class_name(class); *c && i < ERR_CODE_SIZE - 1; c++)
+		code[i++] = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+	code[i] = '\0';
+}
+
 enum err_class err_class_of_name(const char *name)
 {
 	for (size_t i = 0; i < CLASSES; i++)

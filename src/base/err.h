@@ -95,6 +95,10 @@ PRINTF_LIKE(2, 3) int err_prefix(struct err *err, const char *fmt, ...);
 /* The name that users see ("network"); "none" for ERR_NONE. Static. */
 const char *err_class_name(enum err_class class);
 
+/* The code of an answer over HTTP that has this class ("LOCK_TIMEOUT"). */
+#define ERR_CODE_SIZE 32
+void err_class_code(enum err_class class, char code[ERR_CODE_SIZE]);
+
 /* The class of that name; ERR_INTERNAL if there is none. */
 enum err_class err_class_of_name(const char *name);
 

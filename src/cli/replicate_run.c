@@ -256,7 +256,7 @@ static int repositories_discard(struct item *item, struct err *err)
 			.name = item->name,
 			.operation = "remove",
 			.fence_floor = sync_fence_floor(item->tree->to, item->name),
-			.wait_ms = LEASE_WAIT_MS,
+			.wait_ms = lease_manager_wait_ms(item->tree->data.leases),
 			.stop = item->tree->stop,
 			.run = repositories_trash,
 			.arg = item,
@@ -551,7 +551,8 @@ static int round_run(struct round *round, struct err *err)
 	const bool is_files = tree->kind == &replicate_files;
 	AUTO_KINDS struct kinds_here here = { 0 };
 	const struct pull_once once = { .source = tree->origin,
-					.lease_wait_ms = LEASE_WAIT_MS,
+					.lease_wait_ms =
+						lease_manager_wait_ms(tree->data.leases),
 					.bytes = &tree->progress.bytes,
 					.ended = round_row_ended,
 					.arg = round };

@@ -125,11 +125,34 @@ static void lose_locked(struct lease_manager *manager, struct lease *lease,
 }
 
 /*
- * Whether the server of the leases answers. Each attempt and renewal tells; where there
- * is none, the keeper asks now and then, so that an idle site knows, too.
+ * Whether what keeps the leases answers. Each attempt and renewal tells; where there is
+ * none, the keeper asks a server or a shared directory now and then, so that an idle site
+ * knows, too. A directory of a file server that is gone does not even fail: then it is
+ * the keeper that has waited for too long.
  */
 
 #define PROBE_EVERY_MS 5000
+#define MUTE_MS 10000
+
+bool keeper_is_away(const struct lease_manager *manager, const struct err *why)
+{
+	switch (manager->ways.where) {
+	case LEASE_UNTOLD:
+		return false;
+	case LEASE_AT_SERVER:
+		return true;
+	case LEASE_AT_HOST:
+	case LEASE_IN_SHARE:
+	default:
+		return why->class == ERR_DISK || why->class == ERR_NETWORK ||
+		       why->class == ERR_TIMEOUT || why->class == ERR_CONFIG;
+	}
+}
+
+static bool is_to_be_probed(const struct lease_manager *manager)
+{
+	return manager->ways.where >= LEASE_IN_SHARE || manager->away_since != 0;
+}
 
 static void note_answer_locked(struct lease_manager *manager, const struct err *why)
 {
@@ -147,14 +170,17 @@ void keeper_note_answer(struct lease_manager *manager, const struct err *why)
 	struct err unavailable;
 	bool was_away;
 
-	if (!manager->ways.is_server)
+	if (manager->ways.where == LEASE_UNTOLD || (why && !keeper_is_away(manager, why)))
 		return;
 	if (why) {
 		unavailable = *why;
 		unavailable.class = ERR_LOCK_UNAVAILABLE;
+		err_because(&unavailable, REASON_LOCK_UNAVAILABLE);
 	}
 	lock(&manager->mutex);
 	was_away = manager->away_since != 0;
+	if (why && !was_away)
+		pthread_cond_signal(&manager->keeper_wake); /* it looks when it is back */
 	note_answer_locked(manager, why ? &unavailable : NULL);
 	unlock(&manager->mutex);
 	if (why && !was_away)
@@ -171,22 +197,35 @@ static void probe_locked(struct lease_manager *manager)
 	struct lease_holder holder;
 	struct err err;
 
-	manager->probe_at = clock_boot_ms() + PROBE_EVERY_MS;
+	manager->asked_at = clock_boot_ms();
+	manager->probe_at = manager->asked_at + PROBE_EVERY_MS;
 	unlock(&manager->mutex);
 	int result = manager->backend->ops->inspect(manager->backend, "refrelay:probe",
 						    &holder, &err);
 	keeper_note_answer(manager,
 			   result == 0 || err.class == ERR_MISSING ? NULL : &err);
 	lock(&manager->mutex);
+	manager->asked_at = 0;
 }
 
 int64_t lease_manager_away_since(struct lease_manager *manager, struct err *why)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
 
-	if (manager->away_since != 0)
+	int64_t mute_ms = manager->asked_at ? clock_boot_ms() - manager->asked_at : 0;
+
+	if (manager->away_since != 0) {
 		*why = manager->away_reason;
-	return manager->away_since;
+		return manager->away_since;
+	}
+	if (mute_ms < MUTE_MS)
+		return 0;
+	err_set(why, ERR_LOCK_UNAVAILABLE,
+		"leases: %s has not answered for %" PRId64 " s",
+		manager->backend->ops->name, mute_ms / 1000);
+	err_because(why, REASON_LOCK_UNAVAILABLE);
+	err_remedy(why, "see whether the disk or the file server of the leases is there");
+	return clock_wall_ms() - mute_ms;
 }
 
 static void lose_lapsed_locked(struct lease_manager *manager, losses *lost)
@@ -254,8 +293,8 @@ static void renew_locked(struct lease_manager *manager, losses *lost)
 	manager->renew_at = INT64_MAX;
 	if (all.count == 0)
 		return;
+	int64_t sent_at = manager->asked_at = clock_boot_ms();
 	unlock(&manager->mutex);
-	int64_t sent_at = clock_boot_ms();
 	bool done = backend->ops->extend_all(backend, all.items, all.count, sent_at,
 					     &err) == 0;
 	keeper_note_answer(manager, done ? NULL : &err);
@@ -263,6 +302,7 @@ static void renew_locked(struct lease_manager *manager, losses *lost)
 		log_warn("lease.renewal_failed", LOG_NUMBER("leases", all.count),
 			 LOG_ERR(&err));
 	lock(&manager->mutex);
+	manager->asked_at = 0;
 	apply_locked(manager, &all, sent_at, done, lost);
 	int64_t due = clock_boot_ms() + period(manager) / (done ? 1 : 4);
 	if (due < manager->renew_at) /* else a new lease wants it earlier */
@@ -284,7 +324,7 @@ static int64_t next_due_locked(const struct lease_manager *manager)
 	int64_t due = manager->renew_at;
 	const struct lease *lease;
 
-	if (manager->ways.is_server && manager->probe_at < due)
+	if (is_to_be_probed(manager) && manager->probe_at < due)
 		due = manager->probe_at;
 	TAILQ_FOREACH(lease, &manager->held, link)
 	{
@@ -306,7 +346,7 @@ void *keeper_run(void *arg)
 		lose_lapsed_locked(manager, &lost);
 		if (clock_boot_ms() >= manager->renew_at)
 			renew_locked(manager, &lost);
-		else if (manager->ways.is_server && clock_boot_ms() >= manager->probe_at)
+		else if (is_to_be_probed(manager) && clock_boot_ms() >= manager->probe_at)
 			probe_locked(manager);
 		else if (lost.count == 0)
 			cond_wait_until(&manager->keeper_wake, &manager->mutex,

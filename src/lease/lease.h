@@ -81,6 +81,7 @@ struct lease_options {
 	const char *prefix, *pattern;
 	bool redlock_format;             /* as other programs' SET NX PX locks */
 	int64_t poll_ms, poll_jitter_ms; /* of waiting then; 0: 150 and 100 */
+	bool logs_doubts; /* settings of a server that may lose leases: once each */
 };
 
 struct lease_request {
@@ -99,13 +100,11 @@ struct lease_request {
 /* A new id. Log lines of the job have it as job_id. */
 void lease_job_new(char id[LEASE_JOB_SIZE]);
 
-/* The parts of a holder's `job`. Without an id, as before version 0.3, the id is "". The
- * name points into the text. */
+/* The parts of a holder's `job`: its id, or "", and the name, in that text. */
 const char *lease_job_split(const char *job, char id[LEASE_JOB_SIZE]);
 
 /* Opens the local backend: exclusion between all processes of this machine that use the
- * same store and directory, recovery from a death at once. `store` is kept until
- * close. */
+ * same store and directory, recovery from a death at once. The store is kept. */
 int lease_manager_open_local(struct store *store, const struct lease_options *options,
 			     struct lease_manager **manager, struct err *err);
 
@@ -116,7 +115,8 @@ struct lease_manager *lease_manager_new_to_read(struct store *store,
 
 /* Leases on a Redis server, or on an odd number of independent ones, of which a majority
  * decides (redis.c has the guarantees). Connects to none: a server that is away is for
- * each acquire to say. ERR_CONFIG: a url makes no sense, or their number is even. */
+ * each acquire to say, and so is one whose settings would lose leases, which is looked
+ * at when it is there. ERR_CONFIG: a url makes no sense, or their number is even. */
 int lease_manager_open_redis(const struct lease_options *options,
 			     struct lease_manager **manager, struct err *err);
 
@@ -135,8 +135,8 @@ void lease_manager_close(struct lease_manager *manager);
  * behind a holder of its own process may come before.
  * ERR_BUSY: held by another, and wait_ms is 0 (text "Cannot obtain an exclusive lease
  * ..." names the holder); ERR_LOCK_TIMEOUT: still held after wait_ms ("Lock timeout
- * waiting for repo: ..."); ERR_LOCK_UNAVAILABLE: the server that keeps the leases is away
- * or refuses; ERR_CANCELED: stop was requested; ERR_DISK and others: the backend cannot
+ * waiting for repo: ..."); ERR_LOCK_UNAVAILABLE: what keeps the leases is away or
+ * refuses; ERR_CANCELED: stop was requested; ERR_DISK and others: the backend cannot
  * be used, which says nothing about the lease. */
 int lease_acquire(struct lease_manager *manager, const struct lease_request *request,
 		  struct lease **lease, struct err *err);
@@ -163,7 +163,7 @@ struct deadline *lease_deadline(struct lease *lease);
  * contender sees that an orphan still runs. Valid until release; -1: none. */
 int lease_guard_fd(const struct lease *lease);
 
-/* Every key ever granted; the caller clears the vector. */
+/* Every key ever granted. These three: ERR_LOCK_UNAVAILABLE as of lease_acquire(). */
 int lease_list(struct lease_manager *manager, lease_holders *holders, struct err *err);
 
 /* One key. ERR_MISSING: never granted. */
@@ -180,8 +180,8 @@ int lease_force_release(struct lease_manager *manager, const char *key, uint64_t
 /* lease.wait, for who waits: 60 s if nothing was set. */
 int64_t lease_manager_wait_ms(const struct lease_manager *manager);
 
-/* Since when the server of the leases has not answered, or refused; wall ms, and why. 0:
- * it did when it was asked last, a few seconds ago; or there is no server. */
+/* Since when what keeps the leases has not answered, or refused; wall ms, and why. 0: it
+ * did when it was asked last; a server or a shared directory, a few seconds ago. */
 int64_t lease_manager_away_since(struct lease_manager *manager, struct err *why);
 
 /* The key that guards a replicable: by default (seed 000)

@@ -1,7 +1,8 @@
 /*
  * What a place that keeps leases can do: the local kernel (local.c), a directory that
- * several hosts share (directory.c); Redis and PostgreSQL later. One attempt at a time,
- * with a plain answer: waiting, queueing, renewing and logging are the manager's.
+ * several hosts share (directory.c), Redis servers (redis.c), a PostgreSQL database
+ * (postgresql.c). One attempt at a time, with a plain answer: waiting, queueing, renewing
+ * and logging are the manager's.
  *
  * Calls come from any thread. For one key the manager never makes two attempts at once,
  * and none while it holds that key.

@@ -142,6 +142,13 @@ static char *make_prefix(const struct lease_settings *settings, const char *site
 				: xasprintf("refrelay:%s:", site);
 }
 
+static enum lease_where where_of(const struct lease_settings *settings)
+{
+	if (is_server(settings))
+		return LEASE_AT_SERVER;
+	return settings->backend == LEASE_DIRECTORY ? LEASE_IN_SHARE : LEASE_AT_HOST;
+}
+
 static void make_ways(const struct lease_settings *settings,
 		      const struct lease_place *place, struct lease_ways *ways)
 {
@@ -154,9 +161,11 @@ static void make_ways(const struct lease_settings *settings,
 		.site = xstrdup(place->site),
 		.repositories = xstrdup(place->repositories),
 		.wait_ms = settings->wait_ms,
-		.is_server = is_server(settings),
+		.where = where_of(settings),
 		.is_patient = settings->backend == LEASE_POSTGRESQL,
 		.is_fixed = settings->compatibility,
+		.poll_ms = settings->compatibility ? DOCORA_POLL_MS : 0,
+		.poll_jitter_ms = settings->compatibility ? DOCORA_JITTER_MS : 0,
 	};
 }
 
@@ -325,7 +334,9 @@ int lease_manager_open(const struct lease_settings *settings,
 {
 	struct lease_options options = { .directory = place->directory,
 					 .node = place->node,
-					 .ttl_ms = settings ? settings->ttl_ms : 0 };
+					 .ttl_ms = settings ? settings->ttl_ms : 0,
+					 .logs_doubts =
+						 settings && settings->is_of_node };
 	AUTO_WORDS struct server_words words = { 0 };
 
 	if (!settings)

@@ -21,6 +21,7 @@ struct lease_settings {
 		wait_ms;        /* 0: LEASE_TTL_MS, LEASE_WAIT_MS, or as the other says */
 	unsigned compatibility; /* 1: docora */
 	unsigned format;        /* 1: redlock */
+	bool is_of_node; /* set by one: what is doubtful about the server is logged */
 };
 
 extern const struct setting_table lease_settings_table;

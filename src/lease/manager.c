@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 
 #include "base/base.h"
 #include "base/clock.h"
@@ -65,6 +66,21 @@ static void drop_if_idle_locked(struct lease_manager *manager, struct waiter_que
 	map_remove(&manager->queues, queue->key);
 	free(queue->key);
 	free(queue);
+}
+
+static bool is_polling(const struct lease_manager *manager)
+{
+	return manager->ways.poll_ms > 0;
+}
+
+static int64_t next_poll_ms(const struct lease_manager *manager)
+{
+	int64_t least = manager->ways.poll_ms - manager->ways.poll_jitter_ms;
+	uint32_t random = 0;
+
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
+		random = (uint32_t)clock_wall_ns();
+	return least + random % (2 * manager->ways.poll_jitter_ms + 1);
 }
 
 static bool has_turn_locked(const struct waiter *waiter)
@@ -122,15 +138,18 @@ static void waiter_enter(struct waiter *waiter, struct lease_manager *manager,
 			     .grant = LEASE_NO_GRANT,
 			     .handed = LEASE_NO_GRANT },
 		.turn_fd = -1,
+		.wait_ms = request->wait_ms,
 		.since = now,
 		.until = now + request->wait_ms,
 		.report_at = now,
 	};
 	waiter_name_job(waiter, request);
+	if (is_polling(manager))
+		waiter->request.wait_ms = 0; /* which takes no place in the line */
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
 	waiter->queue = queue_of_locked(manager, request->key);
 	TAILQ_INSERT_TAIL(&waiter->queue->waiters, waiter, link);
-	if (!has_turn_locked(waiter))
+	if (!has_turn_locked(waiter) && !is_polling(manager))
 		waiter->turn_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
@@ -217,6 +236,19 @@ static int waiter_sleep_until(struct waiter *waiter, int fd, int64_t until,
 	return (watched[0].revents & POLLIN) != 0;
 }
 
+/* Until it is to ask again, or has waited for as long as it would. ERR_CANCELED. */
+static int waiter_sleep_poll(struct waiter *waiter, struct err *err)
+{
+	int64_t until = clock_boot_ms() + next_poll_ms(waiter->manager);
+
+	if (until > waiter->until)
+		until = waiter->until;
+	while (clock_boot_ms() < until)
+		if (waiter_sleep_until(waiter, -1, until, err) < 0)
+			return -1;
+	return 0;
+}
+
 /* Waits until it is first in the line and nobody here holds the key. ERR_BUSY after
  * request->wait_ms; ERR_CANCELED. */
 static int waiter_wait_turn(struct waiter *waiter, struct err *err)
@@ -225,6 +257,11 @@ static int waiter_wait_turn(struct waiter *waiter, struct err *err)
 		int64_t now = clock_boot_ms(), until = waiter->until;
 		if (now >= until)
 			return waiter_deny(waiter, err);
+		if (is_polling(waiter->manager)) {
+			if (waiter_sleep_poll(waiter, err) != 0)
+				return -1;
+			continue;
+		}
 		if (waiter->turn_fd < 0 && until > now + NO_FD_POLL_MS)
 			until = now + NO_FD_POLL_MS;
 		if (waiter_sleep_until(waiter, waiter->turn_fd, until, err) < 0)
@@ -350,8 +387,8 @@ int waiter_deny(struct waiter *waiter, struct err *err)
 	look_at_holder(waiter, &holder);
 	if (waiter->request.holder)
 		*waiter->request.holder = holder;
-	return waiter->request.wait_ms > 0 ? deny_after_wait(waiter, &holder, err)
-					   : deny_at_once(waiter, &holder, err);
+	return waiter->wait_ms > 0 ? deny_after_wait(waiter, &holder, err)
+				   : deny_at_once(waiter, &holder, err);
 }
 
 /* What was handed to us, or is just being handed, goes to the next one in the line; if
@@ -572,20 +609,23 @@ static int ask_once(struct lease_manager *manager, struct lease_attempt *attempt
 	return err_remedy(err, "the store's disk is too slow, or lease.ttl too short");
 }
 
-/* What the server of the leases did not answer, or refused, says nothing about a lease.
+/* What keeps the leases did not answer, or refused, which says nothing about a lease.
  * True: it is asked again, and the time for it has not passed. */
 static bool waiter_outlasts(struct waiter *waiter, struct err *err)
 {
-	const struct lease_ways *ways = &waiter->manager->ways;
+	const struct lease_manager *manager = waiter->manager;
 	bool may_pass = err->class == ERR_NETWORK || err->class == ERR_TIMEOUT;
+	int64_t until = clock_boot_ms() +
+			(is_polling(manager) ? next_poll_ms(manager) : AWAY_RETRY_MS);
 
-	if (!ways->is_server)
+	if (!keeper_is_away(waiter->manager, err))
 		return false;
 	keeper_note_answer(waiter->manager, err);
 	err->class = ERR_LOCK_UNAVAILABLE;
 	err_because(err, REASON_LOCK_UNAVAILABLE);
-	return ways->is_patient && may_pass &&
-	       waiter_sleep_until(waiter, -1, clock_boot_ms() + AWAY_RETRY_MS,
+	return manager->ways.is_patient && may_pass &&
+	       waiter_sleep_until(waiter, -1,
+				  until < waiter->until ? until : waiter->until,
 				  ERR_IGNORED) == 0 &&
 	       clock_boot_ms() < waiter->until;
 }
@@ -608,6 +648,11 @@ static int lease_manager_ask_backend(struct waiter *waiter, struct err *err)
 		int64_t now = clock_boot_ms(), retry = attempt->retry_ms;
 		if (now >= waiter->until)
 			return waiter_deny(waiter, err);
+		if (is_polling(waiter->manager)) {
+			if (waiter_sleep_poll(waiter, err) != 0)
+				return -1;
+			continue;
+		}
 		if (waiter_get_hint(waiter))
 			continue;
 		if (hinted && retry > AFTER_HINT_MS)
@@ -742,7 +787,8 @@ static bool hand_over(struct lease *lease, bool *ours, struct pass_note *note)
 	lease->queue->passed_until = 0;
 	if (may_pass_locked(lease, first))
 		pass_locked(lease, first, note);
-	return queue_drop_holder_locked(manager, lease->queue, &lease->grant);
+	return !is_polling(manager) &&
+	       queue_drop_holder_locked(manager, lease->queue, &lease->grant);
 }
 
 /* Whoever has the grant now does not wait for this. */
@@ -864,22 +910,37 @@ int lease_guard_fd(const struct lease *lease)
 	return lease->grant.guard_fd;
 }
 
+/* What is not known of a lease since nobody answers is told as such to those who only
+ * look, too. Returns the result. */
+static int say_if_away(const struct lease_manager *manager, int result, struct err *err)
+{
+	if (result == 0 || err->class == ERR_MISSING || err->class == ERR_CONFLICT ||
+	    !keeper_is_away(manager, err))
+		return result;
+	err->class = ERR_LOCK_UNAVAILABLE;
+	return err_because(err, REASON_LOCK_UNAVAILABLE);
+}
+
 int lease_list(struct lease_manager *manager, lease_holders *holders, struct err *err)
 {
-	return manager->backend->ops->list(manager->backend, holders, err);
+	return say_if_away(manager,
+			   manager->backend->ops->list(manager->backend, holders, err),
+			   err);
 }
 
 int lease_inspect(struct lease_manager *manager, const char *key,
 		  struct lease_holder *holder, struct err *err)
 {
-	return manager->backend->ops->inspect(manager->backend, key, holder, err);
+	return say_if_away(
+		manager,
+		manager->backend->ops->inspect(manager->backend, key, holder, err), err);
 }
 
 int lease_force_release(struct lease_manager *manager, const char *key, uint64_t fence,
 			const char *actor, const char *reason, struct err *err)
 {
 	if (manager->backend->ops->force_release(manager->backend, key, fence, err) != 0)
-		return -1;
+		return say_if_away(manager, -1, err);
 	log_warn("lease.force_released", LOG_TEXT("lease_key", key),
 		 LOG_NUMBER("fence", fence), LOG_TEXT("actor", actor),
 		 LOG_TEXT("reason", reason));

@@ -13,6 +13,15 @@
 #include "base/map.h"
 #include "lease/lease_backend.h"
 
+/* Where leases are kept: which errors say that it is away, or refuses, and not what the
+ * lease is. A server's all do; elsewhere those of the disk, the network and of rights. */
+enum lease_where {
+	LEASE_UNTOLD,    /* none is told so */
+	LEASE_AT_HOST,   /* looked at again only when it was away */
+	LEASE_IN_SHARE,  /* a directory, of another host's disk maybe */
+	LEASE_AT_SERVER, /* as the share, looked at also while nothing is asked for */
+};
+
 /* How the managers of a site name keys, and hold leases; as [lease] says. */
 struct lease_ways {
 	char *prefix; /* owned; of keys on a server that several sites share; NULL: none
@@ -21,9 +30,12 @@ struct lease_ways {
 	char *key_format;          /* owned; of replicables, NULL: the default */
 	char *site, *repositories; /* owned; for the format's variables */
 	int64_t wait_ms;           /* of commands and mirrors */
-	bool is_server;            /* errors of the backend are ERR_LOCK_UNAVAILABLE */
+	enum lease_where where;
 	bool is_patient; /* one that is away is waited for, as long as for a lease */
 	bool is_fixed;   /* never renewed: what needs longer than the ttl is lost */
+	/* Not 0: who waits asks so often, give or take the jitter, and is told nothing,
+	 * stands in no line, and is handed nothing. */
+	int64_t poll_ms, poll_jitter_ms;
 };
 
 TAILQ_HEAD(lease_list_head, lease);
@@ -51,8 +63,9 @@ struct waiter {
 	struct lease_request request; /* its job is job_text */
 	char job_text[256];
 	struct lease_attempt attempt;
-	int turn_fd;   /* an eventfd: it is your turn; -1: it was at once */
-	int64_t since; /* all by clock_boot_ms() */
+	int turn_fd;     /* an eventfd: it is your turn; -1: it was at once */
+	int64_t wait_ms; /* what was asked for */
+	int64_t since;   /* all by clock_boot_ms() */
 	int64_t until;
 	int64_t report_at;    /* the next lease.waiting */
 	int64_t passed_until; /* attempt.handed is ours, unless it is 0 */
@@ -84,6 +97,8 @@ struct lease_manager {
 	struct lease_ways ways;
 	struct map denials;     /* guarded by mutex; the fence last told of, by key */
 	int64_t probe_at;       /* guarded by mutex; boot ms */
+	int64_t asked_at;       /* guarded by mutex; boot ms; by the keeper, which has no
+				   answer yet; 0: it asks nothing */
 	int64_t away_since;     /* guarded by mutex; wall ms; 0: it is there */
 	struct err away_reason; /* guarded by mutex */
 };
@@ -102,7 +117,10 @@ void keeper_add_locked(struct lease_manager *manager, struct lease *lease);
 /* No longer: it may be freed. Tells whether it was ours to the last. */
 bool keeper_remove_locked(struct lease_manager *manager, struct lease *lease);
 
-/* What the server of the leases said; NULL: it answered. Not under the mutex. */
+/* Whether an error of the backend says that what keeps the leases is away, or refuses. */
+bool keeper_is_away(const struct lease_manager *manager, const struct err *why);
+
+/* What the backend said; NULL: it answered. Not under the mutex. */
 void keeper_note_answer(struct lease_manager *manager, const struct err *why);
 
 /* Of a backend all are there from its start, so that a first loss is a rise from 0. */

@@ -569,6 +569,7 @@ static void redis_close(struct lease_backend *base)
 		redis_address_clear(&backend->addresses[i]);
 	}
 	lease_server_clear(&backend->server);
+	vec_clear_owned(&backend->doubts);
 	free(backend->user);
 	free(backend->password_file);
 	free(backend->ca_file);
@@ -653,11 +654,14 @@ static struct redis_backend *redis_new(const struct lease_options *options)
 	backend->ca_file = redis_copy(options->ca_file);
 	backend->prefix = xstrdup(options->prefix ? options->prefix : "");
 	backend->pattern = redis_copy(options->pattern);
+	backend->logs_doubts = options->logs_doubts;
 	backend->access = (struct redis_access){
 		.user = backend->user,
 		.password_file = backend->password_file,
 		.ca_file = backend->ca_file,
 		.is_one_of_several = options->url_count > 1,
+		.judge = redis_judge,
+		.judge_arg = backend,
 	};
 	redis_set_times(backend, options);
 	redis_scripts_init(backend);

@@ -1,17 +1,20 @@
 /*
- * What of a server's settings makes it unfit for leases, tried on the server itself: for
- * `check`, and the node's start.
+ * What of a server's settings makes it unfit for leases. `check` tells all of it, and
+ * tries the commands. Whoever uses the server looks at each connect, before it sends
+ * anything else: a server that is away at the start is looked at when it is back, and one
+ * that was put in its place as well.
  */
 #include <hiredis/hiredis.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "lease/lease.h"
-#include "lease/redis_client.h"
+#include "lease/redis_round.h"
 
 struct redis_check {
 	const struct lease_options *options;
-	void (*say)(void *arg, bool is_error, const char *what, const char *remedy);
+	redis_finding say;
 	void *arg;
 	bool has_error;
 	const char *server;
@@ -81,20 +84,24 @@ static void redis_check_memory(struct redis_check *check, const char *info)
 				"set its appendonly to yes");
 }
 
-static void redis_check_answers(struct redis_check *check,
-				const struct redis_request *request)
+static void redis_check_info(struct redis_check *check, const redisReply *info)
 {
-	const redisReply *info = request->replies.items[0];
-	struct err err;
-
-	if (redis_reply_check(info, check->server, &err) != 0)
-		redis_check_say(check, false, "its settings could not be looked at",
-				"give its user the right to INFO, to have them checked");
-	else if (info->type == REDIS_REPLY_STRING) {
+	if (info->type == REDIS_REPLY_STRING) {
 		AUTO_FREE char *text = xasprintf("\n%s", info->str);
 		redis_check_kind(check, text);
 		redis_check_memory(check, text);
+	} else {
+		redis_check_say(check, false, "its settings could not be looked at",
+				"give its user the right to INFO, to have them checked");
 	}
+}
+
+static void redis_check_answers(struct redis_check *check,
+				const struct redis_request *request)
+{
+	struct err err;
+
+	redis_check_info(check, request->replies.items[0]);
 	for (size_t i = 1; i < request->replies.count; i++) {
 		if (redis_reply_check(request->replies.items[i], check->server, &err) ==
 		    0)
@@ -174,4 +181,56 @@ int lease_redis_check(const struct lease_options *options,
 		redis_address_clear(&address);
 	}
 	return check.has_error ? -1 : 0;
+}
+
+/* ------------------------------------------------------------------ at each connect */
+
+int redis_judge_info(const char *server, const struct redisReply *info, redis_finding say,
+		     void *arg)
+{
+	struct redis_check check = { .say = say, .arg = arg, .server = server };
+
+	redis_check_info(&check, info);
+	return check.has_error ? -1 : 0;
+}
+
+struct redis_judgement {
+	struct redis_backend *backend;
+	struct err *err;
+};
+
+/* Each warning once: a process connects to a server several times. */
+static bool redis_judge_is_news(struct redis_backend *backend, const char *what)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&backend->server.mutex);
+
+	for (size_t i = 0; i < backend->doubts.count; i++)
+		if (strcmp(backend->doubts.items[i], what) == 0)
+			return false;
+	vec_add(&backend->doubts, xstrdup(what));
+	return true;
+}
+
+static void redis_judge_say(void *arg, bool is_error, const char *what,
+			    const char *remedy)
+{
+	const struct redis_judgement *judgement = arg;
+
+	if (is_error) {
+		err_set(judgement->err, ERR_CONFIG, "leases: %s", what);
+		err_because(judgement->err, REASON_LOCK_UNAVAILABLE);
+		err_remedy(judgement->err, "%s", remedy);
+	} else if (judgement->backend->logs_doubts &&
+		   redis_judge_is_news(judgement->backend, what)) {
+		log_warn("lease.server_doubtful", LOG_TEXT("what", what),
+			 LOG_TEXT("remedy", remedy));
+	}
+}
+
+int redis_judge(void *arg, const struct redis_address *server,
+		const struct redisReply *info, struct err *err)
+{
+	struct redis_judgement judgement = { .backend = arg, .err = err };
+
+	return redis_judge_info(server->text, info, redis_judge_say, &judgement);
 }

@@ -1,7 +1,7 @@
 /*
  * The states of a connection follow each other in redis_request_step(), which never
- * waits. The greeting (password, database, name, age) is sent in front of the first
- * request, in the same write.
+ * waits. The greeting (password, database, name, what the server is) goes before the
+ * first request, which is sent only to a server that took it, and may be used.
  *
  * A kept connection may have been closed by the server while nothing was under way. What
  * is sent on it then is sent again, once, on a new one, if no reply came: all our
@@ -34,7 +34,7 @@
 
 enum state { CLOSED, LOOKING_UP, CONNECTING, SHAKING_HANDS, OPEN };
 
-enum greeting { GREET_AUTH, GREET_SELECT, GREET_NAME, GREET_AGE };
+enum greeting { GREET_AUTH, GREET_SELECT, GREET_NAME, GREET_INFO };
 
 /* Of a name, by a thread of its own: libc has no deadline for that. */
 struct lookup {
@@ -59,127 +59,13 @@ struct redis_connection {
 	redisReader *reader;
 	enum greeting greetings[4]; /* whose replies come first */
 	size_t greeted, greeting_count;
-	size_t taken; /* bytes, of the present request's replies */
+	size_t greeting_len; /* of what was sent for them */
+	size_t taken;        /* bytes, of the present request's replies */
 	int64_t born_at;
 	int64_t rest_until; /* not tried again before; of one of several */
 	int64_t rest_ms;
 	struct err failure; /* why it rests */
 };
-
-/* ------------------------------------------------------------------ addresses */
-
-static int redis_address_refuse(const char *url, const char *why, struct err *err)
-{
-	err_set(err, ERR_CONFIG, "lease.url: %.200s: %s", url, why);
-	return err_remedy(err, "write redis://HOST:PORT/DATABASE, rediss:// with TLS, or "
-			       "unix:///PATH; name and password are for lease.userFile "
-			       "and lease.passwordFile");
-}
-
-static bool redis_address_read_number(const char *text, uint64_t most, uint64_t *number)
-{
-	return text_to_uint64(text, number) && *number <= most;
-}
-
-static const char *redis_address_read_database(const char *text, int *database)
-{
-	uint64_t number;
-
-	if (!redis_address_read_number(text, 1000000, &number))
-		return "its database is no number";
-	*database = (int)number;
-	return NULL;
-}
-
-/* HOST, HOST:PORT or [HOST]:PORT, which is cut up. */
-static const char *redis_address_read_host(char *text, struct redis_address *address)
-{
-	char *end = text[0] == '[' ? strchr(text, ']') : strrchr(text, ':');
-	uint64_t number = 6379;
-
-	if (text[0] == '[') {
-		if (!end)
-			return "its host lacks a ]";
-		*end++ = '\0';
-		text++;
-	}
-	if (end && *end == ':') {
-		*end++ = '\0';
-		if (!redis_address_read_number(end, 65535, &number) || number == 0)
-			return "its port is no number from 1 to 65535";
-	} else if (end && *end) {
-		return "something follows its host";
-	}
-	if (!*text || strchr(text, ' '))
-		return "it names no host";
-	address->host = xstrdup(text);
-	snprintf(address->port, sizeof(address->port), "%d", (int)number);
-	return NULL;
-}
-
-static const char *redis_address_read_tcp(const char *rest, struct redis_address *address)
-{
-	AUTO_FREE char *text = xstrdup(rest);
-	char *slash = strchr(text, '/');
-
-	if (strchr(text, '@'))
-		return "it has a user's name or a password";
-	if (strpbrk(text, "?#"))
-		return "it has a query or a fragment";
-	if (slash)
-		*slash++ = '\0';
-	const char *why = redis_address_read_host(text, address);
-	if (why || !slash || !*slash)
-		return why;
-	return redis_address_read_database(slash, &address->database);
-}
-
-static const char *redis_address_read_unix(const char *rest,
-					   struct redis_address *address)
-{
-	struct sockaddr_un room;
-	const char *query = strchr(rest, '?');
-	size_t len = query ? (size_t)(query - rest) : strlen(rest);
-
-	if (rest[0] != '/' || len < 2)
-		return "it names no absolute path";
-	if (len >= sizeof(room.sun_path))
-		return "its path is too long for a socket";
-	address->path = xstrndup(rest, len);
-	if (!query)
-		return NULL;
-	if (!text_starts_with(query, "?db="))
-		return "what follows ? is not db=NUMBER";
-	return redis_address_read_database(query + 4, &address->database);
-}
-
-int redis_address_parse(const char *url, struct redis_address *address, struct err *err)
-{
-	const char *why = "it begins with neither redis://, rediss:// nor unix://";
-
-	*address = (struct redis_address){ .text = xstrdup(url) };
-	if (text_starts_with(url, "unix://")) {
-		why = redis_address_read_unix(url + 7, address);
-	} else if (text_starts_with(url, "redis://")) {
-		why = redis_address_read_tcp(url + 8, address);
-	} else if (text_starts_with(url, "rediss://")) {
-		address->has_tls = true;
-		why = redis_address_read_tcp(url + 9, address);
-	}
-	if (!why)
-		return 0;
-	redis_address_clear(address);
-	/* What may be a password is not shown. */
-	return redis_address_refuse(strchr(url, '@') ? "(hidden)" : url, why, err);
-}
-
-void redis_address_clear(struct redis_address *address)
-{
-	free(address->text);
-	free(address->host);
-	free(address->path);
-	*address = (struct redis_address){ 0 };
-}
 
 /* ------------------------------------------------------------------ replies that refuse
  */
@@ -605,9 +491,9 @@ static int redis_connection_add_greeting(struct redis_request *request, struct s
 	}
 	redis_connection_greet(connection, out, GREET_NAME, 3,
 			       (const char *[]){ "CLIENT", "SETNAME", "refrelay" });
-	if (access->is_one_of_several)
-		redis_connection_greet(connection, out, GREET_AGE, 2,
-				       (const char *[]){ "INFO", "server" });
+	if (access->is_one_of_several || access->judge)
+		redis_connection_greet(connection, out, GREET_INFO, 1,
+				       (const char *[]){ "INFO" });
 	return 1;
 }
 
@@ -625,23 +511,48 @@ static void redis_connection_learn_age(struct redis_connection *connection,
 			strtoll(at + strlen("uptime_in_seconds:"), NULL, 10) * 1000;
 }
 
-/* A server may forbid CLIENT and INFO; then it has no name, and no known age. */
+/* 0: the server can be used. */
+static int redis_connection_take_info(struct redis_request *request,
+				      const struct redisReply *reply)
+{
+	struct redis_connection *connection = request->connection;
+	const struct redis_access *access = connection->access;
+
+	redis_connection_learn_age(connection, reply);
+	return access->judge ? access->judge(access->judge_arg, connection->address,
+					     reply, &request->err)
+			     : 0;
+}
+
+/* 0: it is as it should be. A server may forbid CLIENT and INFO; then it has no name, and
+ * no known age. */
+static int redis_connection_judge_greeting(struct redis_request *request,
+					   enum greeting greeting,
+					   const struct redisReply *reply)
+{
+	struct redis_connection *connection = request->connection;
+
+	if (greeting == GREET_INFO)
+		return redis_connection_take_info(request, reply);
+	if (greeting == GREET_NAME ||
+	    redis_reply_check(reply, connection->address->text, &request->err) == 0)
+		return 0;
+	if (greeting == GREET_AUTH && request->err.class == ERR_CONFIG) {
+		request->err.class = ERR_AUTH;
+		err_remedy(&request->err,
+			   "correct lease.userFile and lease.passwordFile");
+	}
+	return -1;
+}
+
 static int redis_connection_take_greeting(struct redis_request *request,
 					  const struct redisReply *reply)
 {
 	struct redis_connection *connection = request->connection;
 	enum greeting greeting = connection->greetings[connection->greeted++];
 
-	if (greeting == GREET_AGE)
-		redis_connection_learn_age(connection, reply);
-	if (greeting == GREET_NAME || greeting == GREET_AGE ||
-	    redis_reply_check(reply, connection->address->text, &request->err) == 0)
+	if (redis_connection_judge_greeting(request, greeting, reply) == 0)
 		return 1;
-	if (greeting == GREET_AUTH && request->err.class == ERR_CONFIG) {
-		request->err.class = ERR_AUTH;
-		err_remedy(&request->err,
-			   "correct lease.userFile and lease.passwordFile");
-	}
 	struct err refusal = request->err;
 	redis_request_fail(request);
 	request->err = connection->failure = refusal;
@@ -665,7 +576,7 @@ static int redis_connection_open(struct redis_request *request)
 		abort();
 	if (redis_connection_add_greeting(request, &all) != 1)
 		return -1;
-	/* In front, in one write. */
+	connection->greeting_len = all.len;
 	str_add_bytes(&all, request->commands.data, request->commands.len);
 	redis_request_forget_commands(request);
 	request->commands = all;
@@ -726,20 +637,36 @@ static ssize_t redis_connection_receive(struct redis_connection *connection, cha
 	return got < 0 ? -1 : got;
 }
 
+static bool redis_connection_is_greeting(const struct redis_connection *connection)
+{
+	return connection->greeted < connection->greeting_count;
+}
+
+/* How much may be sent by now: commands follow an answered greeting, so that a server
+ * which is not to be used gets none. */
+static size_t redis_request_sendable(const struct redis_request *request)
+{
+	const struct redis_connection *connection = request->connection;
+
+	return redis_connection_is_greeting(connection) ? connection->greeting_len
+							: request->commands.len;
+}
+
 static int redis_request_send(struct redis_request *request)
 {
 	const struct str *commands = &request->commands;
+	size_t most = redis_request_sendable(request);
 
-	while (request->sent < commands->len) {
+	while (request->sent < most) {
 		ssize_t sent = redis_connection_send(request->connection,
 						     commands->data + request->sent,
-						     commands->len - request->sent);
+						     most - request->sent);
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0)
 			return errno == EAGAIN ? 0 : redis_request_lose(request);
-		request->was_sent = true;
 		request->sent += (size_t)sent;
+		request->was_sent |= !redis_connection_is_greeting(request->connection);
 	}
 	return 0;
 }
@@ -762,7 +689,7 @@ static int redis_request_parse(struct redis_request *request)
 			return redis_request_garbled(request, connection->reader->errstr);
 		if (!reply)
 			return 1;
-		if (connection->greeted == connection->greeting_count) {
+		if (!redis_connection_is_greeting(connection)) {
 			vec_add(&request->replies, reply);
 			continue;
 		}
@@ -863,9 +790,9 @@ void redis_request_begin(struct redis_request *request, int64_t until)
 int64_t redis_request_watch(const struct redis_request *request, struct pollfd *watched)
 {
 	const struct redis_connection *connection = request->connection;
-	bool is_writing =
-		connection->state == CONNECTING ||
-		(connection->state == OPEN && request->sent < request->commands.len);
+	bool is_writing = connection->state == CONNECTING ||
+			  (connection->state == OPEN &&
+			   request->sent < redis_request_sendable(request));
 
 	*watched = (struct pollfd){ .fd = -1 };
 	if (request->progress != REDIS_UNDER_WAY)
@@ -885,9 +812,14 @@ int64_t redis_request_watch(const struct redis_request *request, struct pollfd *
 
 static int redis_request_step_open(struct redis_request *request)
 {
+	bool was_greeting = redis_connection_is_greeting(request->connection);
 	int result = redis_request_send(request);
 
-	return result != 0 ? result : redis_request_receive(request);
+	if (result == 0)
+		result = redis_request_receive(request);
+	if (result != 0)
+		return result;
+	return was_greeting && !redis_connection_is_greeting(request->connection);
 }
 
 static int redis_request_step_once(struct redis_request *request)

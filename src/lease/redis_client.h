@@ -21,6 +21,7 @@
 #include "base/vec.h"
 
 struct redisReply;
+struct redis_address;
 
 /* redis://HOST[:PORT][/DATABASE], rediss:// with TLS, unix:///PATH[?db=DATABASE]. */
 struct redis_address {
@@ -42,6 +43,11 @@ struct redis_access {
 	const char *password_file; /* NULL: none */
 	const char *ca_file;       /* NULL: the system's */
 	bool is_one_of_several; /* learn its age; after a failure leave it for a while */
+	/* Looks at each server, by its INFO, before it is sent anything; -1, with the
+	 * reason in *err: it is not to be used. NULL: whatever it is, it is used. */
+	int (*judge)(void *arg, const struct redis_address *server,
+		     const struct redisReply *info, struct err *err);
+	void *judge_arg;
 };
 
 struct redis_connection;

@@ -55,6 +55,8 @@ struct redis_backend {
 	size_t count, quorum;
 	struct redis_access access;
 	char *user, *password_file, *ca_file, *prefix, *pattern; /* owned */
+	bool logs_doubts;
+	text_list doubts; /* guarded by the server's mutex; those that were logged */
 	bool is_redlock_format;
 	int64_t poll_ms, poll_jitter_ms; /* of that format */
 	int64_t command_ms;
@@ -137,6 +139,17 @@ int redis_inspect(struct lease_backend *base, const char *key,
 		  struct lease_holder *holder, struct err *err);
 int redis_force_release(struct lease_backend *base, const char *key, uint64_t fence,
 			struct err *err);
+
+/* Tells what is wrong with a server that answers INFO so. -1: one of that is an error. */
+typedef void (*redis_finding)(void *arg, bool is_error, const char *what,
+			      const char *remedy);
+int redis_judge_info(const char *server, const struct redisReply *info, redis_finding say,
+		     void *arg);
+
+/* Of struct redis_access, with the backend: ERR_CONFIG for a server that would lose
+ * leases, or cannot keep them; warnings are logged, once each (redis_check.c). */
+int redis_judge(void *arg, const struct redis_address *server,
+		const struct redisReply *info, struct err *err);
 
 /* The thread that hears of leases which are free, and removes what is left behind. It is
  * started when it is needed. */

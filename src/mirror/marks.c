@@ -186,6 +186,20 @@ bool credential_was_replaced(struct credential_marks *marks,
 	return false;
 }
 
+char *credentials_stamp(const struct mirrors *mirrors, const struct mirror *mirror)
+{
+	struct str all = STR_INIT;
+	const struct watcher *watcher;
+	char stamp[STAMP_SIZE];
+
+	for (size_t at = 0;
+	     (watcher = mirrors_next_watcher(mirrors, mirror, &at)) != NULL;) {
+		credential_take_stamp(watcher, stamp);
+		str_addf(&all, "%s\n", stamp);
+	}
+	return str_take(&all);
+}
+
 struct credential_reading {
 	const char *mirror, *watcher;
 	int64_t refused_at;

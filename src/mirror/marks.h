@@ -40,6 +40,10 @@ void credential_mark(struct credential_marks *marks, const struct mirror *mirror
 bool credential_was_replaced(struct credential_marks *marks,
 			     const struct mirrors *mirrors, const struct mirror *mirror);
 
+/* What tells the files of all its credentials from those that were there before; the
+ * caller frees. */
+char *credentials_stamp(const struct mirrors *mirrors, const struct mirror *mirror);
+
 /* For commands: since when (wall ms) and why it is refused; 0: it is not. *message is the
  * caller's to free. */
 int credential_mark_read(struct store *store, const char *mirror, const char *watcher,

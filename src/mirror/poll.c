@@ -42,8 +42,9 @@ struct mirror_polled {
 	char *told;      /* by its list, of the upstream's refs; owned, or NULL */
 	char *equal;     /* the same of what was found equal last; owned, or NULL */
 	char checksum[CHECKSUM_TEXT_SIZE]; /* of the copy that was found so */
-	bool is_by_list; /* checked_at is so because a list told what is equal */
-	bool is_kept;    /* its working tree is being looked after, or waits for that */
+	char *credentials; /* their stamp at the last look; owned; the asker's alone */
+	bool is_by_list;   /* checked_at is so because a list told what is equal */
+	bool is_kept;      /* its working tree is being looked after, or waits for that */
 	/* Of the question under way, or the last: by which the answer that was found
 	 * equal last is known again, and the checksum of what it was equal to. */
 	struct upstream_tag tag;
@@ -305,6 +306,33 @@ static void mirror_poll_look_after_checkout(struct mirror_polled *one,
 	one->is_kept = true;
 }
 
+/* Whether a credential's file is another than at the last look; at the first one, all may
+ * be: the configuration was read anew. */
+static bool mirror_poll_has_new_credentials(struct mirror_polled *one)
+{
+	char *now = credentials_stamp(one->poll->options.mirrors, one->mirror);
+	bool is_other = !one->credentials || strcmp(one->credentials, now) != 0;
+
+	mirror_poll_set_text(&one->credentials, now);
+	return is_other;
+}
+
+/* Whether one that failed is to be tried before its time. What is final has none: it
+ * needs another credential, another configuration, or somebody's word. */
+static bool mirror_poll_is_worth_a_try(struct mirror_polled *one,
+				       const struct registry_row *row)
+{
+	const struct mirror_poll_options *options = &one->poll->options;
+	bool has_new = mirror_poll_has_new_credentials(one);
+
+	if (row->state != REGISTRY_FAILED && row->state != REGISTRY_MISSING_ON_PRIMARY)
+		return false;
+	if (row->due_at == 0 && (has_new || one->is_urgent))
+		return true;
+	return row->state == REGISTRY_FAILED &&
+	       credential_was_replaced(options->marks, options->mirrors, one->mirror);
+}
+
 /* One that is being brought, or waits for that, is asked by its job. In how many ms it is
  * asked again, or AT_WORK. */
 static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
@@ -324,9 +352,7 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 		return mirror_jitter_ms(one->mirror->interval_ms);
 	}
 	mirror_poll_look_after_checkout(one, &row);
-	if (row.state == REGISTRY_FAILED &&
-	    credential_was_replaced(poll->options.marks, poll->options.mirrors,
-				    one->mirror))
+	if (mirror_poll_is_worth_a_try(one, &row))
 		mirror_poll_have_brought(poll, one->mirror);
 	if (row.state == REGISTRY_STARTED && one->is_urgent)
 		return AT_WORK; /* it may have asked before the news */
@@ -809,6 +835,7 @@ static void mirror_polled_list_clear(mirror_polled_list *list)
 		free(list->items[i]->told);
 		free(list->items[i]->equal);
 		upstream_tag_clear(&list->items[i]->tag);
+		free(list->items[i]->credentials);
 	}
 	vec_clear_owned(list);
 }

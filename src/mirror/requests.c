@@ -385,6 +385,7 @@ json_t *mirror_request_json(const struct mirror_request *request, const char *ro
 {
 	AUTO_FREE char *path = name_to_copy(root, request->mirror);
 	json_t *object = json_object();
+	char code[ERR_CODE_SIZE];
 
 	json_put_text(object, "job", request->id);
 	json_put_text(object, "mirror", request->mirror);
@@ -402,7 +403,9 @@ json_t *mirror_request_json(const struct mirror_request *request, const char *ro
 	json_put_number(object, "attempts", request->attempts);
 	if (!request->class)
 		return object;
+	err_class_code(err_class_of_name(request->class), code);
 	json_put_text(object, "class", request->class);
+	json_put_text(object, "code", code);
 	json_put_text(object, "reason", request->reason);
 	json_put_text(object, "message", request->message);
 	json_put_text(object, "remedy", request->remedy);

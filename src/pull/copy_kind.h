@@ -47,6 +47,7 @@ struct pull_item {
 	size_t refs_changed; /* of a repository */
 	bool is_proved;      /* brought, read again, and right */
 	bool is_uncounted;   /* no sync, for the metrics */
+	bool is_final;       /* FAILED: no further try would end otherwise */
 	bool of_copy;     /* a verification ended where only the copy's files were read */
 	unsigned wishes;  /* if it is disproved */
 	int64_t lag_ms;   /* of what was brought; set when it is recorded */

@@ -141,6 +141,7 @@ static void mirror_job_open_item(struct pull_item *item)
 	item->end = PULL_OPEN;
 	item->why = (struct err){ 0 };
 	item->wait_ms = 0;
+	item->is_final = false;
 }
 
 /* Whatever this job, or one before it that died, has changed. */
@@ -199,6 +200,7 @@ static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watc
 	repository_bring_from(job, source);
 	if (item->end == PULL_FAILED) {
 		item->wait_ms = source_retry_after_ms(source);
+		item->is_final = source_is_refused(source);
 	} else if (item->end != PULL_HELD) {
 		mirror_job_take_change(job, source);
 		mirror_job_bring_lfs(job, source, is_asked);

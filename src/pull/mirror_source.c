@@ -16,6 +16,7 @@ struct mirror_source {
 	const struct watcher *watcher;
 	int64_t read_at;
 	const struct watcher *doubted; /* git was refused with what had just been taken */
+	bool is_refused;
 };
 
 static struct mirror_source *mirror_source_of(struct source *source)
@@ -56,6 +57,15 @@ static int mirror_source_look(struct source *source, const char *name,
 	return err_set(err, ERR_CONFLICT, "an upstream tells no fingerprints");
 }
 
+/* Not of a directory: its file system may be mounted again, which nobody tells. */
+static bool mirror_source_is_final(const struct mirror *mirror, const struct err *why)
+{
+	if (mirror && mirror->uri.kind == URL_LOCAL)
+		return false;
+	return why->class == ERR_AUTH || why->class == ERR_CONFIG ||
+	       why->class == ERR_MISSING;
+}
+
 static int mirror_source_read(struct source *source, const char *name,
 			      struct source_view *view, struct err *err)
 {
@@ -69,6 +79,7 @@ static int mirror_source_read(struct source *source, const char *name,
 	its->retry_after_ms = seen.retry_after_ms;
 	its->watcher = seen.watcher;
 	its->read_at = clock_wall_ms();
+	its->is_refused = result != 0 && mirror_source_is_final(mirror, err);
 	if (result == 0 && mirror->depth == 0 && seen.refs.cuts.count > 0)
 		result = source_refuse_shallow(err);
 	if (result != 0)
@@ -146,6 +157,11 @@ int64_t source_read_at(struct source *source, const struct watcher **watcher)
 {
 	*watcher = mirror_source_of(source)->watcher;
 	return mirror_source_of(source)->read_at;
+}
+
+bool source_is_refused(struct source *source)
+{
+	return mirror_source_of(source)->is_refused;
 }
 
 int64_t source_retry_after_ms(struct source *source)

@@ -15,6 +15,10 @@ struct source *source_new_upstreams(const struct upstream_call *manner);
 /* Of the last reading: when it was (wall ms), and with whose credential; NULL: none. */
 int64_t source_read_at(struct source *source, const struct watcher **watcher);
 
+/* Of the last reading: it failed by what no further try changes: credentials, the
+ * configuration, or an upstream that is gone. */
+bool source_is_refused(struct source *source);
+
 /* Of the last reading: how long the upstream wants to rest; 0: it says nothing of it. */
 int64_t source_retry_after_ms(struct source *source);
 

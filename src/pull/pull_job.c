@@ -139,9 +139,11 @@ static void fill_failed_move(const struct pull_item *item, struct registry_move 
 		break;
 	case ERR_MISSING:
 		move->event = REGISTRY_ABSENT;
+		move->is_final = item->is_final;
 		break;
 	default:
 		move->event = REGISTRY_ERRED;
+		move->is_final = item->is_final;
 		move->timeout_ms = item->wait_ms;
 		break;
 	}

@@ -378,6 +378,12 @@ static void wait_for_retry(struct registry_row *row, int64_t count, enum retry_c
 	row->due_at = row->retry_at;
 }
 
+/* Whoever changes what it failed by asks for it. */
+static void wait_for_asking(struct registry_row *row)
+{
+	row->retry_at = row->due_at = 0;
+}
+
 /* A repository that fails and changes all the time backs off all the same; a person, or
  * a deletion, does not wait. */
 static enum outcome erred(struct stored_row *stored, const struct registry_move *move,
@@ -396,6 +402,8 @@ static enum outcome erred(struct stored_row *stored, const struct registry_move 
 	wait_for_retry(row, row->retry_count + 1, cap, now);
 	if (row->retry_at < now + move->timeout_ms)
 		row->retry_at = row->due_at = now + move->timeout_ms;
+	if (move->is_final)
+		wait_for_asking(row);
 	if (end_attempt(stored) & WISH_AGAIN)
 		set_pending(row, now);
 	return MOVE_DONE;
@@ -416,6 +424,8 @@ static enum outcome absent(struct stored_row *stored, const struct registry_move
 		registry_events_set_failure(row, move->err);
 	row->state = REGISTRY_MISSING_ON_PRIMARY;
 	wait_for_retry(row, count, RETRY_CAP_MISSING, now);
+	if (move->is_final)
+		wait_for_asking(row);
 	if (end_attempt(stored) != 0)
 		set_pending(row, now);
 	else

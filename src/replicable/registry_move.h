@@ -66,11 +66,13 @@ struct registry_move {
 	const char *held_reason; /* HELD */
 	const char *remedy;      /* HELD: what a person can do, may be NULL */
 	const struct err *err;   /* ERRED, DISPROVED; ABSENT, DOUBTED: may be NULL */
-	int64_t delay_ms;        /* ASKED, BROUGHT: what changed since is due in so much;
-				    DOUBTED, and DISPROVED at first: due in */
-	int64_t timeout_ms;      /* BEGUN, CHECKING: for how long the row is the worker's;
-				    DEFERRED, SUPERSEDED: due in; ERRED: not before; PROVED:
-				    the next      verification is due in (0: never) */
+	bool is_final;      /* ERRED, ABSENT: no further try would end otherwise, so it is
+			       not due again before it is asked for */
+	int64_t delay_ms;   /* ASKED, BROUGHT: what changed since is due in so much;
+			       DOUBTED, and DISPROVED at first: due in */
+	int64_t timeout_ms; /* BEGUN, CHECKING: for how long the row is the worker's;
+			       DEFERRED, SUPERSEDED: due in; ERRED: not before; PROVED:
+			       the next      verification is due in (0: never) */
 };
 
 /* Moves one row. ERR_CONFLICT: the row is not in a state that allows it (it is not, or no

@@ -482,7 +482,7 @@ static void add_leases(const struct report *report, struct str *out)
 
 	if (signs->leases_away == 0)
 		return;
-	str_add(out, "\n  the lease server stopped answering ");
+	str_add(out, "\n  the leases became unavailable ");
 	add_ago(report, signs->leases_away, out);
 	str_addf(out, ", so no new work starts: %s", signs->leases_failure.text);
 	if (signs->leases_failure.remedy[0])

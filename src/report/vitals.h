@@ -26,7 +26,7 @@ struct vital_signs {
 	int64_t news_void;        /* why it does not know them (enum news_void) */
 	int64_t compared_age_ms, compared_left_ms;
 	int64_t scan_age_ms, scan_left_ms;
-	int64_t leases_away; /* since when the server of the leases is; wall ms; 0: no */
+	int64_t leases_away; /* since when what keeps the leases is; wall ms; 0: no */
 	struct err leases_failure;
 	follower_list followers;
 };

@@ -1,6 +1,5 @@
 #include "web/answer.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <strings.h>
 
@@ -303,12 +302,9 @@ static int answer_find_status(enum err_class class)
 
 void answer_err(struct web_response *response, int status, const struct err *err)
 {
-	char code[32];
-	size_t i = 0;
+	char code[ERR_CODE_SIZE];
 
-	for (const char *c = err_class_name(err->class); *c && i < sizeof(code) - 1; c++)
-		code[i++] = (char)toupper((unsigned char)*c);
-	code[i] = '\0';
+	err_class_code(err->class, code);
 	json_t *problem = json_problem(code, err->text, err->remedy);
 	if (err->reason != REASON_NONE)
 		json_put_text(problem, "reason", err_reason_name(err->reason));

@@ -119,7 +119,7 @@ a_secondary_says_so_and_goes_on_when_it_is_back() {
 	wait "$redis" || :
 	wait_until 20 away_since
 	at paris status >out || :
-	grep -q 'the lease server stopped answering' out
+	grep -q 'the leases became unavailable' out
 	add_commits london/git/a.git refs/heads/main 1
 	at london changed a
 	git ls-remote "$(site_url paris)/a.git" >/dev/null

@@ -250,20 +250,32 @@ static inline bool wants_postgresql(void)
 	return false;
 }
 
-static inline int start_servers(void **state)
+/* Their clocks go wrong by what the files clock0, clock1... in `root` say, if that
+ * library is given (tests/lib/wrong_clock.c). */
+static inline int start_servers_in_root(const char *wrong_clock_library)
 {
 	char name[8];
 
-	if (test_make_root(state) != 0)
-		return -1;
-	memcpy(servers_root, root, sizeof(root));
 	for (size_t i = 0; i < count_redis_servers(); i++) {
+		AUTO_FREE char *wrapper = xasprintf(
+			"env LD_PRELOAD=%s WRONG_CLOCK=%s/clock%zu",
+			wrong_clock_library ? wrong_clock_library : "", root, i);
+		redis_wrapper = wrong_clock_library ? wrapper : "";
 		snprintf(name, sizeof(name), "s%zu", i);
 		redis_start(&servers[i], name, "");
+		redis_wrapper = "";
 	}
 	if (wants_postgresql())
 		pg_make();
 	return 0;
+}
+
+static inline int start_servers(void **state)
+{
+	if (test_make_root(state) != 0)
+		return -1;
+	memcpy(servers_root, root, sizeof(root));
+	return start_servers_in_root(NULL);
 }
 
 static inline int end_servers(void **state)

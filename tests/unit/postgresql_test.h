@@ -21,6 +21,7 @@ extern char **environ;
 static char *pg_place, *pg_url;
 static pid_t pg_server;
 static const char *pg_arguments = ""; /* more of the server's */
+static const char *pg_wrapper = "";   /* in front of its program: another environment */
 
 /* Of the newest version that Debian has here. */
 static inline char *pg_program(const char *name)
@@ -91,8 +92,8 @@ static inline void pg_start(void)
 {
 	AUTO_FREE char *postgres = pg_program("postgres");
 	AUTO_FREE char *command =
-		xasprintf("%s -D %s/db -k %s -h '' -F -c max_connections=40 %s", postgres,
-			  pg_place, pg_place, pg_arguments);
+		xasprintf("%s %s -D %s/db -k %s -h '' -F -c max_connections=40 %s",
+			  pg_wrapper, postgres, pg_place, pg_place, pg_arguments);
 
 	pg_server = pg_start_shell(command);
 	for (int i = 0; strcmp(pg_sql("SELECT 1"), "1") != 0; i++) {

@@ -1,14 +1,17 @@
 /*
  * What every backend of leases promises, between real processes: this program started
- * again with "storm" or "hold". Each grant is witnessed in a file to which all append; a
- * backend is judged by that alone.
+ * again with "storm" or "hold". Each grant is witnessed twice: by what the lease guards,
+ * with the repository's fence (lease_guarded_test.h), and by times in a file to which all
+ * append. A backend is judged by these alone.
  *
- * Servers run for all tests; a prefix of its own keeps each test's leases apart.
+ * Servers run for all tests, with clocks that a test can set; a key of its own keeps each
+ * test's leases apart. Those of the local backend are in one database, which both data
+ * directories share, since it is of one machine: nobody can be elsewhere, or cut off.
  */
-/* Servers are shared: each test has a key of its own. */
 static char test_key[128];
 #define KEY test_key
 
+#include "lease_guarded_test.h"
 #include "lease_kinds_test.h"
 
 #include <poll.h>
@@ -17,16 +20,36 @@ static char test_key[128];
 
 #define STORM_TTL 10000
 #define FAULT_TTL 2000
+#define STEP "300" /* seconds, of a clock */
 
 static int witness_fd;
+
+/* Another host than this one, for helpers: $TEST_BOOT_ID. */
+const char *clock_boot_id(void)
+{
+	static char text[40];
+	const char *other = getenv("TEST_BOOT_ID");
+	AUTO_FCLOSE FILE *file = NULL;
+
+	if (other || text[0])
+		return other ? other : text;
+	file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	if (!file || fscanf(file, "%39s", text) != 1)
+		abort();
+	return text;
+}
 
 /* ------------------------------------------------------------------ the witness */
 
 struct grant_seen {
-	int pid;
+	int pid, thread;
 	uint64_t fence;
 	int64_t from, to; /* of the last successful look, by clock_boot_ms() */
+	int is_kept;      /* it had the lease to the end */
+	int is_published; /* the fence let it change what the lease guards */
 };
+
+typedef VEC(struct grant_seen) grants_seen;
 
 static void witness_open(void)
 {
@@ -38,11 +61,13 @@ static void witness_open(void)
 }
 
 /* One write, once the work under the lease is over. */
-static void witness(uint64_t fence, int64_t from, int64_t to)
+static void witness(const struct grant_seen *one)
 {
-	char line[96];
-	int len = snprintf(line, sizeof(line), "%d %" PRIu64 " %" PRId64 " %" PRId64 "\n",
-			   (int)getpid(), fence, from, to);
+	char line[128];
+	int len = snprintf(line, sizeof(line),
+			   "%d %d %" PRIu64 " %" PRId64 " %" PRId64 " %d %d\n",
+			   (int)getpid(), one->thread, one->fence, one->from, one->to,
+			   one->is_kept, one->is_published);
 
 	if (write(witness_fd, line, (size_t)len) != len)
 		abort();
@@ -56,46 +81,140 @@ static int compare_fences(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* No two have a fence in common, and whoever has the higher one began when the one before
- * had ended. Returns how many there are. */
-static size_t witness_check(void)
+static void witness_read(grants_seen *seen)
 {
-	VEC(struct grant_seen) seen = { 0 };
 	AUTO_FREE char *path = xasprintf("%s/witness", root);
 	AUTO_FCLOSE FILE *file = fopen(path, "re");
 	struct grant_seen one;
 
-	while (fscanf(file, "%d %" SCNu64 " %" SCNd64 " %" SCNd64, &one.pid, &one.fence,
-		      &one.from, &one.to) == 4)
-		vec_add(&seen, one);
-	vec_sort(&seen, compare_fences);
-	for (size_t i = 1; i < seen.count; i++) {
-		assert_true(seen.items[i].fence > seen.items[i - 1].fence);
-		if (seen.items[i].from < seen.items[i - 1].to)
+	while (fscanf(file, "%d %d %" SCNu64 " %" SCNd64 " %" SCNd64 " %d %d", &one.pid,
+		      &one.thread, &one.fence, &one.from, &one.to, &one.is_kept,
+		      &one.is_published) == 7)
+		vec_add(seen, one);
+	vec_sort(seen, compare_fences);
+}
+
+/* No two have a fence in common, whoever has the higher one began when the one before had
+ * ended, and who had its lease to the end could publish. Returns how many there are. */
+static size_t witness_check(void)
+{
+	grants_seen seen = { 0 };
+
+	witness_read(&seen);
+	for (size_t i = 0; i < seen.count; i++) {
+		const struct grant_seen *one = &seen.items[i];
+		if (one->is_kept && !one->is_published)
+			fail_msg("the fence refused a holder of %" PRIu64, one->fence);
+		if (i == 0)
+			continue;
+		const struct grant_seen *before = one - 1;
+		assert_true(one->fence > before->fence);
+		if (one->from < before->to)
 			fail_msg("fence %" PRIu64 " began %" PRId64 " ms before %" PRIu64
 				 " ended",
-				 seen.items[i].fence,
-				 seen.items[i - 1].to - seen.items[i].from,
-				 seen.items[i - 1].fence);
+				 one->fence, before->to - one->from, before->fence);
 	}
 	size_t count = seen.count;
 	vec_clear(&seen);
+	guarded_check(1, kind->name);
 	return count;
+}
+
+/* ------------------------------------------------------------------ fairness */
+
+struct share {
+	int pid, thread;
+	int64_t first, last;
+	int count;
+};
+
+typedef VEC(struct share) shares;
+
+static struct share *share_of(shares *all, const struct grant_seen *one)
+{
+	struct share new = { .pid = one->pid, .thread = one->thread, .first = one->from };
+
+	for (size_t i = 0; i < all->count; i++)
+		if (all->items[i].pid == one->pid && all->items[i].thread == one->thread)
+			return &all->items[i];
+	vec_add(all, new);
+	return &all->items[all->count - 1];
+}
+
+/* Of the time in which all contended: processes start one after the other. The benchmark
+ * has the figure of a quiet machine. */
+static void assert_fair(void)
+{
+	grants_seen seen = { 0 };
+	shares all = { 0 };
+	int64_t from = 0, to = INT64_MAX;
+	int least = INT32_MAX, most = 0;
+
+	witness_read(&seen);
+	for (size_t i = 0; i < seen.count; i++)
+		share_of(&all, &seen.items[i])->last = seen.items[i].to;
+	for (size_t i = 0; i < all.count; i++) {
+		from = all.items[i].first > from ? all.items[i].first : from;
+		to = all.items[i].last < to ? all.items[i].last : to;
+	}
+	for (size_t i = 0; i < seen.count; i++)
+		if (seen.items[i].from >= from && seen.items[i].from < to)
+			share_of(&all, &seen.items[i])->count++;
+	for (size_t i = 0; i < all.count; i++) {
+		least = all.items[i].count < least ? all.items[i].count : least;
+		most = all.items[i].count > most ? all.items[i].count : most;
+	}
+	print_message("# %s: %zu contenders had it %d to %d times in %" PRId64 " ms\n",
+		      kind->name, all.count, least, most, to - from);
+	assert_int_equal(all.count, 16);
+	assert_true(most - least <= 2 + most / 4);
+	vec_clear(&seen);
+	vec_clear(&all);
 }
 
 /* ------------------------------------------------------------------ contenders */
 
 struct contender {
 	struct lease_manager *manager;
+	int number;
 	int64_t until;
 	int crash_percent;
 	int grants;
 	pthread_t thread;
 };
 
+/* As a job does: whether the fence let it. */
+static bool work_under(int dir, uint64_t fence)
+{
+	struct err error;
+
+	if (fence_raise(dir, fence, &error) != 0)
+		return false;
+	uint64_t last = guarded_last(dir);
+	usleep(5000);
+	return guarded_publish(dir, last + 1, fence, &error) == 0;
+}
+
+static void work_once(struct contender *contender, int dir, struct lease *lease)
+{
+	struct grant_seen one = { .thread = contender->number,
+				  .fence = lease_fence(lease),
+				  .from = clock_boot_ms() };
+	struct err error;
+
+	one.is_published = work_under(dir, one.fence);
+	one.to = clock_boot_ms();
+	one.is_kept = lease_check(lease, &error) == 0;
+	if (!one.is_kept)
+		one.to = one.from;
+	witness(&one);
+	contender->grants++;
+}
+
 static void *contend(void *arg)
 {
 	struct contender *contender = arg;
+	AUTO_CLOSE int dir = guarded_open(0);
 	unsigned seed = (unsigned)(uintptr_t)contender ^ (unsigned)getpid();
 	const struct lease_request request = { .key = KEY,
 					       .operation = "sync",
@@ -108,13 +227,7 @@ static void *contend(void *arg)
 			fprintf(stderr, "# contender: %s\n", error.text);
 			continue;
 		}
-		int64_t from = clock_boot_ms();
-		usleep(5000);
-		int64_t to = clock_boot_ms();
-		if (lease_check(lease, &error) != 0)
-			to = from;
-		witness(lease_fence(lease), from, to);
-		contender->grants++;
+		work_once(contender, dir, lease);
 		if (rand_r(&seed) % 100 < contender->crash_percent)
 			raise(SIGKILL);
 		lease_release(lease);
@@ -130,6 +243,7 @@ static void storm(struct lease_manager *manager, int64_t ms, int crash_percent)
 
 	for (int i = 0; i < 4; i++) {
 		contenders[i] = (struct contender){ .manager = manager,
+						    .number = i,
 						    .until = clock_boot_ms() + ms,
 						    .crash_percent = crash_percent };
 		thread_start(&contenders[i].thread, "contender", contend, &contenders[i]);
@@ -148,32 +262,44 @@ static void answer(const char *text)
 	fflush(stdout);
 }
 
-/* Holds it, and looks at it all the time, until it is lost or a line says what to do. */
-static void hold(struct lease_manager *manager, int64_t wait_ms)
+/* Looks at it all the time, until it is lost or a line comes. False: it is lost. */
+static bool keep_looking(struct lease *lease, struct grant_seen *one)
 {
 	struct pollfd in = { .fd = 0, .events = POLLIN };
+
+	while (lease_check(lease, &err) == 0 && in.revents == 0) {
+		one->to = clock_boot_ms();
+		poll(&in, 1, 5);
+	}
+	return in.revents != 0;
+}
+
+/* Holds it, and at the end changes what it guards, lost or not. */
+static void hold(struct lease_manager *manager, int64_t wait_ms)
+{
+	AUTO_CLOSE int dir = guarded_open(0);
 	struct lease *lease;
 	char line[32] = "";
 
-	if (acquire_for(manager, wait_ms, &lease) != 0) {
+	if (acquire_for(manager, wait_ms, &lease) != 0 ||
+	    fence_raise(dir, lease_fence(lease), &err) != 0) {
 		answer(err.text);
 		return;
 	}
-	int64_t from = clock_boot_ms(), to = from;
-	printf("held %" PRIu64 " %d\n", lease_fence(lease),
-	       (int)lease_predecessor(lease));
+	struct grant_seen one = { .fence = lease_fence(lease), .from = clock_boot_ms() };
+	uint64_t last = guarded_last(dir);
+	one.to = one.from;
+	printf("held %" PRIu64 " %d\n", one.fence, (int)lease_predecessor(lease));
 	fflush(stdout);
-	while (lease_check(lease, &err) == 0 && in.revents == 0) {
-		to = clock_boot_ms();
-		poll(&in, 1, 5);
-	}
-	witness(lease_fence(lease), from, to);
-	if (in.revents == 0)
-		answer("lost");
+	one.is_kept = keep_looking(lease, &one);
+	one.is_published = guarded_publish(dir, last + 1, one.fence, &err) == 0;
+	witness(&one);
+	if (!one.is_kept)
+		answer(one.is_published ? "lost, published" : "lost, refused");
 	if (!fgets(line, sizeof(line), stdin))
 		return;
 	lease_release(lease);
-	answer("released");
+	answer(one.is_kept && !one.is_published ? err.text : "released");
 }
 
 /* argv: mode, kind, root, data directory, ttl, two numbers, urls. */
@@ -217,6 +343,17 @@ static void release(struct process *process)
 	assert_int_equal(finish(process), 0);
 }
 
+/* It waits in vain for so long. */
+static void assert_waits_in_vain(const char *wait_ms)
+{
+	struct process waiter;
+
+	run(&waiter, "hold", "two", FAULT_TTL, wait_ms, "0");
+	if (!strstr(hear(&waiter), "Lock timeout"))
+		fail_msg("%s", waiter.line);
+	finish(&waiter);
+}
+
 /* Of several servers, those that began lately do not vote. */
 static void wait_for_votes(void)
 {
@@ -231,6 +368,7 @@ static int setup(void **state)
 	if (test_make_root(state) != 0)
 		return -1;
 	witness_open();
+	wait_for_votes();
 	return 0;
 }
 
@@ -265,18 +403,18 @@ static void storm_of_four(const char *crash_percent)
 	}
 	size_t grants = witness_check();
 	print_message("# %s: %zu grants, %d crashes\n", kind->name, grants, crashes);
-	assert_true(grants > 40);
+	/* How many more it could have been is for the benchmark. */
+	assert_true(grants >= 16);
 }
 
-TEST(no_two_of_sixteen_contenders_hold_it_and_all_get_it)
+TEST(no_two_of_sixteen_contenders_hold_it_and_all_get_it_alike)
 {
-	wait_for_votes();
 	storm_of_four("0");
+	assert_fair();
 }
 
 TEST(contenders_that_crash_leave_no_gap_and_no_overlap)
 {
-	wait_for_votes();
 	storm_of_four("5");
 }
 
@@ -285,7 +423,6 @@ TEST(a_killed_holder_is_succeeded_at_once)
 	struct process holder, waiter;
 	enum lease_predecessor how;
 
-	wait_for_votes();
 	run(&holder, "hold", "one", STORM_TTL, "0", "0");
 	uint64_t first = hear_held(&holder, &how);
 	run(&waiter, "hold", "two", STORM_TTL, "20000", "0");
@@ -300,12 +437,38 @@ TEST(a_killed_holder_is_succeeded_at_once)
 	release(&waiter);
 }
 
+/* Of a server the holder's data directory cannot be seen, of a shared directory the
+ * holder is of another host: nothing proves its death, but that it is silent. */
+TEST(elsewhere_a_killed_holder_is_succeeded_after_its_ttl_and_not_before)
+{
+	AUTO_FREE char *seen = xasprintf("%s/one", root);
+	AUTO_FREE char *hidden = xasprintf("%s/hidden", root);
+	struct process holder, waiter;
+	enum lease_predecessor how;
+
+	run(&holder, "hold", "one", FAULT_TTL, "0", "0");
+	uint64_t first = hear_held(&holder, &how);
+	if (kind->servers > 0 && rename(seen, hidden) != 0)
+		abort();
+	int64_t before = clock_boot_ms();
+	kill(holder.pid, SIGKILL);
+	finish(&holder);
+	if (kind->servers == 0)
+		setenv("TEST_BOOT_ID", "0e2f7bb6-0000-4000-8000-000000000000", 1);
+	run(&waiter, "hold", "two", FAULT_TTL, "20000", "0");
+	unsetenv("TEST_BOOT_ID");
+	uint64_t second = hear_held(&waiter, &how);
+	assert_in_range(clock_boot_ms() - before, FAULT_TTL / 4, 4 * FAULT_TTL);
+	assert_int_equal(how, LEASE_AFTER_LAPSE);
+	assert_true(second > first);
+	release(&waiter);
+}
+
 TEST(a_holder_that_slept_through_its_ttl_finds_it_lost)
 {
 	struct process holder, waiter;
 	enum lease_predecessor how;
 
-	wait_for_votes();
 	run(&holder, "hold", "one", FAULT_TTL, "0", "0");
 	uint64_t first = hear_held(&holder, &how);
 	run(&waiter, "hold", "two", FAULT_TTL, "20000", "0");
@@ -316,67 +479,275 @@ TEST(a_holder_that_slept_through_its_ttl_finds_it_lost)
 	assert_int_equal(how, LEASE_AFTER_LAPSE);
 	assert_true(second > first);
 	kill(holder.pid, SIGCONT);
-	assert_string_equal(hear(&holder), "lost");
+	assert_string_equal(hear(&holder), "lost, refused");
 	release(&holder); /* which is no release of the waiter's */
 	release(&waiter);
 	assert_int_equal(witness_check(), 2);
 }
 
+static int delete_rows(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+static void lose_rows(void)
+{
+	static char all[] = "DELETE FROM lease";
+	AUTO_FREE char *database = xasprintf("sqlite:%s/db", root);
+	struct store *theirs;
+
+	assert_ok(store_open(database, &theirs, &err));
+	assert_ok(store_write(theirs, delete_rows, all, &err));
+	store_close(theirs);
+}
+
+static void lose_directories(void)
+{
+	AUTO_FREE char *path = xasprintf("%s/shared", root);
+	AUTO_CLOSEDIR DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	while ((entry = readdir(dir)) != NULL)
+		if (entry->d_name[0] != '.')
+			assert_ok(tree_remove(dirfd(dir), entry->d_name, &err));
+}
+
 static void lose_data(void)
 {
-	if (kind->is_postgresql) {
+	if (kind->is_local)
+		lose_rows();
+	else if (kind->servers == 0)
+		lose_directories();
+	else if (kind->is_postgresql)
 		pg_sql("TRUNCATE refrelay.lease");
-		return;
-	}
-	for (size_t i = 0; i < kind->servers; i++)
+	for (size_t i = 0; i < kind->servers && !kind->is_postgresql; i++)
 		redis_cli(&servers[i], "FLUSHALL");
 }
 
-/* Then two hold it, until the next renewal. */
+/* Then two hold it, until the next renewal; the fence stops the first. */
 TEST(lost_data_is_noticed_and_fences_still_grow)
 {
 	struct process holder, next;
 	enum lease_predecessor how;
 
-	wait_for_votes();
 	run(&holder, "hold", "one", FAULT_TTL, "0", "0");
 	uint64_t first = hear_held(&holder, &how);
 	lose_data();
 	run(&next, "hold", "two", FAULT_TTL, "5000", "0");
 	assert_true(hear_held(&next, &how) > first);
-	assert_string_equal(hear(&holder), "lost");
+	assert_string_equal(hear(&holder), "lost, refused");
 	release(&holder);
 	release(&next);
+	assert_int_equal(guarded_check(1, kind->name), 1);
 }
 
-/* Of one server, all of it is away; of several, a minority, which costs nothing. */
-TEST(a_partition_ends_the_lease_before_others_have_it)
-{
-	struct process through, holder, waiter;
-	enum lease_predecessor how;
-	char url[192];
+/* ------------------------------------------------------------------ partitions */
 
-	wait_for_votes();
-	proxy_start(0, "0", url, &through);
-	run_by(&holder, "hold", "one", FAULT_TTL, "0", "0",
-	       (const char *[SERVERS]){ url });
-	uint64_t first = hear_held(&holder, &how);
-	kill(through.pid, SIGSTOP);
-	run(&waiter, "hold", "two", FAULT_TTL, "4000", "0");
-	if (kind->servers == 1) {
-		assert_true(hear_held(&waiter, &how) > first);
-		assert_string_equal(hear(&holder), "lost");
-		kill(through.pid, SIGCONT);
-		release(&holder);
-		release(&waiter);
-		assert_int_equal(witness_check(), 2);
-	} else {
-		assert_non_null(strstr(hear(&waiter), "Lock timeout"));
-		finish(&waiter);
-		kill(through.pid, SIGCONT);
-		release(&holder);
+/* A holder whose way to the first so many servers can be cut. */
+struct cut {
+	struct process proxies[SERVERS];
+	char urls[SERVERS][192];
+	size_t count;
+};
+
+static void hold_through(struct cut *cut, size_t count, struct process *holder)
+{
+	const char *through[SERVERS] = { NULL };
+
+	cut->count = count;
+	for (size_t i = 0; i < count; i++) {
+		proxy_start(i, "0", cut->urls[i], &cut->proxies[i]);
+		through[i] = cut->urls[i];
 	}
-	proxy_end(&through);
+	run_by(holder, "hold", "one", FAULT_TTL, "0", "0", through);
+}
+
+static void cut_signal(const struct cut *cut, int number)
+{
+	for (size_t i = 0; i < cut->count; i++)
+		kill(cut->proxies[i].pid, number);
+}
+
+static void cut_end(struct cut *cut)
+{
+	for (size_t i = 0; i < cut->count; i++)
+		proxy_end(&cut->proxies[i]);
+}
+
+static void assert_passes_on_after_a_cut(struct process *holder, uint64_t first)
+{
+	struct process waiter;
+	enum lease_predecessor how;
+
+	run(&waiter, "hold", "two", FAULT_TTL, "20000", "0");
+	assert_true(hear_held(&waiter, &how) > first);
+	assert_true(text_starts_with(hear(holder), "lost, "));
+	release(&waiter);
+}
+
+/* Of one server, or a majority. */
+TEST(a_holder_that_is_cut_off_loses_it_before_others_have_it)
+{
+	struct process holder;
+	enum lease_predecessor how;
+	struct cut cut;
+
+	hold_through(&cut, kind->servers / 2 + 1, &holder);
+	uint64_t first = hear_held(&holder, &how);
+	cut_signal(&cut, SIGSTOP);
+	assert_passes_on_after_a_cut(&holder, first);
+	cut_signal(&cut, SIGCONT);
+	release(&holder);
+	cut_end(&cut);
+	assert_int_equal(witness_check(), 2);
+}
+
+TEST(a_holder_that_is_cut_from_a_minority_keeps_it)
+{
+	struct process holder;
+	enum lease_predecessor how;
+	struct cut cut;
+
+	hold_through(&cut, kind->servers / 2, &holder);
+	hear_held(&holder, &how);
+	cut_signal(&cut, SIGSTOP);
+	assert_waits_in_vain("4000");
+	cut_signal(&cut, SIGCONT);
+	release(&holder);
+	cut_end(&cut);
+	assert_int_equal(witness_check(), 1);
+}
+
+static void run_shell(const char *command)
+{
+	char shell[] = "sh", flag[] = "-c";
+	AUTO_FREE char *text = xstrdup(command);
+	char *argv[] = { shell, flag, text, NULL };
+	pid_t pid;
+	int status;
+
+	if (posix_spawnp(&pid, shell, NULL, NULL, argv, environ) != 0)
+		abort();
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+}
+
+/* Of tests/lib; the caller frees its path. */
+static char *make_preload(const char *folder, const char *name)
+{
+	const char *tests = getenv("TESTS");
+	char *path = xasprintf("%s/%s.so", folder, name);
+	AUTO_FREE char *make = xasprintf("cc -shared -fPIC -o %s %s/lib/%s.c", path,
+					 tests ? tests : "tests", name);
+
+	run_shell(make);
+	return path;
+}
+
+/* What it asks of the file server does not even fail. */
+TEST(a_holder_whose_file_server_hangs_loses_it_before_others_have_it)
+{
+	AUTO_FREE char *preload = make_preload(root, "hung_server");
+	AUTO_FREE char *flag = xasprintf("%s/hung", root);
+	struct process holder, waiter;
+	enum lease_predecessor how;
+
+	setenv("LD_PRELOAD", preload, 1);
+	setenv("HUNG_SERVER", flag, 1);
+	run(&holder, "hold", "one", FAULT_TTL, "0", "0");
+	unsetenv("LD_PRELOAD");
+	uint64_t first = hear_held(&holder, &how);
+	assert_ok(file_replace(AT_FDCWD, flag, "", 0, FILE_NO_SYNC, &err));
+	run(&waiter, "hold", "two", FAULT_TTL, "20000", "0");
+	assert_true(hear_held(&waiter, &how) > first);
+	unlink(flag);
+	assert_string_equal(hear(&holder), "lost, refused");
+	release(&holder);
+	release(&waiter);
+	assert_int_equal(witness_check(), 2);
+}
+
+/* ------------------------------------------------------------------ clocks */
+
+static char *wrong_clock; /* for servers; owned */
+
+static void set_clock(const char *path, const char *offset)
+{
+	assert_ok(
+		file_replace(AT_FDCWD, path, offset, strlen(offset), FILE_NO_SYNC, &err));
+	chmod(path, 0644);
+}
+
+static void set_server_clock(size_t i, const char *offset)
+{
+	AUTO_FREE char *path = xasprintf("%s/clock%zu", servers_root, i);
+
+	set_clock(path, offset);
+}
+
+static void run_with_clock(struct process *process, const char *path, const char *data)
+{
+	setenv("LD_PRELOAD", wrong_clock, 1);
+	setenv("WRONG_CLOCK", path, 1);
+	run(process, "hold", data, FAULT_TTL, "1000", "0");
+	unsetenv("LD_PRELOAD");
+	unsetenv("WRONG_CLOCK");
+}
+
+/* An hour ahead, then an hour behind. Whoever takes it then has a higher fence. */
+TEST(a_step_of_its_own_clock_costs_no_holder_the_lease_and_takes_no_fence_back)
+{
+	AUTO_FREE char *path = xasprintf("%s/clock", root);
+	struct process holder, next;
+	enum lease_predecessor how;
+
+	set_clock(path, "+3600");
+	run_with_clock(&holder, path, "one");
+	uint64_t first = hear_held(&holder, &how);
+	set_clock(path, "-3600");
+	assert_waits_in_vain("3000");
+	release(&holder);
+	run_with_clock(&next, path, "two");
+	uint64_t second = hear_held(&next, &how);
+	assert_true(second > first);
+	set_clock(path, "+7200");
+	assert_waits_in_vain("3000");
+	release(&next);
+	run(&next, "hold", "one", FAULT_TTL, "0", "0");
+	assert_true(hear_held(&next, &how) > second);
+	release(&next);
+	assert_int_equal(witness_check(), 3);
+	assert_int_equal(guarded_check(1, kind->name), 3);
+}
+
+/* A step of most servers ends the lease there; its holder hears of that at its next
+ * renewal, and the fence stops it until then. One of a minority is nothing. */
+TEST(a_step_of_the_servers_clock_is_stopped_by_the_fence)
+{
+	struct process holder, next;
+	enum lease_predecessor how;
+	size_t few = kind->servers / 2;
+
+	run(&holder, "hold", "one", FAULT_TTL, "0", "0");
+	uint64_t first = hear_held(&holder, &how);
+	for (size_t i = 0; i < few; i++)
+		set_server_clock(i, "+" STEP);
+	if (few > 0)
+		assert_waits_in_vain("3000");
+	for (size_t i = 0; i < kind->servers; i++)
+		set_server_clock(i, i < few ? "+0" : "+" STEP);
+	run(&next, "hold", "two", FAULT_TTL, "5000", "0");
+	uint64_t second = hear_held(&next, &how);
+	assert_true(second > first);
+	assert_string_equal(hear(&holder), "lost, refused");
+	for (size_t i = 0; i < kind->servers; i++)
+		set_server_clock(i, "+0");
+	release(&holder);
+	release(&next);
+	run(&next, "hold", "one", FAULT_TTL, "5000", "0");
+	assert_true(hear_held(&next, &how) > second);
+	release(&next);
+	assert_int_equal(guarded_check(1, kind->name), 2);
 }
 
 struct behind {
@@ -412,7 +783,6 @@ TEST(whoever_it_was_handed_to_within_a_process_is_shown_with_its_own_fence)
 	char *urls[SERVERS + 1] = { NULL };
 	struct lease_holder holder;
 
-	wait_for_votes();
 	snprintf(test_key, sizeof(test_key), "%s:repository:7", root);
 	for (size_t i = 0; i < kind->servers; i++)
 		urls[i] = (char *)(uintptr_t)url_of(i);
@@ -442,27 +812,70 @@ TEST(whoever_it_was_handed_to_within_a_process_is_shown_with_its_own_fence)
 	store_close(TAKE(store));
 }
 
+enum { OF_LOCAL = 1, OF_DIRECTORY = 2, OF_ONE = 4, OF_SEVERAL = 8, OF_ALL = 15 };
+
+static unsigned mark_of(const struct kind *one)
+{
+	if (one->is_local)
+		return OF_LOCAL;
+	if (one->servers == 0)
+		return OF_DIRECTORY;
+	return one->servers == 1 ? OF_ONE : OF_SEVERAL;
+}
+
 struct promise {
 	const char *name;
 	CMUnitTestFunction test;
-	bool is_of_servers; /* they alone can lose data, or be cut off */
+	unsigned of; /* those that can be so */
 };
 
-#define PROMISE(test, is_of_servers)                                                     \
+#define PROMISE(test, of)                                                                \
 	{                                                                                \
-#test, test, is_of_servers                                               \
+#test, test, of                                                          \
 	}
 
 static const struct promise promises[] = {
-	PROMISE(no_two_of_sixteen_contenders_hold_it_and_all_get_it, false),
-	PROMISE(contenders_that_crash_leave_no_gap_and_no_overlap, false),
-	PROMISE(a_killed_holder_is_succeeded_at_once, false),
-	PROMISE(a_holder_that_slept_through_its_ttl_finds_it_lost, false),
+	PROMISE(no_two_of_sixteen_contenders_hold_it_and_all_get_it_alike, OF_ALL),
+	PROMISE(contenders_that_crash_leave_no_gap_and_no_overlap, OF_ALL),
+	PROMISE(a_killed_holder_is_succeeded_at_once, OF_ALL),
+	PROMISE(elsewhere_a_killed_holder_is_succeeded_after_its_ttl_and_not_before,
+		OF_DIRECTORY | OF_ONE | OF_SEVERAL),
+	PROMISE(a_holder_that_slept_through_its_ttl_finds_it_lost, OF_ALL),
 	PROMISE(whoever_it_was_handed_to_within_a_process_is_shown_with_its_own_fence,
-		false),
-	PROMISE(lost_data_is_noticed_and_fences_still_grow, true),
-	PROMISE(a_partition_ends_the_lease_before_others_have_it, true),
+		OF_ALL),
+	PROMISE(lost_data_is_noticed_and_fences_still_grow, OF_ALL),
+	PROMISE(a_holder_that_is_cut_off_loses_it_before_others_have_it,
+		OF_ONE | OF_SEVERAL),
+	PROMISE(a_holder_that_is_cut_from_a_minority_keeps_it, OF_SEVERAL),
+	PROMISE(a_holder_whose_file_server_hangs_loses_it_before_others_have_it,
+		OF_DIRECTORY),
+	PROMISE(a_step_of_its_own_clock_costs_no_holder_the_lease_and_takes_no_fence_back,
+		OF_ALL),
+	PROMISE(a_step_of_the_servers_clock_is_stopped_by_the_fence, OF_ONE | OF_SEVERAL),
 };
+
+/* Each server has a clock that its tests set. PostgreSQL is run by another user. */
+static int start_all(void **state)
+{
+	if (test_make_root(state) != 0 || chmod(root, 0755) != 0)
+		return -1;
+	memcpy(servers_root, root, sizeof(root));
+	wrong_clock = make_preload(root, "wrong_clock");
+	for (size_t i = 0; i < SERVERS; i++)
+		set_server_clock(i, "+0");
+	AUTO_FREE char *wrapper = xasprintf("env LD_PRELOAD=%s WRONG_CLOCK=%s/clock0",
+					    wrong_clock, servers_root);
+	pg_wrapper = wrapper;
+	int result = start_servers_in_root(wrong_clock);
+	pg_wrapper = "";
+	return result;
+}
+
+static int end_all(void **state)
+{
+	free(wrong_clock);
+	return end_servers(state);
+}
 
 int main(int argc, char *argv[])
 {
@@ -477,7 +890,7 @@ int main(int argc, char *argv[])
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(promises); j++) {
 			if (!is_wanted(&kinds[i]) ||
-			    (promises[j].is_of_servers && kinds[i].servers == 0))
+			    !(promises[j].of & mark_of(&kinds[i])))
 				continue;
 			tests[count++] = (struct CMUnitTest){
 				.name = xasprintf("%s: %s", kinds[i].name,
@@ -491,8 +904,8 @@ int main(int argc, char *argv[])
 	}
 	if (count == 0)
 		fail_msg("there is no kind %s", wanted_kind);
-	int failed = _cmocka_run_group_tests("conformance", tests, count, start_servers,
-					     end_servers);
+	int failed =
+		_cmocka_run_group_tests("conformance", tests, count, start_all, end_all);
 	while (count > 0)
 		free((void *)(uintptr_t)tests[--count].name);
 	return failed;

@@ -27,6 +27,9 @@ static struct {
 	atomic_bool has_others; /* what passes say */
 	atomic_int passes, passed_fence;
 	atomic_int hint_fd, retry_ms, attempts, renewals, releases, leaves, hints;
+	atomic_int places; /* attempts that would stand in the line */
+	atomic_int handed; /* attempts that were handed a grant */
+	_Atomic int64_t attempted_at, least_gap; /* between two attempts */
 } fake;
 
 static struct lease_manager *manager;
@@ -51,6 +54,11 @@ static int fake_try_acquire(struct lease_backend *backend, struct lease_attempt 
 	int number = ++fake.attempts;
 
 	(void)backend;
+	fake.places += attempt->request->wait_ms > 0;
+	fake.handed += attempt->handed.nonce[0] != '\0';
+	if (number > 1 && clock_boot_ms() - fake.attempted_at < fake.least_gap)
+		fake.least_gap = clock_boot_ms() - fake.attempted_at;
+	fake.attempted_at = clock_boot_ms();
 	if (fail_if_told(error) != 0)
 		return -1;
 	eventfd_t ignored;
@@ -120,6 +128,16 @@ static int fake_pass(struct lease_backend *backend, const struct lease_grant *gr
 	return fail_if_told(error);
 }
 
+static int fake_inspect(struct lease_backend *backend, const char *key,
+			struct lease_holder *holder, struct err *error)
+{
+	(void)backend;
+	(void)holder;
+	if (fail_if_told(error) != 0)
+		return -1;
+	return err_set(error, ERR_MISSING, "no lease %s", key);
+}
+
 static void fake_close(struct lease_backend *backend)
 {
 	(void)backend;
@@ -133,6 +151,7 @@ static const struct lease_backend_ops fake_ops = {
 	.extend_all = fake_extend_all,
 	.pass = fake_pass,
 	.release = fake_release,
+	.inspect = fake_inspect,
 	.close = fake_close,
 };
 
@@ -140,6 +159,7 @@ static int setup_for(int64_t ttl_ms, bool is_never_passed)
 {
 	log_set_level(LOG_LEVEL_NONE);
 	memset(&fake, 0, sizeof(fake));
+	fake.least_gap = INT64_MAX;
 	lease_backend_init(&fake.base, &fake_ops,
 			   &(struct lease_options){ .ttl_ms = ttl_ms });
 	fake.base.is_never_passed = is_never_passed;
@@ -545,6 +565,149 @@ TEST(a_hint_that_comes_too_early_makes_us_look_twice)
 	lease_release(waiting.lease);
 }
 
+/* ------------------------------------------------------------------ polling */
+
+#define POLL_MS 100
+#define JITTER_MS 20
+
+static void poll_as_other_programs(void)
+{
+	struct lease_ways ways = { .is_fixed = true,
+				   .poll_ms = POLL_MS,
+				   .poll_jitter_ms = JITTER_MS };
+
+	lease_manager_set_ways(manager, &ways);
+}
+
+/* No hint, no place in a line, and an end in time, whatever the backend would advise. */
+TEST(whoever_polls_asks_at_its_own_times_until_its_deadline)
+{
+	const int64_t wait_ms = 10 * POLL_MS, least = POLL_MS - JITTER_MS;
+	struct lease *none;
+
+	poll_as_other_programs();
+	fake.held = true;
+	int64_t began = clock_boot_ms();
+	assert_fails(acquire("a", wait_ms, &none), ERR_LOCK_TIMEOUT);
+	assert_true(clock_boot_ms() - began >= wait_ms);
+	/* The last one is at the deadline. */
+	assert_in_range(fake.attempts, 3, wait_ms / least + 2);
+	assert_int_equal(fake.hints, 0);
+	assert_int_equal(fake.places, 0);
+	fake.held = false;
+	lease_release(must_acquire("a"));
+}
+
+TEST(whoever_polls_leaves_the_time_between_two_tries_that_was_set)
+{
+	struct waiting waiting;
+
+	poll_as_other_programs();
+	fake.held = true;
+	thread_start(&waiting.thread, "waiting", wait_in_thread, &waiting);
+	wait_for(&fake.attempts, 4);
+	fake.held = false;
+	thread_join(waiting.thread);
+	assert_non_null(waiting.lease);
+	assert_true(fake.least_gap >= POLL_MS - JITTER_MS);
+	lease_release(waiting.lease);
+}
+
+/* Others find it free in between. */
+TEST(whoever_polls_is_handed_nothing_within_its_process)
+{
+	struct waiting waiting;
+	struct lease *lease;
+
+	poll_as_other_programs();
+	lease = must_acquire("a");
+	thread_start(&waiting.thread, "waiting", wait_in_thread, &waiting);
+	usleep(10000); /* it waits, or is about to */
+	lease_release(lease);
+	assert_int_equal(fake.releases, 1);
+	thread_join(waiting.thread);
+	assert_non_null(waiting.lease);
+	assert_int_equal(fake.handed, 0);
+	assert_int_equal(fake.passes, 0);
+	lease_release(waiting.lease);
+}
+
+/* ------------------------------------------------------------------ what is away */
+
+static void keep_in(enum lease_where where)
+{
+	struct lease_ways ways = { .where = where };
+
+	lease_manager_set_ways(manager, &ways);
+}
+
+static bool is_away(void)
+{
+	struct err why;
+
+	return lease_manager_away_since(manager, &why) != 0;
+}
+
+/* Of the local database, too, which is looked at again although nobody asks for a lease.
+ */
+TEST(a_disk_or_directory_that_fails_is_away_until_it_is_back)
+{
+	static const enum lease_where places[] = { LEASE_AT_HOST, LEASE_IN_SHARE };
+	static const int codes[] = { EIO, ENOSPC, ESTALE, EACCES, ETIMEDOUT };
+	struct lease *none;
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		keep_in(places[i]);
+		for (size_t j = 0; j < ARRAY_SIZE(codes); j++) {
+			fake.fail = codes[j];
+			assert_fails(acquire("a", 1000, &none), ERR_LOCK_UNAVAILABLE);
+			assert_int_equal(err.reason, REASON_LOCK_UNAVAILABLE);
+			assert_true(is_away());
+			fake.fail = 0;
+			lease_release(must_acquire("a"));
+			assert_false(is_away());
+		}
+	}
+	keep_in(LEASE_AT_HOST);
+	fake.fail = EIO;
+	assert_fails(acquire("a", 0, &none), ERR_LOCK_UNAVAILABLE);
+	fake.fail = 0;
+	wait_until(!is_away());
+}
+
+TEST(an_error_about_one_lease_says_nothing_of_all)
+{
+	struct lease *none;
+
+	keep_in(LEASE_IN_SHARE);
+	fake.fail = EBADMSG;
+	assert_int_equal(acquire("a", 0, &none), -1);
+	assert_int_not_equal(err.class, ERR_LOCK_UNAVAILABLE);
+	assert_false(is_away());
+	fake.fail = 0;
+}
+
+/* As of a file server that is gone: what asks it hangs. */
+TEST(a_place_that_does_not_even_fail_is_away_after_a_while)
+{
+	struct lease *lease = must_acquire("a");
+	struct err why;
+
+	keep_in(LEASE_IN_SHARE);
+	fake.hang = true;
+	wait_for(&fake.renewals, 1);
+	assert_false(is_away());
+	lock(&manager->mutex);
+	manager->asked_at -= 60000;
+	unlock(&manager->mutex);
+	assert_true(lease_manager_away_since(manager, &why) <= clock_wall_ms() - 60000);
+	assert_int_equal(why.class, ERR_LOCK_UNAVAILABLE);
+	assert_non_null(strstr(why.text, "has not answered"));
+	fake.hang = false;
+	wait_until(!is_away());
+	lease_release(lease);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -568,6 +731,12 @@ int main(void)
 		PASSING_CASE(whoever_needs_a_higher_fence_asks_for_it),
 		PASSING_CASE(a_lease_that_was_handed_on_and_is_lost_is_noticed),
 		CASE(a_hint_that_comes_too_early_makes_us_look_twice),
+		CASE(whoever_polls_asks_at_its_own_times_until_its_deadline),
+		CASE(whoever_polls_leaves_the_time_between_two_tries_that_was_set),
+		CASE(whoever_polls_is_handed_nothing_within_its_process),
+		CASE(a_disk_or_directory_that_fails_is_away_until_it_is_back),
+		CASE(an_error_about_one_lease_says_nothing_of_all),
+		CASE(a_place_that_does_not_even_fail_is_away_after_a_while),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -444,8 +444,10 @@ TEST(a_full_server_is_told_as_such)
 	lease_release(must_acquire(ann, 0));
 }
 
+/* One that becomes a replica meanwhile. */
 TEST(a_replica_is_told_as_such)
 {
+	lease_release(must_acquire(ann, 0));
 	redis_cli(&server, "REPLICAOF", "127.0.0.1", "1");
 	assert_unavailable(ann, ERR_NETWORK);
 	assert_non_null(strstr(err.text, "READONLY"));
@@ -818,45 +820,6 @@ TEST(a_name_is_looked_up_and_a_database_selected)
 	lease_manager_close(carol);
 }
 
-/* ------------------------------------------------------------------ settings */
-
-static struct str said;
-
-static void collect(void *arg, bool is_error, const char *what, const char *remedy)
-{
-	(void)arg;
-	str_addf(&said, "%s %s (%s)\n", is_error ? "error" : "warning", what, remedy);
-}
-
-static int check(void)
-{
-	str_reset(&said);
-	return lease_redis_check(&(struct lease_options){ .urls = urls, .url_count = 1 },
-				 collect, NULL);
-}
-
-TEST(the_check_tells_settings_that_lose_leases)
-{
-	said = (struct str)STR_INIT;
-	assert_int_equal(check(), 0);
-	assert_non_null(strstr(said.data, "warning"));
-	assert_non_null(strstr(said.data, "appendonly"));
-	config("maxmemory", "100mb");
-	config("maxmemory-policy", "volatile-ttl");
-	assert_int_equal(check(), -1);
-	assert_non_null(strstr(said.data, "noeviction"));
-	config("maxmemory-policy", "noeviction");
-	config("appendonly", "yes");
-	assert_int_equal(check(), 0);
-	assert_string_equal(said.data, "");
-	redis_cli(&server, "REPLICAOF", "127.0.0.1", "1");
-	assert_int_equal(check(), -1);
-	assert_non_null(strstr(said.data, "replica"));
-	redis_kill(&server);
-	assert_int_equal(check(), -1);
-	str_clear(&said);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -898,7 +861,6 @@ int main(void)
 		CASE(addresses_say_what_is_wrong_with_them),
 		CASE(tls_takes_a_certificate_that_the_ca_signed_for_that_host),
 		CASE(a_name_is_looked_up_and_a_database_selected),
-		CASE(the_check_tells_settings_that_lose_leases),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@ static struct store *store;
 static struct pull pull;
 static size_t running, worked, ended;
 static bool is_away;
+static enum err_class flaky_class; /* what "flaky" fails with */
 
 static int toy_check_name(const struct kind *kind, const char *name, struct err *error)
 {
@@ -82,6 +83,18 @@ static void toy_bring(struct pull_job *job)
 		worked++;
 		if (strcmp(name, "busy") == 0) {
 			fail_with(item, ERR_BUSY);
+		} else if (strcmp(name, "flaky") == 0) {
+			fail_with(item, flaky_class);
+		} else if (strcmp(name, "late") == 0) {
+			fail_with(item, ERR_LOCK_TIMEOUT);
+		} else if (strcmp(name, "unlocked") == 0) {
+			fail_with(item, ERR_LOCK_UNAVAILABLE);
+		} else if (strcmp(name, "refused") == 0) {
+			fail_with(item, ERR_AUTH);
+			item->is_final = true;
+		} else if (strcmp(name, "vanished") == 0) {
+			fail_with(item, ERR_MISSING);
+			item->is_final = true;
 		} else if (strcmp(name, "missing") == 0) {
 			fail_with(item, ERR_MISSING);
 		} else if (strcmp(name, "broken") == 0) {
@@ -189,6 +202,33 @@ static struct pull_job *new_job(bool is_verification)
 	return job;
 }
 
+static int exec_in(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+static void make_due(void)
+{
+	static char due[] = "UPDATE registry SET due_at = 1";
+
+	assert_ok(store_write(store, exec_in, due, &err));
+}
+
+/* A person's word, who knows no generation. */
+static int ask_again_in(struct store_tx *tx, void *arg, struct err *error)
+{
+	const struct registry_move move = { .event = REGISTRY_ASKED };
+
+	return registry_ask_in(tx, TOY, arg, &move, error);
+}
+
+static void ask_again(const char *name)
+{
+	AUTO_FREE char *copy = xstrdup(name);
+
+	assert_ok(store_write(store, ask_again_in, copy, &err));
+}
+
 static void run(bool is_verification)
 {
 	struct pull_job *job = new_job(is_verification);
@@ -232,6 +272,8 @@ TEST(whatever_becomes_of_a_row_the_registry_hears_it)
 		{ "proved", REGISTRY_SYNCED, 0 },
 		{ "brought", REGISTRY_SYNCED, 0 },
 		{ "busy", REGISTRY_PENDING, 0 },
+		{ "late", REGISTRY_PENDING, 0 },
+		{ "unlocked", REGISTRY_PENDING, 0 },
 		{ "waits", REGISTRY_PENDING, 0 },
 		{ "missing", REGISTRY_MISSING_ON_PRIMARY, 1 },
 		{ "broken", REGISTRY_FAILED, 1 },
@@ -254,6 +296,53 @@ TEST(whatever_becomes_of_a_row_the_registry_hears_it)
 	assert_true(has_metric("refrelay_syncs_total{kind=\"toy\",state=\"created\"} 2"));
 	assert_true(has_metric("refrelay_syncs_total{kind=\"toy\",state=\"missing\"} 1"));
 	assert_int_equal(ended, 1);
+}
+
+/* Somebody else had the lease for too long, or nobody could be asked for it: what the
+ * work itself failed with before stays as it was, and so does how often. */
+TEST(a_lease_that_was_not_had_counts_as_no_failure)
+{
+	static const enum err_class classes[] = { ERR_LOCK_TIMEOUT, ERR_LOCK_UNAVAILABLE,
+						  ERR_BUSY };
+
+	add("flaky");
+	flaky_class = ERR_CORRUPT;
+	run(false);
+	AUTO_REGISTRY_ROW struct registry_row before = row_of("flaky");
+	assert_int_equal(before.retry_count, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
+		make_due();
+		flaky_class = classes[i];
+		run(false);
+		AUTO_REGISTRY_ROW struct registry_row row = row_of("flaky");
+		assert_int_equal(row.state, REGISTRY_PENDING);
+		assert_in_range(row.due_at, 1, clock_wall_ms() + 1000);
+		assert_int_equal(row.retry_count, 1);
+		assert_string_equal(row.failure_class, "corrupt");
+		assert_string_equal(row.failure, before.failure);
+	}
+}
+
+TEST(what_no_further_try_changes_is_tried_only_when_it_is_asked_for)
+{
+	static const char *const names[] = { "refused", "vanished" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		add(names[i]);
+	run(false);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_REGISTRY_ROW struct registry_row row = row_of(names[i]);
+		assert_int_equal(row.state,
+				 i == 0 ? REGISTRY_FAILED : REGISTRY_MISSING_ON_PRIMARY);
+		assert_int_equal(row.due_at, 0);
+		assert_int_equal(row.retry_at, 0);
+		assert_int_equal(row.retry_count, 1);
+		assert_string_equal(row.failure, "as its name says");
+		ask_again(names[i]);
+		AUTO_REGISTRY_ROW struct registry_row due = row_of(names[i]);
+		assert_int_equal(due.state, REGISTRY_PENDING);
+		assert_true(due.due_at > 0);
+	}
 }
 
 TEST(what_a_person_must_decide_is_held_with_its_reason)
@@ -359,11 +448,6 @@ TEST(a_stop_gives_rows_back_unworked)
 	assert_int_equal(worked + ended, 0);
 }
 
-static int rename_table(struct store_tx *tx, void *arg, struct err *error)
-{
-	return store_exec(tx, arg, error);
-}
-
 TEST(a_row_of_which_nothing_can_be_written_is_given_back_later)
 {
 	static char away[] = "ALTER TABLE registry RENAME TO away";
@@ -373,12 +457,12 @@ TEST(a_row_of_which_nothing_can_be_written_is_given_back_later)
 	add("brought");
 	job = new_job(false);
 	running++;
-	assert_ok(store_write(store, rename_table, away, &err));
+	assert_ok(store_write(store, exec_in, away, &err));
 	pull_job_run(job);
 	assert_int_equal(pull.given_back.count, 1);
 	assert_fails(pull_give_back_now(&pull, &err), err.class);
 	assert_int_equal(pull.given_back.count, 1);
-	assert_ok(store_write(store, rename_table, back, &err));
+	assert_ok(store_write(store, exec_in, back, &err));
 	assert_int_equal(state_of("brought"), REGISTRY_STARTED);
 	assert_ok(pull_give_back_now(&pull, &err));
 	assert_int_equal(state_of("brought"), REGISTRY_PENDING);
@@ -415,6 +499,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		JOB_CASE(whatever_becomes_of_a_row_the_registry_hears_it),
+		JOB_CASE(a_lease_that_was_not_had_counts_as_no_failure),
+		JOB_CASE(what_no_further_try_changes_is_tried_only_when_it_is_asked_for),
 		JOB_CASE(what_a_person_must_decide_is_held_with_its_reason),
 		JOB_CASE(a_kind_whose_directory_is_away_fails_here),
 		JOB_CASE(a_name_that_is_none_is_not_worked_on),

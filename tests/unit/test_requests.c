@@ -151,6 +151,30 @@ TEST(an_end_is_kept_and_told)
 			    "it refuses");
 	assert_string_equal(json_string_value(json_object_get(failed, "remedy")),
 			    "mend it");
+	assert_string_equal(json_string_value(json_object_get(failed, "code")), "AUTH");
+}
+
+/* As an answer over HTTP that waited for it would say. */
+TEST(a_lease_that_was_waited_for_in_vain_has_its_class_reason_and_code)
+{
+	static const struct err why = { .class = ERR_LOCK_TIMEOUT,
+					.reason = REASON_LOCK_TIMEOUT,
+					.text = "Lock timeout waiting for repo: a" };
+	const char *id = add("a", NULL);
+
+	take("a");
+	taken.items[0].state = MIRROR_REQUEST_WAITING;
+	taken.items[0].next_at = clock_wall_ms() + 60000;
+	mirror_request_set_failure(&taken.items[0], &why);
+	assert_ok(mirror_request_save(store, &taken.items[0], &err));
+	assert_int_equal(state_of(id), MIRROR_REQUEST_WAITING);
+	json_auto_t *late = mirror_request_json(&request, "/srv");
+	assert_string_equal(json_string_value(json_object_get(late, "class")),
+			    "lock_timeout");
+	assert_string_equal(json_string_value(json_object_get(late, "reason")),
+			    "lock_timeout");
+	assert_string_equal(json_string_value(json_object_get(late, "code")),
+			    "LOCK_TIMEOUT");
 }
 
 TEST(who_waits_no_longer_ends_what_nobody_has_begun)
@@ -246,6 +270,8 @@ int main(void)
 		REQUESTS_CASE(a_job_takes_all_of_its_mirror_once_oldest_first),
 		REQUESTS_CASE(what_ran_when_the_node_died_waits_again),
 		REQUESTS_CASE(an_end_is_kept_and_told),
+		REQUESTS_CASE(
+			a_lease_that_was_waited_for_in_vain_has_its_class_reason_and_code),
 		REQUESTS_CASE(who_waits_no_longer_ends_what_nobody_has_begun),
 		REQUESTS_CASE(one_that_was_put_off_is_taken_when_it_is_due),
 		REQUESTS_CASE(a_request_for_a_mirror_without_a_row_makes_one),
