@@ -15,7 +15,6 @@ static void print_help(void)
 		if (command->run)
 			printf("  %-11s %s\n", command->name, command->summary);
 	printf("  %-11s %s\n", "help", "Print this summary, or the help of COMMAND.");
-	printf("  %-11s %s\n", "version", "Print the version.");
 	puts("\nSee refrelay help COMMAND for the options of a command.");
 }
 
@@ -33,8 +32,7 @@ static int main_run_help(struct cli *cli, char **operands)
 
 	if (operands[0] && operands[1])
 		return cli_usage(NULL, "help takes one command");
-	if (operands[0] && strcmp(operands[0], "help") != 0 &&
-	    strcmp(operands[0], "version") != 0)
+	if (operands[0] && strcmp(operands[0], "help") != 0)
 		return main_run_command(cli, (char *[]){ operands[0], option, NULL });
 	print_help();
 	return EXIT_DONE;
@@ -44,9 +42,6 @@ static int main_run_command(struct cli *cli, char **argv)
 {
 	if (strcmp(argv[0], "help") == 0)
 		return main_run_help(cli, argv + 1);
-	if (strcmp(argv[0], "version") == 0)
-		return argv[1] ? cli_usage(NULL, "version takes no arguments")
-			       : print_version();
 	for (const struct command *command = commands; command->name; command++) {
 		if (strcmp(command->name, argv[0]) != 0)
 			continue;

@@ -538,6 +538,19 @@ static void check_git(struct checking *checking)
 		  proc_supervisor_path());
 }
 
+static void check_confinement(struct checking *checking)
+{
+	if (proc_can_confine()) {
+		check_say(checking, CHECK_GOOD, "confinement", "",
+			  "git reads repositories under Landlock and a syscall filter");
+		return;
+	}
+	check_say(checking, CHECK_NOTE, "confinement",
+		  "start the kernel with landlock in its list lsm=; it has it since 5.13",
+		  "git reads repositories under a syscall filter only: the kernel offers "
+		  "no Landlock");
+}
+
 static void report_skew(struct checking *checking, int64_t skew_ms)
 {
 
@@ -647,6 +660,7 @@ static void cli_check_run_all(struct checking *checking)
 	if (site_has_unused(checking->conf, checking->site.role, &err))
 		check_report(checking, CHECK_NOTE, "configuration", &err);
 	check_git(checking);
+	check_confinement(checking);
 	check_repositories(checking);
 	check_formats(checking);
 	check_blobs_directories(checking);

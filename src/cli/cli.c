@@ -86,6 +86,11 @@ const struct command commands[] = {
 	  "Show whether a repository is being written; run a command as an announced "
 	  "write.",
 	  cli_state, &state_options },
+	{ "completion", "bash | fish | zsh",
+	  "Print what a shell needs to complete command lines.", cli_completion,
+	  &completion_options },
+	{ "version", "[--json]", "Print the version; as JSON, also what is linked.",
+	  cli_version, &version_options },
 	{ "promote", "", "Make this site the primary.", NULL, NULL },
 	{ "demote", "", "Make this site a secondary.", NULL, NULL },
 	{ 0 },

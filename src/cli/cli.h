@@ -144,7 +144,7 @@ extern const struct command commands[];
 extern const struct cli_options replicate_options, lease_options, checksum_options,
 	config_options, status_options, repository_options, blob_options, check_options,
 	changed_options, hooks_options, events_options, push_options, cache_options,
-	state_options, mirror_options, alert_options;
+	state_options, mirror_options, alert_options, completion_options, version_options;
 
 int cli_replicate(struct cli *cli, char **argv);
 int cli_lease(struct cli *cli, char **argv);
@@ -163,6 +163,8 @@ int cli_cache(struct cli *cli, char **argv);
 int cli_state(struct cli *cli, char **argv);
 int cli_mirror(struct cli *cli, char **argv);
 int cli_alert(struct cli *cli, char **argv);
+int cli_completion(struct cli *cli, char **argv);
+int cli_version(struct cli *cli, char **argv);
 
 /* Prints the error and its remedy on stderr, and returns the exit status that fits. */
 int cli_fail(const struct err *err);

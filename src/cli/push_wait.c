@@ -550,6 +550,7 @@ static int push_commit_run_git(const char *repository, const char *const *args,
 
 	return git_run(&(struct git_call){ .work = &work,
 					   .repository = repository,
+					   .reach = GIT_REACH_READS_ALL,
 					   .args = args,
 					   .output = output,
 					   .output_limit = REFS_LIMIT },

@@ -186,7 +186,8 @@ int objects_fetch_anew(const struct git_work *work, const struct repo *repo,
 			 wanted, err);
 }
 
-/* Runs git in the repository, with the cuts that it is to have; `call` has the rest. */
+/* Runs git in the repository, which it only reads, with the cuts that it is to have;
+ * `call` has the rest. */
 static int objects_run(const struct git_work *work, const struct repo *repo,
 		       struct git_call call, struct err *err)
 {
@@ -198,6 +199,7 @@ static int objects_run(const struct git_work *work, const struct repo *repo,
 	call.work = work;
 	call.repository = repo->path;
 	call.variables = variables;
+	call.reach = git_reach_of(repo);
 	return git_run(&call, err);
 }
 
@@ -212,6 +214,7 @@ static int objects_ask(const struct git_work *work, const struct repo *repo,
 	return git_run(&(struct git_call){ .work = work,
 					   .repository = repo->path,
 					   .args = args,
+					   .reach = git_reach_of(repo),
 					   .input = questions,
 					   .output = answers,
 					   .output_limit = (size_t)1 << 30 },

@@ -136,9 +136,19 @@ static bool find_process(struct process *found)
 	return getpgid(pid) == getpgrp();
 }
 
+static void read_boot(char boot[BOOT_ID_LEN + 1])
+{
+	const char *given = getenv(BOOT_ID_VARIABLE);
+	char text[64] = "";
+
+	hook_text_read_file(AT_FDCWD, BOOT_ID_PATH, text, sizeof(text));
+	if (!boot_id_read(text, boot) && !(given && boot_id_read(given, boot)))
+		boot[0] = '\0';
+}
+
 static bool find_owner(struct owner *owner)
 {
-	char boot[64] = "";
+	char boot[BOOT_ID_LEN + 1];
 	struct process process;
 	struct stat st;
 
@@ -146,9 +156,7 @@ static bool find_owner(struct owner *owner)
 		errno = ESRCH;
 		return false;
 	}
-	hook_text_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot,
-			    sizeof(boot));
-	boot[strcspn(boot, "\n")] = '\0';
+	read_boot(boot);
 	*owner = (struct owner){ .line = OWNER_PROCESS OWNER_BOOT,
 				 .prefix = STATE_GIT_PREFIX };
 	hook_text_add(owner->line, sizeof(owner->line), *boot ? boot : "unknown");

@@ -132,6 +132,7 @@ static int upload_pack_start_git(const struct upload_pack_request *request,
 			.silence_ms = request->silence_ms > 0 ? request->silence_ms
 							      : SILENCE_MS,
 			.yields = !advertises,
+			.reach = git_reach_of(repo),
 		},
 		advertises || request->body ? -1 : request->body_fd, &pack->stream, err);
 }

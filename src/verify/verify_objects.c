@@ -350,6 +350,7 @@ static int verify_derived_run_git(const struct git_work *work, const struct repo
 
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
+					.reach = git_reach_of(repo),
 					.args = args },
 		    err) == 0)
 		return 0;
@@ -474,6 +475,7 @@ static int verify_objects_check_batch(const struct git_work *work,
 		args[i + 2] = names[i];
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
+					.reach = git_reach_of(repo),
 					.object_directory =
 						verify_objects_away_from(repo),
 					.args = args },
