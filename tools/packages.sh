@@ -61,6 +61,7 @@ test_packages=(
 	'npm                fetches it; nodejs from elsewhere has it, and excludes this package'
 	'golang-go          builds another one'
 	'python3-venv       holds grokmirror, which follows a site, and schemathesis, which asks one'
+	'prometheus         takes the metrics of nodes; its promtool checks the rules'
 	'e2fsprogs          makes file systems whose power is cut'
 	'lintian            checks the Debian package'
 	'debootstrap        makes the fresh Debian that it is installed in'
@@ -79,6 +80,7 @@ is_there() { # PACKAGE
 	nodejs) command -v node ;;
 	npm) command -v npm ;;
 	golang-go) command -v go ;;
+	prometheus) command -v promtool && command -v prometheus ;;
 	python3-venv) python3 -c 'import ensurepip' ;;
 	*) false ;;
 	esac >/dev/null || is_installed "$1"

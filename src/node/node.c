@@ -858,8 +858,12 @@ int node_start(const struct conf *conf, struct node **node, struct err *err)
 	started->lock = -1;
 	started->buckets = buckets_new();
 	started->started_at = clock_boot_ms();
-	if (node_settings_read(conf, &started->settings, err) == 0 &&
-	    node_start_parts(started, conf, err) == 0) {
+	if (node_settings_read(conf, &started->settings, err) != 0) {
+		node_stop(started);
+		return -1;
+	}
+	log_set_format((enum log_format)started->settings.log_format);
+	if (node_start_parts(started, conf, err) == 0) {
 		node_start_alerts(started, conf, &started->settings);
 		log_started(started);
 		node_report_unused_sections(conf, started);
@@ -894,6 +898,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
 		return -1;
+	log_set_format((enum log_format)settings.log_format);
 	node_settings_report_restarts(&node->settings, &settings);
 	node_report_unused_sections(conf, node);
 	report_remotes(&settings);

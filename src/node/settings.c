@@ -13,6 +13,12 @@ static const struct setting events_rows[] = {
 	{ 0 },
 };
 
+static const struct setting log_rows[] = {
+	{ "format", SETTING_AT(CHOICE, struct node_settings, log_format), "text",
+	  .words = (const char *const[]){ "text", "json", "journald", NULL } },
+	{ 0 },
+};
+
 static const struct setting database_rows[] = {
 	{ "url", .type = SETTING_LATER, .initial = "sqlite" },
 	{ 0 },
@@ -20,6 +26,7 @@ static const struct setting database_rows[] = {
 
 static const struct setting_table events_table = { .section = "events",
 						   .rows = events_rows };
+static const struct setting_table log_table = { .section = "log", .rows = log_rows };
 static const struct setting_table database_table = { .section = "database",
 						     .rows = database_rows };
 const struct setting_table *const node_settings_tables[] = {
@@ -32,6 +39,7 @@ const struct setting_table *const node_settings_tables[] = {
 	&pull_settings_table,
 	&serve_settings_table,
 	&events_table,
+	&log_table,
 	&blob_settings_table,
 	&database_table,
 	&lease_settings_table,
@@ -167,6 +175,7 @@ static int node_settings_read_all(const struct conf *conf, struct node_settings 
 	    transport_read(conf, &settings->transport, err) != 0 ||
 	    settings_read(&pull_settings_table, conf, NULL, &settings->pull, err) != 0 ||
 	    settings_read(&events_table, conf, NULL, settings, err) != 0 ||
+	    settings_read(&log_table, conf, NULL, settings, err) != 0 ||
 	    serve_settings_read(conf, settings->site.data, &settings->serve, err) != 0 ||
 	    serve_settings_check(&settings->serve, settings->site.repositories, err) !=
 		    0 ||

@@ -5,6 +5,7 @@
 #define NODE_SETTINGS_H
 
 #include "alert/settings.h"
+#include "base/log.h"
 #include "base/setting.h"
 #include "cli/site.h"
 #include "mirror/mirrors.h"
@@ -27,6 +28,7 @@ struct node_settings {
 	struct alerts alerts;
 	int64_t keep_for_ms; /* events */
 	uint64_t keep_number;
+	unsigned log_format;        /* enum log_format */
 	struct push_settings *push; /* a reference; NULL: nothing is said of push */
 };
 
