@@ -38,7 +38,7 @@ struct report_secondary { /* at a primary, one for each that is to ask, or did *
 struct report_failures {
 	char *class;
 	int64_t count;
-	char *example, *failure; /* of one of them */
+	char *example, *failure, *remedy; /* of one of them; may be NULL */
 };
 
 struct report_examples { /* those that fail, most first; one that is held, or NULL */

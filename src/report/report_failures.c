@@ -154,6 +154,7 @@ void report_examples_clear(struct report_examples *examples)
 		free(one->class);
 		free(one->example);
 		free(one->failure);
+		free(one->remedy);
 	}
 	vec_clear(&examples->failing);
 	free(examples->held);
@@ -204,7 +205,9 @@ static int report_failures_read_texts(struct store_tx *tx, const char *sql,
 		while ((found = query_step(query, err)) >
 		       0) { /* once: names are unique */
 			free(one->failure);
+			free(one->remedy);
 			one->failure = query_copy_text(query, 0);
+			one->remedy = query_copy_text(query, 1);
 		}
 		if (found < 0)
 			return -1;
@@ -220,8 +223,8 @@ int report_examples_of_origin(struct store_tx *tx, const char *kind,
 			 examples, err) != 0)
 		return -1;
 	return report_failures_read_texts(
-		tx, "SELECT failure FROM origin WHERE kind = ?1 AND name = ?2", kind,
-		examples, err);
+		tx, "SELECT failure, remedy FROM origin WHERE kind = ?1 AND name = ?2",
+		kind, examples, err);
 }
 
 struct reading {
@@ -238,7 +241,7 @@ static int read_failing(struct store_tx *tx, void *arg, struct err *err)
 			 reading->examples, err) != 0)
 		return -1;
 	return report_failures_read_texts(
-		tx, "SELECT failure FROM registry WHERE kind = ?1 AND name = ?2",
+		tx, "SELECT failure, remedy FROM registry WHERE kind = ?1 AND name = ?2",
 		reading->kind, reading->examples, err);
 }
 
@@ -315,6 +318,8 @@ json_t *report_failures_json(const struct report_examples *examples)
 		json_put_text(object, "example", one->example);
 		if (one->failure)
 			json_put_message(object, "message", one->failure);
+		if (one->remedy)
+			json_put_message(object, "remedy", one->remedy);
 		json_array_append_new(array, object);
 	}
 	return array;

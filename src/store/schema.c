@@ -370,6 +370,15 @@ static const char *const migrations[] = {
 
 	/* 15: what changed of one repository since a generation (change/event_log.h) */
 	"CREATE INDEX event_of ON event (name, generation) WHERE changes IS NOT NULL;",
+
+	/* 16: how far behind everybody was (report/lag_curve.h) */
+	"CREATE TABLE lag_sample ("
+	"	kind TEXT NOT NULL," /* site, remote */
+	"	peer TEXT NOT NULL,"
+	"	minute BIGINT NOT NULL," /* since the epoch */
+	"	lag_ms BIGINT NOT NULL,"
+	"	PRIMARY KEY (kind, peer, minute));"
+	"CREATE INDEX lag_sample_age ON lag_sample (minute);",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)
