@@ -60,6 +60,7 @@ test_packages=(
 	'nodejs             runs a program whose locks are kept where our leases are'
 	'npm                fetches it; nodejs from elsewhere has it, and excludes this package'
 	'golang-go          builds another one'
+	'chromium           shows the page for people'
 	'python3-venv       holds grokmirror, which follows a site, and schemathesis, which asks one'
 	'prometheus         takes the metrics of nodes; its promtool checks the rules'
 	'e2fsprogs          makes file systems whose power is cut'

@@ -152,8 +152,15 @@ static int inventory_read_page(struct store_tx *tx, void *arg, struct err *err)
 
 	inventory_page_clear(picture->page);
 	if (inventory_read_ends(tx, picture, err) != 0 ||
-	    origin_rows_list(tx, picture->kind, picture->question->after,
-			     picture->question->limit + 1, &rows, err) != 0)
+	    origin_rows_find(
+		    tx,
+		    &(struct origin_filter){ .kind = picture->kind,
+					     .after = picture->question->after,
+					     .limit = picture->question->limit + 1,
+					     .search = picture->question->search,
+					     .is_failing_only =
+						     picture->question->is_failing_only },
+		    &rows, err) != 0)
 		return -1;
 	inventory_fill_page(picture, &rows);
 	return 0;

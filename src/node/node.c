@@ -33,11 +33,13 @@
 #include "replicable/discover.h"
 #include "replicable/name.h"
 #include "report/followers.h"
+#include "report/lag_curve.h"
 #include "report/vitals.h"
 #include "store/data_lock.h"
 #include "upkeep/copies_root.h"
 #include "verify/verify_origin.h"
 #include "web/access.h"
+#include "web/api.h"
 #include "web/services.h"
 #include "web/web_server.h"
 
@@ -46,7 +48,8 @@ struct node_life {
 	struct store *store;
 	struct vitals *vitals;
 	struct followers *followers; /* of a primary, else NULL */
-	char name[33];               /* of this run, as the primary is told */
+	struct lag_curve *lag_curve;
+	char name[33]; /* of this run, as the primary is told */
 };
 
 struct node_push {
@@ -771,6 +774,23 @@ static int node_start_socket(struct node *node, struct err *err)
 		&node->socket, err);
 }
 
+/* Reading the tasks of very many destinations each minute would cost more than their
+ * curves are worth. */
+#define LAG_DESTINATIONS_MOST 2000
+
+/* lag_curve_options.report; arg: the struct node. */
+static int node_report_lag(void *arg, struct report *report, struct err *err)
+{
+	const struct web_services *services = &((struct node *)arg)->services;
+	struct push_look look = { 0 };
+
+	if (services->push)
+		push_look(services->push, &look);
+	return api_report(services,
+			  look.waiting_uris + look.running <= LAG_DESTINATIONS_MOST,
+			  report, err);
+}
+
 static int node_start_parts(struct node *node, const struct conf *conf, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -802,6 +822,8 @@ static int node_start_parts(struct node *node, const struct conf *conf, struct e
 	node_life_add(&node->life, &node->services);
 	if (node_start_socket(node, err) != 0)
 		return -1;
+	node->life.lag_curve = lag_curve_start(&(struct lag_curve_options){
+		.store = node->data.store, .report = node_report_lag, .arg = node });
 	return web_server_start(
 		&(struct web_server_options){ .listen = settings->transport.listen,
 					      .transport = &settings->transport,
@@ -937,6 +959,7 @@ void node_stop(struct node *node)
 
 	alerter_stop(node->alerter);
 	web_server_stop(node->server, HTTP_GRACE_MS);
+	lag_curve_stop(node->life.lag_curve);
 	serve_stop(services->serve);
 	pushes_free(services->pushes);
 	forwarder_free(services->forwarder);

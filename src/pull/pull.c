@@ -9,6 +9,7 @@
 
 #include <sys/random.h>
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -18,6 +19,7 @@
 #include "pull/bring_packs.h"
 #include "pull/copy_kind.h"
 #include "pull/copy_watch.h"
+#include "pull/history.h"
 #include "pull/hold.h"
 #include "pull/maintainer.h"
 #include "pull/mirror_source.h"
@@ -28,6 +30,7 @@
 
 #define AT(kind, member) SETTING_AT(kind, struct pull_settings, member)
 #define CAPACITY_MOST 256
+#define HISTORY_KEPT 4096
 
 static const struct setting rows[] = {
 	{ "repositoryCapacity", AT(NUMBER, repository_capacity), "10",
@@ -103,7 +106,7 @@ static void peer_keep_note(struct pull *pull, const struct pull_heard *heard)
 		failure_text(heard, &failure);
 		note.failure = failure.data;
 	}
-	if (store_write(pull->options.store, write_note, &note, &err) != 0)
+	if (store_write_quietly(pull->options.store, write_note, &note, &err) != 0)
 		log_warn("pull.not_kept", LOG_ERR(&err));
 }
 
@@ -181,6 +184,8 @@ void peer_bad(struct pull *pull, enum pull_part part, const struct err *err)
 		log_error("primary.unreachable", LOG_ERR(err));
 	if (is_due)
 		peer_keep_note(pull, &heard);
+	if (is_new)
+		bell_ring();
 }
 
 bool hold_limit_stops(struct hold_limit deletion_limit, size_t deletions, size_t all)
@@ -451,6 +456,7 @@ static void pull_free(struct pull *pull)
 {
 	copy_watch_free(pull->copy_watch);
 	maintainer_free(pull->maintainer);
+	history_free(pull->history);
 	if (!pull->options.once)
 		source_free(pull->source);
 	doubts_clear(pull);
@@ -476,6 +482,8 @@ static struct pull *pull_new(const struct pull_options *options)
 	pull->options = *options;
 	pull->settings = options->settings;
 	news_set_fresh_for(pull, options->fresh_for_ms);
+	if (!options->once)
+		pull->history = history_new(HISTORY_KEPT);
 	if (options->once)
 		pull->source = options->once->source;
 	else if (options->mirrors)
@@ -485,6 +493,11 @@ static struct pull *pull_new(const struct pull_options *options)
 		pull->source = source_new_primary(
 			options->primary, options->settings.timeout_ms, &pull->kill);
 	return pull;
+}
+
+struct history *pull_history(struct pull *pull)
+{
+	return pull->history;
 }
 
 uint64_t pull_capacity(const struct pull_settings *settings, enum pull_workers workers)

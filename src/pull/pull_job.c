@@ -659,10 +659,12 @@ void pull_job_run(void *arg)
 		.job = job->is_verification ? "verify" : "sync"
 	};
 	struct log_context before = log_set_context(context);
+	job->shown = history_begin(job->pull->history, job);
 	if (job->is_verification)
 		verify_job(job);
 	else
 		bring_job(job);
+	history_end(job->pull->history, TAKE(job->shown), job);
 	log_set_context(before);
 	end_job(job);
 }

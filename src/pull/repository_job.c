@@ -302,7 +302,9 @@ static int repository_run_leased(const struct pull_job *job, const char *name,
 			.operation = operation,
 			.fence_floor = sync_fence_floor(pull->options.here->root, name),
 			.wait_ms = once ? once->lease_wait_ms : job->lease_wait_ms,
-			.bytes = once ? once->bytes : NULL,
+			.bytes = once         ? once->bytes
+				 : job->shown ? &job->shown->bytes
+					      : NULL,
 			.timeout_ms = pull_settings_now(pull).timeout_ms,
 			.stop = &pull->kill,
 			.leaving = once ? NULL : &pull->stop,

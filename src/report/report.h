@@ -41,7 +41,7 @@ struct report_failures {
 	int64_t count;
 	int64_t since; /* the oldest change that one of them lacks, by the primary's
 			  clock; 0: not known */
-	char *example, *failure; /* of one of them */
+	char *example, *failure, *remedy; /* of one of them; may be NULL */
 };
 
 struct report_examples { /* those that fail, most first; one that is held, or NULL */

@@ -154,6 +154,7 @@ void report_examples_clear(struct report_examples *examples)
 		free(one->class);
 		free(one->example);
 		free(one->failure);
+		free(one->remedy);
 	}
 	vec_clear(&examples->failing);
 	free(examples->held);
@@ -206,7 +207,9 @@ static int report_failures_read_texts(struct store_tx *tx, const char *sql,
 		while ((found = query_step(query, err)) >
 		       0) { /* once: names are unique */
 			free(one->failure);
+			free(one->remedy);
 			one->failure = query_copy_text(query, 0);
+			one->remedy = query_copy_text(query, 1);
 		}
 		if (found < 0)
 			return -1;
@@ -222,8 +225,8 @@ int report_examples_of_origin(struct store_tx *tx, const char *kind,
 			 kind, examples, err) != 0)
 		return -1;
 	return report_failures_read_texts(
-		tx, "SELECT failure FROM origin WHERE kind = ?1 AND name = ?2", kind,
-		examples, err);
+		tx, "SELECT failure, remedy FROM origin WHERE kind = ?1 AND name = ?2",
+		kind, examples, err);
 }
 
 struct reading {
@@ -240,7 +243,7 @@ static int read_failing(struct store_tx *tx, void *arg, struct err *err)
 			 reading->kind, reading->examples, err) != 0)
 		return -1;
 	return report_failures_read_texts(
-		tx, "SELECT failure FROM registry WHERE kind = ?1 AND name = ?2",
+		tx, "SELECT failure, remedy FROM registry WHERE kind = ?1 AND name = ?2",
 		reading->kind, reading->examples, err);
 }
 
@@ -317,6 +320,8 @@ json_t *report_failures_json(const struct report_examples *examples)
 		json_put_text(object, "example", one->example);
 		if (one->failure)
 			json_put_message(object, "message", one->failure);
+		if (one->remedy)
+			json_put_message(object, "remedy", one->remedy);
 		json_array_append_new(array, object);
 	}
 	return array;

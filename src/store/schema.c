@@ -371,7 +371,15 @@ static const char *const migrations[] = {
 	/* 15: what changed of one repository since a generation (change/event_log.h) */
 	"CREATE INDEX event_of ON event (name, generation) WHERE changes IS NOT NULL;",
 
-	/* 16: alerts (alert/store.h): how sending fares, 0: it does not fail; and the
+	/* 16: how far behind everybody was (report/lag_curve.h) */
+	"CREATE TABLE lag_sample ("
+	"	kind TEXT NOT NULL," /* site, remote */
+	"	peer TEXT NOT NULL,"
+	"	minute BIGINT NOT NULL," /* since the epoch */
+	"	lag_ms BIGINT NOT NULL,"
+	"	PRIMARY KEY (kind, peer, minute));"
+	"CREATE INDEX lag_sample_age ON lag_sample (minute);",
+	/* 17: alerts (alert/store.h): how sending fares, 0: it does not fail; and the
 	   troubles that each has seen: since when, whether it holds (gone_at 0), whether
 	   it is to be told of (is_due) and was (told_at), and whether its end is to be */
 	"CREATE TABLE alert ("

@@ -538,6 +538,8 @@ static bool forbid(const struct decision *decision, const struct principal *prin
 
 static void report_who(const struct principal *principal, struct access_answer *answer)
 {
+	answer->may_operate =
+		principal->token && principal->token->rights == RIGHTS_OPERATE;
 	if (principal->site)
 		snprintf(answer->site, sizeof(answer->site), "%s", principal->site->site);
 	else

@@ -1,5 +1,7 @@
 #include "web/api.h"
 
+#include "base/bell.h"
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "base/process.h"
 #include "lease/lease_json.h"
@@ -17,14 +19,42 @@
  * Repositories: their rows are web/rows.c's, their refs web/refs.c's.
  */
 
+#define STATUS_WAIT_MAX_S 55
+
+/* With ?version= and ?wait=: until there is another version than the one that is known.
+ */
+static int status_wait(const struct web_request *request, struct err *err)
+{
+	const char *version = web_query(request, "version");
+	uint64_t wait_s = 0;
+
+	if (web_query_number(request, "wait", STATUS_WAIT_MAX_S, &wait_s, err) != 0)
+		return -1;
+	if (!version)
+		return 0;
+	return bell_wait(version, (int64_t)wait_s * 1000, request->stop, err);
+}
+
 static int get_status(const struct web_request *request, struct web_response *response,
 		      struct err *err)
 {
+	char version[BELL_VERSION_SIZE];
 	struct report report = { 0 };
-	int result = api_report(request->services, true, &report, err);
+	int64_t begun;
+	int result;
 
-	if (result == 0)
-		web_answer_json(response, 200, report_json(&report));
+	if (status_wait(request, err) != 0)
+		return -1;
+	begun = clock_boot_ms();
+	/* Before it is read: what changes meanwhile is told next time. */
+	bell_version(version);
+	result = api_report(request->services, true, &report, err);
+	if (result == 0) {
+		json_t *object = report_json(&report);
+		json_put_text(object, "version", version);
+		json_put_seconds(object, "took", clock_boot_ms() - begun);
+		web_answer_json(response, 200, object);
+	}
 	report_clear(&report);
 	return result;
 }
@@ -40,6 +70,10 @@ const struct web_route web_repository_routes[] = {
 	  rows_resync },
 	{ "POST", "/api/v1/repositories/{name}/reverify", WEB_SITE, WEB_BODY_MEMORY,
 	  rows_reverify },
+	{ "POST", "/api/v1/repositories/{name}/retry", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_retry },
+	{ "POST", "/api/v1/repositories/{name}/release", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_release },
 	{ 0 },
 };
 
@@ -47,13 +81,16 @@ static int get_leases(const struct web_request *request, struct web_response *re
 		      struct err *err)
 {
 	lease_holders holders = { 0 };
+	const char *held = web_query(request, "held");
+	bool is_held_only = held && strcmp(held, "true") == 0;
 	int result = lease_list(request->services->leases, &holders, err);
 
 	if (result == 0) {
 		json_t *array = json_array(), *object = json_object();
 		for (size_t i = 0; i < holders.count; i++)
-			json_array_append_new(array,
-					      lease_holder_json(&holders.items[i]));
+			if (holders.items[i].held || !is_held_only)
+				json_array_append_new(
+					array, lease_holder_json(&holders.items[i]));
 		json_put(object, "leases", array);
 		web_answer_json(response, 200, object);
 	}

@@ -735,5 +735,9 @@ const struct web_route web_blob_routes[] = {
 	  rows_resync },
 	{ "POST", "/api/v1/blobs/{kind}/{name}/reverify", WEB_SITE, WEB_BODY_MEMORY,
 	  rows_reverify },
+	{ "POST", "/api/v1/blobs/{kind}/{name}/retry", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_retry },
+	{ "POST", "/api/v1/blobs/{kind}/{name}/release", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_release },
 	{ 0 },
 };

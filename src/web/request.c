@@ -545,6 +545,7 @@ static bool let_in(struct exchange *exchange, const struct access_answer *answer
 				      "this takes an operator, not a site", "");
 	memcpy(request->site, answer->site, sizeof(request->site));
 	memcpy(request->user, answer->user, sizeof(request->user));
+	request->may_operate = answer->may_operate;
 	return true;
 }
 

@@ -9,7 +9,7 @@
 
 /* What a request needs to be let through; who asks has one of these at most. */
 enum web_right {
-	WEB_ANYBODY,  /* /healthz, /readyz */
+	WEB_ANYBODY,  /* /healthz, /readyz, / */
 	WEB_READER,   /* a site, an operator, or loopback as interface says */
 	WEB_SITE,     /* a site or an operator */
 	WEB_OPERATOR, /* an operator only */
@@ -61,6 +61,7 @@ struct web_route {
 extern const struct web_route web_git_routes[];
 extern const struct web_route web_lfs_routes[];
 extern const struct web_route web_health_routes[];
+extern const struct web_route web_page_routes[], web_view_routes[];
 extern const struct web_route web_event_routes[];
 extern const struct web_route web_repository_routes[];
 extern const struct web_route web_refs_routes[];

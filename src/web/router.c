@@ -10,7 +10,8 @@ const struct web_route *const web_routes[] = {
 	web_event_routes,    web_repository_routes, web_refs_routes,
 	web_pack_routes,     web_blob_routes,       web_retrieve_routes,
 	web_lease_routes,    web_push_routes,       web_mirror_routes,
-	web_manifest_routes, web_version_routes,    NULL,
+	web_manifest_routes, web_version_routes,    web_view_routes,
+	web_page_routes,     NULL,
 };
 
 int web_server_start(const struct web_server_options *options, struct web_server **server,

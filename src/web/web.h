@@ -30,6 +30,7 @@ struct web_request {
 	char site[SITE_NAME_SIZE]; /* whose token it was; "" otherwise */
 	char user[WEB_USER_SIZE];  /* who asks, by password or token, for logs and hooks;
 				      "": nobody said */
+	bool may_operate;       /* an operator asks; of routes that let others in, too */
 	const char *client;     /* the address of who asks, "192.0.2.7", "2001:db8::7" */
 	bool is_secure;         /* it came by TLS, here or to a proxy that is trusted */
 	const struct str *body; /* whole, inflated; at most 1 MiB */
