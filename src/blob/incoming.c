@@ -24,10 +24,10 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
+#include "base/flush.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/seen_time.h"
-#include "blob/flush.h"
 #include "blob/place.h"
 
 struct blob_incoming {

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
+#include "base/flush.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "git/cuts.h"
@@ -85,7 +86,7 @@ static int write_new_file(int dir, const struct str *text, struct err *err)
 		return err_errno(err, "cannot set the mode of packed-refs.new");
 	if (file_write_all(fd, text->data, text->len, "packed-refs.new", err) != 0)
 		return -1;
-	return fsync(fd) == 0 ? 0 : err_errno(err, "cannot sync packed-refs.new");
+	return flush_before_names(&fd, 1, err);
 }
 
 static bool is_locked_by_us(const struct publish_write *write, const char *name)
@@ -235,7 +236,7 @@ static int write_file_ref(int dir, const char *name, const char *target,
 	str_add_char(&text, '\n');
 	remove_empty_directories(dir, name);
 	if (dir_make_parents(dir, name, err) != 0 ||
-	    file_replace(dir, "refrelay/ref", text.data, text.len, FILE_SYNC, err) != 0)
+	    file_replace(dir, "refrelay/ref", text.data, text.len, FILE_WHOLE, err) != 0)
 		return -1;
 	if (renameat(dir, "refrelay/ref", dir, name) != 0)
 		return err_errno(err, "cannot rename refrelay/ref to %s", name);

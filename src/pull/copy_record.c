@@ -304,9 +304,7 @@ static int copy_record_put(int dir, const struct copy_record *record, struct err
 
 int copy_files_take(int dir, struct copy_files *files, struct err *err)
 {
-	if (fingerprint_take(dir, FINGERPRINT_FILES, &files->all, err) != 0)
-		return -1;
-	return fingerprint_take(dir, FINGERPRINT_OBJECTS, &files->objects, err);
+	return fingerprint_take_files(dir, &files->all, &files->objects, err);
 }
 
 static int64_t copy_record_later_of(int64_t a, int64_t b)

@@ -76,8 +76,11 @@ static int tidy_after(const struct job *job, const char *path, size_t most_packs
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_OBJECT_FILES object_files found = { 0 };
 
-	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
-	    object_files_take(copy.fd, &found, err) != 0)
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
+		return -1;
+	if (tidy_packs_are_few(&copy))
+		return 0;
+	if (object_files_take(copy.fd, &found, err) != 0)
 		return -1;
 	copy_record_read(copy.fd, &record);
 	bool was_ours = copy_record_look(&record, copy.fd) == COPY_STAMPS_SAME;

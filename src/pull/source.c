@@ -134,6 +134,8 @@ static void source_count_bytes(const struct source_want *want, uint64_t before)
 
 	if (want->work->bytes && after > before)
 		atomic_fetch_add(want->work->bytes, after - before);
+	if (want->arrived && after > before)
+		*want->arrived += after - before;
 }
 
 int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err)
@@ -654,12 +656,15 @@ static bool source_takes_pack(const struct source_want *want)
 					      .tips = want->oids,
 					      .known = want->known,
 					      .most = SOURCE_DELTA_OBJECTS,
-					      .most_bytes = SOURCE_DELTA_UNPACKED },
+					      .most_bytes = SOURCE_DELTA_UNPACKED,
+					      .refs = want->refs },
 		&err);
 	if (taken < 0)
 		log_warn("sync.delta_refused", LOG_ERR(&err));
 	if (want->is_by_pack)
 		*want->is_by_pack = taken > 0;
+	if (want->arrived && taken > 0)
+		*want->arrived += pack->len;
 	return taken > 0;
 }
 

@@ -94,12 +94,12 @@ static enum currency sync_repository_observe_copy(const struct sync_request *req
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
 
+	if (!source || source_look(request->source, request->name, &source_fingerprint,
+				   ERR_IGNORED) != 0)
+		return OUTDATED; /* a primary tells none */
 	copy_record_read(copy, &record);
-	if (!record.is_there || !source ||
-	    source_look(request->source, request->name, &source_fingerprint,
-			ERR_IGNORED) != 0 ||
-	    fingerprint_take(copy, FINGERPRINT_COPY, &seen->fingerprint, ERR_IGNORED) !=
-		    0)
+	if (!record.is_there || fingerprint_take(copy, FINGERPRINT_COPY,
+						 &seen->fingerprint, ERR_IGNORED) != 0)
 		return OUTDATED;
 	seen->sum = record.sum;
 	if (copy_record_proves(&record, source, &source_fingerprint, &seen->fingerprint))
@@ -655,10 +655,10 @@ static int make_equal(struct job *job, const struct sync_request *request,
 		err_remedy(err, "move it away");
 		return request->mends ? rebuild(job, request, view, result, err) : -1;
 	}
-	if (is_of_another_hash(path, view))
+	if (!view->is_delta && is_of_another_hash(path, view))
 		return sync_repository_create_copy(job, request, view, OTHER_THERE,
 						   result, err);
-	if (is_of_another_name(request, path, view, err))
+	if (!view->is_delta && is_of_another_name(request, path, view, err))
 		return rebuild(job, request, view, result, err);
 	if (request->is_rebuild)
 		return sync_repository_create_copy(job, request, view, DAMAGED_THERE,
@@ -707,6 +707,7 @@ static int sync_read_source(const struct sync_request *request, bool is_first_tr
 	if (is_first_try && sync_repository_have(request, &have))
 		result = source_read_since(request->source, request->name, &have, view,
 					   err);
+	view->is_delta = result == 0;
 	ref_snapshot_clear(&have.refs);
 	/* The other way may do. */
 	if (result < 0 && (err->class == ERR_CORRUPT || err->class == ERR_NETWORK)) {

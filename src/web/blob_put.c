@@ -12,9 +12,9 @@
 #include <openssl/evp.h>
 
 #include "base/clock.h"
+#include "base/flush.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "blob/flush.h"
 #include "blob/incoming.h"
 #include "change/inventory.h"
 #include "web/api.h"
