@@ -18,8 +18,12 @@ REFRELAY=${REFRELAY:-$project/build/refrelay}
 . "$project/tests/lib/mirrored.sh"
 
 # Below those that the kernel gives to connections: a node that is down for a while must
-# get its own again.
+# get its own again. A test has ports that no other one takes.
 free_port() {
+	[ -z "${TAP_PORTS-}" ] || {
+		"$SITE_HELP" port "$folder/ports"
+		return
+	}
 	python3 -c '
 import random, socket
 while True:

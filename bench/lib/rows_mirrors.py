@@ -49,6 +49,22 @@ class Mirrors:
         cost.wall = 0  # when it is due
         return cost
 
+    def idle(self, interval):
+        """Of a second in which nothing changes, over a whole interval of each upstream."""
+        self.mirror.stop()
+        text = self.mirror.conf.read_text()
+        self.mirror.conf.write_text(text.replace(f"interval = {self.interval}s\n",
+                                                 f"interval = {interval}s\n"))
+        self.mirror.start()
+        least = self.count - len(self.sample)  # of which the last change may be news
+        wait_for("the first round", lambda: self.polls() >= least, 300, 0.2)
+        begun, seconds = self.polls(), 1.1 * interval
+        with self.account.measure(busy=False) as cost:
+            time.sleep(seconds)
+        if self.polls() - begun < least:
+            raise SystemExit(f"only {self.polls() - begun} polls in {seconds} s")
+        return cost.each(seconds)
+
     def changed(self, idle):
         """Of a change: what polls without changes cost is taken off."""
         for name in self.sample:
@@ -88,10 +104,19 @@ def mirrors(bench):
     changed_work = "the same, changed"
     changed = mirrored.changed(unchanged)
     bench.add(changed_work, changed, "git fetch", mirrored.fetch(git_account), MODE)
+    grokmirror(bench, mirrored, unchanged, changed)
+    interval = 300 if bench.seconds >= 20 else 3  # five minutes, as is the default
+    idle = mirrored.idle(interval)
+    bench.add(f"a second of {mirrored.count} mirrors with an interval of {interval} s, nothing changes: "
+              f"{100 * idle.cpu:.2f} % of a core", idle, "nobody", None, "nothing to write")
+
+
+def grokmirror(bench, mirrored, unchanged, changed):
     with bench.peer("grokmirror"):
         account = bench.account("grokmirror")
         grok = Grokmirror(bench.folder("grok"), mirrored.upstream.url())
         grok.round()
+        work = f"a poll of one of {mirrored.count} mirrors, unchanged"
         bench.add(work, unchanged, "grok-pull", grok_round(account, grok, mirrored.count),
                   "nothing to write")
         for name in mirrored.sample:
@@ -101,4 +126,5 @@ def mirrors(bench):
         for name in mirrored.sample:
             if tip(grok.tree / name) != tip(mirrored.upstream.git / name):
                 raise SystemExit(f"grok-pull has not brought {name}")
-        bench.add(changed_work, changed, "grok-pull", theirs, "durable / not (git's defaults)")
+        bench.add("the same, changed", changed, "grok-pull", theirs,
+                  "durable / not (git's defaults)")

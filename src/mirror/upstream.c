@@ -330,6 +330,18 @@ static int upstream_read_http(const struct upstream_call *call,
  * Other ways: git asks.
  */
 
+/* As upstream_fail_status() says it of HTTP. */
+static int upstream_fail_git(struct err *err)
+{
+	if (err->class == ERR_AUTH)
+		err_because(err, REASON_REFUSED);
+	else if (err->class == ERR_MISSING)
+		err_because(err, REASON_HIDDEN);
+	else if (err->class == ERR_TIMEOUT)
+		err_because(err, REASON_TOO_SLOW);
+	return err_prefix(err, "the upstream");
+}
+
 static int upstream_ask_git(const struct upstream_call *call, struct upstream_view *view,
 			    struct err *err)
 {
@@ -351,7 +363,7 @@ static int upstream_ask_git(const struct upstream_call *call, struct upstream_vi
 					.silence_ms = SILENCE_MS,
 					.remote = &remote },
 		    err) != 0)
-		return err_prefix(err, "the upstream");
+		return upstream_fail_git(err);
 	return ref_advert_read_listing(output.data, output.len, &view->refs,
 				       &view->oid_len, err);
 }

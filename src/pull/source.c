@@ -125,6 +125,8 @@ static int source_fail_fetch(const struct source_want *want, struct err *err)
 	packs_remove_passing(want->copy->fd);
 	if (err->class == ERR_TIMEOUT)
 		return err_because(err, REASON_TOO_SLOW);
+	if (err->class == ERR_AUTH)
+		return err_because(err, REASON_REFUSED);
 	return err->reason == REASON_TOO_LARGE ? source_refuse_size(want, err) : -1;
 }
 

@@ -282,6 +282,20 @@ def in_shell(command):
                    env=ENV | {"LIBRARY": str(Path(__file__).parents[1] / "lib/ssh.sh")})
 
 
+def over_git():
+    port = socket.socket()
+    port.bind(("127.0.0.1", 0))
+    number = port.getsockname()[1]
+    PORTS[number] = "GIT"
+    port.close()
+    daemon = subprocess.Popen(["git", "daemon", "--listen=127.0.0.1", f"--port={number}", "--reuseaddr",
+                               f"--base-path={WORK}", "--verbose"], env=ENV, stderr=subprocess.PIPE)
+    while b"Ready" not in daemon.stderr.readline():
+        pass
+    record("read-git-nothing", "child", "missing", "ls-remote", f"git://127.0.0.1:{number}/nowhere.git")
+    daemon.terminate()
+
+
 def over_ssh():
     """With the options that src/push/target_ssh.c gives."""
     place = WORK / "sshd"
@@ -320,11 +334,14 @@ def over_ssh():
             ENV["GIT_SSH_COMMAND"] = " ".join(str(word) for word in command)
             record(f"push-ssh-{name}", "push", klass, "push", "--porcelain",
                    f"ssh://{host}:{at}{WORK}/plain.git", "main", cwd=WORK / "push-from.git")
+            record(f"read-ssh-{name}", "child", klass, "ls-remote",
+                   f"ssh://{host}:{at}{WORK}/plain.git")
 
     ENV["GIT_SSH_COMMAND"] = " ".join(str(word) for word in base + good)
     url = f"ssh://127.0.0.1:{port}{WORK}"
     record("push-ssh-to-nothing", "push", "missing", "push", "--porcelain", f"{url}/nowhere.git",
            "main", cwd=WORK / "push-from.git")
+    record("read-ssh-nothing", "child", "missing", "ls-remote", f"{url}/nowhere.git")
     record("push-ssh-no-git", "push", "config", "push", "--porcelain",
            "--receive-pack=/nowhere/git-receive-pack", f"{url}/plain.git", "main",
            cwd=WORK / "push-from.git")
@@ -351,6 +368,7 @@ def main():
     packs()
     if GIT == ["git"]:
         over_ssh()
+        over_git()
     print(run("--version").stdout.strip(), len(list(OUT.iterdir())), "messages")
 
 

@@ -109,9 +109,71 @@ print({name: entry["fingerprint"] for name, entry in json.load(sys.stdin).items(
 		<(at london checksum --grokmirror team/b)
 }
 
+# What grok-manifest wrote, as a mirror of kernel.org has it: a tree of files behind a web server.
+tell() { # [OPTION...]
+	venv/bin/grok-manifest -m "$PWD/tree/manifest.js.gz" -t "$PWD/tree" "$@" >out 2>&1 || { cat out; return 1; }
+}
+
+is_brought() { # NAME
+	[ -d "rome/git/$1.git" ] &&
+		diff <(git -C "tree/$1.git" for-each-ref) <(git -C "rome/git/$1.git" for-each-ref) &&
+		same_text "tree/$1.git/HEAD" "rome/git/$1.git/HEAD"
+}
+
+make_grown() { # NAME
+	make_repository "tree/$1.git" 3
+	git -C "tree/$1.git" update-server-info
+}
+
+is_away() { # NAME
+	[ ! -e "rome/git/$1.git" ]
+}
+
+a_tree_of_grokmirrors() {
+	local name
+
+	cd "$SHARED"
+	for name in pub/x pub/deep/y pub/z; do
+		make_grown "$name"
+	done
+	tell
+	gzip -dc tree/manifest.js.gz | grep fingerprint
+	python3 -m http.server --bind 127.0.0.1 --directory tree 0 >served 2>&1 &
+	wait_until 10 grep -q 'Serving HTTP' served
+	mkdir -p rome/git
+	set_conf rome site.name rome
+	set_conf rome site.role standalone
+	set_conf rome site.repositories "$PWD/rome/git"
+	set_conf rome site.data "$PWD/rome/data"
+	set_conf rome http.listen "127.0.0.1:$(free_port)"
+	set_conf rome mirrors.kernel.from grokmirror
+	set_conf rome mirrors.kernel.url "http://127.0.0.1:$(sed -n 's/.* port \([0-9]*\) .*/\1/p' served)/manifest.js.gz"
+	set_conf rome mirrors.kernel.interval 1s
+	start_site rome
+	for name in pub/x pub/deep/y pub/z; do
+		wait_until 40 is_brought "$name"
+	done
+	add_commits tree/pub/x.git refs/heads/main 2
+	git -C tree/pub/x.git branch topic
+	git -C tree/pub/x.git update-server-info
+	tell "$PWD/tree/pub/x.git"
+	wait_until 40 is_brought pub/x
+	make_grown pub/new
+	tell "$PWD/tree/pub/new.git"
+	wait_until 40 is_brought pub/new
+	tell -x "$PWD/tree/pub/z.git" # its -p ends with an error of Python's
+	remove_repository tree/pub/z.git
+	fails grep -q pub/z <(gzip -dc tree/manifest.js.gz)
+	wait_until 40 is_away pub/z
+	is_brought pub/deep/y
+	grep -c '"GET /manifest.js.gz HTTP/1.1" 304' served # what did not change cost nothing more
+}
+
 tap_set_up set_up
 tap_test "grokmirror brings what it lists, follows changes, and removes what is gone" is_followed
 tap_test "it lists what its reader may read" for_its_reader
 tap_test "what changes within a second has another time" each_change_has_its_time
 tap_test "a secondary lists its copies" of_a_secondary
+tap_test "a tree that grok-manifest tells of is followed: changes, new ones, and those that go" \
+	a_tree_of_grokmirrors
 tap_done

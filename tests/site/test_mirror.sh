@@ -232,6 +232,14 @@ removed() {
 	is_mirrored b
 }
 
+# What `make demo-mirror` runs, which itself looks whether all is as it says.
+the_demo() {
+	"$TESTS/../tools/demo.sh" mirror >shown 2>&1 || { cat shown; return 1; }
+	grep '^ *Neither token is in the clone, the database or the log' shown
+	grep 'watcher build: its credential is refused' shown
+	tail -n 1 shown | grep -x 'All equal.'
+}
+
 tap_set_up set_up
 tap_test "what changes upstream comes" is_followed
 tap_test "a push to a mirror is refused, and says where to push" push_is_refused
@@ -242,4 +250,5 @@ tap_test "a program has a mirror brought over HTTP, and asks what became of it" 
 tap_test "a webhook with the right signature has its mirror asked at once" by_a_webhook
 tap_test "a webhook that comes during a job is not lost" told_during_a_job
 tap_test "a mirror without a section is kept until it is removed" removed
+tap_test "the demo of mirrors shows what it says" the_demo
 tap_done

@@ -5,6 +5,7 @@
 . "$TESTS/lib/two_sites.sh"
 . "$TESTS/lib/pushed.sh"
 . "$TESTS/lib/site_crash.sh"
+. "$TESTS/lib/proxied.sh"
 . "$TESTS/lib/mirrored.sh"
 
 make_crash_sites() {
@@ -144,6 +145,95 @@ is_lapsed() {
 	! grep -q '"proof":"alive"[^}]*"operation":"sync"' leases
 }
 
+# Somebody else works on the mirror for longer than is waited: whoever asked is told, and what was
+# asked by the API is put back, and done later.
+times_out() {
+	make_crash_sites
+	set_conf paris lease.prefix 'x:'
+	set_conf paris lease.keyFormat 'x:clone:${name}'
+	start_site paris
+	wait_until 30 is_mirrored a
+	touch held
+	"$REFRELAY" -c paris/refrelay.conf lease run clone:a -- \
+		sh -c 'touch holds; while [ -e held ]; do sleep 0.05; done' &
+	wait_until 10 test -e holds
+	change_a
+	expect 5 at paris mirror sync a --wait 1s --json
+	[ "$("$SITE_HELP" member state <out)" = failed ]
+	[ "$("$SITE_HELP" member reason <out)" = lock_timeout ]
+	[ "$("$SITE_HELP" member message <out | cut -c 1-30)" = 'Lock timeout waiting for repo:' ]
+	was_logged paris 'lease\.waiting' 'level=warn.* holder_job='
+	was_logged paris 'lease\.timeout' 'level=error.* holder_job='
+	[ "$(curl -s -o answer -w '%{http_code}' -X POST -H "Authorization: Bearer $(cat operator.token)" \
+		"$(site_url paris)/api/v1/mirrors/a/sync?wait=1")" = 202 ]
+	job=$("$SITE_HELP" member job <answer)
+	wait_until 20 was_put_back "$job"
+	[ "$("$SITE_HELP" member attempts <job)" -ge 1 ]
+	rm held
+	comes_forward "$job"
+	wait_until 60 job_is "$job" 'done'
+	[ "$("$SITE_HELP" member commit <job)" = "$(git -C london/git/a.git rev-parse HEAD)" ]
+	is_brought_whole
+}
+
+# By the normal backoff it would be tried again after a quarter of a minute, or a little more than a
+# minute. That is not waited for.
+comes_forward() { # ID
+	python3 - "$1" <<-'END'
+		import sqlite3, sys, time
+		base = sqlite3.connect("paris/data/refrelay.db", timeout=60, isolation_level=None)
+		now = time.time() * 1000
+		[(at,)] = base.execute("SELECT next_at FROM mirror_request WHERE id = ?", sys.argv[1:])
+		assert 0 < at - now <= 75000, at - now
+		base.execute("UPDATE mirror_request SET next_at = ? WHERE id = ?", (int(now), sys.argv[1]))
+	END
+}
+
+# It waits for its next try, and says why.
+was_put_back() { # ID
+	job_is "$1" waiting && [ "$("$SITE_HELP" member reason <job)" = lock_timeout ]
+}
+
+# Git alone, in the middle of what it gets: the job is not done by that, and the next one is whole.
+git_is_killed() {
+	local pid
+
+	make_crash_sites
+	start_proxy
+	set_conf paris mirror.a.url "http://127.0.0.1:$(cat proxy/port)/a.git"
+	start_site paris
+	wait_until 30 is_mirrored a
+	push_much 3
+	rules '^POST stall 200000'
+	ask a
+	wait_until 20 is_getting
+	for pid in $(fetching_pids); do
+		kill -KILL "$pid" 2>/dev/null || :
+	done
+	rules
+	wait_until 20 has_ended "$job"
+	[ -z "$(find paris/git -name 'tmp_*')" ]
+	has_no_fault london/git/a.git paris/git/a.git
+	ask a
+	wait_until 30 job_is "$job" 'done'
+	is_brought_whole
+}
+
+fetching_pids() {
+	"$SITE_HELP" below "$(site_pid paris)" | while read -r pid; do
+		grep -qsa 'fetch\|index-pack\|remote-http' "/proc/$pid/cmdline" && echo "$pid"
+	done
+}
+
+# What it has so far is in a file.
+is_getting() {
+	[ -n "$(find paris/git -name 'tmp_pack_*' -size +20k)" ]
+}
+
+has_ended() { # ID
+	job_is "$1" failed || job_is "$1" 'done'
+}
+
 is_removed() {
 	[ ! -e paris/git/a.git ] && ! at paris mirror show a >out 2>&1
 }
@@ -179,4 +269,6 @@ tap_test "killed while a mirror is made" dies_at_its_making sync.read \
 tap_test "killed while many requests wait" dies_with_many
 tap_test "stopped past its lease" stands_still
 tap_test "removed while it is fetched" removed_while_it_is_fetched
+tap_test "somebody else has the lease for longer than is waited" times_out
+tap_test "git is killed while it fetches" git_is_killed
 tap_done

@@ -433,6 +433,21 @@ refused() {
 	wait_until 30 has_row rome
 }
 
+# By its own log, so that what a sanitizer or a busy machine takes at the end does not count.
+stopped_at_once() { # NODE
+	python3 - "$1/log" <<-'END'
+		import datetime, sys
+		times = {}
+		for line in open(sys.argv[1], encoding="utf-8", errors="replace"):
+		    words = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
+		    if words.get("ev") in ("node.stopping", "node.stopped"):
+		        times[words["ev"]] = datetime.datetime.fromisoformat(words["ts"].replace("Z", "+00:00"))
+		took = (times["node.stopped"] - times["node.stopping"]).total_seconds()
+		print(took, "s")
+		sys.exit(not 0 <= took <= 2)
+	END
+}
+
 # Who waits for a lease is let go at once, and what it was asked for is not lost.
 stopped_while_it_waits() {
 	make_nodes redis
@@ -445,6 +460,7 @@ stopped_while_it_waits() {
 	ask rome
 	wait_until 20 was_logged rome 'lease\.waiting' "job_id=$job"
 	ends_within 4 rome
+	stopped_at_once rome
 	was_logged rome 'job\.deferred' "job_id=$job.*code=canceled"
 	kill_site paris
 	rmdir at/a.git 2>/dev/null || :

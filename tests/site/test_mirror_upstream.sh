@@ -5,6 +5,7 @@
 . "$TESTS/lib/two_sites.sh"
 . "$TESTS/lib/pushed.sh"
 . "$TESTS/lib/secured.sh"
+. "$TESTS/lib/ssh.sh"
 . "$TESTS/lib/proxied.sh"
 . "$TESTS/lib/mirrored.sh"
 
@@ -95,12 +96,12 @@ gone_and_back() {
 }
 
 # A mirror of a by way of the proxy, and one of b that is asked directly.
-make_hostile_sites() {
+make_hostile_sites() { # [INTERVAL]
 	make_mirror_sites
 	set_conf london http.anonymousRead true
 	make_repository london/git/a.git 30
 	make_repository london/git/b.git 2
-	mirror a interval 1h
+	mirror a interval "${1:-1h}"
 	mirror b interval 1s
 	start_proxy
 	set_conf paris mirror.a.url "http://127.0.0.1:$(cat proxy/port)/a.git"
@@ -148,19 +149,39 @@ hostile() {
 	has_no_fault london/git/a.git paris/git/a.git
 }
 
-# Three megabytes that do not shrink, where one is allowed; and some bytes that would be terabytes.
-too_large() {
+# A branch with so many MB that do not shrink.
+add_noise() { # MB
 	local tree
 
+	head -c "${1}000000" /dev/urandom >noise
+	tree=$(git -C london/git/a.git -c core.compression=0 hash-object -w --stdin <noise)
+	tree=$(printf '100644 blob %s\tnoise\n' "$tree" | git -C london/git/a.git mktree)
+	git -C london/git/a.git update-ref refs/heads/noise \
+		"$(git -C london/git/a.git commit-tree -p main -m noise "$tree")"
+}
+
+# Whatever the upstream sends, others have room for what they bring meanwhile, and afterwards.
+no_room() {
+	[ "$(id -u)" -eq 0 ] || skip "only root can mount a file system of a certain size"
+	mkdir -p paris/git
+	mount -t tmpfs -o size=12m refrelay-test paris/git || skip "no tmpfs can be mounted here"
+	trap 'umount -l "$TEST_DIR/paris/git" 2>/dev/null || true' EXIT
+	make_hostile_sites
+	add_noise 16
+	fails_alone disk too_large
+	grep 'nine tenths' err
+	git -C london/git/a.git update-ref -d refs/heads/noise
+	at paris mirror sync a
+	is_mirrored a
+}
+
+# Three megabytes that do not shrink, where one is allowed; and some bytes that would be terabytes.
+too_large() {
 	make_hostile_sites
 	stop_site paris
 	set_conf paris mirror.a.maxSize 1m
 	start_site paris
-	head -c 3000000 /dev/urandom >noise
-	tree=$(git -C london/git/a.git hash-object -w --stdin <noise)
-	tree=$(printf '100644 blob %s\tnoise\n' "$tree" | git -C london/git/a.git mktree)
-	git -C london/git/a.git update-ref refs/heads/noise \
-		"$(git -C london/git/a.git commit-tree -p main -m noise "$tree")"
+	add_noise 3
 	fails_alone config too_large
 	grep 'maxSize' err
 	git -C london/git/a.git update-ref -d refs/heads/noise
@@ -171,6 +192,118 @@ too_large() {
 	git -C london/git/a.git update-ref -d refs/heads/bomb
 	at paris mirror sync a
 	is_mirrored a
+}
+
+polls() { # STATE
+	curl -s "$(site_url paris)/metrics" |
+		sed -n "s/^refrelay_mirror_polls_total{state=\"$1\"} //p" | grep . || echo 0
+}
+
+were_polled() { # TIMES
+	[ "$(polls unchanged)" -ge "$1" ]
+}
+
+asks_whether_it_is_so() {
+	grep -ai '^if-none-match: ' proxy/last
+}
+
+# Asked by nobody but a person until it allows it.
+limited() {
+	local asked
+
+	make_hostile_sites 1s
+	# A site like ours tells tags: while nothing changes, no refs come.
+	wait_until 20 asks_whether_it_is_so
+	[ "$(curl -s -o answer -w '%{http_code}' -H "$(grep -ai '^if-none-match' proxy/last | tr -d '\r')" \
+		"$(site_url london)/a.git/info/refs?service=git-upload-pack")" = 304 ]
+	add_commits london/git/a.git refs/heads/main 1
+	wait_until 20 is_mirrored a
+	rules 'info/refs status 429'
+	wait_until 20 was_logged paris mirror.limited 'code=network name=a wait_ms=60000'
+	mirror_is a state synced
+	[ "$(polls limited)" -ge 1 ]
+	asked=$(grep -c '^+' proxy/log)
+	wait_until 30 were_polled "$(($(polls unchanged) + 4))"
+	[ "$(grep -c '^+' proxy/log)" = "$asked" ]
+	expect 1 at paris mirror sync a --json
+	[ "$("$SITE_HELP" member reason <out)" = rate_limited ]
+	mirror_is a state failed
+	mirror_is a failure_reason rate_limited
+	at paris mirror show a --json | python3 -c '
+import datetime, json, sys
+row = json.load(sys.stdin)
+def at(name):
+    return datetime.datetime.fromisoformat(row[name].replace("Z", "+00:00"))
+rest = (at("retry_at") - at("last_attempt_at")).total_seconds()
+print(rest)
+sys.exit(not 55 <= rest <= 80)'
+	rules "info/refs redirect http://localhost:1/"
+	expect 2 at paris mirror sync a --json
+	[ "$("$SITE_HELP" member reason <out)" = moved ]
+	rules
+	at paris mirror sync a
+	mirror_is a state synced
+}
+
+is_same() { # NAME
+	diff <(git -C "far/home/r.git" for-each-ref) <(git -C "paris/git/$1.git" for-each-ref)
+}
+
+# The first key is refused, and marked; the second one is taken. Then the host is another.
+by_ssh() {
+	local name
+
+	make_mirror_sites
+	make_repository far/home/r.git 3
+	ssh_start far
+	set_conf paris mirror.s.url "$(ssh_url far "$PWD/far/home/r.git")"
+	for name in other user; do
+		set_conf paris "watcher.$name.mirror" s
+		set_conf paris "watcher.$name.sshKeyFile" "$PWD/far/${name}_key"
+		set_conf paris "watcher.$name.knownHostsFile" "$PWD/far/known_hosts"
+	done
+	start_site paris
+	wait_until 30 is_same s
+	at paris mirror show s >shown
+	grep 'watcher other: its credential is refused since .*Permission denied' shown
+	fails grep 'watcher user: its credential is refused' shown
+	add_commits far/home/r.git refs/heads/main 1
+	expect 1 at paris mirror sync s --as other --json
+	[ "$("$SITE_HELP" member class <out) $("$SITE_HELP" member reason <out)" = 'auth refused' ]
+	at paris mirror sync s --as user
+	is_same s
+	set_conf paris mirror.none.url "$(ssh_url far "$PWD/far/home/none.git")"
+	set_conf paris watcher.all.mirror '*'
+	set_conf paris watcher.all.sshKeyFile "$PWD/far/user_key"
+	set_conf paris watcher.all.knownHostsFile "$PWD/far/known_hosts"
+	stop_site paris
+	start_site paris
+	expect 4 at paris mirror sync none --json
+	[ "$("$SITE_HELP" member reason <out)" = gone ]
+	printf '[127.0.0.1]:%s %s\n' "$(cat far/port)" "$(cat far/other_key.pub)" >far/known_hosts
+	expect 2 at paris mirror sync s --as user
+	grep 'Host key verification failed' err
+	grep 'knownHostsFile' err
+}
+
+# As it is, and kept by polls; what is not exported is missing.
+by_git() {
+	local port
+
+	make_mirror_sites
+	make_repository far/home/r.git 3
+	port=$(free_port)
+	git daemon --reuseaddr --listen=127.0.0.1 --port="$port" --base-path="$PWD/far/home" --export-all \
+		--log-destination=none &
+	set_conf paris mirror.g.url "git://127.0.0.1:$port/r.git"
+	set_conf paris mirror.g.interval 1s
+	set_conf paris mirror.none.url "git://127.0.0.1:$port/none.git"
+	start_site paris
+	wait_until 30 is_same g
+	add_commits far/home/r.git refs/heads/main 1
+	wait_until 30 is_same g
+	expect 4 at paris mirror sync none --json
+	[ "$("$SITE_HELP" member reason <out)" = gone ]
 }
 
 plant_bomb() { # REPOSITORY
@@ -208,6 +341,10 @@ tap_test "a branch that is rewritten upstream is followed at once" rewritten
 tap_test "many deletions are held until a person says what is advised" emptied
 tap_test "an upstream that is away is told, and brought when it is back" away_and_back
 tap_test "an upstream that is gone leaves its mirror as it is" gone_and_back
+tap_test "one is asked whether it is as it was, gets rest if it limits that, and is not followed elsewhere" limited
+tap_test "by ssh a key that is refused is marked, and an unknown host is not asked" by_ssh
+tap_test "by git:// it is polled as well" by_git
 tap_test "objects that come cut, turned, garbled or not at all fail their own mirror" hostile
 tap_test "a pack that is too large, or would be unpacked, fails its own mirror" too_large
+tap_test "a pack for which there is no room leaves some for others" no_room
 tap_done
