@@ -151,9 +151,10 @@ int file_read(int dir, const char *path, size_t limit, struct str *out, struct e
 
 	bool is_open = fd >= 0 && fstat(fd, &st) == 0;
 	if ((fd < 0 && errno == ELOOP) || (is_open && !S_ISREG(st.st_mode))) {
-		err_set(err, ERR_CONFIG, "%s is no regular file", path);
-		return err_remedy(err, "put a plain file there; links and devices are "
-				       "not followed");
+		err_set(err, ERR_CONFIG, "%s is not a regular file", path);
+		return err_remedy(
+			err,
+			"put a regular file there; links and devices are not followed");
 	}
 	if (!is_open)
 		return err_errno(err, "cannot open %s", path);

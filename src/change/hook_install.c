@@ -289,7 +289,7 @@ static int hook_install_make_folder(int repository, struct err *err)
 	    fstatat(repository, HOOK_NODE_FOLDER, &folder, AT_SYMLINK_NOFOLLOW) != 0)
 		return err_errno(err, "cannot look at " HOOK_NODE_FOLDER);
 	if (!S_ISDIR(folder.st_mode)) /* a link may lead to anywhere */
-		return err_set(err, ERR_CONFIG, HOOK_NODE_FOLDER " is no directory");
+		return err_set(err, ERR_CONFIG, HOOK_NODE_FOLDER " is not a directory");
 	if (is_new && geteuid() == 0 &&
 	    fchownat(repository, HOOK_NODE_FOLDER, st.st_uid, st.st_gid,
 		     AT_SYMLINK_NOFOLLOW) != 0)

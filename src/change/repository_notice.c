@@ -399,7 +399,7 @@ static enum observation repository_observe_absence(struct comparisons *all,
 	}
 	if (path && repository_seek(all, one))
 		return OBSERVATION_MOVING;
-	err_set(err, ERR_MISSING, "there is no repository %s", name);
+	err_set(err, ERR_MISSING, "no such repository: %s", name);
 	err_remedy(err, "look for its name with refrelay repository list");
 	return all->cause->absence == ABSENCE_LATER ? OBSERVATION_UNKNOWN
 						    : OBSERVATION_GONE;

@@ -110,8 +110,8 @@ static int objects_refuse_shallow(const struct proc_result *ended, struct err *e
 	if (!strstr(ended->tail, "shallow roots are not allowed to be updated"))
 		return 0;
 	err_set(err, ERR_CONFIG,
-		"what is fetched from is shallow: its history is cut short, so it cannot "
-		"be copied whole");
+		"the source is shallow: its history is cut short, so it cannot be copied "
+		"completely");
 	err_because(err, REASON_AT_PEER);
 	return err_remedy(err, "have it completed there (git fetch --unshallow); a "
 			       "mirror may have a depth instead");

@@ -132,10 +132,10 @@ static int remove_loose_locked(const struct publish_write *write, const struct r
 	if (file_read(write->dir, ref->name, 4096, &text, err) != 0)
 		return err->class == ERR_MISSING ? 0 : -1;
 	if (!oid_parse(text.data, ref->oid.len, &oid) || !oid_equal(&oid, &ref->oid)) {
-		err_set(err, ERR_CONFLICT, "%s was changed by somebody else meanwhile",
+		err_set(err, ERR_CONFLICT, "%s was changed by another program meanwhile",
 			ref->name);
-		return err_remedy(err, "tried again by itself; let nobody else write to "
-				       "a copy");
+		return err_remedy(
+			err, "retried automatically; nothing else may write to copies");
 	}
 	if (unlinkat(write->dir, ref->name, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s", ref->name);
@@ -470,8 +470,8 @@ static void release_locks(struct publication *publication)
 
 static int moved(const char *name, struct err *err)
 {
-	err_set(err, ERR_CONFLICT, "%s was changed by somebody else meanwhile", name);
-	return err_remedy(err, "tried again by itself; let nobody else write to a copy");
+	err_set(err, ERR_CONFLICT, "%s was changed by another program meanwhile", name);
+	return err_remedy(err, "retried automatically; nothing else may write to copies");
 }
 
 /* Each ref to be changed still has the value that the caller worked from. */
@@ -605,7 +605,7 @@ static int check_names(const struct ref_diff *diff, struct err *err)
 {
 	for (size_t i = 0; i < diff->changes.count; i++)
 		if (!ref_name_is_valid(diff->changes.items[i].name))
-			return err_set(err, ERR_CORRUPT, "%s is no name for a ref",
+			return err_set(err, ERR_CORRUPT, "invalid ref name %s",
 				       diff->changes.items[i].name);
 	return 0;
 }

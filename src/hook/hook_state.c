@@ -292,7 +292,7 @@ bool hook_state_begin(int repository)
 	int saved = errno;
 	complain_errno("this change is refused, because readers would keep getting the "
 		       "old refs: cannot write to " STATE_FOLDER);
-	hook_text_complain("what to do", remedy(saved));
+	hook_text_complain("hint", remedy(saved));
 	return false;
 }
 

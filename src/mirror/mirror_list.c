@@ -43,7 +43,7 @@ static int mirror_list_check_path(const struct conf_entry *entry,
 				  const struct mirror_list *list, struct err *err)
 {
 	if (list->source.url[0] != '/') {
-		conf_error(entry, err, "it is no absolute path");
+		conf_error(entry, err, "it is not an absolute path");
 		return err_remedy(err, "name the directory by its whole path");
 	}
 	if (list->token_file || list->ca_file) {

@@ -396,7 +396,7 @@ static int watcher_check_mirrors(const struct conf_entry *entry, struct watcher 
 		if (strpbrk(text, "*?["))
 			continue;
 		if (mirrors->lists.count == 0 && !mirrors_find_section(mirrors, text)) {
-			conf_error(entry, err, "there is no [mirror \"%s\"]", text);
+			conf_error(entry, err, "no [mirror \"%s\"] section", text);
 			return err_remedy(err, "name a mirror, or a pattern with \"*\"");
 		}
 		watcher->mirrors.items[i] = mirror_usual_name(text);
@@ -471,7 +471,7 @@ static int mirrors_check_list(const struct conf *conf, const struct mirror_list 
 		if (at < mirrors->watchers.count)
 			continue;
 		conf_error(conf_get(conf, "mirrors", list->name, "watcher"), err,
-			   "there is no [watcher \"%s\"]", name);
+			   "no [watcher \"%s\"] section", name);
 		return err_remedy(err, "name one that has a section [watcher]");
 	}
 	return 0;

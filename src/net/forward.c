@@ -345,7 +345,7 @@ int forward_open(struct forwarder *forwarder, const struct http_request *request
 	*is_sent = false;
 	*forward = NULL;
 	if (why) {
-		err_set(err, ERR_CONFIG, "the URL of another site is none: %s", why);
+		err_set(err, ERR_CONFIG, "invalid URL of another site: %s", why);
 		return err_remedy(err, "it looks like https://git.example.com");
 	}
 	struct forward *made = forward_new(forwarder, request, &host);

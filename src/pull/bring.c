@@ -266,7 +266,7 @@ static int make_complete(const struct bring_request *request, struct sync_result
 	}
 	vec_clear(&tips);
 	if (complete == 0)
-		err_remedy(err, "move the copy away; it is then made anew");
+		err_remedy(err, "move the copy away; it is then copied again");
 	return complete > 0 ? 0 : -1;
 }
 

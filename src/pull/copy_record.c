@@ -138,7 +138,7 @@ int copy_doubt(struct pull *pull, const char *name, struct err *err)
 	if (was_cut_off(pull, name)) {
 		err_set(&why, ERR_CONFLICT, "maintenance of the copy was cut off");
 	} else {
-		err_set(&why, ERR_CONFLICT, "somebody else has changed the copy's disk");
+		err_set(&why, ERR_CONFLICT, "another program changed the copy on disk");
 		copy_record_count_changes(1);
 		log_warn("copy.changed", LOG_TEXT("repo", name));
 	}

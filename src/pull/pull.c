@@ -237,7 +237,7 @@ static int find_lost_commits(const struct git_work *work, const struct repo *cop
 	vec_clear(&tips);
 	if (found > 0)
 		*reason = xasprintf(
-			"the copy holds commits that the source lacks, e.g. %s in %s",
+			"the copy has commits that the source lacks, e.g. %s in %s",
 			oid_text(&example, text), ref_with(work, copy, diff, known));
 	return found;
 }
@@ -277,10 +277,9 @@ bool hold_lost_tips(const struct git_work *work, const struct repo *old,
 		oid_list_tidy(&here);
 		for (size_t i = 0; !*reason && i < there.count; i++)
 			if (!oid_list_has(&here, &there.items[i]))
-				*reason = xasprintf(
-					"the copy is damaged, and holds commits that the "
-					"source lacks, e.g. %s",
-					oid_text(&there.items[i], text));
+				*reason = xasprintf("the copy is damaged and has commits "
+						    "that the source lacks, e.g. %s",
+						    oid_text(&there.items[i], text));
 	}
 	vec_clear(&tips);
 	vec_clear(&here);

@@ -215,8 +215,8 @@ static int verify_row_compare_checksum(struct pull_job *job, const struct repo *
 	err_set(err, ERR_CORRUPT,
 		"the copy's checksum is %s, the primary's %s for generation %" PRIu64,
 		item->checksum, expected, item->generation);
-	return err_remedy(err, "it is brought again by itself; if this comes back, see "
-			       "who else writes to the copy");
+	return err_remedy(err, "it is fetched again automatically; if this recurs, find "
+			       "out what else writes to the copy");
 }
 
 /* More than its refs: the primary's disk has nothing to do with it, and nobody has to
@@ -226,8 +226,8 @@ static int verify_row_fail_damaged(struct pull_item *item, struct err *err)
 	if (err->class == ERR_CORRUPT)
 		item->wishes = REGISTRY_WISH_REBUILD;
 	if (copy_is_at_fault(err))
-		err_remedy(err, "the copy is made anew at the next try; if this comes "
-				"back, see whether this machine's disk fails");
+		err_remedy(err, "the copy is replaced at the next try; if this recurs, "
+				"check for a failing disk");
 	return -1;
 }
 

@@ -39,8 +39,8 @@ int source_refuse_shallow(struct err *err)
 		"the upstream is shallow: its history is cut short, so it cannot be "
 		"mirrored whole");
 	err_because(err, REASON_AT_PEER);
-	return err_remedy(err, "have it completed there (git fetch --unshallow), or give "
-			       "the mirror a depth");
+	return err_remedy(err, "have it completed there (git fetch --unshallow), or set "
+			       "a depth for the mirror");
 }
 
 /*
@@ -195,7 +195,7 @@ static char *source_directory_url(struct source *source, const char *name,
 
 	if (one)
 		return xasprintf("%s/%s", directory->root, one->path);
-	err_set(err, ERR_MISSING, "the source has no repository %s", name);
+	err_set(err, ERR_MISSING, "no repository %s at the source", name);
 	return NULL;
 }
 
@@ -210,7 +210,7 @@ static int source_directory_look(struct source *source, const char *name,
 	if (fd < 0)
 		return -1;
 	if (one->is_damaged)
-		return err_set(err, ERR_CORRUPT, "it is no whole bare repository");
+		return err_set(err, ERR_CORRUPT, "it is not a complete bare repository");
 	return fingerprint_take(fd, FINGERPRINT_REFS, fingerprint, err);
 }
 

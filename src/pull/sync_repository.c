@@ -291,7 +291,7 @@ static int sync_repository_fill_copy(struct job *job, const struct sync_request 
 		err_set(err, ERR_CONFLICT,
 			"the copy and its source use different hashes "
 			"(SHA-1 and SHA-256)");
-		return err_remedy(err, "move the copy away; it is then made anew");
+		return err_remedy(err, "move the copy away; it is then copied again");
 	}
 	for (int tries = 0; tries < TRIES && done != 0; tries++) {
 		if (tries > 0 && request->mends)
@@ -651,7 +651,7 @@ static int make_equal(struct job *job, const struct sync_request *request,
 							     NOTHING_THERE, result, err)
 			       : err_errno(err, "cannot look at %s", path);
 	if (!S_ISDIR(st.st_mode)) {
-		err_set(err, ERR_CONFIG, "%s is in the way: it is no directory", path);
+		err_set(err, ERR_CONFIG, "%s is in the way: it is not a directory", path);
 		err_remedy(err, "move it away");
 		return request->mends ? rebuild(job, request, view, result, err) : -1;
 	}
@@ -672,7 +672,7 @@ int sync_failed_here(struct err *err)
 	if (err->class != ERR_MISSING)
 		return -1;
 	err->class = ERR_CONFLICT;
-	return err_remedy(err, "tried again by itself; if this comes back, see who "
+	return err_remedy(err, "retried automatically; if this recurs, find out what "
 			       "else removes files below site.repositories");
 }
 

@@ -419,8 +419,8 @@ static int registry_read_row(struct store_tx *tx, void *arg, struct err *err)
 	registry_row_clear(reading->row); /* of a run before */
 	found = registry_get_in(tx, reading->kind, reading->name, reading->row, err);
 	if (found == 0 && kind_is_repository(reading->kind))
-		return err_set(err, ERR_MISSING,
-			       "%s: the registry has no such repository", reading->name);
+		return err_set(err, ERR_MISSING, "%s: no repository of this name",
+			       reading->name);
 	if (found == 0)
 		return err_set(err, ERR_MISSING,
 			       "%s: the registry has no blob of kind %s "

@@ -477,8 +477,7 @@ static int schema_refuse_newer(const struct store_conn *conn, int64_t version,
 		"database %s was made by a newer refrelay (schema %" PRId64
 		", this one knows %zu)",
 		conn->place, version, ARRAY_SIZE(migrations));
-	return err_remedy(err, "run the newer refrelay, or give this one a database of "
-			       "its own");
+	return err_remedy(err, "run the newer refrelay, or use another site.data");
 }
 
 int schema_check(struct store_conn *conn, struct err *err)

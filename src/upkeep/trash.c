@@ -230,8 +230,7 @@ static int trash_check_copy(int copy, const char *path, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		if (faccessat(copy, parts[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			return 0;
-	return err_set(err, ERR_MISSING, "what stands at %s is no repository: it stays",
-		       path);
+	return err_set(err, ERR_MISSING, "%s is not a repository, and stays", path);
 }
 
 /* One that is not there may have been moved by somebody who died then. */

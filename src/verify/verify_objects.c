@@ -403,8 +403,9 @@ static int verify_repository_report_diff(const struct ref_snapshot *found,
 	err_set(err, ERR_CORRUPT,
 		"the copy differs from its source in %zu refs: %s is %s and should be %s",
 		diff->changes.count + diff->head_changed, name, is.data, should.data);
-	return err_remedy(err, "it is copied again at the next try; let nobody else "
-			       "write to a copy");
+	return err_remedy(
+		err,
+		"it is copied again at the next try; nothing else may write to copies");
 }
 
 int verify_repository(const struct repo *copy, const struct ref_snapshot *expected,

@@ -531,7 +531,8 @@ static bool forbid(const struct decision *decision, const struct principal *prin
 		err_set(decision->err, ERR_AUTH, "\"%s\" may not %s this repository",
 			name, is_push(decision->question) ? "push to" : "read");
 	else
-		err_set(decision->err, ERR_AUTH, "\"%s\" has no right to ask this", name);
+		err_set(decision->err, ERR_AUTH, "\"%s\" is not permitted to do this",
+			name);
 	err_remedy(decision->err, "ask the operator of this site for the right");
 	return access_refuse(decision, 403, "FORBIDDEN");
 }
@@ -606,11 +607,11 @@ static bool ask_for_credential(const struct decision *decision)
 		return refuse_all_pushes(decision);
 	err_set(err, ERR_AUTH, "this needs a password or a token");
 	if (is_push(question))
-		err_remedy(err, "give user and password, or a token that may push as "
-				"password");
+		err_remedy(err, "send user and password, or a token with the right to "
+				"push as password");
 	else if (question->needs == WEB_GIT || question->needs == WEB_GIT_LIST)
-		err_remedy(err, "give user and password, or a token as password; or set "
-				"http.anonymousRead = true to let everybody read");
+		err_remedy(err, "send user and password, or a token as password; or set "
+				"http.anonymousRead = true to permit anonymous reading");
 	else if (question->needs == WEB_SITE)
 		err_remedy(err, "sign with the secret of a secondary of this site: "
 				"primary.secretFile, or replicate --secret-file");

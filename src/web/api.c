@@ -200,7 +200,7 @@ static void judge_primary(const struct web_services *services, struct str *reaso
 
 	watch_look(services->watch, KIND_REPOSITORY, &state);
 	if (!state.has_scanned)
-		str_add(reason, "the first scan of the repositories is not done");
+		str_add(reason, "the first scan of the repositories is not finished");
 	else if (state.is_failing)
 		str_add(reason, "the last scan of the repositories failed: see refrelay "
 				"status there");
@@ -215,7 +215,8 @@ static void judge_blobs(const struct web_services *services, struct str *reason)
 		if (!watch_look(services->blob_watch, kind->type, &state))
 			continue;
 		if (!state.has_scanned)
-			str_addf(reason, "the first scan of blobs of kind %s is not done",
+			str_addf(reason,
+				 "the first scan of blobs of kind %s is not finished",
 				 kind->type);
 		else if (state.is_failing)
 			str_addf(reason,
@@ -555,10 +556,10 @@ static const struct kind *api_find_kind(const struct web_request *request, bool 
 	if (kind && !kind_is_repository(kind->type) &&
 	    (!has_files || (kind->origin && kind->origin->is_file)))
 		return kind;
-	AUTO_FREE char *message = xasprintf("site \"%s\" has no blobs of type \"%s\"",
+	AUTO_FREE char *message = xasprintf("site \"%s\" has no blob type \"%s\"",
 					    request->services->site, request->kind);
 	AUTO_FREE char *remedy = xasprintf(
-		"give its configuration a section [blob \"%s\"]", request->kind);
+		"add a [blob \"%s\"] section to its configuration", request->kind);
 	web_answer_problem(response, 404, WIRE_KIND_NOT_FOUND, message, remedy);
 	return NULL;
 }

@@ -632,7 +632,7 @@ static const char *reason_phrase(int status)
 
 static void write_answer(const struct judge *judge, struct str *out)
 {
-	AUTO_FREE char *message = xasprintf("this is no request: %s", judge->why);
+	AUTO_FREE char *message = xasprintf("invalid request: %s", judge->why);
 	struct web_response response = { .body = STR_INIT };
 	char date[40];
 	time_t now = time(NULL);

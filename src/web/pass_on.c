@@ -15,7 +15,7 @@ bool pass_on_is_loop(const struct web_request *request, struct web_response *res
 	if (!forward_is_loop(web_header(request, "Via"), request->services->site))
 		return false;
 	web_answer_problem(response, 508, "LOOP_DETECTED",
-			   "this request came from this very site",
+			   "this request came from this site itself",
 			   "primary.url of some site must be wrong");
 	return true;
 }

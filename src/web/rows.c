@@ -73,12 +73,12 @@ static int list_inventory(const struct web_request *request, size_t limit,
 	    inventory_tags_look(tags, kind, &tag, err) != 0)
 		return -1;
 	if (tag.scanned == SCANNED_NOTHING) {
-		web_answer_problem(response, 503, WIRE_NOT_SCANNED,
-				   rows_is_repository(request)
-					   ? "the first scan of the repositories is not "
-					     "done"
-					   : "the first scan of these blobs is not done",
-				   "wait: it is tried again by itself");
+		web_answer_problem(
+			response, 503, WIRE_NOT_SCANNED,
+			rows_is_repository(request)
+				? "the first scan of the repositories is not finished"
+				: "the first scan of these blobs is not finished",
+			"wait: it is tried again by itself");
 		return 0;
 	}
 	if (!question.search && !question.is_failing_only &&
@@ -111,8 +111,8 @@ static int rows_read_state(const char *word, struct registry_filter *filter,
 	if (filter->state != REGISTRY_ANY || filter->held_only || filter->gone_only)
 		return 0;
 	return err_set(err, ERR_CONFIG,
-		       "there is no state \"%s\"; there are pending, started, synced, "
-		       "failed, missing_on_primary, held and gone",
+		       "unknown state \"%s\"; use pending, started, synced, failed, "
+		       "missing_on_primary, held or gone",
 		       word);
 }
 

@@ -228,7 +228,7 @@ what_is_no_file_is_left_alone() {
 		[ "$(ask_for "$name")" != 200 ] || fail "$name was given out"
 	done
 	expect 1 at london changed --blob tree pipe
-	grep -q 'pipe is no regular file' err
+	grep -q 'pipe is not a regular file' err
 
 	# Mended, they follow, and nothing more is said.
 	for name in link-to-file pipe; do

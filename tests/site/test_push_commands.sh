@@ -62,7 +62,7 @@ refuse() { # REPOSITORY
 what_is_started_without_a_node_waits() {
 	make_home a b
 	at home push start 2>err
-	grep -q 'no node of the cluster lives' err
+	grep -q 'no node of the cluster is running' err
 	queue_is 4 'len(q["queue"])'
 	queue_is "['..all..']" 'q["queue"][0]["refs"]'
 	at home push start # nothing twice
@@ -107,11 +107,11 @@ start_takes_patterns_remotes_and_urls() {
 	started 3 --url "m1/\${name}.git"
 	started 6 --url '*'
 	expect 4 at home push start --remote m3
-	grep -q 'there is no remote "m3"' err
+	grep -q 'no such remote: "m3"' err
 	expect 4 at home push queue --remote m3
 	expect 4 at home push retry --remote m3
 	expect 4 at home push discard --all --remote m1 --remote m3
-	grep -q 'there is no remote "m3"' err
+	grep -q 'no such remote: "m3"' err
 	expect 4 at home push start nobody
 	grep -q 'Nothing to replicate: no repository of this name: nobody' err
 	expect 2 at home push start --all a

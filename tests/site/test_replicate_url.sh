@@ -127,7 +127,7 @@ what_is_deleted_goes_by_request_and_within_the_brake() {
 		noticed "r$i"
 	done
 	run_url 3 --delete unchanged=13 held=16 deleted=0
-	is_bad r10 'very many'
+	is_bad r10 'too many'
 	[ -d dest/r10.git ]
 	run_url 0 --delete --force unchanged=13 deleted=16
 	equal_trees london/git dest

@@ -200,9 +200,9 @@ a_bad_configuration_names_file_and_line() {
 	grep -q 'site.data is not set' err
 	expect 4 refrelay -c good.conf config get secondary.rome.example.secretfile
 	grep -q 'secondary.rome.example.secretfile is not set' err
-	mistake 4 'there is no key foo.bar' refrelay -c good.conf config get foo.bar
-	mistake 4 'there is no key site' refrelay -c good.conf config get site
-	mistake 4 'there is no key secondary.enabled' refrelay -c good.conf config get secondary.enabled
+	mistake 4 'no such key: foo.bar' refrelay -c good.conf config get foo.bar
+	mistake 4 'no such key: site' refrelay -c good.conf config get site
+	mistake 4 'no such key: secondary.enabled' refrelay -c good.conf config get secondary.enabled
 	expect 0 refrelay -c good.conf config list --json
 	python3 -m json.tool out >/dev/null
 	mistake 2 'site.data' refrelay -c good.conf lease list

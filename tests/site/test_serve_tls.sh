@@ -148,7 +148,7 @@ wrong_files() {
 	refuses_to_start 'http.tlsKey is not set'
 	set_conf one http.tlsKey "$PWD/shown.key"
 	at one check >found || true # it pushes nowhere
-	grep 'note *certificate *the certificate has expired in [23] days' found
+	grep 'note *certificate *the certificate expires in [23] days' found
 }
 
 # The primary's certificate is one that the system does not know. By packs as files, by git,

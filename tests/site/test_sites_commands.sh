@@ -445,7 +445,7 @@ bad_configurations_are_refused() {
 	refuses london site.role upstairs 'site.role'
 	refuses london site.name 'no name' 'site.name'
 	refuses london site.repositories relative/path 'site.repositories'
-	refuses london site.repositories /nowhere/at/all 'not there'
+	refuses london site.repositories /nowhere/at/all 'does not exist'
 	refuses london sync.scanInterval soon 'scanInterval'
 	refuses london sync.scanInterval 1ms 'scanInterval'
 	refuses london sync.strange 1 'strange'

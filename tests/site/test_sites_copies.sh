@@ -304,7 +304,7 @@ what_was_written_in_place_is_found() {
 		stop_site paris
 		change_byte "$(in_packs $end)"
 		expect 1 at paris check
-		grep -q "not as they were left" out || fail "$(<out)"
+		grep -q "were changed by others" out || fail "$(<out)"
 		start_site paris
 		right_again
 	done

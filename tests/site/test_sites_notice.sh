@@ -266,7 +266,7 @@ what_the_primary_leaves_out_stands_in_its_status() {
 	make_repository london/git/x 1
 	start_sites
 	wait_until 20 says_left_out \
-		'; 1 is left out, e.g. x: x.git stands beside it and has the same name'
+		'; 1 left out, e.g. x: x.git stands beside it and has the same name'
 	cp -r london/git/x "$(printf 'london/git/not-utf8-\377.git')"
 	wait_until 20 says_left_out '; 2 left out, e.g. '
 	[ "$(status_of london scan.left_out)" = 2 ]

@@ -113,7 +113,7 @@ damaged_copies_are_found_and_made_anew() {
 	for way in "${ways[@]}"; do
 		wait_until 10 row_is paris "$way" state failed
 		is_disproved "$way" .
-		grep -q '"remedy":"the copy is made anew at the next try' row ||
+		grep -q '"remedy":"the copy is replaced at the next try' row ||
 			row_is paris "$way" failure_class missing
 		diff "refs-of-$way" "paris/git/$way.git/packed-refs"
 	done

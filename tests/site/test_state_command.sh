@@ -91,7 +91,7 @@ a_state_that_is_in_the_way() {
 	echo 'in the way' >$state
 	expect 0 site state team/app
 	grep -qx '  key unknown' out
-	grep -q '  cache: not used: .* written: state of the repository is no directory' out
+	grep -q '  cache: not used: .* written: state of the repository is not a directory' out
 	[ "$(member team/app bypass)" = '"unwritable"' ]
 	[ "$(member team/app key)" = null ]
 }
