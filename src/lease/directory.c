@@ -768,7 +768,9 @@ static int open_granted(const struct directory *directory, const char *key,
 {
 	int key_fd = directory_open_key(directory, key, KEY_FIND, err);
 
-	return key_fd < 0 && err->sys_errno == ENOENT
+	/* Below a directory that was removed there is nothing, whatever was granted. */
+	return key_fd < 0 && err->sys_errno == ENOENT &&
+			       (!is_removed(directory->fd) || restore(directory))
 		       ? directory_report_never_granted(key, err)
 		       : key_fd;
 }

@@ -7,6 +7,8 @@
 # network.
 cache=${HOME:-/root}
 . "$(dirname "$0")/../lib/tap.sh"
+. "$TESTS/lib/sites.sh"
+. "$TESTS/lib/two_sites.sh"
 
 fetch_clients() {
 	cp -r "$TESTS/peers/redlock" "$TESTS/peers/redsync" .
@@ -206,11 +208,85 @@ we_are_late() {
 	says released
 }
 
+# A site that mirrors acme/app, under locks whose key is as the format says.
+mirror_site() { # KEY_FORMAT
+	make_sites
+	mkdir -p paris/git
+	git config --file paris/refrelay.conf --remove-section primary
+	set_conf paris site.role standalone
+	set_conf paris lease.backend redis
+	set_conf paris lease.url "unix://$SHARED/redis1"
+	set_conf paris lease.format redlock
+	set_conf paris lease.keyFormat "$1"
+	make_repository upstream.git 2
+	set_conf paris mirror.acme/app.url "$PWD/upstream.git"
+	set_conf paris mirror.acme/app.interval 1h
+}
+
+is_mirrored() {
+	[ "$(git -C upstream.git rev-parse main)" = "$(git -C paris/git/acme/app.git rev-parse main)" ]
+}
+
+paris_is_stopped() {
+	grep -q '^State:.T' "/proc/$(site_pid paris)/status"
+}
+
+# Whoever has the lock of a repository keeps the mirror's job from it, and the other way round. Of
+# three clients, and of both keys that Docora has: of the name, and of the path of its clone.
+a_mirrors_job() { # CLIENT KEY_FORMAT KEY
+	local job servers=1 sockets=("$SHARED/redis1") client=$1 key=$3
+
+	mirror_site "$2"
+	start_client 30000 1
+	wait_until 20 says held
+	start_site paris
+	expect 5 at paris mirror sync acme/app --wait 1
+	grep 'Lock timeout waiting for repo: acme/app' err
+	[ ! -e paris/git/acme/app.git ]
+	rm foreign
+	wait "$foreign"
+	says released
+	at paris mirror sync acme/app --wait 20
+	is_mirrored
+	stop_site paris
+	add_commits upstream.git refs/heads/main 1
+	start_site paris REFRELAY_FAILPOINT=sync.fetched=stop
+	"$REFRELAY" -c paris/refrelay.conf mirror sync acme/app --wait 20 >synced 2>&1 &
+	job=$!
+	wait_until 20 paris_is_stopped
+	start_client 30000 1
+	wait_until 20 says refused
+	kill -CONT "$(site_pid paris)"
+	wait "$job"
+	is_mirrored
+	start_client 30000 100
+	wait_until 20 says held
+	rm foreign
+	wait "$foreign"
+	says released
+	stop_site paris
+}
+
+with_node_redlock_by_the_name() {
+	a_mirrors_job redlock5 'docora:repo-lock:${name}' acme/app
+}
+
+with_redsync_by_the_name() {
+	a_mirrors_job redsync 'docora:repo-lock:${name}' acme/app
+}
+
+with_node_redlock_4_by_the_path() {
+	a_mirrors_job redlock4 'docora:repo-lock:/data/repos/${name}' /data/repos/acme/app
+}
+
 tap_set_up start_all
 tap_test "while they hold it, we do not; then we do" for_each_client they_hold_it
 tap_test "while we hold it, they do not; then they do" for_each_client we_hold_it
 tap_test "what one of them held who died is ours after its ttl" for_each_client they_die
 tap_test "what we held who died is theirs after our ttl" for_each_client we_die
 tap_test "their late release leaves us what we have" for_each_client they_are_late
+tap_test "a mirror's job and node-redlock, by the repository's name" with_node_redlock_by_the_name
+tap_test "a mirror's job and redsync, by the repository's name" with_redsync_by_the_name
+tap_test "a mirror's job and node-redlock 4, by a path" with_node_redlock_4_by_the_path
 tap_test "our late release leaves them what they have" for_each_client we_are_late
 tap_done

@@ -106,6 +106,20 @@ taken_away_it_is_killed() {
 	grep -q 'ev=lease.lost' errors
 }
 
+# Whoever has it next finds nothing of the command: refrelay itself can do nothing about that.
+while_refrelay_is_stopped_the_command_is_killed_in_time() {
+	local holder
+	make_conf 'ttl = 4s'
+	"$REFRELAY" -c conf lease run k -- sh -c 'echo $$ >pid; exec sleep 600' &
+	holder=$!
+	wait_until 10 test -s pid
+	kill -STOP "$holder"
+	lease run k --wait 30 -- sh -c 'kill -0 "$(cat pid)" 2>/dev/null && touch both; touch ran'
+	[ -e ran ] && [ ! -e both ]
+	kill -CONT "$holder"
+	wait "$holder" || :
+}
+
 a_signal_ends_the_command() {
 	local status=0
 	make_conf
@@ -123,5 +137,7 @@ tap_test "one runs at a time, and the other is told of its job" one_runs_at_a_ti
 tap_test "who waits runs as soon as it is free" who_waits_runs_as_soon_as_it_is_free
 tap_test "a holder that is killed leaves nothing running" a_holder_that_is_killed_leaves_nothing_running
 tap_test "taken away, it is killed" taken_away_it_is_killed
+tap_test "while refrelay is stopped, the command is killed in time" \
+	while_refrelay_is_stopped_the_command_is_killed_in_time
 tap_test "a signal ends the command" a_signal_ends_the_command
 tap_done

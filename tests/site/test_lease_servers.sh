@@ -88,6 +88,96 @@ other_sites_have_keys_of_their_own() {
 	kill "$redis"
 }
 
+# While the server is frozen nobody else can have got the lease.
+a_command_is_dead_before_its_lease_is_over() {
+	local status=0 holder
+	start_redis
+	make_conf one 'ttl = 4s'
+	make_conf two 'ttl = 4s'
+	"$REFRELAY" -c one/conf lease run k -- sh -c 'echo $$ >pid; exec sleep 600' 2>lost &
+	holder=$!
+	wait_until 10 test -s pid
+	kill -STOP "$redis"
+	wait "$holder" || status=$?
+	[ "$status" = 1 ]
+	fails kill -0 "$(cat pid)" 2>/dev/null
+	grep -q 'had to end at its deadline' lost
+	kill -CONT "$redis"
+	lease two run k --wait 20 -- touch ran
+	[ -e ran ]
+	kill "$redis"
+}
+
+# At the server its time runs out, whatever the holder's process does.
+a_stopped_holders_command_is_dead_before_others_have_the_lease() {
+	local holder
+	start_redis
+	make_conf one 'ttl = 4s'
+	make_conf two 'ttl = 4s'
+	"$REFRELAY" -c one/conf lease run k -- sh -c 'echo $$ >pid; exec sleep 600' &
+	holder=$!
+	wait_until 10 test -s pid
+	kill -STOP "$holder"
+	lease two run k --wait 30 -- sh -c 'kill -0 "$(cat pid)" 2>/dev/null && touch both; touch ran'
+	[ -e ran ] && [ ! -e both ]
+	kill -CONT "$holder"
+	wait "$holder" || :
+	kill "$redis"
+}
+
+# Checked by a node as well, not by `check` alone; once each.
+settings_that_lose_leases_are_told_at_the_start() {
+	start_redis
+	make_sites
+	set_conf paris lease.backend redis
+	set_conf paris lease.url "unix://$PWD/redis"
+	make_repository london/git/a.git 2
+	start_site london
+	start_site paris
+	wait_until 30 in_sync
+	was_logged paris lease.server_doubtful '.*appendonly is off'
+	[ "$(grep -c 'ev=lease.server_doubtful' paris/log)" = 1 ]
+	stop_site paris
+	redis-cli -s "$PWD/redis" CONFIG SET maxmemory 100mb >/dev/null
+	redis-cli -s "$PWD/redis" CONFIG SET maxmemory-policy allkeys-lru >/dev/null
+	start_site paris
+	wait_until 20 was_logged paris lease.unavailable '.*it may evict leases'
+	wait_until 20 away_since
+	redis-cli -s "$PWD/redis" CONFIG SET maxmemory-policy noeviction >/dev/null
+	wait_until 30 in_sync
+	fails away_since
+	stop_site paris
+	stop_site london
+	kill "$redis"
+}
+
+# A shared directory that fails is no failure of what could not be worked on.
+a_directory_that_is_away_is_told_as_a_server_is() {
+	make_sites
+	set_conf paris lease.backend directory
+	set_conf paris lease.path "$PWD/shared"
+	make_repository london/git/a.git 2
+	start_site london
+	start_site paris
+	wait_until 30 in_sync
+	rm -rf shared
+	touch shared # so that it cannot be made again
+	wait_until 30 away_since
+	add_commits london/git/a.git refs/heads/main 1
+	at london changed a
+	wait_until 20 was_logged paris pull.no_lease '.*code=lock_unavailable'
+	at paris status >out || :
+	grep -q 'the leases became unavailable' out
+	at paris repository show a --json >shown
+	grep -q '"retry_count":0' shown
+	rm shared
+	wait_until 60 in_sync
+	equal_repositories london/git/a.git paris/git/a.git
+	fails away_since
+	stop_site paris
+	stop_site london
+}
+
 a_server_that_is_away_is_no_timeout() {
 	make_conf one
 	expect 5 lease one run k --wait 3 -- touch ran
@@ -99,7 +189,7 @@ a_server_that_is_away_is_no_timeout() {
 }
 
 away_since() {
-	curl -fsS "$(site_url paris)/readyz" | grep -q '"leases_away_since":"20'
+	curl -sS "$(site_url paris)/readyz" | grep -q '"leases_away_since":"20'
 }
 
 # What is there is read, what runs ends, nothing new starts; when it is back, all goes on.
@@ -138,6 +228,11 @@ a_secondary_says_so_and_goes_on_when_it_is_back() {
 tap_test "two data directories exclude each other" two_data_directories_exclude_each_other
 tap_test "a holder that was killed is succeeded at once" a_holder_that_was_killed_is_succeeded_at_once
 tap_test "other sites have keys of their own" other_sites_have_keys_of_their_own
+tap_test "a command is dead before its lease is over" a_command_is_dead_before_its_lease_is_over
+tap_test "a stopped holder's command is dead before others have the lease" \
+	a_stopped_holders_command_is_dead_before_others_have_the_lease
+tap_test "settings that lose leases are told at the start" settings_that_lose_leases_are_told_at_the_start
+tap_test "a directory that is away is told as a server is" a_directory_that_is_away_is_told_as_a_server_is
 tap_test "a server that is away is no timeout" a_server_that_is_away_is_no_timeout
 tap_test "a secondary says so, and goes on when it is back" a_secondary_says_so_and_goes_on_when_it_is_back
 tap_done

@@ -502,6 +502,8 @@ TEST(a_directory_that_is_gone_is_not_taken_for_contention)
 	assert_ok(tree_remove(AT_FDCWD, root, &err));
 	assert_fails(acquire_for(bob, 1000, &other), ERR_DISK);
 	assert_true(err.remedy[0] != '\0');
+	struct lease_holder holder;
+	assert_fails(lease_inspect(bob, KEY, &holder, &err), ERR_DISK);
 	assert_int_equal(mkdir(root, 0700), 0);
 	wait_until(lease_check(lease, &err) != 0);
 	lease_release(lease);

@@ -433,6 +433,27 @@ TEST(whoever_waits_hears_of_a_release)
 	assert_in_range(took, 0, 300);
 }
 
+static int count_descriptors(void)
+{
+	AUTO_CLOSEDIR DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (readdir(dir))
+		count++;
+	return count;
+}
+
+TEST(a_thousand_grants_take_no_more_descriptors)
+{
+	for (int i = 0; i < 10; i++)
+		lease_release(acquire_at_last(ann, 2000));
+	int before = count_descriptors();
+	for (int i = 0; i < 1000; i++)
+		lease_release(acquire_at_last(ann, 2000));
+	/* One that was late is connected to again by the next. */
+	wait_until(count_descriptors() <= before);
+}
+
 /* ------------------------------------------------------------------ other programs */
 
 static struct lease_manager *open_redlock(size_t count)
@@ -529,6 +550,7 @@ int main(void)
 		CASE(a_majority_renews),
 		CASE(a_majority_shows_and_takes_away),
 		CASE(whoever_waits_hears_of_a_release),
+		CASE(a_thousand_grants_take_no_more_descriptors),
 		CASE(other_programs_locks_and_ours_exclude_each_other),
 		CASE(a_lock_of_another_program_is_waited_for),
 		CASE(an_operator_sees_and_removes_a_lock_of_another_program),

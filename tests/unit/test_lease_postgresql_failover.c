@@ -1,0 +1,192 @@
+/*
+ * Leases in PostgreSQL while the server is away, and when a standby takes its place: a
+ * real primary with a synchronous standby, both named in the URL.
+ */
+#include "postgresql_test.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "lease/manager.h"
+#include "lease/postgresql.h"
+
+#define KEY "refrelay:here:geo_sync_ssf_service:repository:7"
+#define TTL 12000
+
+static char *standby_place, *standby_url, *both_url;
+static pid_t standby;
+static struct lease_manager *ann, *bob;
+
+static const char *standby_sql(const char *text)
+{
+	char *primary_url = pg_url;
+
+	pg_url = standby_url;
+	const char *answer = pg_sql(text);
+	pg_url = primary_url;
+	return answer;
+}
+
+static void make_standby(void)
+{
+	AUTO_FREE char *basebackup = pg_program("pg_basebackup");
+	AUTO_FREE char *postgres = pg_program("postgres");
+	AUTO_FREE char *copy =
+		xasprintf("%s -D %s/standby -h %s -U postgres -R -X stream "
+			  "-c fast",
+			  basebackup, pg_place, pg_place);
+
+	standby_place = xasprintf("%s/two", pg_place);
+	assert_int_equal(pg_finish_shell(pg_start_shell(copy)), 0);
+	AUTO_FREE char *make = xasprintf("mkdir %s", standby_place);
+	assert_int_equal(pg_finish_shell(pg_start_shell(make)), 0);
+	AUTO_FREE char *run = xasprintf("%s -D %s/standby -k %s -h '' -F", postgres,
+					pg_place, standby_place);
+	standby = pg_start_shell(run);
+	standby_url =
+		xasprintf("postgresql:///postgres?host=%s&user=postgres", standby_place);
+	both_url = xasprintf("postgresql:///postgres?host=%s,%s&user=postgres", pg_place,
+			     standby_place);
+	wait_until(strcmp(standby_sql("SELECT pg_is_in_recovery()"), "t") == 0);
+	pg_sql("ALTER SYSTEM SET synchronous_standby_names = '*'");
+	pg_sql("SELECT pg_reload_conf()");
+	wait_until(strcmp(pg_sql("SELECT count(*) FROM pg_stat_replication WHERE "
+				 "sync_state = 'sync'"),
+			  "1") == 0);
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	log_set_level(LOG_LEVEL_NONE);
+	pg_make();
+	make_standby();
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	kill(standby, SIGQUIT);
+	pg_finish_shell(standby);
+	free(standby_place);
+	free(standby_url);
+	free(both_url);
+	pg_end();
+	return 0;
+}
+
+/* As the settings have it: those who wait outlast a server that is away. */
+static struct lease_manager *open_at(const char *url)
+{
+	const char *urls[] = { url };
+	const struct lease_options options = {
+		.urls = urls, .url_count = 1, .node = "here", .ttl_ms = TTL
+	};
+	struct lease_ways ways = { .where = LEASE_AT_SERVER, .is_patient = true };
+	struct lease_manager *manager;
+
+	assert_ok(lease_manager_open_postgresql(&options, &manager, &err));
+	lease_manager_set_ways(manager, &ways);
+	return manager;
+}
+
+static int acquire(struct lease_manager *manager, int64_t wait_ms, struct lease **lease,
+		   struct err *error)
+{
+	const struct lease_request request = { .key = KEY,
+					       .operation = "sync",
+					       .wait_ms = wait_ms };
+
+	return lease_acquire(manager, &request, lease, error);
+}
+
+struct asker {
+	pthread_t thread;
+	struct lease *lease;
+	struct err err;
+};
+
+static void *ask(void *arg)
+{
+	struct asker *asker = arg;
+
+	acquire(bob, 60000, &asker->lease, &asker->err);
+	return NULL;
+}
+
+static bool is_away(struct lease_manager *manager)
+{
+	struct err why;
+
+	return lease_manager_away_since(manager, &why) != 0;
+}
+
+TEST(whoever_waits_outlasts_a_server_that_is_away_and_gets_the_lease)
+{
+	struct asker asker = { 0 };
+	struct lease *none;
+
+	bob = open_at(pg_url);
+	pg_stop();
+	assert_fails(acquire(bob, 0, &none, &err), ERR_LOCK_UNAVAILABLE);
+	assert_int_equal(err.reason, REASON_LOCK_UNAVAILABLE);
+	thread_start(&asker.thread, "asker", ask, &asker);
+	wait_until(is_away(bob));
+	pg_start();
+	thread_join(asker.thread);
+	if (!asker.lease)
+		fail_msg("%s", asker.err.text);
+	assert_false(is_away(bob));
+	lease_release(asker.lease);
+	lease_manager_close(bob);
+}
+
+/* The holder keeps it over the failover, since no grant was lost; who waits does so, and
+ * then has it from the new primary, with a higher fence. */
+TEST(a_failover_to_a_synchronous_standby_is_waited_for_and_loses_no_lease)
+{
+	struct asker asker = { 0 };
+	struct lease *lease, *none;
+
+	wait_until(strcmp(pg_sql("SELECT count(*) FROM pg_stat_replication WHERE "
+				 "sync_state = 'sync'"),
+			  "1") == 0);
+	ann = open_at(both_url);
+	bob = open_at(both_url);
+	assert_ok(acquire(ann, 10000, &lease, &err));
+	uint64_t fence = lease_fence(lease);
+	pg_stop();
+	thread_start(&asker.thread, "asker", ask, &asker);
+	wait_until(is_away(bob));
+	assert_ok(lease_check(lease, &err));
+	assert_string_equal(standby_sql("SELECT pg_promote()"), "t");
+	/* It is the same lease at the new primary, and is renewed there. */
+	wait_until(acquire(ann, 0, &none, &err) == -1 && err.class == ERR_BUSY);
+	wait_until(
+		strcmp(standby_sql("SELECT count(*) FROM refrelay.lease WHERE nonce IS "
+				   "NOT NULL AND expires_at > now() + interval '9 s'"),
+		       "1") == 0);
+	assert_ok(lease_check(lease, &err));
+	lease_release(lease);
+	thread_join(asker.thread);
+	if (!asker.lease)
+		fail_msg("%s", asker.err.text);
+	assert_true(lease_fence(asker.lease) > fence);
+	lease_release(asker.lease);
+	lease_manager_close(ann);
+	lease_manager_close(bob);
+	pg_start(); /* for the end */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			whoever_waits_outlasts_a_server_that_is_away_and_gets_the_lease),
+		cmocka_unit_test(
+			a_failover_to_a_synchronous_standby_is_waited_for_and_loses_no_lease),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
