@@ -190,7 +190,7 @@ char *credentials_stamp(const struct mirrors *mirrors, const struct mirror *mirr
 {
 	struct str all = STR_INIT;
 	const struct watcher *watcher;
-	char stamp[STAMP_SIZE];
+	char stamp[CREDENTIAL_STAMP_SIZE];
 
 	for (size_t at = 0;
 	     (watcher = mirrors_next_watcher(mirrors, mirror, &at)) != NULL;) {

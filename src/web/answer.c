@@ -1,5 +1,6 @@
 #include "web/answer.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <strings.h>
 
