@@ -20,7 +20,7 @@
 #include "base/thread.h"
 #include "job/pool.h"
 
-#define WORKERS_MOST 8
+#define WORKERS_MOST 33
 #define LOOK_MS 10000 /* between two looks, at most */
 #define LOOK_LEAST_MS 250
 #define LOOK_SHARE 20 /* a look rests this many times as long as it took */
@@ -71,12 +71,12 @@ struct alerter {
 	int64_t look_at;
 };
 
-static void alerter_count(const char *result)
+static void alerter_count(const char *result, double by)
 {
 	struct metric *sent = metric_counter("refrelay_alert_messages_total",
 					     "Messages of alerts.", "state");
 
-	metric_add(metric_at(sent, result), 1);
+	metric_add(metric_at(sent, result), by);
 }
 
 static void alerter_keep(struct alerter_one *one)
@@ -125,7 +125,7 @@ static void alerter_note_failure(struct alerter_one *one, int64_t rest_ms,
 	sending->why = *why;
 	const int64_t wait_ms = alerter_retry_ms(sending->failures, rest_ms);
 	one->next_at = clock_boot_ms() + wait_ms;
-	alerter_count("failed");
+	alerter_count("failed", 1);
 	log_at(err_is_transient(why->class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
 	       "alert.not_sent", LOG_TEXT("alert", one->alert->name), LOG_ERR(why),
 	       LOG_NUMBER("retry_in_ms", wait_ms), LOG_TEXT("remedy", why->remedy));
@@ -144,7 +144,7 @@ static void alerter_note_success(struct alerter_one *one,
 	one->sending.failures = 0;
 	one->sending.why = (struct err){ 0 };
 	one->next_at = clock_boot_ms() + one->alert->settle_ms;
-	alerter_count("sent");
+	alerter_count("sent", 1);
 	log_info("alert.sent", LOG_TEXT("alert", one->alert->name),
 		 LOG_TEXT("title", title.data), LOG_TEXT("answer", answer->text));
 }
@@ -495,6 +495,14 @@ static struct alerter *alerter_new(const struct alerter_options *options)
 	return alerter;
 }
 
+/* For each a message and a heartbeat at once, and one that asks for certificates. */
+static size_t alerter_count_workers(size_t alert_count)
+{
+	const size_t most = 2 * alert_count + 1;
+
+	return most < WORKERS_MOST ? most : WORKERS_MOST;
+}
+
 struct alerter *alerter_start(const struct alerter_options *options)
 {
 	const size_t count = options->alerts->list.count;
@@ -506,8 +514,9 @@ struct alerter *alerter_start(const struct alerter_options *options)
 	alerter = alerter_new(options);
 	for (size_t i = 0; i < count; i++)
 		alerter_add(alerter, alerter->alerts.list.items[i]);
-	alerter->pool =
-		pool_start("alert-send", count < WORKERS_MOST ? count + 1 : WORKERS_MOST);
+	alerter->pool = pool_start("alert-send", alerter_count_workers(count));
+	alerter_count("sent", 0); /* so that there is a figure from the start */
+	alerter_count("failed", 0);
 	thread_start(&alerter->thread, "alert", alerter_run, alerter);
 	return alerter;
 }

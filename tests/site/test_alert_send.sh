@@ -57,6 +57,11 @@ a_webhook_that_is_away_is_told_later() {
 	[ "$(member_of_body role)" = secondary ]
 	grep '"troubles":\[{"event":"begins","kind":"failures","subject":"repositories: conflict",' hook/body
 	member_of_body text | grep '^refrelay paris: failures'
+	# It is told again while it lasts; a reload tells nothing twice.
+	set_conf paris alert.a.repeat 2s
+	reload paris
+	wait_until 20 grep '"event":"continues"' hook/told
+	[ "$(grep -c '"event":"begins"' hook/told)" = 1 ]
 	end_trouble
 	wait_until 20 grep '"event":"over"' hook/told
 	at paris status >says || [ $? -eq 3 ]
