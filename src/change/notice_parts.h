@@ -68,6 +68,9 @@ void notice_report(struct notice *notice, const struct event_mark *newest, bool 
  * are not verified at once. */
 int64_t notice_next_verification(int64_t reverify_ms);
 
+/* How many repositories have which hooks: as the metric refrelay_hooks. */
+void repository_notice_show_hooks(const struct hook_counts *counts);
+
 /* Either may be NULL. */
 bool notice_is_same_text(const char *a, const char *b);
 

@@ -27,9 +27,8 @@ static int print_rest(struct push_call *call, const struct handed_back *done,
 	printf("%zu tasks wait: %zu were running, %zu got another name\n", tasks,
 	       done->moved, done->renamed);
 	if (view.letters.count + requests > 0)
-		printf("the plugin sees nothing of: %zu given up, %zu requests for HEAD "
-		       "or "
-		       "a deletion\n",
+		printf("not handed back: %zu given up, %zu requests to set HEAD or "
+		       "delete a repository\n",
 		       view.letters.count, requests);
 	queue_view_clear(&view);
 	return EXIT_DONE;
@@ -267,8 +266,8 @@ static int retry_uri(struct acting *acting, const struct queued_uri *uri, struct
 
 	if (uri->is_orphan) {
 		fprintf(stderr,
-			"refrelay: no remote takes %s for %s any more: it cannot be "
-			"tried\n",
+			"refrelay: no remote pushes %s to %s any more: it cannot be "
+			"retried\n",
 			uri->project, uri->uri);
 		return 0;
 	}
@@ -420,13 +419,12 @@ static size_t push_retry_report_unused(const struct acting *acting)
 		if (acting->is_used[i])
 			continue;
 		unused++;
-		fprintf(stderr, "refrelay: nothing with the key %s\n",
-			acting->call->words[i]);
+		fprintf(stderr, "refrelay: no such key: %s\n", acting->call->words[i]);
 	}
 	if (unused > 0)
 		fprintf(stderr,
-			"  what to do: see refrelay push queue; a key is a "
-			"destination's, or a task's, %d digits of it at least\n",
+			"  hint: see refrelay push queue; a key needs at least %d "
+			"digits\n",
 			PUSH_KEY_LEAST);
 	return unused;
 }
@@ -436,11 +434,12 @@ static int push_retry_print_summary(const struct acting *acting)
 	size_t unused = push_retry_report_unused(acting);
 
 	if (acting->call->is_dry)
-		printf("would discard %zu\n", acting->done);
+		printf("would discard %zu entr%s\n", acting->done,
+		       acting->done == 1 ? "y" : "ies");
 	else
-		printf("%zu %s\n", acting->done,
-		       strcmp(acting->call->verb, "retry") == 0 ? "retried"
-								: "discarded");
+		printf("%s %zu entr%s\n",
+		       strcmp(acting->call->verb, "retry") == 0 ? "retried" : "discarded",
+		       acting->done, acting->done == 1 ? "y" : "ies");
 	if (acting->busy > 0)
 		return EXIT_NOT_OBTAINED;
 	if (unused > 0)
@@ -487,13 +486,14 @@ static int discard_unreadable(struct push_call *call, struct err *err)
 			    &view, err) != 0)
 		return -1;
 	if (call->is_dry)
-		printf("would discard %zu\n", view.unreadable.count);
+		printf("would discard %zu file%s\n", view.unreadable.count,
+		       view.unreadable.count == 1 ? "" : "s");
 	queue_view_clear(&view);
 	if (call->is_dry)
 		return EXIT_DONE;
 	if (task_store_drop_unreadable(call->push.tasks, &count, err) != 0)
 		return -1;
-	printf("%zu discarded\n", count);
+	printf("discarded %zu file%s\n", count, count == 1 ? "" : "s");
 	return EXIT_DONE;
 }
 

@@ -16,8 +16,9 @@ struct site {
 	char *data;         /* owned */
 	char *name;         /* site.name, or the host's; owned */
 	enum site_role role;
-	char *primary_url, *primary_secret; /* of a secondary; owned, may be NULL */
-	bool has_core_dumps;                /* of the node and of what it runs */
+	/* Of a secondary; owned, may be NULL. */
+	char *primary_url, *primary_secret, *primary_ca_file;
+	bool has_core_dumps; /* of the node and of what it runs */
 	struct lease_settings lease;
 };
 

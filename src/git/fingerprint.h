@@ -50,6 +50,10 @@ struct fingerprint {
 int fingerprint_take(int dir, enum fingerprint_scope scope,
 		     struct fingerprint *fingerprint, struct err *err);
 
+/* Those of FINGERPRINT_FILES and FINGERPRINT_OBJECTS, for one look at the objects. */
+int fingerprint_take_files(int dir, struct fingerprint *files,
+			   struct fingerprint *objects, struct err *err);
+
 /* Whether a later equal fingerprint proves that nothing changed since this one. */
 bool fingerprint_is_settled(const struct fingerprint *fingerprint);
 

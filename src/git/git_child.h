@@ -14,6 +14,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "git/git_reach.h"
 
 /* Under what limits work is done; given by the job's runner, borrowed. */
 struct git_work {
@@ -68,6 +69,7 @@ struct git_call {
 	const char *object_directory; /* in place of the repository's; NULL: its own */
 	int64_t silence_ms;           /* as in proc_request */
 	bool yields;                  /* as in proc_request */
+	enum git_reach reach;         /* of calls without a remote */
 	struct proc_result *ended;    /* gets how git_run's child did; may be NULL */
 };
 

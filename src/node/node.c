@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -19,6 +20,7 @@
 #include "lease/directory.h"
 #include "mirror/list_reader.h"
 #include "mirror/then_teller.h"
+#include "node/alerts.h"
 #include "node/role.h"
 #include "node/settings.h"
 #include "pull/decisions.h"
@@ -31,11 +33,13 @@
 #include "replicable/discover.h"
 #include "replicable/name.h"
 #include "report/followers.h"
+#include "report/lag_curve.h"
 #include "report/vitals.h"
 #include "store/data_lock.h"
 #include "upkeep/copies_root.h"
 #include "verify/verify_origin.h"
 #include "web/access.h"
+#include "web/api.h"
 #include "web/services.h"
 #include "web/web_server.h"
 
@@ -44,7 +48,8 @@ struct node_life {
 	struct store *store;
 	struct vitals *vitals;
 	struct followers *followers; /* of a primary, else NULL */
-	char name[33];               /* of this run, as the primary is told */
+	struct lag_curve *lag_curve;
+	char name[33]; /* of this run, as the primary is told */
 };
 
 struct node_push {
@@ -308,6 +313,8 @@ struct node {
 	struct web_services services; /* all parts; those of the other role are NULL */
 	struct web_server *server;
 	struct node_life life;
+	struct alerter *alerter; /* NULL: there are no alerts */
+	int64_t started_at;      /* boot ms */
 };
 
 /* Something was put into the database by a command or an operator's request. */
@@ -587,6 +594,7 @@ static int start_secondary(struct node *node, struct err *err)
 	if (primary_open(settings->site.primary_url, &settings->key, &services->primary,
 			 err) != 0)
 		return err_prefix(err, "primary.url");
+	primary_trust(services->primary, settings->site.primary_ca_file);
 	primary_set_bandwidth(services->primary, settings->pull.bandwidth);
 	if (node->push.sink && open_notice(node, err) != 0)
 		return -1;
@@ -608,6 +616,7 @@ static int start_secondary(struct node *node, struct err *err)
 		return -1;
 	serve_on_doubt(services->serve, node_doubt_copy, services->pull);
 	services->forwarder = forwarder_new(settings->site.name);
+	forwarder_trust(services->forwarder, settings->site.primary_ca_file);
 	services->forwarded_reads = git_forward_places(false);
 	services->forwarded_pushes = git_forward_places(true);
 	services->freshness = freshness_new(node->data.store, services->pull,
@@ -665,8 +674,9 @@ static int node_check_root(const struct site *site, struct err *err)
 		return 0;
 	if (stat(site->repositories, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
-	err_set(err, ERR_CONFIG, "site.repositories %s is not there", site->repositories);
-	return err_remedy(err, "make it, or mount it, or correct the configuration");
+	err_set(err, ERR_CONFIG, "site.repositories %s does not exist",
+		site->repositories);
+	return err_remedy(err, "create it, mount it, or correct the configuration");
 }
 
 /* May be done again: a directory may have been made only now. A site that stands alone
@@ -764,6 +774,23 @@ static int node_start_socket(struct node *node, struct err *err)
 		&node->socket, err);
 }
 
+/* Reading the tasks of very many destinations each minute would cost more than their
+ * curves are worth. */
+#define LAG_DESTINATIONS_MOST 2000
+
+/* lag_curve_options.report; arg: the struct node. */
+static int node_report_lag(void *arg, struct report *report, struct err *err)
+{
+	const struct web_services *services = &((struct node *)arg)->services;
+	struct push_look look = { 0 };
+
+	if (services->push)
+		push_look(services->push, &look);
+	return api_report(services,
+			  look.waiting_uris + look.running <= LAG_DESTINATIONS_MOST,
+			  report, err);
+}
+
 static int node_start_parts(struct node *node, const struct conf *conf, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -795,6 +822,8 @@ static int node_start_parts(struct node *node, const struct conf *conf, struct e
 	node_life_add(&node->life, &node->services);
 	if (node_start_socket(node, err) != 0)
 		return -1;
+	node->life.lag_curve = lag_curve_start(&(struct lag_curve_options){
+		.store = node->data.store, .report = node_report_lag, .arg = node });
 	return web_server_start(
 		&(struct web_server_options){ .listen = settings->transport.listen,
 					      .transport = &settings->transport,
@@ -830,14 +859,34 @@ static void report_remotes(const struct node_settings *settings)
 		log_warn("push.no_remote", LOG_ERR(&err), LOG_TEXT("remedy", err.remedy));
 }
 
+/* Anew after a reload: what they know is kept. */
+static void node_start_alerts(struct node *node, const struct conf *conf,
+			      struct node_settings *settings)
+{
+	const struct push_settings *push = node->settings.push;
+	const struct node_alerts_place place = { .services = &node->services,
+						 .push_data =
+							 push ? push->directory : NULL,
+						 .started_at = node->started_at };
+
+	alerter_stop(TAKE(node->alerter));
+	node->alerter = node_alerts_start(conf, settings, &place);
+}
+
 int node_start(const struct conf *conf, struct node **node, struct err *err)
 {
 	struct node *started = xcalloc(1, sizeof(*started));
 
 	started->lock = -1;
 	started->buckets = buckets_new();
-	if (node_settings_read(conf, &started->settings, err) == 0 &&
-	    node_start_parts(started, conf, err) == 0) {
+	started->started_at = clock_boot_ms();
+	if (node_settings_read(conf, &started->settings, err) != 0) {
+		node_stop(started);
+		return -1;
+	}
+	log_set_format((enum log_format)started->settings.log_format);
+	if (node_start_parts(started, conf, err) == 0) {
+		node_start_alerts(started, conf, &started->settings);
 		log_started(started);
 		node_report_unused_sections(conf, started);
 		report_remotes(&started->settings);
@@ -871,6 +920,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
 		return -1;
+	log_set_format((enum log_format)settings.log_format);
 	node_settings_report_restarts(&node->settings, &settings);
 	node_report_unused_sections(conf, node);
 	report_remotes(&settings);
@@ -897,6 +947,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	web_server_set(node->server, &settings.transport);
 	if (node->push.push)
 		node_push_set(&node->push, settings.push);
+	node_start_alerts(node, conf, &settings);
 	log_info("node.reloaded", LOG_TEXT("site", node->settings.site.name));
 	return 0;
 }
@@ -906,7 +957,9 @@ void node_stop(struct node *node)
 {
 	struct web_services *services = &node->services;
 
+	alerter_stop(node->alerter);
 	web_server_stop(node->server, HTTP_GRACE_MS);
+	lag_curve_stop(node->life.lag_curve);
 	serve_stop(services->serve);
 	pushes_free(services->pushes);
 	forwarder_free(services->forwarder);

@@ -22,8 +22,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/flush.h"
 #include "base/log.h"
-#include "blob/flush.h"
 #include "blob/place.h"
 #include "pull/blob_work.h"
 #include "pull/decisions.h"

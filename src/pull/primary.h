@@ -23,6 +23,11 @@ int primary_open(const char *url, const struct site_key *key, struct primary **p
 		 struct err *err);
 void primary_close(struct primary *primary);
 
+/* Its certificate is checked against the authorities of that file alone (NULL: of the
+ * system), by Git as well. Copied; before the first line is opened. */
+void primary_trust(struct primary *primary, const char *ca_file);
+const char *primary_ca_file(const struct primary *primary);
+
 /* A new secret; lines take it from their next request on. */
 void primary_set_key(struct primary *primary, const struct site_key *key);
 

@@ -47,6 +47,7 @@ struct pull {
 	struct copy_watch *copy_watch;
 	struct maintainer *maintainer;           /* NULL: one run */
 	struct blob_copy_watch *blob_copy_watch; /* NULL: no kinds */
+	struct history *history;                 /* NULL: one run */
 
 	/* Guarded by mutex. */
 	bool stopping;

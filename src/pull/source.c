@@ -39,8 +39,8 @@ int source_refuse_shallow(struct err *err)
 		"the upstream is shallow: its history is cut short, so it cannot be "
 		"mirrored whole");
 	err_because(err, REASON_AT_PEER);
-	return err_remedy(err, "have it completed there (git fetch --unshallow), or give "
-			       "the mirror a depth");
+	return err_remedy(err, "have it completed there (git fetch --unshallow), or set "
+			       "a depth for the mirror");
 }
 
 /*
@@ -138,6 +138,8 @@ static void source_count_bytes(const struct source_want *want, uint64_t before)
 
 	if (want->work->bytes && after > before)
 		atomic_fetch_add(want->work->bytes, after - before);
+	if (want->arrived && after > before)
+		*want->arrived += after - before;
 }
 
 int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err)
@@ -195,7 +197,7 @@ static char *source_directory_url(struct source *source, const char *name,
 
 	if (one)
 		return xasprintf("%s/%s", directory->root, one->path);
-	err_set(err, ERR_MISSING, "the source has no repository %s", name);
+	err_set(err, ERR_MISSING, "no repository %s at the source", name);
 	return NULL;
 }
 
@@ -210,7 +212,7 @@ static int source_directory_look(struct source *source, const char *name,
 	if (fd < 0)
 		return -1;
 	if (one->is_damaged)
-		return err_set(err, ERR_CORRUPT, "it is no whole bare repository");
+		return err_set(err, ERR_CORRUPT, "it is not a complete bare repository");
 	return fingerprint_take(fd, FINGERPRINT_REFS, fingerprint, err);
 }
 
@@ -593,6 +595,7 @@ static int source_primary_complete_view(struct source_primary *primary, const ch
 					struct err *err)
 {
 	source_primary_fill_view(refs, view);
+	view->ca_file = primary_ca_file(primary->primary);
 	if (primary_git(primary->primary, name, primary->valid_ms / 1000, &view->url,
 			&view->header, err) == 0)
 		return 0;
@@ -657,12 +660,15 @@ static bool source_takes_pack(const struct source_want *want)
 					      .tips = want->oids,
 					      .known = want->known,
 					      .most = SOURCE_DELTA_OBJECTS,
-					      .most_bytes = SOURCE_DELTA_UNPACKED },
+					      .most_bytes = SOURCE_DELTA_UNPACKED,
+					      .refs = want->refs },
 		&err);
 	if (taken < 0)
 		log_warn("sync.delta_refused", LOG_ERR(&err));
 	if (want->is_by_pack)
 		*want->is_by_pack = taken > 0;
+	if (want->arrived && taken > 0)
+		*want->arrived += pack->len;
 	return taken > 0;
 }
 

@@ -37,8 +37,8 @@ struct source_view {
 	int64_t changed_at;           /* likewise */
 	/* Of a primary: refs that pushes have deleted (change/pushed.h). */
 	uint64_t pushed_settled, pushed_announced;
-	struct str pack; /* of what is new since the copy was as it is; owned; empty: it
-			    is to be fetched, or nothing is new */
+	bool is_delta;   /* by source_read_since(): of the copy's own timeline and hash */
+	struct str pack; /* owned; of what is new; empty: to be fetched, or nothing */
 	uint64_t pack_bytes; /* of its packs, by its own word; 0: not told */
 };
 
@@ -63,8 +63,10 @@ struct source_want {
 	const oid_list *known; /* complete in the copy with all they reach; NULL: it is
 				  not known what is */
 	bool *is_by_pack;      /* set if the view's pack had all of them; may be NULL */
-	bool is_new;           /* nothing is in the copy yet */
-	bool is_anew;          /* it lost some: also what seems to be here already */
+	uint64_t *arrived;     /* grows by the bytes of packs; may be NULL */
+	struct ref_snapshot *refs; /* of the view, to learn peels; may be NULL */
+	bool is_new;               /* nothing is in the copy yet */
+	bool is_anew;              /* it lost some: also what seems to be here already */
 };
 
 /* The same with a history that is cut short, or was. */

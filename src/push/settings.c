@@ -374,6 +374,7 @@ static const struct setting remote_rows[] = {
 	{ "gitPath", TEXT(remote.git_path, "git") },
 	{ "sshKey", PATH(remote.ssh_key), .is_own = true },
 	{ "sshKnownHosts", PATH(remote.ssh_known_hosts), .is_own = true },
+	{ "caFile", PATH(remote.ca_file), .is_own = true },
 	{ "authGroup", .type = SETTING_IGNORED,
 	  .remark = "there are no groups here: all that projects and push take is "
 		    "replicated, whoever may read it in Gerrit" },
@@ -408,6 +409,7 @@ static const struct setting replication_rows[] = {
 	{ "bytesInFlight", AT(SIZE, settings.bytes_in_flight), .is_own = true },
 	{ "webhook", AT(TEXT, settings.webhook), .read = read_webhook, .is_own = true },
 	{ "webhookSecretFile", .read = read_webhook_secret, .is_own = true },
+	{ "webhookCaFile", PATH(settings.webhook_ca_file), .is_own = true },
 	{ "secureConfig", .is_own = true },
 	{ "sshConfig", PATH(settings.ssh_config), .is_own = true },
 	{ "rsyncPath", .type = SETTING_IGNORED,
@@ -517,6 +519,7 @@ static void push_remote_clear(struct push_remote *remote)
 	free(remote->git_path);
 	free(remote->ssh_key);
 	free(remote->ssh_known_hosts);
+	free(remote->ca_file);
 }
 
 void push_settings_unref(struct push_settings *settings)
@@ -531,6 +534,7 @@ void push_settings_unref(struct push_settings *settings)
 	free(settings->directory);
 	free(settings->ssh_config);
 	free(settings->webhook);
+	free(settings->webhook_ca_file);
 	str_clear(&settings->webhook_secret);
 	free(settings);
 }

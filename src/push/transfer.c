@@ -43,6 +43,7 @@ static void transfer_open(struct transfer *transfer)
 
 	transfer->objects = xasprintf("%s/objects", transfer->request->repository);
 	transfer->git = (struct git_remote){ .url = to->git_url,
+					     .ca_file = transfer->remote->ca_file,
 					     .stall_ms = -1,
 					     .is_pushed_to = true };
 	if (to->kind == URL_SSH)

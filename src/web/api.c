@@ -1,6 +1,9 @@
 #include "web/api.h"
 
+#include "base/bell.h"
+#include "base/clock.h"
 #include "base/metrics.h"
+#include "base/process.h"
 #include "lease/lease_json.h"
 #include "push/push.h"
 #include "push/push_events.h"
@@ -16,21 +19,50 @@
  * Repositories: their rows are web/rows.c's, their refs web/refs.c's.
  */
 
+#define STATUS_WAIT_MAX_S 55
+
+/* With ?version= and ?wait=: until there is another version than the one that is known.
+ */
+static int status_wait(const struct web_request *request, struct err *err)
+{
+	const char *version = web_query(request, "version");
+	uint64_t wait_s = 0;
+
+	if (web_query_number(request, "wait", STATUS_WAIT_MAX_S, &wait_s, err) != 0)
+		return -1;
+	if (!version)
+		return 0;
+	return bell_wait(version, (int64_t)wait_s * 1000, request->stop, err);
+}
+
 static int get_status(const struct web_request *request, struct web_response *response,
 		      struct err *err)
 {
+	char version[BELL_VERSION_SIZE];
 	struct report report = { 0 };
-	int result = api_report(request->services, true, &report, err);
+	int64_t begun;
+	int result;
 
-	if (result == 0)
-		web_answer_json(response, 200, report_json(&report));
+	if (status_wait(request, err) != 0)
+		return -1;
+	begun = clock_boot_ms();
+	/* Before it is read: what changes meanwhile is told next time. */
+	bell_version(version);
+	result = api_report(request->services, true, &report, err);
+	if (result == 0) {
+		json_t *object = report_json(&report);
+		json_put_text(object, "version", version);
+		json_put_seconds(object, "took", clock_boot_ms() - begun);
+		web_answer_json(response, 200, object);
+	}
 	report_clear(&report);
 	return result;
 }
 
 const struct web_route web_repository_routes[] = {
 	{ "GET", "/api/v1/status", WEB_READER, WEB_BODY_NONE, get_status },
-	{ "GET", "/api/v1/repositories", WEB_READER, WEB_BODY_NONE, rows_list },
+	{ "GET", "/api/v1/repositories{?after,limit,state}", WEB_READER, WEB_BODY_NONE,
+	  rows_list },
 	{ "GET", "/api/v1/repositories/{name}", WEB_READER, WEB_BODY_NONE, rows_get },
 	{ "POST", "/api/v1/repositories/{name}/sync", WEB_OPERATOR, WEB_BODY_MEMORY,
 	  rows_sync },
@@ -38,6 +70,10 @@ const struct web_route web_repository_routes[] = {
 	  rows_resync },
 	{ "POST", "/api/v1/repositories/{name}/reverify", WEB_SITE, WEB_BODY_MEMORY,
 	  rows_reverify },
+	{ "POST", "/api/v1/repositories/{name}/retry", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_retry },
+	{ "POST", "/api/v1/repositories/{name}/release", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_release },
 	{ 0 },
 };
 
@@ -45,13 +81,16 @@ static int get_leases(const struct web_request *request, struct web_response *re
 		      struct err *err)
 {
 	lease_holders holders = { 0 };
+	const char *held = web_query(request, "held");
+	bool is_held_only = held && strcmp(held, "true") == 0;
 	int result = lease_list(request->services->leases, &holders, err);
 
 	if (result == 0) {
 		json_t *array = json_array(), *object = json_object();
 		for (size_t i = 0; i < holders.count; i++)
-			json_array_append_new(array,
-					      lease_holder_json(&holders.items[i]));
+			if (holders.items[i].held || !is_held_only)
+				json_array_append_new(
+					array, lease_holder_json(&holders.items[i]));
 		json_put(object, "leases", array);
 		web_answer_json(response, 200, object);
 	}
@@ -86,7 +125,8 @@ static int delete_lease(const struct web_request *request, struct web_response *
 
 const struct web_route web_lease_routes[] = {
 	{ "GET", "/api/v1/leases", WEB_READER, WEB_BODY_NONE, get_leases },
-	{ "DELETE", "/api/v1/leases/{name}", WEB_OPERATOR, WEB_BODY_NONE, delete_lease },
+	{ "DELETE", "/api/v1/leases/{name}{?fence,reason}", WEB_OPERATOR, WEB_BODY_NONE,
+	  delete_lease },
 	{ 0 },
 };
 
@@ -145,7 +185,7 @@ static void judge_secondary(const struct web_services *services,
 	if (!state.has_cursor || state.compared_at == 0)
 		str_add(reason, "it has not yet compared everything with its primary");
 	else if (report->is_root_lost)
-		str_add(reason, "it does not find its copies: see refrelay status there");
+		str_add(reason, "it cannot find its copies: see refrelay status there");
 	else if (verdict->code == VERDICT_NOT_WRITTEN)
 		str_add(reason, "it cannot write: see refrelay status there");
 	else
@@ -160,7 +200,7 @@ static void judge_primary(const struct web_services *services, struct str *reaso
 
 	watch_look(services->watch, KIND_REPOSITORY, &state);
 	if (!state.has_scanned)
-		str_add(reason, "the first scan of the repositories is not done");
+		str_add(reason, "the first scan of the repositories is not finished");
 	else if (state.is_failing)
 		str_add(reason, "the last scan of the repositories failed: see refrelay "
 				"status there");
@@ -175,7 +215,8 @@ static void judge_blobs(const struct web_services *services, struct str *reason)
 		if (!watch_look(services->blob_watch, kind->type, &state))
 			continue;
 		if (!state.has_scanned)
-			str_addf(reason, "the first scan of blobs of kind %s is not done",
+			str_addf(reason,
+				 "the first scan of blobs of kind %s is not finished",
 				 kind->type);
 		else if (state.is_failing)
 			str_addf(reason,
@@ -227,8 +268,11 @@ static int get_metrics(const struct web_request *request, struct web_response *r
 		return -1;
 	report_metrics(&report);
 	report_clear(&report);
-	response->content_type = METRICS_CONTENT_TYPE;
-	metrics_render(&response->body);
+	process_set_metrics();
+	enum metrics_format format = metrics_negotiate(web_header(request, "Accept"));
+	response->content_type = metrics_content_type(format);
+	web_set_header(response, "Vary", "Accept");
+	metrics_render_as(format, &response->body);
 	return 0;
 }
 
@@ -420,7 +464,7 @@ static int start_and_answer(const struct web_request *request, const struct orde
 		answer_keys(&keys, response);
 	else if (result == 0)
 		web_answer_problem(response, 404, "NOTHING_TO_REPLICATE",
-				   "no destination takes what was named", "");
+				   "no destination matches", "");
 	text_list_clear(&keys);
 	return result;
 }
@@ -448,7 +492,8 @@ static int post_start(const struct web_request *request, struct web_response *re
 
 const struct web_route web_push_routes[] = {
 	{ "GET", "/api/v1/push/queue", WEB_READER, WEB_BODY_NONE, get_queue },
-	{ "GET", "/api/v1/push/events", WEB_READER, WEB_BODY_NONE, web_push_get_events },
+	{ "GET", "/api/v1/push/events{?after,limit}", WEB_READER, WEB_BODY_NONE,
+	  web_push_get_events },
 	{ "POST", "/api/v1/push/start", WEB_OPERATOR, WEB_BODY_MEMORY, post_start },
 	{ 0 },
 };
@@ -511,10 +556,10 @@ static const struct kind *api_find_kind(const struct web_request *request, bool 
 	if (kind && !kind_is_repository(kind->type) &&
 	    (!has_files || (kind->origin && kind->origin->is_file)))
 		return kind;
-	AUTO_FREE char *message = xasprintf("site \"%s\" has no blobs of type \"%s\"",
+	AUTO_FREE char *message = xasprintf("site \"%s\" has no blob type \"%s\"",
 					    request->services->site, request->kind);
 	AUTO_FREE char *remedy = xasprintf(
-		"give its configuration a section [blob \"%s\"]", request->kind);
+		"add a [blob \"%s\"] section to its configuration", request->kind);
 	web_answer_problem(response, 404, WIRE_KIND_NOT_FOUND, message, remedy);
 	return NULL;
 }

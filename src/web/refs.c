@@ -14,6 +14,7 @@
 #include "web/answer.h"
 #include "web/api.h"
 #include "web/packs.h"
+#include "web/web_metrics.h"
 #include "wire/wire_delta.h"
 #include "wire/wire_refs.h"
 
@@ -255,14 +256,22 @@ static void refs_delta_answer(const struct refs_delta *delta,
 	vec_clear(&names);
 }
 
-static void refs_delta_count(bool is_given)
+static struct metric *refs_deltas(void)
 {
-	struct metric *deltas = metric_counter(
+	return metric_counter(
 		"refrelay_deltas_total",
 		"Changes of repositories that secondaries asked for in one request.",
 		"state");
+}
 
-	metric_add(metric_at(deltas, is_given ? "given" : "refused"), 1);
+static void refs_delta_count(bool is_given)
+{
+	metric_add(metric_at(refs_deltas(), is_given ? "given" : "refused"), 1);
+}
+
+void web_refs_begin_metrics(void)
+{
+	metric_begin(refs_deltas(), METRIC_LIST("given", "refused"), NULL);
 }
 
 /* Whatever went wrong, a fetch may do; and says what is wrong if it does not. */

@@ -13,6 +13,10 @@
 #include "blob/kinds.h"
 #include "replicable/origin_rows.h"
 
+/* Of what sites say to each other: another number if sites of one version do not
+ * understand those of the other. */
+#define WIRE_PROTOCOL 1
+
 /* Headers. */
 #define WIRE_TIMELINE "Refrelay-Timeline" /* of the event log */
 #define WIRE_LAST_EVENT                                                                  \

@@ -79,7 +79,7 @@ refused_credential() {
 	wait_until 20 mirror_word acme/r synced
 	wait_until 20 mirror_word acme/quiet failed
 	at paris mirror show acme/quiet | grep 'refuses the credential of watcher app1'
-	at paris mirror show acme/r | grep 'watcher app1: its credential is refused since'
+	at paris mirror show acme/r | grep 'watcher app1: credential refused since'
 	mv kept app1.token
 	wait_until 20 mirror_word acme/quiet synced
 	at paris mirror show acme/quiet >shown

@@ -99,7 +99,7 @@ fifty_jobs() {
 		job app1
 	done
 	is_mirrored acme/r
-	at paris mirror show acme/r | grep 'watcher app2: its credential is refused'
+	at paris mirror show acme/r | grep 'watcher app2: credential refused'
 }
 
 another_token() {

@@ -126,7 +126,7 @@ leads_back() { # KEY VALUE...
 	add_remote home far "$@"
 	make_source a
 	expect 1 at home check
-	grep -q '^WRONG  remote .* below site.repositories' out
+	grep -q '^FAIL   remote .* below site.repositories' out
 	start_site home
 	at home push start --all >/dev/null
 	wait_until 20 is_held_off 'there would be no end'

@@ -304,7 +304,7 @@ what_was_written_in_place_is_found() {
 		stop_site paris
 		change_byte "$(in_packs $end)"
 		expect 1 at paris check
-		grep -q "not as they were left" out || fail "$(<out)"
+		grep -q "were changed by others" out || fail "$(<out)"
 		start_site paris
 		right_again
 	done
@@ -604,8 +604,8 @@ said_by_check() { # WORDS
 
 a_primary_says_that_hooks_are_lost() {
 	make_pair
-	said_by_check '^note  *hooks  *2 of 2 repositories tell of no push, for instance a: missing'
-	grep -q 'what to do: run refrelay hooks install' checked
+	said_by_check '^note  *hooks  *2 of 2 repositories have no hooks, e.g. a: missing'
+	grep -q 'hint: run refrelay hooks install' checked
 	wait_until 5 was_logged london hooks.lacking 'repositories=2'
 	at london hooks install
 	wait_until 5 was_logged london hooks.whole

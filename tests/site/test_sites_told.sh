@@ -90,9 +90,9 @@ a_pipe_that_git_would_open() {
 	wait_until 20 in_sync
 	mkfifo london/git/bad.git/shallow
 	mkfifo london/git/good.git/elsewhere
-	wait_until 20 has_failed bad config 'shallow is no plain file'
-	at london repository list | grep -a ' bad .*shallow is no plain file.*remove it'
-	at paris repository list | grep -a ' bad .*shallow is no plain file.*remove it'
+	wait_until 20 has_failed bad config 'shallow is not a regular file'
+	at london repository list | grep -a ' bad .*shallow is not a regular file.*remove it'
+	at paris repository list | grep -a ' bad .*shallow is not a regular file.*remove it'
 	add_commits london/git/good.git refs/heads/main 1
 	wait_until 20 row_is paris good generation 2
 	rm london/git/bad.git/shallow

@@ -538,6 +538,15 @@ TEST(rows_are_listed_in_order_by_what_one_looks_for)
 	filter.gone_only = true;
 	assert_int_equal(list(&filter, &rows), 1);
 	assert_string_equal(rows.items[0].name, "new2");
+	filter.search = "W2";
+	assert_int_equal(list(&filter, &rows), 1);
+	filter.search = "w_";
+	assert_int_equal(list(&filter, &rows), 0);
+	filter.gone_only = false;
+	filter.state = REGISTRY_FAILED;
+	filter.search = "1";
+	assert_int_equal(list(&filter, &rows), 1);
+	assert_string_equal(rows.items[0].name, "failed1");
 	store_close(store);
 }
 

@@ -1,0 +1,15 @@
+/*
+ * The page for people as it was embedded: tools/embed_page.py makes it of web-assets/
+ * when the program is built. Constant data.
+ */
+#ifndef WEB_PAGE_ASSET_H
+#define WEB_PAGE_ASSET_H
+
+#include "base/base.h"
+
+extern const char page_policy[];                        /* Content-Security-Policy */
+extern const char page_tag[], page_packed_tag[];        /* ETag, with its quotes */
+extern const unsigned char page_plain[], page_packed[]; /* UTF-8, and the same as gzip */
+extern const size_t page_plain_size, page_packed_size;
+
+#endif
