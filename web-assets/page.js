@@ -959,7 +959,7 @@ async function loadOverview() {
 		askIf(isCopy && status.repositories.pending > 0,
 			"/api/v1/repositories?state=pending&limit=" + FEW),
 		askIf(remotes.some((one) => one.waiting + one.running + one.failing + one.given_up > 0),
-			"/api/v1/push/queue"),
+			"/api/v1/push/queue?limit=50"),
 		askIf(hasMirrors, "/api/v1/mirrors?limit=200"),
 		askIf(Date.now() - S.lagAt > 55000, "/api/v1/lag?minutes=" + LAG_MINUTES),
 		Promise.all(heldKinds.map((kind) => askIf(true, rowsPath(kind) + "?state=held&limit=" + FEW)

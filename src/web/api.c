@@ -300,23 +300,43 @@ static bool needs_push(const struct web_request *request, struct web_response *r
 	return false;
 }
 
+/* ?limit=: of each list only so many of the first; all that there are if it is not said.
+ */
+static void cut_queue(json_t *object, size_t limit)
+{
+	static const char *const lists[] = { "queue", "given_up" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		json_t *list = json_object_get(object, lists[i]);
+		while (json_array_size(list) > limit)
+			json_array_remove(list, json_array_size(list) - 1);
+	}
+}
+
 static int get_queue(const struct web_request *request, struct web_response *response,
 		     struct err *err)
 {
 	const struct web_services *services = request->services;
 	struct push_settings *settings;
 	struct queue_view view;
+	json_t *object;
+	size_t limit;
 	int result;
 
 	if (!needs_push(request, response))
 		return 0;
+	if (api_limit(request, &limit, err) != 0)
+		return -1;
 	settings = push_settings_of(services->push);
 	result = queue_view_read(services->tasks, services->push_leases, settings, &view,
 				 err);
 	push_settings_unref(settings);
 	if (result != 0)
 		return -1;
-	web_answer_json(response, 200, queue_view_json(&view));
+	object = queue_view_json(&view);
+	if (web_query(request, "limit"))
+		cut_queue(object, limit);
+	web_answer_json(response, 200, object);
 	queue_view_clear(&view);
 	return 0;
 }

@@ -43,7 +43,6 @@ shows_mirrors_and_remotes() {
 
 asks_for_a_token() {
 	drive signin "$(site_url london)" "$(<operator.token)"
-	drive signin "$(site_url london)" "$(<looker.token)"
 }
 
 gives_a_reader_no_buttons() {
@@ -54,7 +53,6 @@ gives_a_reader_no_buttons() {
 
 lets_an_operator_work() {
 	drive operator "$(site_url paris)" "$(<operator.token)" team/web
-	drive operator "$(site_url paris)" "$(<operator.token)" platform/build
 }
 
 # Somebody has a lease for long.

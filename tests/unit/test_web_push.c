@@ -146,6 +146,14 @@ static size_t queued(void)
 	return count;
 }
 
+static size_t listed_in(const char *target)
+{
+	const char *body = body_of(get(target));
+	json_auto_t *object = json_parse_object(body, strlen(body), 65536, &err);
+
+	return json_array_size(json_object_get(object, "queue"));
+}
+
 TEST(an_order_makes_tasks_and_says_their_keys)
 {
 	int64_t before = listed_at();
@@ -162,6 +170,9 @@ TEST(an_order_makes_tasks_and_says_their_keys)
 	assert_int_equal(status_of(answer), 200);
 	assert_non_null(strstr(answer, "\"uri\":\"git://127.0.0.1:1/m2/a.git\""));
 	assert_non_null(strstr(answer, "\"refs\":[\"..all..\"]"));
+	assert_int_equal(listed_in("/api/v1/push/queue"), 3);
+	assert_int_equal(listed_in("/api/v1/push/queue?limit=2"), 2);
+	assert_int_equal(status_of(get("/api/v1/push/queue?limit=0")), 400);
 }
 
 TEST(an_order_can_name_projects_remotes_and_urls)
