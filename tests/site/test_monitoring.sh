@@ -202,7 +202,8 @@ prometheus_takes_them() {
 	says 'count(refrelay_http_request_duration_seconds_bucket{le="0.025",kind="git_refs",class="2xx"})' ' 2'
 	wait_until 20 says 'count(ALERTS{alertstate="firing"}) or vector(0)' ' 0'
 	# A counter's family is called so in OpenMetrics alone.
-	curl -fsS "http://$prometheus/api/v1/metadata?metric=refrelay_http_requests" | grep -q '"type":"counter"'
+	curl -fsS -o metadata "http://$prometheus/api/v1/metadata?metric=refrelay_http_requests"
+	grep -q '"type":"counter"' metadata
 }
 
 tap_set_up set_up

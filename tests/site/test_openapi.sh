@@ -64,7 +64,7 @@ as_it_comes() { # SITE
 		include-name = "GET /api/v1/events"
 		parameters = { "query.wait" = 0 }
 	END
-	ask "$1" made_up.toml -n 4
+	ask "$1" made_up.toml -n 2
 }
 
 # Of what is there.
@@ -82,7 +82,7 @@ of_what_is_there() { # SITE
 		include-name = "GET /api/v1/events"
 		parameters = { "query.wait" = 0, "query.after" = 0 }
 	END
-	ask "$1" there.toml -m positive -n 3
+	ask "$1" there.toml -m positive -n 2
 	grep -aqE 'target=/api/v1/repositories/team%2Fa .*status=200' "$1/log"
 	grep -aqE 'target=/api/v1/blobs/tree/sub%2Ftwo .*status=200' "$1/log"
 }
