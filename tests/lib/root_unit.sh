@@ -1,0 +1,118 @@
+#!/bin/bash
+# The installed unit, under systemd: run as root in a fresh Debian that has sites
+# (root_sites.sh). Prints what was proved, a line each.
+set -euo pipefail
+
+be_git() {
+	setpriv --reuid git --regid git --clear-groups env HOME=/srv/git "$@"
+}
+
+fail() {
+	echo "$*"
+	journalctl --no-pager -u refrelay | tail -n 20
+	systemctl status --no-pager refrelay | head -n 12
+	exit 1
+}
+
+wait_until() { # COMMAND...
+	local tries
+	for ((tries = 0; tries < 600; tries++)); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	fail "not within a minute: $*"
+}
+
+# Field N of /proc/PID/stat, counted behind the name.
+field() { # PID N
+	local text
+	text=$(<"/proc/$1/stat")
+	read -ra words <<<"${text##*) }"
+	echo "${words[$2 - 3]}"
+}
+
+status_line() { # PID NAME
+	sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"
+}
+
+# An upload-pack that works for a reader who does not read.
+find_reader() {
+	local pid
+
+	for pid in $(cat "/sys/fs/cgroup${systemd_cgroup}$(systemctl show -p ControlGroup --value refrelay)/cgroup.procs"); do
+		grep -qz '^upload-pack$' "/proc/$pid/cmdline" 2>/dev/null &&
+			[ "$(<"/proc/$pid/comm")" = git ] && reader=$pid && return
+	done
+	return 1
+}
+
+systemd_cgroup=
+[ ! -d /sys/fs/cgroup/systemd ] || systemd_cgroup=/systemd
+port=$(git config --file /etc/refrelay/london.conf http.listen)
+port=${port##*:}
+
+# Not before it is configured.
+systemctl start refrelay
+! systemctl --quiet is-active refrelay || fail "it runs without a configuration"
+echo "waits for its configuration"
+
+openssl rand -hex 32 | install -o git -m 0600 /dev/stdin /etc/refrelay/ci.token
+sed '$r /dev/stdin' /etc/refrelay/london.conf >/etc/refrelay/refrelay.conf <<-END
+	[token "ci"]
+		file = /etc/refrelay/ci.token
+		rights = push
+END
+systemctl start refrelay || fail "it does not start"
+node=$(systemctl show -p MainPID --value refrelay)
+[ "$(stat -c %U "/proc/$node")" = git ] || [ "$(status_line "$node" Uid | cut -f 1)" = "$(id -u git)" ]
+echo "runs"
+
+# It sees nothing of /proc but its own processes, and yet knows this boot by its name.
+[ ! -e "/proc/$node/root/proc/sys" ] || fail "it sees /proc/sys"
+! nsenter --target "$node" --mount setpriv --reuid git --regid git --clear-groups \
+	test -e /proc/1 || fail "it sees others' processes"
+tr '\0' '\n' <"/proc/$node/environ" >/tmp/environment
+grep -qx "REFRELAY_BOOT_ID=$(tr -d - </proc/sys/kernel/random/boot_id)" /tmp/environment ||
+	fail "it does not hear which boot this is"
+echo "sees no other processes"
+
+# Pushes run hooks inside, over HTTP.
+be_git git -C /var/tmp/work -c user.name=A -c user.email=a@example.com \
+	commit -q --allow-empty -m "by HTTP"
+head -c 30000000 /dev/urandom | be_git tee /var/tmp/work/large >/dev/null
+be_git git -C /var/tmp/work add large
+be_git git -C /var/tmp/work -c user.name=A -c user.email=a@example.com commit -q -m large
+be_git git -C /var/tmp/work push -q \
+	"http://ci:$(</etc/refrelay/ci.token)@127.0.0.1:$port/app.git" HEAD:main ||
+	fail "a push by HTTP fails"
+wait_until sh -c "setpriv --reuid git --regid git --clear-groups refrelay events | tail -n 1 | grep -q app"
+[ "$(be_git git -C /srv/git/app.git rev-parse main)" = "$(be_git git -C /var/tmp/work rev-parse HEAD)" ]
+echo "takes pushes"
+
+# Children that answer readers have a lower priority, are confined once more, and work.
+want=$(be_git git -C /srv/git/app.git rev-parse main)
+body=$(printf '0011command=fetch0016object-format=sha10001%04xwant %s\n0009done\n0000' $((10 + ${#want})) "$want"; echo .)
+body=${body%.}
+exec 5<>"/dev/tcp/127.0.0.1/$port"
+printf 'POST /app.git/git-upload-pack HTTP/1.1\r\nHost: 127.0.0.1:%s\r\nGit-Protocol: version=2\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: %d\r\n\r\n%s' \
+	"$port" "${#body}" "$body" >&5
+wait_until find_reader
+[ "$(field "$reader" 19)" = 5 ] || fail "its niceness is $(field "$reader" 19)"
+[ "$(field "$reader" 41)" = 3 ] || fail "its policy is $(field "$reader" 41), not SCHED_BATCH"
+[ ! -e "/proc/$reader/autogroup" ] || grep -q 'nice 5$' "/proc/$reader/autogroup" ||
+	fail "its session is not nice: $(<"/proc/$reader/autogroup")"
+echo "lowers the priority of its children"
+[ "$(status_line "$reader" Seccomp_filters)" -gt "$(status_line "$node" Seccomp_filters)" ] ||
+	fail "the child has no filter of its own"
+exec 5>&-
+be_git git clone -q "http://127.0.0.1:$port/app.git" /tmp/unit-clone
+rm -r /tmp/unit-clone
+be_git refrelay check | grep -q '^ok *confinement' || echo "the kernel has no Landlock"
+echo "confines them"
+
+systemctl reload refrelay
+wait_until sh -c 'journalctl --no-pager -u refrelay | grep -q node.reloaded'
+systemctl stop refrelay
+[ "$(systemctl show -p Result --value refrelay)" = success ]
+echo "reloads and stops"
+rm /etc/refrelay/refrelay.conf
