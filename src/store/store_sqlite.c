@@ -390,6 +390,9 @@ static int store_sqlite_set_up(struct sqlite_conn *conn, enum store_role role,
 	};
 	int code;
 
+	/* Queries name partial indexes in their own words. Else SQLite tries each value
+	 * that is bound against these, and prepares the statement anew for the next. */
+	sqlite3_db_config(conn->db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
 	if (role != STORE_LOOKER &&
 	    sqlite3_db_readonly(conn->db, "main") == 1) /* SQLite makes do with that */
 		return sqlite_fail(conn, SQLITE_READONLY, NULL, err);

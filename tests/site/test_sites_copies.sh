@@ -562,7 +562,7 @@ what_others_write_while_packs_are_folded() {
 			git -C $COPY pack-objects -q objects/pack/pack
 	done
 	git -C $COPY prune-packed
-	start_site paris REFRELAY_FAILPOINT=sync.tidied=stop
+	launch_site paris REFRELAY_FAILPOINT=sync.tidied=stop # it may stop before it serves
 	wait_until 20 is_paused paris
 	[ "$(find $COPY/objects/pack -name '*.pack' | wc -l)" -eq 2 ]
 	chmod u+w "$pack"
