@@ -58,7 +58,7 @@ int fingerprint_take_files(int dir, struct fingerprint *files,
 bool fingerprint_is_settled(const struct fingerprint *fingerprint);
 
 /* The same of one file in the directory `dir`, whose content is about to be read: whether
- * who sees these stamps again later sees that content. */
+ * the same stamps, seen later, prove the same content. */
 bool fingerprint_is_old(int dir, const struct stat *st);
 
 bool fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b);

@@ -78,7 +78,7 @@ struct git_stream;
 /* Writes the configurations that children use in place of the user's and the system's
  * below <directory>, and keeps the paths for all later calls. Once, before any
  * thread calls git_run. It trusts every repository that we are asked to work on,
- * whoever owns it: naming it to refrelay was the operator's decision. */
+ * regardless of its owner: naming it to refrelay was the operator's decision. */
 int git_setup(const char *directory, struct err *err);
 
 /* Runs git to its end. The classes are proc_run's, and for what git says itself

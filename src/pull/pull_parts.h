@@ -9,7 +9,7 @@
 #include "pull/freshness.h"
 #include "pull/pull.h"
 
-/* Who asks the primary. */
+/* The thread that asks the primary. */
 enum pull_part { PULL_PART_CURSOR = 1, PULL_PART_CONSISTENCY = 2 };
 
 /* A row whose worker has ended without a word. */

@@ -1,6 +1,6 @@
 /*
  * Where copies are pulled from, of repositories and of blobs: directories on this
- * machine, or a primary. Whoever brings copies knows this interface and nothing below it.
+ * machine, or a primary. The code that brings copies knows only this interface.
  * Functions are safe from several threads.
  */
 #ifndef PULL_SOURCE_H

@@ -160,7 +160,7 @@ enum verdict_code report_secondary_judge(const struct report *report,
 void report_judge(const struct report *report, struct verdict *verdict);
 bool report_is_good(const struct report *report);
 
-/* The sentence that says it first: who is how far behind, why, what to do. */
+/* The first sentence: how far behind each site is, why, and what to do. */
 void report_sentence(const struct report *report, struct str *out);
 
 /* The page of `status`: the sentence, a row per kind, one per secondary. */

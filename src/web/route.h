@@ -7,7 +7,7 @@
 
 #include "web/web.h"
 
-/* What a request needs to be let through; who asks has one of these at most. */
+/* The right that a request requires; a client has at most one of these. */
 enum web_right {
 	WEB_ANYBODY,  /* /healthz, /readyz, / */
 	WEB_READER,   /* a site, an operator, or loopback as interface says */

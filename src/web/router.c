@@ -6,12 +6,23 @@
 
 /* Git's first, as most are asked there. */
 const struct web_route *const web_routes[] = {
-	web_git_routes,      web_lfs_routes,        web_health_routes,
-	web_event_routes,    web_repository_routes, web_refs_routes,
-	web_pack_routes,     web_blob_routes,       web_retrieve_routes,
-	web_lease_routes,    web_push_routes,       web_mirror_routes,
-	web_manifest_routes, web_version_routes,    web_view_routes,
-	web_page_routes,     NULL,
+	web_git_routes,
+	web_lfs_routes,
+	web_health_routes,
+	web_event_routes,
+	web_repository_routes,
+	web_refs_routes,
+	web_pack_routes,
+	web_blob_routes,
+	web_retrieve_routes,
+	web_lease_routes,
+	web_push_routes,
+	web_mirror_routes,
+	web_manifest_routes,
+	web_version_routes,
+	web_view_routes,
+	web_page_routes,
+	NULL,
 };
 
 int web_server_start(const struct web_server_options *options, struct web_server **server,

@@ -281,7 +281,7 @@ files_that_become_something_else_are_kept_until_mended() {
 	expect 3 at paris blob resync --wait --all
 	tree_fails paris 3
 	expect 0 at paris blob list --failed
-	[ "$(grep -Ec '(no regular file|a symbolic link, or below one)' out)" = 3 ]
+	[ "$(grep -Ec '(not a regular file|a symbolic link, or below one)' out)" = 3 ]
 	fails grep -rq '^secret' paris/tree
 
 	change_places london/tree/folder london/moved

@@ -141,8 +141,8 @@ TEST(a_secondary_that_was_not_heard_of_is_told_of)
 TEST(failures_are_told_by_class_and_count_from_the_oldest_change)
 {
 	struct report_failures failing[] = {
-		{ T("network"), 3, 0, T("a"), T("no route") },
-		{ T("corrupt"), 1, 0, T("b"), T("it is not what it was") },
+		{ T("network"), 3, 0, T("a"), T("no route"), NULL },
+		{ T("corrupt"), 1, 0, T("b"), T("it is not what it was"), NULL },
 	};
 
 	failing[0].since = report.now - 30 * MINUTE;
@@ -163,8 +163,8 @@ TEST(failures_are_told_by_class_and_count_from_the_oldest_change)
 
 TEST(what_a_primary_reads_wrong_is_damage)
 {
-	struct report_failures failing = { T("missing"), 1, 0, T("a"),
-					   T("an object is lost") };
+	struct report_failures failing = { T("missing"),           1,   0, T("a"),
+					   T("an object is lost"), NULL };
 
 	report.role = SITE_PRIMARY;
 	report.examples.failing.items = &failing;
