@@ -175,8 +175,7 @@ int source_fetch_rest(const struct source_want *want, struct err *err);
 /* The same by git, of whatever source, but up to a depth; adds the cuts. */
 int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err);
 
-/* An upstream whose history is cut itself is not mirrored whole: ERR_CONFIG. Returns -1.
- */
+/* Refuses an upstream whose history is cut itself: -1, ERR_CONFIG. */
 int source_refuse_shallow(struct err *err);
 
 /* Whether that error of bringing may be because the source dropped what the view names (a
