@@ -3,7 +3,6 @@
 #include <limits.h>
 
 #include "base/hash.h"
-#include "cli/push.h"
 #include "lease/directory.h"
 #include "replicable/discover.h"
 
