@@ -109,7 +109,7 @@ static void message_add_line(const struct alert_message *message,
 	message_add_span(entry, is_over ? entry->gone_at : message->at, out);
 	str_add_char(out, '\n');
 	if (!is_over && entry->remedy[0])
-		str_addf(out, "  what to do: %s\n", entry->remedy);
+		str_addf(out, "  hint: %s\n", entry->remedy);
 }
 
 void alert_message_text(const struct alert_message *message, struct str *out)

@@ -83,7 +83,9 @@ static int bring_fetch_objects(const struct bring_state *state,
 					  .copy = request->copy,
 					  .view = request->view,
 					  .oids = &wanted,
-					  .known = state->is_ours ? &known : NULL,
+					  .known = state->is_ours || request->is_new
+							   ? &known
+							   : NULL,
 					  .is_by_pack = &result->is_by_pack,
 					  .arrived = &arrived,
 					  .refs = &request->view->refs,

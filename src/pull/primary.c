@@ -424,7 +424,10 @@ static int primary_take_delta(struct primary_line *line,
 					.timeout_ms = SLOW_TIMEOUT_MS };
 	if (primary_call(line, &request, reply, err) == 0)
 		return 0;
-	return strcmp(reply->code, WIRE_DELTA_UNAVAILABLE) == 0 ? 1 : -1;
+	return strcmp(reply->code, WIRE_DELTA_UNAVAILABLE) == 0 ||
+			       strcmp(reply->code, WIRE_NOT_FOUND) == 0
+		       ? 1
+		       : -1; /* one of 0.1.0 has no such URL */
 }
 
 int primary_delta(struct primary_line *line, const struct primary_delta *delta,
@@ -440,8 +443,8 @@ int primary_delta(struct primary_line *line, const struct primary_delta *delta,
 	}
 	if (wire_delta_parse(&reply.body, &delta->base, refs, pack, err) != 0)
 		return -1;
-	if (strcmp(refs->timeline, delta->timeline) == 0 &&
-	    refs->generation >= delta->generation)
+	if (!delta->timeline[0] || (strcmp(refs->timeline, delta->timeline) == 0 &&
+				    refs->generation >= delta->generation))
 		return 0;
 	wire_refs_clear(refs);
 	return wire_lied(err, "the delta is of another generation");

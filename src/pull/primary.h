@@ -90,8 +90,9 @@ int primary_refs(struct primary_line *line, const char *name, struct wire_refs *
 		 struct err *err);
 
 /* The same as a difference to what is here (its timeline and generation, too), with the
- * pack of the objects that came with it. 1: there is none, so that refs are to be asked
- * for; the base is taken over in any case. */
+ * pack of the objects that came with it. Where nothing is here (timeline "", and a base
+ * of nothing): all refs, and all objects if they are few. 1: there is none, so that refs
+ * are to be asked for; the base is taken over in any case. */
 struct primary_delta {
 	const char *name, *timeline;
 	uint64_t generation;

@@ -651,7 +651,9 @@ static bool source_takes_pack(const struct source_want *want)
 	struct err err;
 	int taken;
 
-	if (pack->len == 0 || !want->known || want->is_new || want->is_anew)
+	/* what a delta brings is not enough for a copy that is made anew */
+	if (pack->len == 0 || !want->known || want->is_anew ||
+	    (want->is_new && want->view->is_delta))
 		return false;
 	taken = small_pack_take(
 		&(struct small_pack_request){ .copy = want->copy,

@@ -676,6 +676,19 @@ int sync_failed_here(struct err *err)
 			       "else removes files below site.repositories");
 }
 
+/* Nothing at all, if nothing stands at its path. */
+static bool sync_repository_has_nothing(const struct sync_request *request,
+					struct source_have *have)
+{
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
+	struct stat st;
+
+	if (!request->takes_deltas || lstat(path, &st) == 0 || errno != ENOENT)
+		return false;
+	checksum_of(&have->refs, &have->sum);
+	return true;
+}
+
 /* What the copy is, if it is as it was when it was last proved equal. */
 static bool sync_repository_have(const struct sync_request *request,
 				 struct source_have *have)
@@ -704,10 +717,11 @@ static int sync_read_source(const struct sync_request *request, bool is_first_tr
 	struct source_have have = { .oid_len = 0 };
 	int result = 1;
 
-	if (is_first_try && sync_repository_have(request, &have))
+	if (is_first_try && (sync_repository_have(request, &have) ||
+			     sync_repository_has_nothing(request, &have)))
 		result = source_read_since(request->source, request->name, &have, view,
 					   err);
-	view->is_delta = result == 0;
+	view->is_delta = result == 0 && have.timeline[0];
 	ref_snapshot_clear(&have.refs);
 	/* The other way may do. */
 	if (result < 0 && (err->class == ERR_CORRUPT || err->class == ERR_NETWORK)) {

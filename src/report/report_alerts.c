@@ -53,7 +53,7 @@ void report_alerts_text(const struct report *report, struct str *out)
 		report_duration(ms > 0 ? ms : 0, out);
 		str_addf(out, ": %s", one->why.text);
 		if (one->why.remedy[0])
-			str_addf(out, "; what to do: %s", one->why.remedy);
+			str_addf(out, "; hint: %s", one->why.remedy);
 		str_add(out, "\n");
 	}
 }

@@ -38,6 +38,7 @@
 #define WIRE_EVENTS_GONE "EVENTS_GONE"
 #define WIRE_OTHER_TIMELINE "OTHER_TIMELINE"
 #define WIRE_DELTA_UNAVAILABLE "DELTA_UNAVAILABLE"
+#define WIRE_NOT_FOUND "NOT_FOUND" /* of URLs */
 
 /* What a refusal is to the site that asked. False: the code says nothing of what was
  * asked for. */

@@ -43,9 +43,9 @@ a_webhook_that_is_away_is_told_later() {
 	make_trouble
 	wait_until 20 was_logged paris alert.not_sent 'answers 503.*code=network.*remedy="'
 	at paris status >says || [ $? -eq 3 ]
-	grep 'alert a has not been delivered for .*answers 503.*; what to do: ' says
+	grep 'alert a has not been delivered for .*answers 503.*; hint: ' says
 	at paris check >says 2>&1 || :
-	grep 'WRONG .*alert .*a cannot be sent: http://127.0.0.1:[0-9]* answers 503' says
+	grep 'FAIL .*alert .*a cannot be sent: http://127.0.0.1:[0-9]* answers 503' says
 	stop_site paris
 	start_site paris
 	rm hook/status
@@ -176,7 +176,7 @@ what_cannot_be_is_refused() {
 	grep 'alert.a sends no messages' err
 	set_conf paris alert.a.command "$PWD/no-program"
 	at paris check >says 2>&1 || :
-	grep "WRONG .*alert .*alert a cannot run $PWD/no-program" says
+	grep "FAIL .*alert .*alert a cannot run $PWD/no-program" says
 	expect 1 at paris alert test
 	expect 4 at paris alert test b
 	grep 'no alert named b' err

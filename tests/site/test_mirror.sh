@@ -236,7 +236,7 @@ removed() {
 the_demo() {
 	"$TESTS/../tools/demo.sh" mirror >shown 2>&1 || { cat shown; return 1; }
 	grep '^ *Neither token is in the clone, the database or the log' shown
-	grep 'watcher build: its credential is refused' shown
+	grep 'watcher build: credential refused' shown
 	tail -n 1 shown | grep -x 'All equal.'
 }
 

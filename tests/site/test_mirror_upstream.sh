@@ -265,8 +265,8 @@ by_ssh() {
 	start_site paris
 	wait_until 30 is_same s
 	at paris mirror show s >shown
-	grep 'watcher other: its credential is refused since .*Permission denied' shown
-	fails grep 'watcher user: its credential is refused' shown
+	grep 'watcher other: credential refused since .*Permission denied' shown
+	fails grep 'watcher user: credential refused' shown
 	add_commits far/home/r.git refs/heads/main 1
 	expect 1 at paris mirror sync s --as other --json
 	[ "$("$SITE_HELP" member class <out) $("$SITE_HELP" member reason <out)" = 'auth refused' ]

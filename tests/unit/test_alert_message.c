@@ -52,7 +52,7 @@ TEST(all_that_is_due_is_one_message)
 	assert_string_equal(text.data, "refrelay paris: disk; over: lag\n"
 				       "disk: only 1.0 MB of 1.0 GB free at /srv (since "
 				       "2026-11-21T09:14:03.120Z, for 5 min)\n"
-				       "  what to do: free some space\n"
+				       "  hint: free some space\n"
 				       "over: lag: paris is 3 min behind (since "
 				       "2026-11-21T09:14:03.120Z, for 3 min)\n");
 }
