@@ -305,7 +305,7 @@ static struct metric *refs_deltas(void)
 {
 	return metric_counter(
 		"refrelay_deltas_total",
-		"Changes of repositories that secondaries asked for in one request.",
+		"Changes and first copies that secondaries asked for in one request.",
 		"state");
 }
 
