@@ -44,8 +44,7 @@ struct source_view {
 
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))
 
-/* What a copy is, as its record and its disk prove; or that there is none: timeline "",
- * oid_len 0, and the checksum of no refs. */
+/* What a copy is, as its record and its disk prove. None: all 0, the sum of no refs. */
 struct source_have {
 	struct ref_snapshot refs; /* owned */
 	struct checksum sum;
@@ -157,9 +156,8 @@ int source_read(struct source *source, const char *name, struct source_view *vie
 		struct err *err);
 void source_view_clear(struct source_view *view);
 
-/* The same for a copy that was equal once: only what has changed travels, and with small
- * changes their objects; for one that is not there yet, all of it, with its objects if
- * they are few. have->refs are taken over. 1: the source has no such answer. */
+/* The same for a copy that was equal once, or is not there yet: only what has changed
+ * travels, with its objects if they are few. have->refs are taken over. 1: no answer. */
 int source_read_since(struct source *source, const char *name, struct source_have *have,
 		      struct source_view *view, struct err *err);
 
