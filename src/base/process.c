@@ -110,3 +110,77 @@ void process_set_metrics(void)
 	set_process_gauge("process_max_fds", "File descriptors that may be open.",
 			  most_open_files());
 }
+
+/*
+ * Memory.
+ */
+
+#define GROUPS_LIMIT ((size_t)65536)
+
+static void process_read_limit(const char *path, uint64_t *least)
+{
+	AUTO_STR struct str text = STR_INIT;
+	uint64_t limit;
+
+	if (file_read(AT_FDCWD, path, 64, &text, ERR_IGNORED) != 0)
+		return;
+	text.data[strcspn(text.data, "\n")] = '\0';
+	if (text_to_uint64(text.data, &limit) && limit > 0 && limit < *least)
+		*least = limit;
+}
+
+/* A limit of an outer group counts for all in it. */
+static void process_read_limits(const char *mount, const char *group, const char *file,
+				uint64_t *least)
+{
+	AUTO_FREE char *inner = xstrdup(group);
+	char *slash;
+
+	do {
+		AUTO_FREE char *path = xasprintf("%s%s/%s", mount, inner, file);
+		process_read_limit(path, least);
+		slash = strrchr(inner, '/');
+		if (slash)
+			*slash = '\0';
+	} while (slash);
+}
+
+/* "0::/PATH" is of version 2, "4:cpu,memory:/PATH" of version 1. */
+uint64_t process_group_limit(const char *groups, const char *mount)
+{
+	AUTO_FREE char *text = xstrdup(groups);
+	AUTO_FREE char *memory = xasprintf("%s/memory", mount);
+	AUTO_FREE char *unified = xasprintf("%s/unified", mount);
+	uint64_t least = UINT64_MAX;
+	char *rest = text, *line;
+
+	while ((line = strsep(&rest, "\n")) != NULL) {
+		const char *kinds = strchr(line, ':');
+		const char *group = kinds ? strstr(kinds, ":/") : NULL;
+		if (!group)
+			continue;
+		group += 1 + (strcmp(group, ":/") == 0);
+		if (text_starts_with(kinds, "::")) {
+			process_read_limits(mount, group, "memory.max", &least);
+			process_read_limits(unified, group, "memory.max", &least);
+		} else if (strstr(kinds, "memory")) {
+			process_read_limits(memory, group, "memory.limit_in_bytes",
+					    &least);
+		}
+	}
+	return least;
+}
+
+uint64_t process_memory_limit(void)
+{
+	const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	const uint64_t all = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+	AUTO_STR struct str groups = STR_INIT;
+	uint64_t limit;
+
+	if (file_read(AT_FDCWD, "/proc/self/cgroup", GROUPS_LIMIT, &groups,
+		      ERR_IGNORED) != 0)
+		return all;
+	limit = process_group_limit(groups.data, "/sys/fs/cgroup");
+	return limit < all ? limit : all;
+}

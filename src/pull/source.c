@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/thread.h"
 #include "base/vec.h"
 #include "git/cut_fetch.h"
@@ -61,20 +62,13 @@ static uint64_t source_free_bytes(const struct repo *copy)
 					      : 0;
 }
 
-static uint64_t source_memory_bytes(void)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
-}
-
 /* First goes what a node that was killed has left. */
 static void source_bound(const struct source_want *want, struct git_remote *remote)
 {
 	packs_remove_passing(want->copy->fd);
 	uint64_t room = SHARE_OF_DISK(source_free_bytes(want->copy));
 
-	remote->memory_most = SHARE_OF_MEMORY(source_memory_bytes());
+	remote->memory_most = SHARE_OF_MEMORY(process_memory_limit());
 	remote->pack_most = want->view->pack_most;
 	if (room > 0 && (remote->pack_most == 0 || room < remote->pack_most))
 		remote->pack_most = room;

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "base/hash.h"
+#include "base/process.h"
 #include "push/pattern.h"
 #include "push/settings_parts.h"
 #include "wire/wire_token.h"
@@ -634,19 +635,12 @@ static void note_leftovers(struct settings_reader *reader)
 				  left, reader->site));
 }
 
-static uint64_t half_of_memory(void)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : 0;
-}
-
 /* [gerrit] and [replication]. */
 static int read_sections(struct settings_reader *reader, struct err *err)
 {
 	struct push_settings *settings = &reader->settings;
 
-	settings->bytes_in_flight = half_of_memory();
+	settings->bytes_in_flight = process_memory_limit() / 2;
 	settings->lock_max_retries = -1;
 	settings->random_ms = -1; /* not said */
 	if (settings_read_section(reader, PUSH_GERRIT, err) != 0 ||
