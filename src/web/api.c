@@ -60,9 +60,9 @@ static int get_status(const struct web_request *request, struct web_response *re
 }
 
 const struct web_route web_repository_routes[] = {
-	{ "GET", "/api/v1/status", WEB_READER, WEB_BODY_NONE, get_status },
-	{ "GET", "/api/v1/repositories{?after,limit,state}", WEB_READER, WEB_BODY_NONE,
-	  rows_list },
+	{ "GET", "/api/v1/status{?wait,version}", WEB_READER, WEB_BODY_NONE, get_status },
+	{ "GET", "/api/v1/repositories{?after,limit,state,search}", WEB_READER,
+	  WEB_BODY_NONE, rows_list },
 	{ "GET", "/api/v1/repositories/{name}", WEB_READER, WEB_BODY_NONE, rows_get },
 	{ "POST", "/api/v1/repositories/{name}/sync", WEB_OPERATOR, WEB_BODY_MEMORY,
 	  rows_sync },
@@ -77,14 +77,28 @@ const struct web_route web_repository_routes[] = {
 	{ 0 },
 };
 
+/* ?held=: all that there are if it is not said. */
+static int read_held(const struct web_request *request, bool *is_held_only,
+		     struct err *err)
+{
+	const char *held = web_query(request, "held");
+
+	*is_held_only = held && strcmp(held, "true") == 0;
+	if (!held || *is_held_only || strcmp(held, "false") == 0)
+		return 0;
+	return err_set(err, ERR_CONFIG, "held is true or false");
+}
+
 static int get_leases(const struct web_request *request, struct web_response *response,
 		      struct err *err)
 {
 	lease_holders holders = { 0 };
-	const char *held = web_query(request, "held");
-	bool is_held_only = held && strcmp(held, "true") == 0;
-	int result = lease_list(request->services->leases, &holders, err);
+	bool is_held_only = false;
+	int result;
 
+	if (read_held(request, &is_held_only, err) != 0)
+		return -1;
+	result = lease_list(request->services->leases, &holders, err);
 	if (result == 0) {
 		json_t *array = json_array(), *object = json_object();
 		for (size_t i = 0; i < holders.count; i++)
@@ -124,7 +138,7 @@ static int delete_lease(const struct web_request *request, struct web_response *
 }
 
 const struct web_route web_lease_routes[] = {
-	{ "GET", "/api/v1/leases", WEB_READER, WEB_BODY_NONE, get_leases },
+	{ "GET", "/api/v1/leases{?held}", WEB_READER, WEB_BODY_NONE, get_leases },
 	{ "DELETE", "/api/v1/leases/{name}{?fence,reason}", WEB_OPERATOR, WEB_BODY_NONE,
 	  delete_lease },
 	{ 0 },
@@ -511,7 +525,7 @@ static int post_start(const struct web_request *request, struct web_response *re
 }
 
 const struct web_route web_push_routes[] = {
-	{ "GET", "/api/v1/push/queue", WEB_READER, WEB_BODY_NONE, get_queue },
+	{ "GET", "/api/v1/push/queue{?limit}", WEB_READER, WEB_BODY_NONE, get_queue },
 	{ "GET", "/api/v1/push/events{?after,limit}", WEB_READER, WEB_BODY_NONE,
 	  web_push_get_events },
 	{ "POST", "/api/v1/push/start", WEB_OPERATOR, WEB_BODY_MEMORY, post_start },
