@@ -59,10 +59,12 @@ def join(page, style, script):
 
 
 def array(name, data):
+    """As a pointer: a program that is linked with an array has its size in itself."""
     lines = []
     for at in range(0, len(data), 20):
         lines.append("\t" + ",".join(str(byte) for byte in data[at:at + 20]) + ",")
-    return f"const unsigned char {name}[] = {{\n" + "\n".join(lines) + "\n};\n" \
+    return f"static const unsigned char {name}_bytes[] = {{\n" + "\n".join(lines) + \
+           f"\n}};\nconst unsigned char *const {name} = {name}_bytes;\n" \
            f"const size_t {name}_size = {len(data)};\n"
 
 

@@ -238,14 +238,12 @@ function toast(text) {
 
 /* ---- what people do ---- */
 
-async function act(kind, rowName, verb, body) {
-	const key = verb + kind + rowName;
+async function order(key, path, body, told) {
 	S.busy[key] = true;
 	draw();
 	try {
-		await ask(rowPath(kind, rowName) + "/" + verb,
-			{ method: "POST", body: body ? JSON.stringify(body) : undefined });
-		toast("Done: " + verb + " was asked for. The page shows what comes of it.");
+		toast(told(await ask(path,
+			{ method: "POST", body: body ? JSON.stringify(body) : undefined })));
 	} catch (error) {
 		toast(explain(error));
 		if (error.status === 401)
@@ -255,6 +253,15 @@ async function act(kind, rowName, verb, body) {
 	await refresh().catch(lost);
 	draw();
 }
+
+const act = (kind, rowName, verb, body) => order(verb + kind + rowName,
+	rowPath(kind, rowName) + "/" + verb, body,
+	() => "Done: " + verb + " was asked for. The page shows what comes of it.");
+
+/* Of a destination, or of what was given up. */
+const actPush = (verb, key) => order(verb + key, "/api/v1/push/" + verb, { keys: [key] },
+	(answer) => answer.done ? "Done: " + verb + " of a push."
+		: "Nothing was done: it is being pushed, or no remote pushes it any more.");
 
 const explain = (error) => error instanceof Refused
 	? error.message + (error.remedy ? " – " + error.remedy : "")
@@ -291,6 +298,33 @@ function confirmRelease(kind, row) {
 			button("Cancel", closeDialog)),
 	]);
 	byId("dialog").showModal();
+}
+
+function confirmDiscard(one) {
+	paint(byId("dialog"), [
+		h("h2", { id: "dialog-title" }, "Discard this push?"),
+		h("p", {}, name(one.project, "whole"), " to ", name(one.remote)),
+		h("p", {}, "It will not be pushed, until something changes there again."),
+		h("div", { class: "buttons" },
+			button("Discard", () => {
+				closeDialog();
+				actPush("discard", one.key);
+			}, { class: "danger" }),
+			button("Cancel", closeDialog)),
+	]);
+	byId("dialog").showModal();
+}
+
+/* What tries a push again or forgets it: buttons, or the commands. */
+function decisionsOf(one, mayDiscard) {
+	if (!mayOperate())
+		return [command("refrelay push retry", one.key.slice(0, 10)),
+			mayDiscard ? command("refrelay push discard", one.key.slice(0, 10)) : null];
+	return h("div", { class: "buttons" },
+		one.state === "orphan" ? null : button("Retry now", () => actPush("retry", one.key),
+			{ class: "small", disabled: S.busy["retry" + one.key] }),
+		mayDiscard ? button("Discard…", () => confirmDiscard(one),
+			{ class: "small", disabled: S.busy["discard" + one.key] }) : null);
 }
 
 /* What lets a held row go: a button, or the command where only that may. */
@@ -684,14 +718,14 @@ function waitingView(status) {
 		pushes.length ? table("Pushes that wait", ["State", "Repository", "To", "Next try", "Why"],
 			pushes.slice(0, 50).map((one) => keyed(one.key, [word(one.state), name(one.project),
 				name(one.remote), one.next_at ? ago(one.next_at) : "–",
-				one.failure ? [said(one.failure.message),
-					command("refrelay push retry", one.key.slice(0, 10))] : ""]))) : null,
+				[one.failure ? said(one.failure.message) : "",
+					one.failure || one.state === "orphan" ?
+						decisionsOf(one, one.state === "orphan") : null]]))) : null,
 		letters.length ? table("Pushes that were given up",
 			["State", "Repository", "To", "Since", "Why, and what to do"],
 			letters.slice(0, 50).map((one) => keyed(one.key, [word("given up"), name(one.project),
 				name(one.remote), ago(one.failed_at), [one.failure ? said(one.failure.message) : "",
-					command("refrelay push retry", one.key.slice(0, 10)),
-					command("refrelay push discard", one.key.slice(0, 10))]]))) : null);
+					decisionsOf(one, true)]]))) : null);
 }
 
 function leasesView() {

@@ -177,12 +177,6 @@ const struct cli_options push_options = {
 	       "task.\n",
 };
 
-bool push_key_is(const char *word, const char *key)
-{
-	return strcmp(word, key) == 0 ||
-	       (strlen(word) >= PUSH_KEY_LEAST && text_starts_with(key, word));
-}
-
 void push_add_refs(const struct push_settings *settings, const text_list *refs,
 		   struct str *out)
 {

@@ -190,25 +190,14 @@ int push_queue_run(struct push_call *call, struct err *err)
  */
 
 /* What is left of a remote that was taken out of the configuration can still be named. */
-static bool has_something(const struct queue_view *view, const char *remote)
-{
-	for (size_t i = 0; i < view->uris.count; i++)
-		if (strcmp(view->uris.items[i].remote, remote) == 0)
-			return true;
-	for (size_t i = 0; i < view->letters.count; i++)
-		if (strcmp(view->letters.items[i].task.remote, remote) == 0)
-			return true;
-	return false;
-}
-
 bool push_call_knows_remotes(const struct push_call *call, const struct queue_view *view)
 {
 	bool result = true;
 
 	for (size_t i = 0; i < call->remotes.count; i++) {
 		AUTO_STR struct str name = STR_INIT;
-		if (push_remote_find(call->push.settings, call->remotes.items[i]) ||
-		    (view && has_something(view, call->remotes.items[i])))
+		if (queue_view_knows_remote(view, call->push.settings,
+					    call->remotes.items[i]))
 			continue;
 		str_add_printable(&name, call->remotes.items[i]);
 		fprintf(stderr, "refrelay: no such remote: \"%s\"\n", name.data);

@@ -724,8 +724,8 @@ static int get_types(const struct web_request *request, struct web_response *res
 
 const struct web_route web_blob_routes[] = {
 	{ "GET", "/api/v1/blobs", WEB_READER, WEB_BODY_NONE, get_types },
-	{ "GET", "/api/v1/blobs/{kind}{?after,limit,state}", WEB_READER, WEB_BODY_NONE,
-	  rows_list },
+	{ "GET", "/api/v1/blobs/{kind}{?after,limit,state,search}", WEB_READER,
+	  WEB_BODY_NONE, rows_list },
 	{ "GET", "/api/v1/blobs/{kind}/{name}", WEB_READER, WEB_BODY_NONE, rows_get },
 	{ "PUT", "/api/v1/blobs/{kind}/{name}", WEB_PRIMARY_OPERATOR, WEB_BODY_STREAM,
 	  blob_put },

@@ -10,7 +10,7 @@
 void version_show_metric(void);
 
 /* docs/openapi.json, as it was when this was built. */
-extern const char openapi_document[];
+extern const char *const openapi_document;
 extern const size_t openapi_document_size;
 
 #endif

@@ -196,9 +196,10 @@ static int get_mirrors(const struct web_request *request, struct web_response *r
 
 const struct web_route web_view_routes[] = {
 	{ "GET", "/api/v1/whoami", WEB_READER, WEB_BODY_NONE, get_who },
-	{ "GET", "/api/v1/lag", WEB_READER, WEB_BODY_NONE, get_lag },
+	{ "GET", "/api/v1/lag{?minutes}", WEB_READER, WEB_BODY_NONE, get_lag },
 	{ "GET", "/api/v1/running", WEB_READER, WEB_BODY_NONE, get_running },
-	{ "GET", "/api/v1/mirrors", WEB_READER, WEB_BODY_NONE, get_mirrors },
+	{ "GET", "/api/v1/mirrors{?after,limit}", WEB_READER, WEB_BODY_NONE,
+	  get_mirrors },
 	{ "GET", "/api/v1/repositories/{name}/history", WEB_READER, WEB_BODY_NONE,
 	  get_history },
 	{ 0 },

@@ -4,6 +4,8 @@
 # tests/peers/schemathesis, and keeps it in the cache of whoever runs this: the first run takes a
 # network.
 cache=${HOME:-/root}
+# It is started four times: compiled once.
+unset PYTHONDONTWRITEBYTECODE
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"

@@ -55,6 +55,26 @@ lets_an_operator_work() {
 	drive operator "$(site_url paris)" "$(<operator.token)" team/web
 }
 
+# Nobody listens at one destination, a hook refuses all at the other.
+lets_an_operator_retry_and_discard_pushes() {
+	mkdir -p kobe/git osaka
+	git clone -q --bare london/git/team/web.git kobe/git/web.git
+	git init -q --bare osaka/web.git
+	printf '#!/bin/sh\nexit 1\n' >osaka/web.git/hooks/pre-receive
+	chmod +x osaka/web.git/hooks/pre-receive
+	set_conf kobe site.name kobe
+	set_conf kobe site.role standalone
+	set_conf kobe site.repositories "$PWD/kobe/git"
+	set_conf kobe site.data "$PWD/kobe/data"
+	set_conf kobe http.listen "127.0.0.1:$(free_port)"
+	set_conf kobe remote.osaka.url "$PWD/osaka/\${name}.git"
+	set_conf kobe remote.kyoto.url "git://127.0.0.1:1/\${name}.git"
+	give_token kobe operator operate
+	start_site kobe
+	at kobe push start --all --now
+	drive pushes "$(site_url kobe)" "$(<operator.token)" kyoto osaka
+}
+
 # Somebody has a lease for long.
 names_who_holds_a_lease() {
 	at paris lease run an/own/key -- sh -c 'echo >held; while [ -e held ]; do sleep 0.05; done' &
@@ -145,6 +165,8 @@ tap_test "mirrors, watchers and remotes are shown" at_sites shows_mirrors_and_re
 tap_test "who has no right signs in, and the token stays in the tab" at_sites asks_for_a_token
 tap_test "a reader has no buttons" at_sites gives_a_reader_no_buttons
 tap_test "an operator syncs, resyncs and reverifies by keyboard" at_sites lets_an_operator_work
+tap_test "an operator retries and discards pushes" \
+	at_sites lets_an_operator_retry_and_discard_pushes
 tap_test "the holder of a lease is named" at_sites names_who_holds_a_lease
 tap_test "what runs is shown with its progress and holder" at_sites shows_what_runs
 [ -z "${PAGE_SCREENSHOTS-}" ] ||

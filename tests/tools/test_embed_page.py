@@ -42,7 +42,7 @@ class EmbedPage(unittest.TestCase):
         document, policy = embed_page.join(PAGE, "a {}\n", "go();\n")
         first = embed_page.render(document, policy)
         self.assertEqual(first, embed_page.render(document, policy))
-        packed = re.search(r"page_packed\[\] = \{\n(.*?)\n\};", first, re.DOTALL).group(1)
+        packed = re.search(r"page_packed_bytes\[\] = \{\n(.*?)\n\};", first, re.DOTALL).group(1)
         numbers = bytes(int(number) for number in packed.replace("\n", "").split(",") if
                         number.strip())
         self.assertEqual(gzip.decompress(numbers), document)

@@ -598,7 +598,7 @@ TEST(a_problem_of_the_api_says_so_by_its_type)
 	assert_int_equal(status_of(answer), 404);
 	assert_non_null(strstr(answer, problem));
 	assert_non_null(strstr(answer, "\"title\":\"Not found\",\"status\":404,"
-				       "\"detail\":\"there is nothing at this URL\""));
+				       "\"detail\":\"nothing at this URL\""));
 	assert_non_null(strstr(get("/failure?class=4"), problem));
 	assert_non_null(strstr(get("/nothing"), plain));
 	assert_non_null(strstr(get("/team/a.git/info/ref"), plain));

@@ -318,6 +318,29 @@ const scenarios = {
 		await leave(page);
 	},
 
+	// A push that fails is tried again; what was given up is so, too, or goes, in two steps.
+	async pushes(browser, url, token, failing, lost) {
+		const page = await open(browser, url, { token });
+		const waiting = page.locator("section", { has: page.locator("#waiting") });
+		const fails = waiting.locator("tbody tr", { hasText: failing });
+		const isLost = waiting.locator("tbody tr", { hasText: lost });
+		await fails.locator(".word", { hasText: "failing" }).waitFor();
+		await isLost.locator(".word", { hasText: "given up" }).waitFor();
+		await isAccessible(page, "pushes that fail");
+		const retried = page.waitForResponse((one) => one.url().endsWith("/push/retry"));
+		await fails.getByRole("button", { name: "Retry now" }).click();
+		assert.equal((await (await retried).json()).done, 1);
+		await sees(page, "#toast", "Done");
+		assert.equal(await fails.getByRole("button", { name: "Discard…" }).count(), 0);
+		await isLost.getByRole("button", { name: "Discard…" }).click();
+		await page.getByRole("button", { name: "Cancel", exact: true }).click();
+		await isLost.getByRole("button", { name: "Discard…" }).click();
+		await page.getByRole("button", { name: "Discard", exact: true }).click();
+		await sees(page, "#toast", "discard");
+		await isLost.waitFor({ state: "detached" });
+		await leave(page);
+	},
+
 	// A held row is let go in two steps; the second says what is lost.
 	async release(browser, url, token, name) {
 		const page = await open(browser, url, { token });
