@@ -546,12 +546,13 @@ is_whole() {
 	git -C $COPY fsck --full >fsck 2>&1 && same_sites
 }
 
-# The pack that the first sync brought stays as it is, since it is large; the others are
-# folded, and somebody writes into the large one meanwhile.
+# The pack that the first sync brought stays as it is, since git made it and it is large;
+# the others are folded, and somebody writes into the large one meanwhile.
 what_others_write_while_packs_are_folded() {
 	local i pack
 	make_sites
 	set_conf paris sync.maintenance false
+	set_conf paris sync.fastPath false
 	make_repository london/git/a.git 60
 	start_sites
 	wait_until 20 in_sync
