@@ -16,9 +16,10 @@ has_failed() { # NAME CLASS TEXT
 	row_of paris "$1" failure | grep -q "$3"
 }
 
-# Git dies of it before it says a word, to whoever wants objects.
+# Git dies of it before it says a word, to whoever wants objects. Without Git all is well.
 what_git_dies_of() {
 	make_pair
+	set_conf paris sync.fastPath false
 	git -C london/git/bad.git repack -adq
 	head -c 5000 /dev/zero | tr '\0' x >london/git/bad.git/objects/pack/multi-pack-index
 	start_sites
