@@ -97,7 +97,8 @@ exec 5<>"/dev/tcp/127.0.0.1/$port"
 printf 'POST /app.git/git-upload-pack HTTP/1.1\r\nHost: 127.0.0.1:%s\r\nGit-Protocol: version=2\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: %d\r\n\r\n%s' \
 	"$port" "${#body}" "$body" >&5
 wait_until find_reader
-[ "$(field "$reader" 19)" = 5 ] || fail "its niceness is $(field "$reader" 19)"
+[ "$(field "$reader" 19)" = $(($(field "$node" 19) + 5)) ] ||
+	fail "its niceness is $(field "$reader" 19)"
 [ "$(field "$reader" 41)" = 3 ] || fail "its policy is $(field "$reader" 41), not SCHED_BATCH"
 [ ! -e "/proc/$reader/autogroup" ] || grep -q 'nice 5$' "/proc/$reader/autogroup" ||
 	fail "its session is not nice: $(<"/proc/$reader/autogroup")"
@@ -110,8 +111,58 @@ rm -r /tmp/unit-clone
 be_git refrelay check | grep -q '^ok *confinement' || echo "the kernel has no Landlock"
 echo "confines them"
 
+# Messages of the journal with this priority, since the last call of mark.
+journal() { # PRIORITY
+	journalctl --no-pager -u refrelay _PID="$node" -p "$1..$1" -o cat --after-cursor "$cursor"
+}
+
+mark() {
+	cursor=$(journalctl --no-pager -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
+}
+
+has_line() { # PRIORITY BEGINNING PATTERN
+	journal "$1" >/tmp/lines
+	grep "$3" /tmp/lines | grep -q "^$2"
+}
+
+# A change is announced as 6, a wrong configuration as 3; without the mark that says so.
+cp /etc/refrelay/refrelay.conf /tmp/right.conf
+for format in text json journald; do
+	case $format in
+	text) begins=ts= ;;
+	json) begins='{"ts":' ;;
+	journald) begins=node. ;;
+	esac
+	sed '$r /dev/stdin' /tmp/right.conf >/etc/refrelay/refrelay.conf <<-END
+		[log]
+			format = $format
+	END
+	systemctl reload refrelay
+	mark
+	systemctl reload refrelay
+	wait_until has_line 6 "$begins" node.reloaded
+	echo '[nonsense]' >>/etc/refrelay/refrelay.conf
+	systemctl reload refrelay
+	wait_until has_line 3 "$begins" node.reload_failed
+	! has_line 6 '' node.reload_failed || fail "one line has two priorities"
+done
+cp /tmp/right.conf /etc/refrelay/refrelay.conf
+echo "logs with priorities"
+
+mark
 systemctl reload refrelay
-wait_until sh -c 'journalctl --no-pager -u refrelay | grep -q node.reloaded'
+wait_until has_line 6 '' node.reloaded
+
+# policy-rc.d of this system keeps packages from starting anything.
+rm /usr/sbin/policy-rc.d
+dpkg -i /later1.deb >/tmp/upgrade.log 2>&1 || fail "$(tail -n 5 /tmp/upgrade.log)"
+[ "$(systemctl show -p MainPID --value refrelay)" != "$node" ] || fail "the old program runs on"
+node=$(systemctl show -p MainPID --value refrelay)
+systemctl --quiet is-active refrelay || fail "it does not run after the upgrade"
+[ "/proc/$node/exe" -ef /usr/bin/refrelay ] || fail "another program runs"
+be_git git ls-remote -q "http://127.0.0.1:$port/app.git" >/dev/null
+echo "is started again by an upgrade"
+
 systemctl stop refrelay
 [ "$(systemctl show -p Result --value refrelay)" = success ]
 echo "reloads and stops"
