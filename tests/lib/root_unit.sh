@@ -93,9 +93,17 @@ echo "takes pushes"
 want=$(be_git git -C /srv/git/app.git rev-parse main)
 body=$(printf '0011command=fetch0016object-format=sha10001%04xwant %s\n0009done\n0000' $((10 + ${#want})) "$want"; echo .)
 body=${body%.}
-exec 5<>"/dev/tcp/127.0.0.1/$port"
-printf 'POST /app.git/git-upload-pack HTTP/1.1\r\nHost: 127.0.0.1:%s\r\nGit-Protocol: version=2\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: %d\r\n\r\n%s' \
-	"$port" "${#body}" "$body" >&5
+
+ask() { # on descriptor 5
+	exec 5<>"/dev/tcp/127.0.0.1/$port"
+	printf '%s\r\n' 'POST /app.git/git-upload-pack HTTP/1.1' "Host: 127.0.0.1:$port" \
+		'Connection: close' 'Git-Protocol: version=2' \
+		'Content-Type: application/x-git-upload-pack-request' \
+		"Content-Length: ${#body}" '' >&5
+	printf %s "$body" >&5
+}
+
+ask
 wait_until find_reader
 [ "$(field "$reader" 19)" = $(($(field "$node" 19) + 5)) ] ||
 	fail "its niceness is $(field "$reader" 19)"
@@ -108,20 +116,45 @@ echo "lowers the priority of its children"
 exec 5>&-
 be_git git clone -q "http://127.0.0.1:$port/app.git" /tmp/unit-clone
 rm -r /tmp/unit-clone
-be_git refrelay check | grep -q '^ok *confinement' || echo "the kernel has no Landlock"
+
+# What runs in git's place reads the repository, and not what its user may read besides.
+install -d /opt/probe /etc/systemd/system/refrelay.service.d
+cat >/opt/probe/git <<-'END'
+	#!/bin/sh
+	case "$*" in *upload-pack*) ;; *) exec /usr/bin/git "$@" ;; esac
+	cat >/dev/null
+	for file in HEAD /etc/refrelay/ci.token /etc/passwd; do
+		if cat "$file" >/dev/null 2>&1; then echo "reads $file"; else echo "not $file"; fi
+	done
+	if ls /srv/refrelay >/dev/null 2>&1; then echo "reads /srv"; else echo "not /srv"; fi
+	echo .
+END
+chmod 0755 /opt/probe/git
+printf '[Service]\nEnvironment=PATH=/opt/probe:/usr/bin:/bin\n' \
+	>/etc/systemd/system/refrelay.service.d/probe.conf
+systemctl daemon-reload
+systemctl restart refrelay
+ask
+tr -d '\r' <&5 >/tmp/answer
+exec 5>&-
+grep -q '^reads HEAD$' /tmp/answer || fail "nothing ran in git's place: $(</tmp/answer)"
+refrelay version --json >/tmp/version
+if grep -q '"landlock":true' /tmp/version; then
+	! grep '^reads /' /tmp/answer || fail "it reads more than the repository"
+	[ "$(grep -c '^not /' /tmp/answer)" = 3 ]
+	be_git refrelay check >/tmp/check || true
+	grep -q '^ok *confinement' /tmp/check || fail "$(</tmp/check)"
+else
+	echo "the kernel has no Landlock"
+fi
+rm -r /opt/probe /etc/systemd/system/refrelay.service.d
+systemctl daemon-reload
+systemctl restart refrelay
+node=$(systemctl show -p MainPID --value refrelay)
 echo "confines them"
 
-# Messages of the journal with this priority, since the last call of mark.
-journal() { # PRIORITY
-	journalctl --no-pager -u refrelay _PID="$node" -p "$1..$1" -o cat --after-cursor "$cursor"
-}
-
-mark() {
-	cursor=$(journalctl --no-pager -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
-}
-
 has_line() { # PRIORITY BEGINNING PATTERN
-	journal "$1" >/tmp/lines
+	journalctl --no-pager -u refrelay _PID="$node" -p "$1..$1" -o cat >/tmp/lines
 	grep "$3" /tmp/lines | grep -q "^$2"
 }
 
@@ -138,20 +171,14 @@ for format in text json journald; do
 			format = $format
 	END
 	systemctl reload refrelay
-	mark
-	systemctl reload refrelay
 	wait_until has_line 6 "$begins" node.reloaded
-	echo '[nonsense]' >>/etc/refrelay/refrelay.conf
+	echo "	wrong-for-$format = 1" >>/etc/refrelay/refrelay.conf
 	systemctl reload refrelay
-	wait_until has_line 3 "$begins" node.reload_failed
-	! has_line 6 '' node.reload_failed || fail "one line has two priorities"
+	wait_until has_line 3 "$begins" "node.reload_failed.*wrong-for-$format"
+	! has_line 6 '' node.reload_failed || fail "an error has the priority of a change"
 done
 cp /tmp/right.conf /etc/refrelay/refrelay.conf
 echo "logs with priorities"
-
-mark
-systemctl reload refrelay
-wait_until has_line 6 '' node.reloaded
 
 # policy-rc.d of this system keeps packages from starting anything.
 rm /usr/sbin/policy-rc.d
