@@ -11,6 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+umask 022 # it would get into the package
 as_it_stands=
 [ "${1-}" != --as-it-stands ] || { as_it_stands=1 && shift; }
 target=$(realpath -m "${1:-build}")
@@ -43,10 +44,9 @@ check_versions() {
 	return 1
 }
 
-# umask and locale would get into the package; flags for other builds are not meant for it.
+# The locale would get into the package; flags for other builds are not meant for it.
 build_package() {
 	unset CFLAGS CPPFLAGS LDFLAGS SOURCE_DATE_EPOCH MAKEFLAGS MFLAGS MAKELEVEL DESTDIR
-	umask 022
 	(cd "$tree" && LC_ALL=C.UTF-8 dpkg-buildpackage --build=binary -us -uc) \
 		>"$work/log" 2>&1 && return
 	tail -n 40 "$work/log" >&2

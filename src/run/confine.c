@@ -398,6 +398,8 @@ static void filter_add_beginning(struct filter *filter)
 
 /* clone3 hides its flags in memory: without it the C library uses clone. What types into
  * a terminal would type into its owner's. */
+static const uint16_t special[] = { SYS_clone3, SYS_clone, SYS_ioctl };
+
 static void filter_add_special(struct filter *filter)
 {
 	ADD_JUMP(BPF_JEQ, SYS_clone3, 0, 1);
@@ -407,47 +409,64 @@ static void filter_add_special(struct filter *filter)
 	ADD_JUMP(BPF_JSET, NEW_NAMESPACES, 0, 1);
 	RETURN(REFUSE(EPERM));
 	RETURN(SECCOMP_RET_ALLOW);
-	ADD_JUMP(BPF_JEQ, SYS_ioctl, 0, 5);
-	LOAD(ARGUMENT(1));
+	LOAD(ARGUMENT(1)); /* of ioctl */
 	ADD_JUMP(BPF_JEQ, TIOCSTI, 1, 0);
 	ADD_JUMP(BPF_JEQ, TIOCLINUX, 0, 1);
 	RETURN(REFUSE(EPERM));
 	RETURN(SECCOMP_RET_ALLOW);
 }
 
-/* Syscalls from `first` on, up to the next range, are refused or not. */
+/* Where a comparison leads: the instructions behind the tree, in this order. */
+enum verdict { ALLOWED, REFUSED, SPECIAL };
+
+/* Syscalls from `first` on, up to the next range, have this verdict. */
 struct range {
 	uint32_t first;
-	bool is_refused;
+	enum verdict verdict;
 };
 
 static unsigned make_ranges(struct range ranges[KNOWN])
 {
-	bool is_refused[KNOWN] = { false };
+	enum verdict verdicts[KNOWN] = { ALLOWED };
 	unsigned count = 0;
 
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
-		is_refused[refused[i]] = true;
+		verdicts[refused[i]] = REFUSED;
+	for (size_t i = 0; i < sizeof(special) / sizeof(*special); i++)
+		verdicts[special[i]] = SPECIAL;
 	for (uint32_t i = 0; i < KNOWN; i++)
-		if (i == 0 || is_refused[i] != is_refused[i - 1])
-			ranges[count++] = (struct range){ i, is_refused[i] };
+		if (i == 0 || verdicts[i] != verdicts[i - 1])
+			ranges[count++] = (struct range){ i, verdicts[i] };
 	return count;
 }
 
-/* A tree of comparisons, 2 * count - 1 instructions. The kernel runs it for each syscall
- * when the filter is installed, and knows from then on which are always allowed. */
-static void filter_add_ranges(struct filter *filter, const struct range *ranges,
-			      unsigned count)
+/* How far from the next instruction one of these ranges is looked for: in their tree,
+ * which begins `skip` behind that; one alone at its verdict. */
+static uint8_t jump_to(const struct filter *filter, const struct range *ranges,
+		       unsigned count, unsigned skip, unsigned end)
+{
+	unsigned far = count == 1 ? end + ranges->verdict - (filter->count + 1) : skip;
+
+	if (far > UINT8_MAX)
+		abort();
+	return (uint8_t)far;
+}
+
+/* A tree of comparisons, count - 1 of them, that leads to the verdicts at `end`. Few and
+ * low, since the kernel compiles it, and runs it for each syscall when the filter is
+ * installed, to know from then on which are always allowed. */
+static void filter_add_tree(struct filter *filter, const struct range *ranges,
+			    unsigned count, unsigned end)
 {
 	unsigned left = count / 2;
 
-	if (count == 1) {
-		RETURN(ranges->is_refused ? REFUSE(EPERM) : SECCOMP_RET_ALLOW);
+	if (count == 1)
 		return;
-	}
-	ADD_JUMP(BPF_JGE, ranges[left].first, (uint8_t)(2 * left - 1), 0);
-	filter_add_ranges(filter, ranges, left);
-	filter_add_ranges(filter, ranges + left, count - left);
+	ADD_JUMP(BPF_JGE, ranges[left].first,
+		 jump_to(filter, ranges + left, count - left, left - 1, end),
+		 jump_to(filter, ranges, left, 0, end));
+	filter_add_tree(filter, ranges, left, end);
+	filter_add_tree(filter, ranges + left, count - left, end);
 }
 
 static int confine_calls(void)
@@ -455,12 +474,15 @@ static int confine_calls(void)
 	struct filter made = { .count = 0 }, *filter = &made;
 	struct range ranges[KNOWN];
 	struct sock_fprog program;
+	unsigned count = make_ranges(ranges);
 
 	if (prctl(PR_GET_SECCOMP) < 0)
 		return 0; /* a kernel without it */
 	filter_add_beginning(filter);
+	filter_add_tree(filter, ranges, count, filter->count + count - 1);
+	RETURN(SECCOMP_RET_ALLOW);
+	RETURN(REFUSE(EPERM));
 	filter_add_special(filter);
-	filter_add_ranges(filter, ranges, make_ranges(ranges));
 	program = (struct sock_fprog){ .len = made.count, .filter = made.items };
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }

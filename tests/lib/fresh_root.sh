@@ -1,19 +1,14 @@
 # A fresh Debian in a directory, in which packages are installed and programs run. Takes
 # root, and debootstrap.
 #
-#	make_fresh_root DIRECTORY DEB	Debian's least system, of this machine's release and
-#					mirror. What DEB depends on is there to be installed,
-#					but is not installed
+#	make_fresh_root DIRECTORY	Debian's least system, of this machine's release and
+#					mirror, which can install packages. Takes the network,
+#					and half a minute
 #	in_root DIRECTORY COMMAND...	there, with /proc and process numbers of its own: what
 #					is left is killed when COMMAND ends
 #	boot_root DIRECTORY COMMAND...	there, while its systemd runs as the first process. Its
 #					root is moved, since in a changed one the kernel makes
-#					no user namespaces
-#
-# Making it takes a minute, and the network. It is kept as a file in ~/.cache/refrelay-tests
-# (or $XDG_CACHE_HOME), by the release and by what the package depends on.
-
-fresh_root_cache=${XDG_CACHE_HOME:-$HOME/.cache}/refrelay-tests
+#					no user namespaces. COMMAND has five minutes
 
 fresh_root_release() {
 	sed -n 's/^VERSION_CODENAME=//p' /etc/os-release
@@ -39,7 +34,7 @@ in_root() { # DIRECTORY COMMAND...
 
 # All in namespaces of its own. cgroups are mounted as far as this kernel gives them.
 boot_root() { # DIRECTORY COMMAND...
-	local root=$1 booted
+	local root=$1 booted tries
 	shift
 	printf '%q ' "$@" >"$root/booted.sh"
 	rm -f "$root/booted.status"
@@ -67,15 +62,17 @@ boot_root() { # DIRECTORY COMMAND...
 				grep -q -e degraded -e running /run/state; do
 				sleep 0.1
 			done
-			bash /booted.sh >/booted.log 2>&1
-			echo $? >/booted.end
+			status=0
+			bash /booted.sh >/booted.log 2>&1 || status=$?
+			echo "$status" >/booted.end
 			mv /booted.end /booted.status
 		) &
 		umount -l /old
 		exec env -i container=refrelay-test /lib/systemd/systemd --log-target=null \
 			--show-status=0' sh "$root" >/dev/null 2>&1 </dev/null &
 	booted=$!
-	while kill -0 "$booted" 2>/dev/null && [ ! -e "$root/booted.status" ]; do
+	for ((tries = 0; tries < 3000; tries++)); do
+		kill -0 "$booted" 2>/dev/null && [ ! -e "$root/booted.status" ] || break
 		sleep 0.1
 	done
 	kill -KILL "$booted" 2>/dev/null
@@ -98,27 +95,9 @@ fresh_root_settings() { # DIRECTORY
 	chmod +x "$1/usr/sbin/policy-rc.d"
 }
 
-fresh_root_build() { # DIRECTORY DEB
+make_fresh_root() { # DIRECTORY
 	debootstrap --variant=minbase "$(fresh_root_release)" "$1" "$(fresh_root_mirror)" &&
 		fresh_root_settings "$1" &&
 		cp /etc/resolv.conf "$1/etc/resolv.conf" &&
-		cp "$2" "$1/package.deb" &&
-		in_root "$1" apt-get -qq update &&
-		in_root "$1" apt-get -qq install --download-only -y /package.deb systemd &&
-		rm "$1/package.deb"
-}
-
-make_fresh_root() { # DIRECTORY DEB
-	local key file
-
-	key=$( (fresh_root_release && dpkg-deb --field "$2" Depends Recommends) | sha256sum)
-	file=$fresh_root_cache/root-${key:0:16}.tar
-	mkdir -p "$fresh_root_cache" "$1"
-	if [ ! -e "$file" ]; then
-		fresh_root_build "$1" "$2" || return
-		tar -C "$1" --numeric-owner --one-file-system -cf "$file.$$" . &&
-			mv "$file.$$" "$file"
-		return
-	fi
-	tar -C "$1" --numeric-owner -xpf "$file"
+		in_root "$1" apt-get -qq update
 }

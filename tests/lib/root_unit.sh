@@ -93,11 +93,20 @@ echo "takes pushes"
 want=$(be_git git -C /srv/git/app.git rev-parse main)
 body=$(printf '0011command=fetch0016object-format=sha10001%04xwant %s\n0009done\n0000' $((10 + ${#want})) "$want"; echo .)
 body=${body%.}
-exec 5<>"/dev/tcp/127.0.0.1/$port"
-printf 'POST /app.git/git-upload-pack HTTP/1.1\r\nHost: 127.0.0.1:%s\r\nGit-Protocol: version=2\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: %d\r\n\r\n%s' \
-	"$port" "${#body}" "$body" >&5
+
+ask() { # on descriptor 5
+	exec 5<>"/dev/tcp/127.0.0.1/$port"
+	printf '%s\r\n' 'POST /app.git/git-upload-pack HTTP/1.1' "Host: 127.0.0.1:$port" \
+		'Connection: close' 'Git-Protocol: version=2' \
+		'Content-Type: application/x-git-upload-pack-request' \
+		"Content-Length: ${#body}" '' >&5
+	printf %s "$body" >&5
+}
+
+ask
 wait_until find_reader
-[ "$(field "$reader" 19)" = 5 ] || fail "its niceness is $(field "$reader" 19)"
+[ "$(field "$reader" 19)" = $(($(field "$node" 19) + 5)) ] ||
+	fail "its niceness is $(field "$reader" 19)"
 [ "$(field "$reader" 41)" = 3 ] || fail "its policy is $(field "$reader" 41), not SCHED_BATCH"
 [ ! -e "/proc/$reader/autogroup" ] || grep -q 'nice 5$' "/proc/$reader/autogroup" ||
 	fail "its session is not nice: $(<"/proc/$reader/autogroup")"
@@ -107,11 +116,80 @@ echo "lowers the priority of its children"
 exec 5>&-
 be_git git clone -q "http://127.0.0.1:$port/app.git" /tmp/unit-clone
 rm -r /tmp/unit-clone
-be_git refrelay check | grep -q '^ok *confinement' || echo "the kernel has no Landlock"
+
+# What runs in git's place reads the repository, and not what its user may read besides.
+install -d /opt/probe /etc/systemd/system/refrelay.service.d
+cat >/opt/probe/git <<-'END'
+	#!/bin/sh
+	case "$*" in *upload-pack*) ;; *) exec /usr/bin/git "$@" ;; esac
+	cat >/dev/null
+	for file in HEAD /etc/refrelay/ci.token /etc/passwd; do
+		if cat "$file" >/dev/null 2>&1; then echo "reads $file"; else echo "not $file"; fi
+	done
+	if ls /srv/refrelay >/dev/null 2>&1; then echo "reads /srv"; else echo "not /srv"; fi
+	echo .
+END
+chmod 0755 /opt/probe/git
+printf '[Service]\nEnvironment=PATH=/opt/probe:/usr/bin:/bin\n' \
+	>/etc/systemd/system/refrelay.service.d/probe.conf
+systemctl daemon-reload
+systemctl restart refrelay
+ask
+tr -d '\r' <&5 >/tmp/answer
+exec 5>&-
+grep -q '^reads HEAD$' /tmp/answer || fail "nothing ran in git's place: $(</tmp/answer)"
+refrelay version --json >/tmp/version
+if grep -q '"landlock":true' /tmp/version; then
+	! grep '^reads /' /tmp/answer || fail "it reads more than the repository"
+	[ "$(grep -c '^not /' /tmp/answer)" = 3 ]
+	be_git refrelay check >/tmp/check || true
+	grep -q '^ok *confinement' /tmp/check || fail "$(</tmp/check)"
+else
+	echo "the kernel has no Landlock"
+fi
+rm -r /opt/probe /etc/systemd/system/refrelay.service.d
+systemctl daemon-reload
+systemctl restart refrelay
+node=$(systemctl show -p MainPID --value refrelay)
 echo "confines them"
 
-systemctl reload refrelay
-wait_until sh -c 'journalctl --no-pager -u refrelay | grep -q node.reloaded'
+has_line() { # PRIORITY BEGINNING PATTERN
+	journalctl --no-pager -u refrelay _PID="$node" -p "$1..$1" -o cat >/tmp/lines
+	grep "$3" /tmp/lines | grep -q "^$2"
+}
+
+# A change is announced as 6, a wrong configuration as 3; without the mark that says so.
+cp /etc/refrelay/refrelay.conf /tmp/right.conf
+for format in text json journald; do
+	case $format in
+	text) begins=ts= ;;
+	json) begins='{"ts":' ;;
+	journald) begins=node. ;;
+	esac
+	sed '$r /dev/stdin' /tmp/right.conf >/etc/refrelay/refrelay.conf <<-END
+		[log]
+			format = $format
+	END
+	systemctl reload refrelay
+	wait_until has_line 6 "$begins" node.reloaded
+	echo "	wrong-for-$format = 1" >>/etc/refrelay/refrelay.conf
+	systemctl reload refrelay
+	wait_until has_line 3 "$begins" "node.reload_failed.*wrong-for-$format"
+	! has_line 6 '' node.reload_failed || fail "an error has the priority of a change"
+done
+cp /tmp/right.conf /etc/refrelay/refrelay.conf
+echo "logs with priorities"
+
+# policy-rc.d of this system keeps packages from starting anything.
+rm /usr/sbin/policy-rc.d
+dpkg -i /later1.deb >/tmp/upgrade.log 2>&1 || fail "$(tail -n 5 /tmp/upgrade.log)"
+[ "$(systemctl show -p MainPID --value refrelay)" != "$node" ] || fail "the old program runs on"
+node=$(systemctl show -p MainPID --value refrelay)
+systemctl --quiet is-active refrelay || fail "it does not run after the upgrade"
+[ "/proc/$node/exe" -ef /usr/bin/refrelay ] || fail "another program runs"
+be_git git ls-remote -q "http://127.0.0.1:$port/app.git" >/dev/null
+echo "is started again by an upgrade"
+
 systemctl stop refrelay
 [ "$(systemctl show -p Result --value refrelay)" = success ]
 echo "reloads and stops"

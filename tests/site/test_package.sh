@@ -18,10 +18,12 @@ build_package() {
 	[ "${#deb[@]}" = 1 ]
 }
 
+# The network makes the one, processors the other.
 prepare() {
 	[ "$(id -u)" = 0 ] || return 0
+	make_fresh_root "$SHARED/root" >"$SHARED/root.log" 2>&1 &
 	build_package
-	make_fresh_root "$SHARED/root" "${deb[0]}"
+	wait $! || fail "$(tail -n 20 "$SHARED/root.log")"
 	cp "${deb[0]}" "$SHARED/root/refrelay.deb"
 }
 
@@ -35,6 +37,20 @@ lintian_is_content() {
 	needs_root
 	lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs \
 		"$SHARED"/*.changes >said 2>&1 || fail "$(<said)"
+}
+
+# By another's hand: elsewhere, in another place of the world, and with other rights.
+two_builds_are_equal() {
+	local file
+
+	needs_root
+	mkdir -p a/longer/path again
+	(umask 077 && TMPDIR=$PWD/a/longer/path TZ=Asia/Kolkata LC_ALL=C.UTF-8 LANGUAGE=de \
+		"$TESTS/../tools/deb.sh" --as-it-stands "$PWD/again") >said 2>&1 || fail "$(<said)"
+	for file in "$SHARED"/*.deb; do
+		cmp "$file" "again/${file##*/}"
+	done
+	[ "$(ls again/*.deb | wc -l)" = 2 ]
 }
 
 all_is_in_it() {
@@ -74,6 +90,14 @@ installed() { # PACKAGE-FILE
 	in_root "$root" apt-get -qq install -y "$1" >log 2>&1 || fail "$(tail -n 20 log)"
 }
 
+# Later versions of the same.
+make_later() { # NUMBER
+	rm -rf later
+	dpkg-deb -R "$deb" later
+	sed -i "s/^Version: .*/&+$1/" later/DEBIAN/control
+	dpkg-deb -b --root-owner-group later "$root/later$1.deb" >/dev/null
+}
+
 modes_of() { # PATH...
 	in_root "$root" stat -c '%n %U:%G %a' "$@"
 }
@@ -94,6 +118,7 @@ the_unit_works() {
 		return 0
 	fi
 	cp "$TESTS/lib/root_unit.sh" "$root/root_unit.sh"
+	make_later 1
 	boot_root "$root" bash /root_unit.sh >said 2>&1 || fail "$(<said)"
 	cp said "$SHARED/unit"
 }
@@ -121,14 +146,12 @@ from_installation_to_purge() {
 
 	the_unit_works
 
-	# An upgrade: a later version of the same.
-	dpkg-deb -R "$deb" later
-	sed -i 's/^Version: .*/&+1/' later/DEBIAN/control
-	dpkg-deb -b --root-owner-group later "$root/later.deb" >/dev/null
+	# An upgrade, this time where nothing runs.
+	make_later 2
 	in_root "$root" chmod 0751 /etc/refrelay
-	installed /later.deb
+	installed /later2.deb
 	[ "$(in_root "$root" dpkg-query -W -f '${Version}' refrelay)" = \
-		"$(dpkg-deb -f "$deb" Version)+1" ]
+		"$(dpkg-deb -f "$deb" Version)+2" ]
 	[ "$(modes_of /etc/refrelay)" = '/etc/refrelay root:git 751' ]
 	two_sites_follow third
 
@@ -145,6 +168,7 @@ from_installation_to_purge() {
 
 tap_set_up prepare
 tap_test 'lintian has nothing to say' lintian_is_content
+tap_test 'two builds are equal, byte for byte' two_builds_are_equal
 tap_test 'all is in it, hardened, and no configuration' all_is_in_it
 tap_test 'the unit is tight' the_unit_is_tight
 tap_test 'it works from the installation to the purge, and leaves data alone' \
@@ -157,4 +181,7 @@ tap_test 'it lowers the priority of its children' \
 	the_unit_did 'lowers the priority of its children'
 tap_test 'it confines them' the_unit_did 'confines them'
 tap_test 'it reloads and stops' the_unit_did 'reloads and stops'
+tap_test 'its lines have their priority in the journal, in each format' \
+	the_unit_did 'logs with priorities'
+tap_test 'an upgrade starts it again' the_unit_did 'is started again by an upgrade'
 tap_done
