@@ -317,7 +317,8 @@ enum oddity { ODDITY_GOES, ODDITY_IS_REPORTED };
 static int meet_oddity(int dir, const char *name, enum oddity oddity, struct err *err)
 {
 	if (oddity == ODDITY_IS_REPORTED)
-		return err_set(err, ERR_CORRUPT, "%s below refs is not a regular file", name);
+		return err_set(err, ERR_CORRUPT, "%s below refs is not a regular file",
+			       name);
 	if (unlinkat(dir, name, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s below refs", name);
 	log_warn("copy.own_file_removed", LOG_TEXT("path", name));
