@@ -16,8 +16,8 @@ DURABLE = "durable, proved"
 FSYNC = ("-c", "core.fsync=all")
 
 
-def clone_of(bare, path):
-    git("clone", "-q", "--single-branch", bare, path)
+def clone_of(bare, path, *options):
+    git("clone", "-q", "--single-branch", *options, bare, path)
     return path
 
 
@@ -64,7 +64,7 @@ def measure_changes(bench, work, pair, refspecs, change=commit):
         mark = pair.mark()
         return lambda: pair.wait_for_copies([bare.name], mark)
 
-    ours = push_costs(bench.changes, pair.account, clone_of(bare, bench.folder("c") / "clone"),
+    ours = push_costs(bench.changes, pair.account, clone_of(bare, bench.folder("c") / "clone", "-n"),
                       arrive, lambda new: pair.check_copy(bare.name, new), change)
     pair.stop()
     place = bench.folder("peers")
@@ -80,10 +80,8 @@ def measure_changes(bench, work, pair, refspecs, change=commit):
                 if tip(mirror) != new:
                     raise SystemExit(f"{name}: fetched something else")
 
-            theirs = push_costs(
-                bench.changes, account,
-                clone_of(place / "r.git", bench.folder(f"{number}{what}") / "clone"), fetch, check,
-                change)
+            clone = clone_of(place / "r.git", bench.folder(f"{number}{what}") / "clone", "-n")
+            theirs = push_costs(bench.changes, account, clone, fetch, check, change)
             bench.add(work, ours, f"{name}: push, fetch{what}", theirs,
                       f"{DURABLE} / durable (core.fsync=all)")
 
@@ -145,6 +143,12 @@ def change_large(bench):
     size = bench.objects * LARGE / 1e6
     measure_changes(bench, f"one change of {bench.objects} objects, {size:.1f} MB, push to proved "
                     "copy", pair, (("", ()),), commit_many(bench.objects))
+    ways = {line.partition(" way=")[2].split(" ")[0]
+            for line in pair.secondary.log.read_text().splitlines()
+            if " ev=sync.done " in line and " result=updated" in line}
+    if ways != {"git"}:
+        raise SystemExit(f"{bench.objects} objects came by {ways}: they have to be too many for a "
+                         "delta")
 
 
 SOCKET = "data/node.sock"
