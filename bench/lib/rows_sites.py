@@ -59,6 +59,8 @@ def git_peers(bench, repositories):
 def measure_changes(bench, work, pair, refspecs, change=commit):
     """A push until the secondary has proved its copy, beside git fetch at the right moment."""
     bare = sorted(pair.primary.git.iterdir())[0]
+    place = bench.folder("peers")
+    git("clone", "-q", "--mirror", bare, place / "r.git")  # as it is before what is measured
 
     def arrive():
         mark = pair.mark()
@@ -67,8 +69,6 @@ def measure_changes(bench, work, pair, refspecs, change=commit):
     ours = push_costs(bench.changes, pair.account, clone_of(bare, bench.folder("c") / "clone", "-n"),
                       arrive, lambda new: pair.check_copy(bare.name, new), change)
     pair.stop()
-    place = bench.folder("peers")
-    git("clone", "-q", "--mirror", bare, place / "r.git")
     for number, (name, account, url) in enumerate(git_peers(bench, place)):
         mirror = place / f"mirror{number}"
         git("clone", "-q", "--mirror", f"{url}r.git", mirror)
@@ -131,7 +131,7 @@ def commit_many(count):
         for file in range(count):
             lines.append(b"M 100644 inline n%d/d%d/f%d\ndata %d\n%s\n" % (
                 number, file // 100, file, LARGE, os.urandom(LARGE)))
-        git("fast-import", "--quiet", cwd=clone, input=b"".join(lines))
+        git("fast-import", "--quiet", "--depth=0", cwd=clone, input=b"".join(lines))
         return tip(clone)
     return change
 
