@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from account import Cost
-from machine import (Skip, find, git, make_chain, make_history, make_repositories, make_repository,
+from machine import (Skip, add_commit, find, git, make_chain, make_history, make_repositories, make_repository,
                      prepared_changes, tip, wait_for)
 from servers import Backend, Grokmirror, start_rsync
 from sites import Pair
@@ -16,8 +16,8 @@ DURABLE = "durable, proved"
 FSYNC = ("-c", "core.fsync=all")
 
 
-def clone_of(bare, path):
-    git("clone", "-q", "--single-branch", bare, path)
+def clone_of(bare, path, *options):
+    git("clone", "-q", "--single-branch", *options, bare, path)
     return path
 
 
@@ -29,11 +29,11 @@ def commit(clone, text):
     return git("rev-parse", "HEAD", cwd=clone).decode().strip()
 
 
-def push_costs(count, account, clone, arrive, check):
+def push_costs(count, account, clone, arrive, check, change=commit):
     """Each of a push until arrive() has returned; check(commit) fails if it should not have."""
     costs = []
     for number in range(count + 1):
-        new = commit(clone, number)
+        new = change(clone, number)
         with account.measure() as cost:
             wait = arrive()
             git("push", "-q", "origin", "HEAD:refs/heads/main", cwd=clone)
@@ -56,19 +56,19 @@ def git_peers(bench, repositories):
         yield "git, nginx, git http-backend", account, backend.url()
 
 
-def measure_changes(bench, work, pair, refspecs):
+def measure_changes(bench, work, pair, refspecs, change=commit):
     """A push until the secondary has proved its copy, beside git fetch at the right moment."""
     bare = sorted(pair.primary.git.iterdir())[0]
+    place = bench.folder("peers")
+    git("clone", "-q", "--mirror", bare, place / "r.git")  # as it is before what is measured
 
     def arrive():
         mark = pair.mark()
         return lambda: pair.wait_for_copies([bare.name], mark)
 
-    ours = push_costs(bench.changes, pair.account, clone_of(bare, bench.folder("c") / "clone"),
-                      arrive, lambda new: pair.check_copy(bare.name, new))
+    ours = push_costs(bench.changes, pair.account, clone_of(bare, bench.folder("c") / "clone", "-n"),
+                      arrive, lambda new: pair.check_copy(bare.name, new), change)
     pair.stop()
-    place = bench.folder("peers")
-    git("clone", "-q", "--mirror", bare, place / "r.git")
     for number, (name, account, url) in enumerate(git_peers(bench, place)):
         mirror = place / f"mirror{number}"
         git("clone", "-q", "--mirror", f"{url}r.git", mirror)
@@ -80,9 +80,8 @@ def measure_changes(bench, work, pair, refspecs):
                 if tip(mirror) != new:
                     raise SystemExit(f"{name}: fetched something else")
 
-            theirs = push_costs(
-                bench.changes, account,
-                clone_of(place / "r.git", bench.folder(f"{number}{what}") / "clone"), fetch, check)
+            clone = clone_of(place / "r.git", bench.folder(f"{number}{what}") / "clone", "-n")
+            theirs = push_costs(bench.changes, account, clone, fetch, check, change)
             bench.add(work, ours, f"{name}: push, fetch{what}", theirs,
                       f"{DURABLE} / durable (core.fsync=all)")
 
@@ -119,6 +118,37 @@ def change_refs(bench):
     pair.start()
     measure_changes(bench, f"one change at {bench.refs} refs, push to proved copy", pair,
                     ((" of all", ()), (" of that ref", ("+refs/heads/main:refs/heads/main",))))
+
+
+LARGE = 1500  # bytes of a file of it, which do not compress: more than 1 MiB of 1,000
+
+
+def commit_many(count):
+    """For push_costs: a commit of so many new files, in a pack of its own."""
+    def change(clone, number):
+        lines = [f"commit refs/heads/main\ncommitter b <b@example.org> {1700000000 + number} +0000\n"
+                 "data 6\nchange\nfrom refs/heads/main^0\n".encode()]
+        for file in range(count):
+            lines.append(b"M 100644 inline n%d/d%d/f%d\ndata %d\n%s\n" % (
+                number, file // 100, file, LARGE, os.urandom(LARGE)))
+        git("fast-import", "--quiet", "--depth=0", cwd=clone, input=b"".join(lines))
+        return tip(clone)
+    return change
+
+
+@row("change-large")
+def change_large(bench):
+    """one change of more than 1,000 objects and 1 MiB, which is too large to be sent as a delta"""
+    pair = Pair(bench.account("refrelay"), bench.folder("pair") / "pair", 1).start()
+    size = bench.objects * LARGE / 1e6
+    measure_changes(bench, f"one change of {bench.objects} objects, {size:.1f} MB, push to proved "
+                    "copy", pair, (("", ()),), commit_many(bench.objects))
+    ways = {line.partition(" way=")[2].split(" ")[0]
+            for line in pair.secondary.log.read_text().splitlines()
+            if " ev=sync.done " in line and " result=updated" in line}
+    if ways != {"git"}:
+        raise SystemExit(f"{bench.objects} objects came by {ways}: they have to be too many for a "
+                         "delta")
 
 
 SOCKET = "data/node.sock"
@@ -337,6 +367,35 @@ def no_change(bench):
         with account.measure() as cost:
             grok.round()
         bench.add(work, ours, "grok-pull", cost, "nothing to write")
+
+
+def page_cost(pair):
+    """Of one comparison of all after something has changed, or None if there were more of them
+    than one."""
+    reload(pair.secondary, 86400)
+    name, mark = "r00000.git", pair.mark()
+    new = add_commit(pair.primary.git / name)
+    pair.primary.run("changed", name.removesuffix(".git"))
+    pair.wait_for_copies([name], mark)
+    pair.check_copy(name, new)
+    begun, before = compared_at(pair.secondary), page_seconds(pair.secondary)
+    with pair.account.measure(busy=False) as cost:
+        reload(pair.secondary, 1)
+        wait_for("a comparison", lambda: compared_at(pair.secondary) != begun, pause=0.1)
+    took, count = (now - was for now, was in zip(page_seconds(pair.secondary), before))
+    cost.wall = took
+    return cost if count == 1 else None
+
+
+@row("consistency")
+def consistency(bench):
+    """a comparison of 10,000 repositories of which one has changed: each row is looked at"""
+    pair = Pair(bench.account("refrelay"), bench.folder("pair") / "pair", bench.all).start()
+    costs = [cost for cost in (page_cost(pair) for _ in range(bench.changes)) if cost]
+    if not costs:
+        raise SystemExit("each comparison was followed by another before it was seen")
+    bench.add(f"comparison of all of {bench.all} repositories, one page of the inventory",
+              median(costs), "–", None, "nothing to write")
 
 
 @row("idle")
