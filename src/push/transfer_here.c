@@ -33,6 +33,8 @@ static const struct {
 } harmless[] = {
 	{ "core", "repositoryformatversion" },
 	{ "core", "filemode" },
+	{ "core", "fsync" }, /* all is flushed here anyway */
+	{ "core", "fsyncMethod" },
 	{ "core", "bare" },
 	{ "core", "ignorecase" },
 	{ "core", "symlinks" },

@@ -131,6 +131,17 @@ TEST(what_is_not_plain_is_pushed_by_git)
 	assert_sound();
 }
 
+/* All that is written here is flushed, whatever git there is told to flush. */
+TEST(what_git_is_to_flush_makes_no_difference)
+{
+	set_refs("refs/heads/main=0");
+	must("cd dst.git && git config core.fsync all && git config core.fsyncMethod "
+	     "fsync");
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(false);
+	assert_sound();
+}
+
 TEST(a_hook_that_is_no_program_is_none)
 {
 	must("mkdir -p dst.git/hooks && echo exit 1 >dst.git/hooks/pre-receive && "
