@@ -221,6 +221,7 @@ int main(void)
 		HERE_CASE(refs_are_made_and_moved_forward_without_git),
 		HERE_CASE(what_goes_back_is_forced_by_a_plus_only),
 		HERE_CASE(what_is_not_plain_is_pushed_by_git),
+		HERE_CASE(what_git_is_to_flush_makes_no_difference),
 		HERE_CASE(a_hook_that_is_no_program_is_none),
 		HERE_CASE(sha256_and_a_working_tree_are_gits),
 		HERE_CASE(
