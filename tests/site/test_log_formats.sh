@@ -99,8 +99,8 @@ as_entries() {
 		exec "$2" -c "$3" serve -v' sh "$PWD" "$REFRELAY" london/refrelay.conf >>london/log 2>&1 &
 	echo $! >london/pid
 	wait_until 20 is_serving london
-	grep -qa '^REFRELAY_EV=node.started$' journal.entries
-	grep -qa '^MESSAGE=node.started site=london role=primary ' journal.entries
+	wait_until 10 grep -qa '^REFRELAY_EV=node.started$' journal.entries
+	wait_until 10 grep -qa '^MESSAGE=node.started site=london role=primary ' journal.entries
 	grep -qa '^PRIORITY=6$' journal.entries
 	fails grep -a 'ev=node.started' london/log
 	stop_site london
