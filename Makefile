@@ -10,6 +10,7 @@
 #	                    less than three minutes
 #	make soak           those that take hours; HOURS=8 says how many
 #	make install        DESTDIR and prefix as usual; prefix is not remembered
+#	make deb            the Debian package, into build/
 #	make clean          removes what was built
 
 prefix = /usr/local
@@ -28,7 +29,7 @@ demo-mirror: all
 	@tools/demo.sh mirror
 
 test:
-	@tools/packages.sh build test
+	@tools/packages.sh build deb test
 	@tools/test.sh $(STEPS)
 
 quick:
@@ -44,7 +45,11 @@ install: all
 	@ninja -C build --quiet
 	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild
 
+deb:
+	@tools/packages.sh build deb
+	@tools/deb.sh
+
 clean:
 	rm -rf build build-asan build-clang build-gcc build-tsan
 
-.PHONY: all clean demo demo-mirror install quick soak test
+.PHONY: all clean deb demo demo-mirror install quick soak test

@@ -10,13 +10,12 @@
 
 static void print_help(void)
 {
-	puts("usage: refrelay [-v] [-c FILE] COMMAND ...\n");
+	puts("usage: refrelay [-q | -v] [-c FILE] COMMAND ...\n");
 	for (const struct command *command = commands; command->name; command++)
 		if (command->run)
 			printf("  %-11s %s\n", command->name, command->summary);
-	printf("  %-11s %s\n", "help", "Prints this, or with a COMMAND what that does.");
-	printf("  %-11s %s\n", "version", "Prints the version.");
-	puts("\nrefrelay COMMAND --help tells more.");
+	printf("  %-11s %s\n", "help", "Print this summary, or the help of COMMAND.");
+	puts("\nSee refrelay help COMMAND for the options of a command.");
 }
 
 static int print_version(void)
@@ -33,8 +32,7 @@ static int main_run_help(struct cli *cli, char **operands)
 
 	if (operands[0] && operands[1])
 		return cli_usage(NULL, "help takes one command");
-	if (operands[0] && strcmp(operands[0], "help") != 0 &&
-	    strcmp(operands[0], "version") != 0)
+	if (operands[0] && strcmp(operands[0], "help") != 0)
 		return main_run_command(cli, (char *[]){ operands[0], option, NULL });
 	print_help();
 	return EXIT_DONE;
@@ -44,22 +42,20 @@ static int main_run_command(struct cli *cli, char **argv)
 {
 	if (strcmp(argv[0], "help") == 0)
 		return main_run_help(cli, argv + 1);
-	if (strcmp(argv[0], "version") == 0)
-		return argv[1] ? cli_usage(NULL, "version takes no argument")
-			       : print_version();
 	for (const struct command *command = commands; command->name; command++) {
 		if (strcmp(command->name, argv[0]) != 0)
 			continue;
 		cli->command = command;
 		if (command->run)
 			return command->run(cli, argv + 1);
-		fprintf(stderr, "refrelay: %s is not built yet\n", argv[0]);
+		fprintf(stderr, "refrelay: %s is not implemented yet\n", argv[0]);
 		return EXIT_USAGE;
 	}
 	const char *nearest = cli_nearest_command(argv[0]);
 	if (nearest)
-		return cli_usage(NULL, "%s is no command; %s is", argv[0], nearest);
-	return cli_usage(NULL, "%s is no command", argv[0]);
+		return cli_usage(NULL, "unknown command \"%s\"; did you mean \"%s\"?",
+				 argv[0], nearest);
+	return cli_usage(NULL, "unknown command \"%s\"", argv[0]);
 }
 
 /* -1: argv[*next] is the command. */
@@ -74,6 +70,9 @@ static int read_global_options(struct cli *cli, int argc, char **argv, int *next
 			return cli_usage(NULL, "-c takes a file");
 		} else if (strcmp(argv[at], "-v") == 0) {
 			cli->is_verbose = true;
+		} else if (strcmp(argv[at], "-q") == 0 ||
+			   strcmp(argv[at], "--quiet") == 0) {
+			cli_set_quiet();
 		} else if (strcmp(argv[at], "--help") == 0 ||
 			   strcmp(argv[at], "-h") == 0) {
 			print_help();
@@ -82,11 +81,11 @@ static int read_global_options(struct cli *cli, int argc, char **argv, int *next
 			   strcmp(argv[at], "-V") == 0) {
 			return print_version();
 		} else {
-			return cli_usage(NULL, "wrong option %s", argv[at]);
+			return cli_usage(NULL, "unknown option %s", argv[at]);
 		}
 	}
 	*next = at;
-	return at < argc ? -1 : cli_usage(NULL, "it takes a command");
+	return at < argc ? -1 : cli_usage(NULL, "no command given");
 }
 
 static int main_run_arguments(int argc, char **argv)
@@ -100,7 +99,9 @@ static int main_run_arguments(int argc, char **argv)
 	status = read_global_options(&cli, argc, argv, &next);
 	/* A command says itself what it did; serve and replicate choose for themselves.
 	 */
-	log_set_level(cli.is_verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN);
+	log_set_level(cli.is_verbose   ? LOG_LEVEL_DEBUG
+		      : cli_is_quiet() ? LOG_LEVEL_ERROR
+				       : LOG_LEVEL_WARN);
 	return status >= 0 ? status : main_run_command(&cli, argv + next);
 }
 

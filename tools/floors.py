@@ -17,6 +17,7 @@ from pathlib import Path
 FLOORS = [
     ["node"],
     ["cli", "web"],
+    ["alert"],
     ["report"],
     ["serve"],
     ["pull", "push"],

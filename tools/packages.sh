@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: tools/packages.sh make|build|demo|test...
+# usage: tools/packages.sh make|build|demo|deb|test...
 #
 # Installs the Debian packages that these purposes need and that are missing; says which,
 # and what for. Without a Debian package manager it only leaves a word: the build itself
@@ -21,7 +21,7 @@ build_packages=(
 	'libsqlite3-dev tracking database'
 	'libmicrohttpd-dev HTTP server'
 	'libgnutls28-dev TLS of the HTTP server'
-	'libcurl4-openssl-dev HTTP client'
+	'libcurl4-gnutls-dev HTTP client, with the TLS of the HTTP server'
 	'libhiredis-dev protocol of Redis'
 	'libpq-dev      PostgreSQL'
 	'libjwt-dev     signed requests between sites'
@@ -33,6 +33,11 @@ build_packages=(
 demo_packages=(
 	'curl           asks whether a node serves'
 	'python3        finds ports that are free'
+)
+deb_packages=(
+	'build-essential what building Debian packages takes for granted'
+	'debhelper      builds a Debian package'
+	'dpkg-dev       describes and packs it'
 )
 test_packages=(
 	'libcmocka-dev      unit tests'
@@ -55,8 +60,14 @@ test_packages=(
 	'nodejs             runs a program whose locks are kept where our leases are'
 	'npm                fetches it; nodejs from elsewhere has it, and excludes this package'
 	'golang-go          builds another one'
-	'python3-venv       holds grokmirror, which follows a site'
+	'chromium           shows the page for people'
+	'python3-venv       holds grokmirror, which follows a site, and schemathesis, which asks one'
+	'prometheus         takes the metrics of nodes; its promtool checks the rules'
 	'e2fsprogs          makes file systems whose power is cut'
+	'lintian            checks the Debian package'
+	'debootstrap        makes the fresh Debian that it is installed in'
+	'zsh                reads its completions'
+	'fish               reads its completions, too'
 	'spin               looks at all runs of the model in tests/model/'
 )
 
@@ -70,6 +81,7 @@ is_there() { # PACKAGE
 	nodejs) command -v node ;;
 	npm) command -v npm ;;
 	golang-go) command -v go ;;
+	prometheus) command -v promtool && command -v prometheus ;;
 	python3-venv) python3 -c 'import ensurepip' ;;
 	*) false ;;
 	esac >/dev/null || is_installed "$1"
@@ -100,8 +112,9 @@ for purpose in "$@"; do
 	make) wanted=("${make_packages[@]}") ;;
 	build) wanted=("${build_packages[@]}") ;;
 	demo) wanted=("${demo_packages[@]}") ;;
+	deb) wanted=("${deb_packages[@]}") ;;
 	test) wanted=("${test_packages[@]}") ;;
-	*) echo "usage: tools/packages.sh make|build|demo|test..." >&2; exit 2 ;;
+	*) echo "usage: tools/packages.sh make|build|demo|deb|test..." >&2; exit 2 ;;
 	esac
 	if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 		[ "$purpose" = build ] && ! command -v meson >/dev/null &&

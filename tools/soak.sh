@@ -5,6 +5,7 @@
 #
 #	tests/chaos/soak.sh SECONDS	sites under faults, with seeds of their own
 #	tests/chaos/leases.sh SECONDS	leases on all backends under faults
+#	tests/chaos/storm.sh SECONDS	10,000 small changes over 100 repositories, again and again
 #
 # One after the other; the others go on when one fails. The exit status is 1 then. Each says how to repeat what it found.
 set -uo pipefail
@@ -15,7 +16,7 @@ hours=${1:-1}
 	echo "usage: tools/soak.sh [HOURS]" >&2
 	exit 2
 }
-scripts=(tests/chaos/soak.sh tests/chaos/leases.sh)
+scripts=(tests/chaos/soak.sh tests/chaos/leases.sh tests/chaos/storm.sh)
 tools/test.sh sanitized || exit 1
 export BUILD=$PWD/build-asan PATIENCE=3 REFRELAY=$PWD/build-asan/refrelay REFRELAY_RUN=$PWD/build-asan/refrelay-run \
 	REFRELAY_HOOK=$PWD/build-asan/refrelay-hook

@@ -1,5 +1,6 @@
 """What all of bench/ shares: programs, ports, waits, repositories to measure with."""
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -148,6 +149,40 @@ def add_commit(path):
     commit = make_commit(path)
     set_main(path, commit)
     return commit
+
+
+def make_chain(path, count):
+    """So many commits, one above the other and the first above main, which stays where it is."""
+    marks = path / "marks"
+    lines = []
+    for number in range(1, count + 1):
+        lines += ["commit refs/bench/chain", f"mark :{number}",
+                  f"committer b <b@example.org> {1700000000 + number} +0000",
+                  "data 6", "change"] + ["from refs/heads/main^0"] * (number == 1) + [
+                  "M 100644 inline file", "data <<END", f"{path.name} {number}", "END", ""]
+    git("fast-import", "--quiet", f"--export-marks={marks}", cwd=path,
+        input="\n".join(lines).encode())
+    git("update-ref", "-d", "refs/bench/chain", cwd=path)
+    commits = dict(line.split() for line in marks.read_text().splitlines())
+    marks.unlink()
+    return [commits[f":{number}"] for number in range(1, count + 1)]
+
+
+@contextlib.contextmanager
+def prepared_changes(changes, socket=None, threads=16):
+    """Gives a function that moves main of repositories as `changes` says, which are (path, commit),
+    and returns when that is done; `socket`: of the node that is told of each, and records it. The
+    process that does it is there before, so that its costs are nobody's."""
+    program = find(os.environ.get("CHANGER") or
+                   str(pathlib.Path(REFRELAY).parent / "bench" / "changer"))
+    command = [program, str(threads)] + ([str(socket)] if socket else [])
+    lines = "".join(f"{path} refs/heads/main {commit}\n" for path, commit in changes)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:
+        def make():
+            process.communicate(lines)
+            if process.returncode != 0:
+                raise SystemExit("the changes could not be made")
+        yield make
 
 
 def tip(path, ref="refs/heads/main"):

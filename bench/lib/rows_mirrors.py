@@ -32,8 +32,19 @@ class Mirrors:
         self.upstream.start()
         self.mirror.start()
         wait_for("the first copies", lambda: self.polls() >= self.count, 1200, 0.2)
+        self.settle()
         for name in self.sample:
             git("clone", "-q", "--mirror", f"{self.upstream.url()}{name}", self.clones / name)
+
+    def settle(self):
+        """Until the first copies have been maintained, which is no part of a poll."""
+        pattern, seconds = rb"refrelay_maintenance_total\{.*\}", 5
+        before, since = self.mirror.metric(pattern), time.monotonic()
+        while time.monotonic() - since < seconds:
+            time.sleep(0.5)
+            now = self.mirror.metric(pattern)
+            if now != before:
+                before, since = now, time.monotonic()
 
     def polls(self):
         """That found nothing."""

@@ -1,23 +1,24 @@
-"""Rows of push replication, everything by local paths."""
+"""Rows of push replication, by local paths, and one by HTTP."""
 
 import os
 import pathlib
 import time
 
-from machine import Skip, add_commit, git, make_repository, tip, wait_for
+from machine import Skip, add_commit, find, git, make_repository, tip, wait_for
 from rows_sites import clone_of, push_costs
+from servers import Backend
 from sites import Site
 from table import row
 
 BOTH = "durable / durable (core.fsync=all)"
 
 
-def make_node(account, folder):
-    """A standalone site that pushes what is in folder/git to folder/backup."""
-    (folder / "backup").mkdir()
+def make_node(account, folder, url=None):
+    """A standalone site that pushes what is in folder/git to folder/backup, or that URL."""
+    (folder / "backup").mkdir(exist_ok=True)
     return Site(account, folder / "node", "standalone",
                 f"[replication]\neventsDirectory = {folder}/store\nrandomDelay = 0\n"
-                f"[remote \"backup\"]\nurl = {folder}/backup/${{name}}.git\n"
+                f"[remote \"backup\"]\nurl = {url or f'{folder}/backup/'}${{name}}.git\n"
                 f"replicationDelay = 0\n", folder / "git")
 
 
@@ -57,27 +58,36 @@ def be_durable(path):
 def make_two(folder):
     source, copy = make_repository(folder / "git" / "r.git"), folder / "backup" / "r.git"
     git("clone", "-q", "--mirror", source, copy)
+    git("config", "http.receivePack", "true", cwd=copy)
     return source, be_durable(copy)
+
+
+def pushed_by_node(bench, account, folder, url=None):
+    """The cost of a push to a site until the destination has it."""
+    node = make_node(account, folder, url)
+    source, copy = make_two(folder)
+    node.start()
+    node.run("hooks", "install", "--all")
+    return pushed(bench, account, source, copy, folder)
+
+
+def pushed_by_hook(bench, account, folder, url=None):
+    """The same, where a hook pushes on."""
+    source, copy = make_two(folder)
+    hook = source / "hooks" / "post-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\nexec git push -q --mirror {f'{url}r.git' if url else copy}\n")
+    hook.chmod(0o755)
+    return pushed(bench, account, source, copy, folder)
 
 
 @row("push-path")
 def push_path(bench):
     """a push to a site, until the destination has it, replicationDelay 0"""
     work = "a push, until it was pushed on to a path, delay 0"
-    folder, account = bench.folder("ours"), bench.account("refrelay")
-    node = make_node(account, folder)
-    source, copy = make_two(folder)
-    node.start()
-    node.run("hooks", "install", "--all")
-    ours = pushed(bench, account, source, copy, folder)
-    folder, account = bench.folder("hook"), bench.account("hook")
-    source, copy = make_two(folder)
-    hook = source / "hooks" / "post-receive"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f"#!/bin/sh\nexec git push -q --mirror {copy}\n")
-    hook.chmod(0o755)
+    ours = pushed_by_node(bench, bench.account("refrelay"), bench.folder("ours"))
     bench.add(work, ours, "git push --mirror in a hook",
-              pushed(bench, account, source, copy, folder), BOTH)
+              pushed_by_hook(bench, bench.account("hook"), bench.folder("hook")), BOTH)
     with bench.peer("Gerrit"):
         url, copy = (os.environ.get(name) for name in ("GERRIT_URL", "GERRIT_COPY"))
         if not url or not copy:
@@ -86,6 +96,23 @@ def push_path(bench):
         bench.add(work, ours, "Gerrit, without its own CPU",
                   pushed(bench, account, url, pathlib.Path(copy), bench.folder("gerrit")),
                   "durable / as it is set there")
+
+
+@row("push-http")
+def push_http(bench):
+    """the same where the destination is git http-backend behind nginx"""
+    costs = []
+    with bench.peer("git, nginx, git http-backend"):
+        for program in ("nginx", "fcgiwrap"):
+            find(program)
+        for name, push in (("refrelay", pushed_by_node), ("hook", pushed_by_hook)):
+            folder, account = bench.folder(name), bench.account(name)
+            (folder / "backup").mkdir()
+            server = Backend(account, folder / "server")
+            server.start(folder / "backup")
+            costs.append(push(bench, account, folder, server.url()))
+        bench.add("a push, until it was pushed on by HTTP, delay 0", costs[0],
+                  "git push --mirror in a hook, by HTTP", costs[1], BOTH)
 
 
 @row("burst")

@@ -6,8 +6,8 @@ import subprocess
 import time
 
 from account import Cost
-from machine import (Skip, find, git, make_commit, make_history, make_repositories,
-                     make_repository, set_main, tip, wait_for)
+from machine import (Skip, add_commit, find, git, make_chain, make_history, make_repositories, make_repository,
+                     prepared_changes, tip, wait_for)
 from servers import Backend, Grokmirror, start_rsync
 from sites import Pair
 from table import median, row
@@ -16,8 +16,8 @@ DURABLE = "durable, proved"
 FSYNC = ("-c", "core.fsync=all")
 
 
-def clone_of(bare, path):
-    git("clone", "-q", "--single-branch", bare, path)
+def clone_of(bare, path, *options):
+    git("clone", "-q", "--single-branch", *options, bare, path)
     return path
 
 
@@ -29,11 +29,11 @@ def commit(clone, text):
     return git("rev-parse", "HEAD", cwd=clone).decode().strip()
 
 
-def push_costs(count, account, clone, arrive, check):
+def push_costs(count, account, clone, arrive, check, change=commit):
     """Each of a push until arrive() has returned; check(commit) fails if it should not have."""
     costs = []
     for number in range(count + 1):
-        new = commit(clone, number)
+        new = change(clone, number)
         with account.measure() as cost:
             wait = arrive()
             git("push", "-q", "origin", "HEAD:refs/heads/main", cwd=clone)
@@ -56,19 +56,19 @@ def git_peers(bench, repositories):
         yield "git, nginx, git http-backend", account, backend.url()
 
 
-def measure_changes(bench, work, pair, refspecs):
+def measure_changes(bench, work, pair, refspecs, change=commit):
     """A push until the secondary has proved its copy, beside git fetch at the right moment."""
     bare = sorted(pair.primary.git.iterdir())[0]
+    place = bench.folder("peers")
+    git("clone", "-q", "--mirror", bare, place / "r.git")  # as it is before what is measured
 
     def arrive():
         mark = pair.mark()
         return lambda: pair.wait_for_copies([bare.name], mark)
 
-    ours = push_costs(bench.changes, pair.account, clone_of(bare, bench.folder("c") / "clone"),
-                      arrive, lambda new: pair.check_copy(bare.name, new))
+    ours = push_costs(bench.changes, pair.account, clone_of(bare, bench.folder("c") / "clone", "-n"),
+                      arrive, lambda new: pair.check_copy(bare.name, new), change)
     pair.stop()
-    place = bench.folder("peers")
-    git("clone", "-q", "--mirror", bare, place / "r.git")
     for number, (name, account, url) in enumerate(git_peers(bench, place)):
         mirror = place / f"mirror{number}"
         git("clone", "-q", "--mirror", f"{url}r.git", mirror)
@@ -80,9 +80,8 @@ def measure_changes(bench, work, pair, refspecs):
                 if tip(mirror) != new:
                     raise SystemExit(f"{name}: fetched something else")
 
-            theirs = push_costs(
-                bench.changes, account,
-                clone_of(place / "r.git", bench.folder(f"{number}{what}") / "clone"), fetch, check)
+            clone = clone_of(place / "r.git", bench.folder(f"{number}{what}") / "clone", "-n")
+            theirs = push_costs(bench.changes, account, clone, fetch, check, change)
             bench.add(work, ours, f"{name}: push, fetch{what}", theirs,
                       f"{DURABLE} / durable (core.fsync=all)")
 
@@ -121,51 +120,121 @@ def change_refs(bench):
                     ((" of all", ()), (" of that ref", ("+refs/heads/main:refs/heads/main",))))
 
 
-def change_all(repositories, names, account, arrive):
-    """The cost of a change of each of them, until arrive() has returned."""
-    tips = {name: make_commit(repositories / name) for name in names}
-    with account.measure() as cost:
-        wait = arrive()
-        for name, new in tips.items():
-            set_main(repositories / name, new)
-        wait()
-    return cost.each(len(names)), tips
+LARGE = 1500  # bytes of a file of it, which do not compress: more than 1 MiB of 1,000
+
+
+def commit_many(count):
+    """For push_costs: a commit of so many new files, in a pack of its own."""
+    def change(clone, number):
+        lines = [f"commit refs/heads/main\ncommitter b <b@example.org> {1700000000 + number} +0000\n"
+                 "data 6\nchange\nfrom refs/heads/main^0\n".encode()]
+        for file in range(count):
+            lines.append(b"M 100644 inline n%d/d%d/f%d\ndata %d\n%s\n" % (
+                number, file // 100, file, LARGE, os.urandom(LARGE)))
+        git("fast-import", "--quiet", "--depth=0", cwd=clone, input=b"".join(lines))
+        return tip(clone)
+    return change
+
+
+@row("change-large")
+def change_large(bench):
+    """one change of more than 1,000 objects and 1 MiB, which is too large to be sent as a delta"""
+    pair = Pair(bench.account("refrelay"), bench.folder("pair") / "pair", 1).start()
+    size = bench.objects * LARGE / 1e6
+    measure_changes(bench, f"one change of {bench.objects} objects, {size:.1f} MB, push to proved "
+                    "copy", pair, (("", ()),), commit_many(bench.objects))
+    ways = {line.partition(" way=")[2].split(" ")[0]
+            for line in pair.secondary.log.read_text().splitlines()
+            if " ev=sync.done " in line and " result=updated" in line}
+    if ways != {"git"}:
+        raise SystemExit(f"{bench.objects} objects came by {ways}: they have to be too many for a "
+                         "delta")
+
+
+SOCKET = "data/node.sock"
+
+
+def chains_of(folder, names, count):
+    return {name: make_chain(folder / name, count) for name in names}
+
+
+def rounds_of(folder, chains, begin, end):
+    """Of each repository the changes from begin to end, one after another in all of them."""
+    return [(folder / name, chain[number]) for number in range(begin, end)
+            for name, chain in chains.items()]
+
+
+@row("latency")
+def latency(bench):
+    """one change, from the ref's move to the proved copy; no Git runs meanwhile"""
+    pair = Pair(bench.account("refrelay"), bench.folder("pair") / "pair", bench.few)
+    name, count, costs = "r00000.git", bench.changes + 1, []
+    chains = chains_of(pair.primary.git, [name], count)
+    pair.start()
+    for number in range(count):
+        generations = pair.generations([name], 1)
+        changes = rounds_of(pair.primary.git, chains, number, number + 1)
+        with prepared_changes(changes, pair.primary.folder / SOCKET, 1) as make:
+            time.sleep(0.1)
+            with pair.account.measure() as cost:
+                make()
+                pair.wait_for_generations(generations, 0.0002)
+        costs.append(cost)
+        pair.check_copy(name, chains[name][number])
+    worst = max(cost.wall for cost in costs[1:])
+    bench.add(f"a ref moves among {bench.few} repositories, to its proved copy "
+              f"(worst {1000 * worst:.1f} ms)", median(costs[1:]), "–", None, DURABLE)
+
+
+def sustained_by_peers(bench, names):
+    """(name, cost of a change), each with fetches after each round, in repositories of its own."""
+    place = bench.folder("peers") / "git"
+    make_repositories(place, bench.many)
+    for number, (name, account, url) in enumerate(git_peers(bench, place)):
+        chains = chains_of(place, names, bench.rounds + 1)
+        mirrors = place.parent / f"mirrors{number}"
+        for repository in names:
+            git("update-ref", "refs/heads/main", chains[repository][0], cwd=place / repository)
+            git("clone", "-q", "--mirror", f"{url}{repository}", mirrors / repository)
+        costs = []
+        for begin in range(1, bench.rounds + 1):
+            with prepared_changes(rounds_of(place, chains, begin, begin + 1)) as make:
+                with account.measure() as cost:
+                    make()
+                    subprocess.run(
+                        ["xargs", "-P", str(os.cpu_count()), "-I", "{}", "git", *FSYNC, "-C",
+                         mirrors / "{}", "fetch", "-q"], check=True, text=True,
+                        input="\n".join(names))
+            costs.append(cost)
+        yield name, median(costs).each(len(names))
 
 
 @row("sustained")
 def sustained(bench):
-    """many repositories change, one after another, again and again"""
-    pair = Pair(bench.account("refrelay"), bench.folder("pair") / "pair", bench.many).start()
+    """many repositories change again and again, all at once"""
+    pair = Pair(bench.account("refrelay"), bench.folder("pair") / "pair", bench.many)
     names = sorted(path.name for path in pair.primary.git.iterdir())
-
-    def arrive():
-        mark = pair.mark()
-        return lambda: pair.wait_for_copies(names, mark)
-
-    costs = []
-    for _ in range(bench.rounds):
-        cost, tips = change_all(pair.primary.git, names, pair.account, arrive)
-        for name, new in tips.items():
-            pair.check_copy(name, new)
-        costs.append(cost)
+    count = bench.rounds + 1  # the first finds caches empty
+    chains = chains_of(pair.primary.git, names, count)
+    pair.start()
+    for begin, end in ((0, 1), (1, count)):
+        generations, mark = pair.generations(names, end - begin), pair.mark()
+        changes = rounds_of(pair.primary.git, chains, begin, end)
+        with prepared_changes(changes, pair.primary.folder / SOCKET) as make:
+            time.sleep(0.5)
+            with pair.account.measure() as cost:
+                make()
+                pair.wait_for_generations(generations)
+    syncs = pair.secondary.log.read_text()[mark:].count(" ev=sync.done ")
+    for name in names:
+        pair.check_copy(name, chains[name][-1])
     pair.stop()
-    ours, place = median(costs), bench.folder("peers")
-    make_repositories(place / "git", bench.many)
-    for number, (name, account, url) in enumerate(git_peers(bench, place / "git")):
-        mirrors = place / f"mirrors{number}"
-        for repository in names:
-            git("clone", "-q", "--mirror", f"{url}{repository}", mirrors / repository)
-
-        def fetch_all(mirrors=mirrors):
-            return lambda: subprocess.run(
-                ["xargs", "-P", str(os.cpu_count()), "-I", "{}", "git", *FSYNC, "-C",
-                 mirrors / "{}", "fetch", "-q"], check=True, text=True, input="\n".join(names))
-
-        theirs = [change_all(place / "git", names, account, fetch_all)[0]
-                  for _ in range(bench.rounds)]
-        bench.add(f"git update-ref in each of {bench.many} repositories, to proved copies, each",
-                  ours, f"{name}: the same, then fetches, as many as processors at a time",
-                  median(theirs), f"{DURABLE} / durable (core.fsync=all)")
+    ours = cost.each(bench.rounds * len(names))
+    work = (f"{bench.rounds} changes of each of {len(names)} repositories, to proved copies, each "
+            f"({1 / ours.wall:.0f}/s, by {syncs} syncs)")
+    for name, theirs in sustained_by_peers(bench, names):
+        bench.add(work, ours, f"{name}: fetches after each round, as many as processors at a time",
+                  theirs, f"{DURABLE} / durable (core.fsync=all)")
 
 
 def first_copy(pair):
@@ -236,6 +305,12 @@ def reload(site, seconds):
     wait_for("a reload", lambda: site.log.read_text().count("ev=node.reloaded") > count)
 
 
+def page_seconds(site):
+    """Of all answers to questions for the inventory: their sum, and how many."""
+    name = rb"refrelay_comparison_page_seconds"
+    return [site.metric(name + end + rb'\{kind="repository"\}') for end in (rb"_sum", rb"_count")]
+
+
 def compared_at(site):
     return site.status()["compared_at"]
 
@@ -249,9 +324,11 @@ def check_cost(bench, pair):
     begun = compared_at(pair.secondary)
     wait_for("a comparison", lambda: compared_at(pair.secondary) != begun)
     time.sleep(min(2, bench.seconds / 2))
+    before = page_seconds(pair.secondary)
     busy, requests = idle_cost(pair, bench.seconds)
+    took, count = (now - was for now, was in zip(page_seconds(pair.secondary), before))
     passes = busy.wall  # each second one
-    return Cost(0, max(busy.cpu - idle.cpu, 0) / passes, max(busy.bytes - idle.bytes, 0) / passes,
+    return Cost(took / count, max(busy.cpu - idle.cpu, 0) / passes, max(busy.bytes - idle.bytes, 0) / passes,
                 0, busy.memory), (requests - idle_requests) / passes
 
 
@@ -290,6 +367,35 @@ def no_change(bench):
         with account.measure() as cost:
             grok.round()
         bench.add(work, ours, "grok-pull", cost, "nothing to write")
+
+
+def page_cost(pair):
+    """Of one comparison of all after something has changed, or None if there were more of them
+    than one."""
+    reload(pair.secondary, 86400)
+    name, mark = "r00000.git", pair.mark()
+    new = add_commit(pair.primary.git / name)
+    pair.primary.run("changed", name.removesuffix(".git"))
+    pair.wait_for_copies([name], mark)
+    pair.check_copy(name, new)
+    begun, before = compared_at(pair.secondary), page_seconds(pair.secondary)
+    with pair.account.measure(busy=False) as cost:
+        reload(pair.secondary, 1)
+        wait_for("a comparison", lambda: compared_at(pair.secondary) != begun, pause=0.1)
+    took, count = (now - was for now, was in zip(page_seconds(pair.secondary), before))
+    cost.wall = took
+    return cost if count == 1 else None
+
+
+@row("consistency")
+def consistency(bench):
+    """a comparison of 10,000 repositories of which one has changed: each row is looked at"""
+    pair = Pair(bench.account("refrelay"), bench.folder("pair") / "pair", bench.all).start()
+    costs = [cost for cost in (page_cost(pair) for _ in range(bench.changes)) if cost]
+    if not costs:
+        raise SystemExit("each comparison was followed by another before it was seen")
+    bench.add(f"comparison of all of {bench.all} repositories, one page of the inventory",
+              median(costs), "–", None, "nothing to write")
 
 
 @row("idle")

@@ -11,6 +11,9 @@ import urllib.request
 from machine import REFRELAY, answers, free_port, make_repositories, tip, wait_for
 
 
+GENERATION = re.compile(rb" ev=sync\.done .*?repo=(\S+).* generation=(\d+)")
+
+
 class Site:
     """A node with a configuration of its own; `settings` are lines of it."""
 
@@ -80,7 +83,7 @@ class Pair:
         secret = folder / "secret"
         secret.touch(0o600)
         secret.write_bytes(base64.b64encode(os.urandom(24)))
-        self.account = account
+        self.account, self.heard = account, 0
         self.primary = Site(account, folder / "london", "primary",
                             f"[secondary \"paris\"]\nsecretFile = {secret}\n{settings}")
         if count:
@@ -130,6 +133,33 @@ class Pair:
         for name in names:
             wait_for(f"the proof of {name}", lambda name=name: self.secondary.is_verified(name),
                      120, 0.002)
+
+    def generations(self, names, more):
+        """Of each the one that is so many above the one that was brought last."""
+        text = self.secondary.log.read_bytes()
+        self.heard = text.rfind(b"\n") + 1
+        now = {repo.decode(): int(number) for repo, number in GENERATION.findall(text)}
+        return {name: now[name.removesuffix(".git")] + more for name in names}
+
+    def wait_for_generations(self, wanted, pause=0.001):
+        """What generations() said is brought and proved: its log tells that of each, and then
+        status of all at once."""
+        waiting = {name.removesuffix(".git"): number for name, number in wanted.items()}
+
+        def have_come():
+            with self.secondary.log.open("rb") as log:
+                log.seek(self.heard)
+                text = log.read()
+            text = text[:text.rfind(b"\n") + 1]
+            self.heard += len(text)
+            for repo, number in GENERATION.findall(text):
+                if waiting.get(repo.decode(), 1 << 62) <= int(number):
+                    del waiting[repo.decode()]
+            return not waiting
+
+        wait_for(f"the changes of {len(waiting)} repositories", have_come, 120, pause)
+        if self.secondary.verified() < len(list(self.primary.git.glob("*.git"))):
+            raise SystemExit("status does not say that all is proved")
 
     def check_copy(self, name, commit):
         """After what was measured."""

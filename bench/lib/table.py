@@ -27,6 +27,10 @@ SIZES = {
     "tiny": (10000, 5, "files of 4 KB"),
     "contenders": (16, 3, "for one lease"),
     "mirrors": (1000, 2, "upstreams of the row of mirrors"),
+    "objects": (2000, 1100, "of the change of change-large; more than 1,000"),
+    "clones": (20, 2, "equal ones at a time"),
+    "events": (1000, 10, "that are waited for, one after another"),
+    "registry": (1000000, 5000, "rows of the registry; at least 5,000"),
 }
 
 

@@ -7,6 +7,7 @@
 
 #include "base/deadline.h"
 #include "base/file.h"
+#include "base/hook_wire.h"
 #include "base/log.h"
 #include "base/seen_time.h"
 #include "base/thread.h"
@@ -152,6 +153,11 @@ int64_t clock_boot_ms(void)
 	return clock_read_nanoseconds(CLOCK_BOOTTIME) / 1000000;
 }
 
+int64_t clock_boot_us(void)
+{
+	return clock_read_nanoseconds(CLOCK_BOOTTIME) / 1000;
+}
+
 int64_t clock_wall_ms(void)
 {
 	return clock_read_nanoseconds(CLOCK_REALTIME) / 1000000;
@@ -223,14 +229,16 @@ static char boot_id[40];
 
 static void read_boot_id(void)
 {
-	AUTO_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, boot_id, sizeof(boot_id) - 1);
+	AUTO_CLOSE int fd = open(BOOT_ID_PATH, O_RDONLY | O_CLOEXEC);
+	const char *given = getenv(BOOT_ID_VARIABLE);
+	char text[40];
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
-	if (got < 36) { /* no /proc: never equal to another boot's */
-		snprintf(boot_id, sizeof(boot_id), "unknown-%" PRId64, clock_wall_ns());
+	text[got > 0 ? got : 0] = '\0';
+	if (boot_id_read(text, boot_id) || (given && boot_id_read(given, boot_id)))
 		return;
-	}
-	boot_id[36] = '\0';
+	/* Never equal to another boot's. */
+	snprintf(boot_id, sizeof(boot_id), "unknown-%" PRId64, clock_wall_ns());
 }
 
 const char *clock_boot_id(void)

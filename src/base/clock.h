@@ -8,8 +8,9 @@
 
 #include "base/base.h"
 
-/* Milliseconds since this boot (CLOCK_BOOTTIME). */
+/* Milliseconds and microseconds since this boot (CLOCK_BOOTTIME). */
 int64_t clock_boot_ms(void);
+int64_t clock_boot_us(void);
 
 /* Milliseconds and nanoseconds since 1970. */
 int64_t clock_wall_ms(void);

@@ -1,7 +1,7 @@
 /*
- * A moving point in time after which work is void, shared by whoever moves it (the
- * keeper of a lease, a job's runner) and the children that must be dead by then. Each
- * running child's supervisor is told of each move over its control pipe, so it obeys
+ * A moving point in time after which work is void, shared by the threads that move
+ * it (the keeper of a lease, a job's runner) and the children that must be dead by then.
+ * Each running child's supervisor is told of each move over its control pipe, so it obeys
  * even while this process is stopped or dead. Safe from any thread.
  */
 #ifndef BASE_DEADLINE_H

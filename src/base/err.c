@@ -4,6 +4,8 @@
 
 #include "base/base.h"
 
+enum { CLASSES = ERR_INTERNAL + 1 };
+
 static const char *const names[] = {
 	[ERR_NONE] = "none",
 	[ERR_BUSY] = "busy",
@@ -20,7 +22,10 @@ static const char *const names[] = {
 	[ERR_INTERNAL] = "internal",
 	[ERR_LOCK_TIMEOUT] = "lock_timeout",
 	[ERR_LOCK_UNAVAILABLE] = "lock_unavailable",
+	[CLASSES] = NULL,
 };
+
+const char *const *const err_class_names = names + 1;
 
 static const char *const reasons[] = {
 	[REASON_NONE] = NULL,
@@ -200,7 +205,7 @@ void err_class_code(enum err_class class, char code[ERR_CODE_SIZE])
 
 enum err_class err_class_of_name(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+	for (size_t i = 0; i < CLASSES; i++)
 		if (strcmp(names[i], name) == 0)
 			return (enum err_class)i;
 	return ERR_INTERNAL;

@@ -72,6 +72,9 @@ struct err {
 #define MUST_CHECK __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 
+/* The names of all classes of errors, ERR_BUSY and above; ends in NULL. */
+extern const char *const *const err_class_names;
+
 /* Fills *err (no remedy) and returns -1, so that a function can end in it. */
 PRINTF_LIKE(3, 4)
 int err_set(struct err *err, enum err_class class, const char *fmt, ...);

@@ -1,8 +1,8 @@
 /*
- * So many places, for clients that shall not keep each other out: whoever has the fewest
- * is next, and of several that have as few, whoever has the fewest before him; not who
- * has asked most often. If too many wait, the last of who has most of them is sent away.
- * Any thread.
+ * A number of places, shared fairly among clients: the next place goes to the client that
+ * has the fewest, and among equals to the one that has waited behind the fewest; frequent
+ * requests gain nothing. If too many wait, the last one of the client with most waiting
+ * requests is rejected. Any thread.
  */
 #ifndef BASE_FAIR_H
 #define BASE_FAIR_H

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
+#include "base/flush.h"
 #include "base/str.h"
 
 #define PATH_LIMIT 1024
@@ -111,16 +112,18 @@ static int file_read_all(int fd, const char *path, size_t limit, struct str *out
 	return err_set(err, ERR_CORRUPT, "%s has more than %zu bytes", path, limit);
 }
 
+/* A byte more, so that the end is seen. */
+static void file_make_room(const struct stat *st, size_t limit, struct str *out)
+{
+	if (st->st_size > 0 && (uint64_t)st->st_size <= limit)
+		str_reserve(out, (size_t)st->st_size + 1);
+}
+
 static int read_open(int fd, const char *path, size_t limit, struct str *out,
 		     struct err *err)
 {
-	struct stat st;
 	size_t start = out->len;
 
-	if (fd < 0 || fstat(fd, &st) != 0)
-		return err_errno(err, "cannot open %s", path);
-	if (st.st_size > 0 && (uint64_t)st.st_size <= limit)
-		str_reserve(out, (size_t)st.st_size + 1); /* 1: so that we see the end */
 	if (file_read_all(fd, path, limit, out, err) != 0) {
 		str_truncate(out, start);
 		return -1;
@@ -131,8 +134,12 @@ static int read_open(int fd, const char *path, size_t limit, struct str *out,
 int file_read_any(int dir, const char *path, size_t limit, struct str *out,
 		  struct err *err)
 {
+	struct stat st;
 	AUTO_CLOSE int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
 
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return err_errno(err, "cannot open %s", path);
+	file_make_room(&st, limit, out);
 	return read_open(fd, path, limit, out, err);
 }
 
@@ -142,12 +149,16 @@ int file_read(int dir, const char *path, size_t limit, struct str *out, struct e
 	AUTO_CLOSE int fd =
 		openat(dir, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	if ((fd < 0 && errno == ELOOP) ||
-	    (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))) {
-		err_set(err, ERR_CONFIG, "%s is no regular file", path);
-		return err_remedy(err, "put a plain file there; links and devices are "
-				       "not followed");
+	bool is_open = fd >= 0 && fstat(fd, &st) == 0;
+	if ((fd < 0 && errno == ELOOP) || (is_open && !S_ISREG(st.st_mode))) {
+		err_set(err, ERR_CONFIG, "%s is not a regular file", path);
+		return err_remedy(
+			err,
+			"put a regular file there; links and devices are not followed");
 	}
+	if (!is_open)
+		return err_errno(err, "cannot open %s", path);
+	file_make_room(&st, limit, out);
 	return read_open(fd, path, limit, out, err);
 }
 
@@ -222,7 +233,8 @@ static int file_replace_content(int dir, const char *path, const struct content 
 		return -1;
 	if (file_write_all(fd, content->data, content->len, temporary, err) != 0)
 		goto undo;
-	if (sync == FILE_SYNC && fsync(fd) != 0) {
+	if ((sync == FILE_SYNC && fsync(fd) != 0) ||
+	    (sync == FILE_WHOLE && flush_before_names(&fd, 1, err) != 0)) {
 		err_errno(err, "cannot sync %s", temporary);
 		goto undo;
 	}
@@ -312,10 +324,10 @@ int paths_check_apart(const char *name, const char *path, const char *other_name
 
 	if (!path_is_below(one, two) && !path_is_below(two, one))
 		return 0;
-	err_set(err, ERR_CONFIG, "%s %s and %s %s lie inside each other", name, path,
+	err_set(err, ERR_CONFIG, "%s %s and %s %s are inside each other", name, path,
 		other_name, other);
-	return err_remedy(err, "choose directories of which none is above the other; "
-			       "mind symbolic links");
+	return err_remedy(err, "choose directories that do not contain each other, also "
+			       "through symbolic links");
 }
 
 int dir_sync(int dir, const char *path, struct err *err)

@@ -14,6 +14,7 @@
 
 enum file_sync {
 	FILE_NO_SYNC, /* may be lost, or found empty, after a crash of the machine */
+	FILE_WHOLE,   /* after a crash it is the old file or the new one, whole */
 	FILE_SYNC,    /* file and directory are on disk when the call returns */
 };
 

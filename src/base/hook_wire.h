@@ -6,6 +6,8 @@
 #ifndef BASE_HOOK_WIRE_H
 #define BASE_HOOK_WIRE_H
 
+#include <stdbool.h>
+
 #define HOOK_PROGRAM "refrelay-hook"
 
 /* In the data directory. */
@@ -47,6 +49,32 @@
 /* In the environment of what refrelay-run starts: its process number. A git right below
  * it that changes refs serves a push to the node, which records that by itself. */
 #define HOOK_SUPERVISOR "REFRELAY_SUPERVISOR"
+
+/* This boot's identity, 36 characters. Where /proc shows processes alone (ProcSubset= of
+ * systemd), it is in the environment: there with or without dashes (`%b` of a unit). */
+#define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
+#define BOOT_ID_VARIABLE "REFRELAY_BOOT_ID"
+#define BOOT_ID_LEN 36
+
+/* Spells it as the kernel does; false: it is no such identity. */
+static inline bool boot_id_read(const char *text, char id[BOOT_ID_LEN + 1])
+{
+	int len = 0;
+
+	for (; *text && *text != '\n'; text++) {
+		if (*text == '-')
+			continue;
+		if ((*text < '0' || *text > '9') && (*text < 'a' || *text > 'f'))
+			return false;
+		if (len == 8 || len == 13 || len == 18 || len == 23)
+			id[len++] = '-';
+		if (len == BOOT_ID_LEN)
+			return false;
+		id[len++] = *text;
+	}
+	id[len] = '\0';
+	return len == BOOT_ID_LEN;
+}
 
 #define HOOK_CHANGED "changed "
 #define HOOK_CHANGED_BLOB "changed-blob "

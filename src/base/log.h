@@ -1,8 +1,9 @@
 /*
- * The log: one logfmt line an event on stderr,
+ * The log: one line an event on stderr, in logfmt or as a JSON object,
  *	ts level ev site job repo ref peer dur_ms bytes err code ...
- * with what the thread works on attached by log_context, never formatted by hand.
- * Event names are listed in docs/events.md. Secrets in values are masked here.
+ * or an entry of the journal with the same fields; with what the thread works on attached
+ * by log_context, never formatted by hand. Event names are listed in docs/events.md.
+ * Secrets in values are masked here.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -58,6 +59,17 @@ struct log_context log_set_context(struct log_context context);
 
 /* The least level that is written (default: info). */
 void log_set_level(enum log_level level);
+
+/* In the order of the words of log.format. */
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON, LOG_FORMAT_JOURNALD };
+
+/* Default: text. Where stderr is the journal's (JOURNAL_STREAM says so), lines of text
+ * and JSON begin with their priority, "<4>", which the journal takes away. */
+void log_set_format(enum log_format format);
+
+/* The socket that entries of LOG_FORMAT_JOURNALD go to; while it takes none, they are
+ * lines of text. For tests; before other threads start. Borrowed. */
+void log_set_journal(const char *path);
 
 /* Whether a line of that level would be written: for what is costly to tell. */
 bool log_is_on(enum log_level level);

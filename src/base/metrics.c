@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <strings.h>
 
 #include "base/thread.h"
 #include "base/vec.h"
@@ -69,7 +70,9 @@ bool metric_name_is_good(enum metric_kind kind, const char *name)
 	static const char total[] = "_total";
 	size_t len = strlen(name);
 
-	if (!text_starts_with(name, "refrelay_") || text_ends_with(name, "_") ||
+	if (!(text_starts_with(name, "refrelay_") ||
+	      text_starts_with(name, "process_")) ||
+	    text_ends_with(name, "_") ||
 	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != len)
 		return false;
 	if (text_ends_with(name, total) != (kind == METRIC_COUNTER))
@@ -87,8 +90,9 @@ bool metric_name_is_good(enum metric_kind kind, const char *name)
 
 static size_t count_labels(const char *const *labels)
 {
-	static const char *const allowed[] = { "site",  "kind",  "remote",
-					       "state", "class", "backend" };
+	static const char *const allowed[] = { "site",    "kind",   "remote",
+					       "state",   "class",  "backend",
+					       "version", "schema", "protocol" };
 	size_t count = 0;
 
 	for (; labels[count]; count++)
@@ -197,6 +201,18 @@ struct metric *metric_register(const struct metric_spec *spec)
 	return metric;
 }
 
+void metric_begin(struct metric *metric, const char *const *first,
+		  const char *const *second)
+{
+	assert(metric->label_count == (second ? 2 : 1));
+	for (; *first; first++) {
+		if (!second)
+			metric_at(metric, *first);
+		for (const char *const *word = second; word && *word; word++)
+			metric_at(metric, *first, *word);
+	}
+}
+
 static void add_atomically(_Atomic double *value, double by)
 {
 	double before = atomic_load_explicit(value, memory_order_relaxed);
@@ -219,6 +235,12 @@ void metric_set(struct metric_series *gauge, double value)
 	assert(gauge->metric->spec.kind == METRIC_GAUGE);
 	atomic_store_explicit(&gauge->value, value, memory_order_relaxed);
 	atomic_store_explicit(&gauge->shown, true, memory_order_relaxed);
+}
+
+void metric_copy(struct metric_series *counter, double value)
+{
+	assert(counter->metric->spec.kind == METRIC_COUNTER);
+	atomic_store_explicit(&counter->value, value, memory_order_relaxed);
 }
 
 void metric_observe(struct metric_series *histogram, double value)
@@ -275,6 +297,16 @@ static void metrics_add_escaped(struct str *out, const char *text, const char *e
 	}
 }
 
+/* OpenMetrics wants the bound of a bucket to be seen to be no integer. */
+static void add_bound(struct str *out, double bound, enum metrics_format format)
+{
+	size_t before = out->len;
+
+	metrics_add_number(out, bound);
+	if (format == METRICS_OPEN && !strpbrk(out->data + before, ".einfINF"))
+		str_add(out, ".0");
+}
+
 /* The name with labels; `le` is the bound of a histogram's bucket, or NULL. */
 static void add_series_name(struct str *out, const struct metric_series *series,
 			    const char *suffix, const char *le)
@@ -296,7 +328,8 @@ static void add_series_name(struct str *out, const struct metric_series *series,
 	str_add(out, *before == ',' ? "} " : " ");
 }
 
-static void render_histogram(const struct metric_series *series, struct str *out)
+static void render_histogram(const struct metric_series *series,
+			     enum metrics_format format, struct str *out)
 {
 	const struct metric *metric = series->metric;
 	uint64_t count = 0;
@@ -305,8 +338,10 @@ static void render_histogram(const struct metric_series *series, struct str *out
 		AUTO_STR struct str le = STR_INIT;
 
 		count += atomic_load(&series->buckets[i]);
-		metrics_add_number(&le, i < metric->bucket_count ? metric->spec.buckets[i]
-								 : (double)INFINITY);
+		add_bound(&le,
+			  i < metric->bucket_count ? metric->spec.buckets[i]
+						   : (double)INFINITY,
+			  format);
 		add_series_name(out, series, "_bucket", le.data);
 		str_addf(out, "%" PRIu64 "\n", count);
 	}
@@ -317,10 +352,11 @@ static void render_histogram(const struct metric_series *series, struct str *out
 	str_addf(out, "%" PRIu64 "\n", count);
 }
 
-static void render_series(const struct metric_series *series, struct str *out)
+static void render_series(const struct metric_series *series, enum metrics_format format,
+			  struct str *out)
 {
 	if (series->metric->spec.kind == METRIC_HISTOGRAM) {
-		render_histogram(series, out);
+		render_histogram(series, format, out);
 		return;
 	}
 	add_series_name(out, series, "", NULL);
@@ -339,7 +375,18 @@ static int compare_series(const void *left, const void *right)
 	return order;
 }
 
-static void render_metric(struct metric *metric, struct str *out)
+/* In OpenMetrics a counter's family is called without the end that its samples have. */
+static size_t family_length(const struct metric *metric, enum metrics_format format)
+{
+	size_t len = strlen(metric->spec.name);
+
+	return format == METRICS_OPEN && metric->spec.kind == METRIC_COUNTER
+		       ? len - strlen("_total")
+		       : len;
+}
+
+static void render_metric(struct metric *metric, enum metrics_format format,
+			  struct str *out)
 {
 	static const char *const kinds[] = { "counter", "gauge", "histogram" };
 	VEC(const struct metric_series *) all = { 0 };
@@ -349,11 +396,14 @@ static void render_metric(struct metric *metric, struct str *out)
 		if (atomic_load(&series->shown))
 			vec_add(&all, series);
 	vec_sort(&all, compare_series);
-	str_addf(out, "# HELP %s ", metric->spec.name);
-	metrics_add_escaped(out, metric->spec.help, "\\");
-	str_addf(out, "\n# TYPE %s %s\n", metric->spec.name, kinds[metric->spec.kind]);
+	int len = (int)family_length(metric, format);
+	str_addf(out, "# HELP %.*s ", len, metric->spec.name);
+	metrics_add_escaped(out, metric->spec.help,
+			    format == METRICS_OPEN ? "\\\"" : "\\");
+	str_addf(out, "\n# TYPE %.*s %s\n", len, metric->spec.name,
+		 kinds[metric->spec.kind]);
 	for (size_t i = 0; i < all.count; i++)
-		render_series(all.items[i], out);
+		render_series(all.items[i], format, out);
 	vec_clear(&all);
 }
 
@@ -364,7 +414,7 @@ static int compare_metrics(const void *left, const void *right)
 	return strcmp((*one)->spec.name, (*two)->spec.name);
 }
 
-void metrics_render(struct str *out)
+void metrics_render_as(enum metrics_format format, struct str *out)
 {
 	VEC(struct metric *) all = { 0 };
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&mutex);
@@ -373,6 +423,101 @@ void metrics_render(struct str *out)
 		vec_add(&all, metric);
 	vec_sort(&all, compare_metrics);
 	for (size_t i = 0; i < all.count; i++)
-		render_metric(all.items[i], out);
+		render_metric(all.items[i], format, out);
 	vec_clear(&all);
+	if (format == METRICS_OPEN)
+		str_add(out, "# EOF\n");
+}
+
+void metrics_render(struct str *out)
+{
+	metrics_render_as(METRICS_PROMETHEUS, out);
+}
+
+const char *metrics_content_type(enum metrics_format format)
+{
+	return format == METRICS_OPEN
+		       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+		       : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+/* The value behind "; NAME=" in one part of the header, without quotes; its length is 0
+ * if it is not there. */
+static size_t find_accept_value(const char *part, size_t len, const char *name,
+				const char **value)
+{
+	size_t name_len = strlen(name);
+
+	for (const char *at = memchr(part, ';', len); at;
+	     at = memchr(at, ';', len - (size_t)(at - part))) {
+		at++;
+		while (at < part + len && (*at == ' ' || *at == '\t'))
+			at++;
+		size_t left = len - (size_t)(at - part);
+		if (left <= name_len || strncasecmp(at, name, name_len) != 0 ||
+		    at[name_len] != '=')
+			continue;
+		*value = at + name_len + 1;
+		size_t end = 0;
+		left -= name_len + 1;
+		if (left > 0 && **value == '"')
+			(*value)++, left--;
+		while (end < left && !strchr(";\" \t", (*value)[end]))
+			end++;
+		return end;
+	}
+	return 0;
+}
+
+/* In thousandths; what is none counts as one. */
+static int accept_weight(const char *part, size_t len)
+{
+	const char *value;
+	char text[8] = "";
+	size_t value_len = find_accept_value(part, len, "q", &value);
+
+	if (value_len == 0 || value_len >= sizeof(text))
+		return 1000;
+	memcpy(text, value, value_len);
+	return (int)(strtod(text, NULL) * 1000 + 0.5);
+}
+
+/* Of a version that is not known here it is no offer. */
+static bool is_open_metrics(const char *part, size_t len)
+{
+	static const char type[] = "application/openmetrics-text";
+	const char *version;
+	size_t version_len;
+
+	if (len < strlen(type) || strncasecmp(part, type, strlen(type)) != 0 ||
+	    (len > strlen(type) && !strchr("; \t", part[strlen(type)])))
+		return false;
+	version_len = find_accept_value(part, len, "version", &version);
+	return version_len == 0 || (version_len == 5 && memcmp(version, "1.0.0", 5) == 0);
+}
+
+static bool is_plain_text(const char *part, size_t len)
+{
+	size_t type = strcspn(part, "; \t,");
+
+	return type <= len && ((type == 10 && strncasecmp(part, "text/plain", 10) == 0) ||
+			       (type == 6 && strncasecmp(part, "text/*", 6) == 0) ||
+			       (type == 3 && memcmp(part, "*/*", 3) == 0));
+}
+
+enum metrics_format metrics_negotiate(const char *accept)
+{
+	int open = 0, plain = 0;
+
+	for (const char *at = accept ? accept : ""; *at;) {
+		at += strspn(at, " \t,");
+		size_t len = strcspn(at, ",");
+		int weight = accept_weight(at, len);
+		if (is_open_metrics(at, len) && weight > open)
+			open = weight;
+		else if (is_plain_text(at, len) && weight > plain)
+			plain = weight;
+		at += len;
+	}
+	return open > 0 && open >= plain ? METRICS_OPEN : METRICS_PROMETHEUS;
 }

@@ -1,7 +1,8 @@
 /*
  * The metrics of this process: owners register theirs once at start, any thread updates
  * them with a few atomic instructions, and the HTTP server renders them as Prometheus
- * text (https://prometheus.io/docs/instrumenting/exposition_formats/, 0.0.4). Nothing
+ * text (https://prometheus.io/docs/instrumenting/exposition_formats/, 0.0.4) or as
+ * OpenMetrics (https://prometheus.io/docs/specs/om/open_metrics_spec/, 1.0.0). Nothing
  * is ever freed, so pointers stay good for the life of the process.
  */
 #ifndef BASE_METRICS_H
@@ -10,7 +11,7 @@
 #include "base/base.h"
 #include "base/str.h"
 
-#define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+enum metrics_format { METRICS_PROMETHEUS, METRICS_OPEN };
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
@@ -22,7 +23,8 @@ struct metric_spec {
 	const char *name;          /* see metric_name_is_good */
 	const char *help;          /* one sentence */
 	const char *const *labels; /* at most 3, ends in NULL; of: site kind remote state
-				      class, never a repository */
+				      class backend, never a repository; of build_info:
+				      version schema protocol */
 	const double *buckets;     /* of a histogram: upper bounds, rising, ends in 0 */
 };
 
@@ -56,22 +58,36 @@ extern const double metric_buckets_seconds[];
 #define metric_at(metric, ...) metric_find(metric, METRIC_LIST(__VA_ARGS__))
 struct metric_series *metric_find(struct metric *metric, const char *const *values);
 
+/* Makes the series of all combinations of these words, each list ends in NULL, with as
+ * many lists as the metric has labels, 2 at most: so they are there, with 0, from the
+ * start. What is there stays as it is. */
+void metric_begin(struct metric *metric, const char *const *first,
+		  const char *const *second);
+
 /* Counters: by >= 0. Gauges: by anything. */
 void metric_add(struct metric_series *series, double by);
 
 void metric_set(struct metric_series *gauge, double value);
 void metric_observe(struct metric_series *histogram, double value);
 
+/* What somebody else counts. */
+void metric_copy(struct metric_series *counter, double value);
+
 /* Leaves out the series of a gauge until each is set again: for gauges that are counted
  * afresh, where a state or a remote may be gone. */
 void metric_forget(struct metric *gauge);
 
 /* Appends all metrics in the order of their names and label values. */
-void metrics_render(struct str *out);
+void metrics_render_as(enum metrics_format format, struct str *out);
+void metrics_render(struct str *out); /* as METRICS_PROMETHEUS */
 
-/* Begins with refrelay_, has only a-z 0-9 and _, in base units: a counter ends in
- * _total, nothing else does; no _ms, _minutes, _kilobytes, _percent and the like; a
- * timestamp is in _timestamp_seconds. */
+/* The form that a header Accept prefers; NULL: there is none. */
+enum metrics_format metrics_negotiate(const char *accept);
+const char *metrics_content_type(enum metrics_format format);
+
+/* Begins with refrelay_, or with process_ where all programs call it so; has only a-z 0-9
+ * and _, in base units: a counter ends in _total, nothing else does; no _ms, _minutes,
+ * _kilobytes, _percent and the like; a timestamp is in _timestamp_seconds. */
 bool metric_name_is_good(enum metric_kind kind, const char *name);
 
 #endif

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -144,6 +145,9 @@ static int proc_classify_outcome(const struct run *run, const char *line, struct
 		return cannot_run(name, run->report.error, err);
 	case PROC_NO_WATCH:
 		return cannot_watch(name, run->report.error, err);
+	case PROC_NOT_CONFINED:
+		errno = run->report.error;
+		return err_errno(err, "refrelay-run cannot confine %s", name);
 	}
 	return err_set(err, ERR_INTERNAL, "%s is of another version than this program",
 		       proc_supervisor_path());
@@ -172,6 +176,13 @@ int run_judge(struct run *run, struct proc_result *result, struct err *err)
 static pthread_once_t path_once = PTHREAD_ONCE_INIT;
 static char supervisor_path[PATH_MAX];
 static _Atomic uint64_t started;
+
+bool proc_can_confine(void)
+{
+	enum { SAY_VERSION = 1 };
+
+	return syscall(SYS_landlock_create_ruleset, NULL, 0, SAY_VERSION) > 0;
+}
 
 uint64_t proc_started(void)
 {
@@ -466,6 +477,22 @@ static void list_fds(const struct run *run, struct str *list)
 	assert(count <= PROC_FDS_MAX);
 }
 
+typedef VEC(const char *) run_words;
+
+/* `number` gets "+N". */
+static void add_confinement(const char *const *reads, char number[24], run_words *argv)
+{
+	size_t count = 0;
+
+	if (!reads)
+		return;
+	vec_add(argv, number);
+	for (; reads[count]; count++)
+		vec_add(argv, reads[count]);
+	assert(count <= PROC_READS_MAX);
+	snprintf(number, 24, "+%zu", count);
+}
+
 /* Starts the supervisor. Class config: it is not installed. */
 static int run_start(struct run *run, struct err *err)
 {
@@ -477,9 +504,9 @@ static int run_start(struct run *run, struct err *err)
 	int64_t timeout_at = request->timeout_ms > 0
 				     ? clock_boot_ms() + request->timeout_ms
 				     : INT64_MAX;
-	VEC(const char *) argv = { 0 };
+	run_words argv = { 0 };
 	AUTO_STR struct str fds = STR_INIT;
-	char grace[24], timeout[24], nice[64];
+	char grace[24], timeout[24], nice[64], reads[24];
 
 	list_fds(run, &fds);
 	snprintf(grace, sizeof(grace), "%" PRId64, grace_ms);
@@ -492,6 +519,7 @@ static int run_start(struct run *run, struct err *err)
 	vec_add(&argv, grace);
 	vec_add(&argv, timeout);
 	vec_add(&argv, nice);
+	add_confinement(request->reads, reads, &argv);
 	for (const char *const *arg = request->argv; *arg; arg++)
 		vec_add(&argv, *arg);
 	vec_add(&argv, NULL);

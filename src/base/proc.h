@@ -12,6 +12,8 @@
 #include "base/str.h"
 #include "base/thread.h"
 
+#define PROC_READS_MAX 64
+
 struct proc_request {
 	const char *const *argv; /* NULL-terminated; argv[0] is looked for in PATH */
 	const char *const *env;  /* NULL-terminated; NULL: this process's own */
@@ -32,6 +34,10 @@ struct proc_request {
 	bool yields;          /* the processors, to whoever else has work */
 	uint64_t file_most;   /* bytes of each file that it writes; 0: no limit */
 	uint64_t memory_most; /* bytes of each of its processes; 0: no limit */
+	/* It is confined: it reads its directory, these paths with what is below them,
+	 * and what the system has; it writes nothing, and reaches nobody. NULL: it is
+	 * free; ends in NULL. At most PROC_READS_MAX. */
+	const char *const *reads;
 	struct deadline *deadline; /* may be NULL */
 	const struct stop *stop;   /* may be NULL */
 };
@@ -51,6 +57,10 @@ struct proc_result {
  *  filled and may be NULL. When it returns, no process of the group is left. */
 int proc_run(const struct proc_request *request, struct proc_result *result,
 	     struct err *err);
+
+/* Whether the kernel can confine a child to files (Landlock); without it only its
+ * syscalls are. */
+bool proc_can_confine(void);
 
 /* How many children this process has started so far. */
 uint64_t proc_started(void);

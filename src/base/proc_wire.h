@@ -2,14 +2,15 @@
  * What proc.c and refrelay-run say to each other, over a SOCK_SEQPACKET pair that
  * refrelay-run inherits:
  *
- *	refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT NICE[,FILE,MEMORY] \
- *		PROGRAM [ARGUMENT]...
+ *	refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT NICE[,FILE,MEMORY] [+N
+ *PATH...] \ PROGRAM [ARGUMENT]...
  *
  * The other FDs are for the program. All else but 0, 1 and 2 is closed: libraries may
  * have opened files without O_CLOEXEC. TIMEOUT_AT is by CLOCK_BOOTTIME in ms. With a NICE
  * above 0 the program has that niceness more, as its session has, and SCHED_BATCH. FILE
  * and MEMORY, if they are not 0, bound in bytes each file that it writes and what each of
- * its processes may write to in memory.
+ * its processes may write to in memory. Behind +N stand N paths: the program is confined
+ * (run/confine.h), and may read these.
  *
  * To the supervisor: an int64_t a message, the deadline by CLOCK_BOOTTIME in ms;
  * INT64_MAX for none, 0 or less for death at once and without grace. Those that wait in
@@ -33,8 +34,9 @@ enum proc_cause {
 	PROC_TIMEOUT,  /* at TIMEOUT_AT */
 	PROC_DEADLINE, /* at the deadline, perhaps before it started */
 	PROC_ASKED,    /* by a signal to the supervisor, or the end of the control file */
-	PROC_NO_PROGRAM, /* exec failed: error */
-	PROC_NO_WATCH,   /* the supervisor could not set itself up: error */
+	PROC_NO_PROGRAM,   /* exec failed: error */
+	PROC_NO_WATCH,     /* the supervisor could not set itself up: error */
+	PROC_NOT_CONFINED, /* the kernel refused to confine the program: error */
 };
 
 struct proc_report {

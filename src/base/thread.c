@@ -18,7 +18,7 @@ static void thread_require_success(int result)
 static _Noreturn void thread_give_up(const char *what, const char *name, int cause,
 				     const char *remedy)
 {
-	fprintf(stderr, "refrelay: cannot %s%s: %s\n  what to do: %s\n", what, name,
+	fprintf(stderr, "refrelay: cannot %s%s: %s\n  hint: %s\n", what, name,
 		strerror(cause), remedy);
 	fflush(stderr);
 	_exit(EXIT_FAILURE);

@@ -124,7 +124,7 @@ static int open_failed(const char *id, struct err *err)
 	if (errno == ELOOP || errno == EXDEV)
 		return no_file(id, "a symbolic link, or below one", err);
 	if (errno == ENXIO || errno == ENODEV)
-		return no_file(id, "no regular file", err);
+		return no_file(id, "not a regular file", err);
 	return err_errno(err, "cannot open %s", id);
 }
 
@@ -137,7 +137,7 @@ int blob_open(int root, const char *id, int *fd, struct stat *stat, struct err *
 	if (file < 0 || fstat(file, stat) != 0)
 		return open_failed(id, err);
 	if (!S_ISREG(stat->st_mode))
-		return no_file(id, "no regular file", err);
+		return no_file(id, "not a regular file", err);
 	*fd = TAKE_FD(file);
 	return 0;
 }

@@ -24,10 +24,10 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
+#include "base/flush.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/seen_time.h"
-#include "blob/flush.h"
 #include "blob/place.h"
 
 struct blob_incoming {
@@ -237,8 +237,8 @@ static int blob_discard_check_file(int dir, const char *id, struct err *err)
 		return err_errno(err, "cannot find %s", id);
 	if (S_ISREG(st.st_mode))
 		return 0;
-	return err_set(err, ERR_MISSING, "what stands at %s is no regular file: it stays",
-		       id);
+	return err_set(err, ERR_MISSING,
+		       "what stands at %s is not a regular file: it stays", id);
 }
 
 static int copy_to_end(int from, int to, const char *id, struct err *err)

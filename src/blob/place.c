@@ -96,7 +96,8 @@ int place_check(int root, const char *id, struct stat *old, struct err *err)
 	if (S_ISREG(old->st_mode))
 		return 0;
 	if (!S_ISDIR(old->st_mode))
-		return place_fail_in_the_way(id, "what is no regular file", err);
+		return place_fail_in_the_way(id, "something other than a regular file",
+					     err);
 	*old = (struct stat){ 0 };
 	if (unlinkat(dir, place_name(id), AT_REMOVEDIR) != 0 && errno != ENOENT)
 		return place_fail_in_the_way(id, "a directory", err);

@@ -280,7 +280,8 @@ static int check_start(const struct walk *walk, struct err *err)
 	if (dir >= 0)
 		return 0;
 	if (errno == ELOOP || errno == ENOTDIR)
-		return err_set(err, ERR_MISSING, "%s is no directory", walk->path.data);
+		return err_set(err, ERR_MISSING, "%s is not a directory",
+			       walk->path.data);
 	return err_errno(err, "cannot open directory %s", walk->path.data);
 }
 

@@ -1,8 +1,8 @@
 /*
  * All files below a kind's directory, in byte order of their ids, in bounded memory: the
  * names in the directories on the way down are held. Each file is looked at when its turn
- * comes. What is put into a directory after it was listed is not seen: who takes a file
- * for gone because a walk did not show it must look for it once more.
+ * comes. Files added to a directory after it was listed are not seen: before a file
+ * counts as gone because a walk did not show it, look for it once more.
  */
 #ifndef BLOB_WALK_H
 #define BLOB_WALK_H

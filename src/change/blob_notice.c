@@ -105,17 +105,18 @@ static void say_wrong_name(struct err *why)
 {
 	err_set(why, ERR_CORRUPT, "its content is not the one that its name says");
 	err_because(why, REASON_WRONG_NAME);
-	err_remedy(why, "put the right file there, as from a secondary or a backup");
+	err_remedy(
+		why,
+		"put the correct file there, for example from a secondary or a backup");
 }
 
 static void say_damaged(struct err *why)
 {
 	err_set(why, ERR_CORRUPT,
-		"its content is not what it was, although nobody has written to it: the "
-		"disk has damaged it");
+		"its content changed without a write: the disk damaged it");
 	err_because(why, REASON_DAMAGED);
-	err_remedy(why, "put it back from a secondary or a backup; if it is right, touch "
-			"it");
+	err_remedy(why,
+		   "restore it from a secondary or a backup; if it is correct, touch it");
 }
 
 /* True: it is not what it was, but no change either. */
@@ -610,9 +611,8 @@ int blob_changed(struct notice *notice, const char *words, uint64_t *event_id,
 
 	*event_id = 0;
 	if (!kind || !kind->origin || kind_is_repository(type) || !ids) {
-		err_set(err, ERR_CONFIG, "this site has no blobs of type \"%.40s\"",
-			type);
-		return err_remedy(err, "name one of the sections [blob \"TYPE\"]");
+		err_set(err, ERR_CONFIG, "no blob type \"%.40s\" at this site", type);
+		return err_remedy(err, "use the TYPE of a [blob \"TYPE\"] section");
 	}
 	int result = read_ids(kind, ids, &all, err);
 	if (result == 0)

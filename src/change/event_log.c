@@ -290,6 +290,43 @@ int event_log_changes(struct store *store, const struct event_span *span,
 	return changes->count == span->until - span->after;
 }
 
+struct event_latest {
+	const char *name;
+	size_t most;
+	event_list *events;
+};
+
+static int event_latest_read_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct event_latest *latest = arg;
+	AUTO_QUERY struct query *query = NULL;
+	struct event event;
+	int found;
+
+	event_list_clear(latest->events);
+	if (query_ask(tx, &query, err,
+		      "SELECT id, mark, at, kind, name, what, timeline, generation,"
+		      " checksum, changes, size FROM event WHERE kind = ?1 AND name = ?2"
+		      " AND changes IS NOT NULL ORDER BY generation DESC, id DESC"
+		      " LIMIT ?3",
+		      QUERY_TEXT(KIND_REPOSITORY), QUERY_TEXT(latest->name),
+		      QUERY_INT((int64_t)latest->most)) != 0)
+		return -1;
+	while ((found = query_step(query, err)) > 0) {
+		event_rows_fill_event(query, &event);
+		vec_add(latest->events, event);
+	}
+	return found;
+}
+
+int event_log_latest(struct store *store, const char *name, size_t most,
+		     event_list *events, struct err *err)
+{
+	struct event_latest latest = { name, most, events };
+
+	return store_read(store, event_latest_read_work, &latest, err);
+}
+
 /* The newest of the events that go, in one batch; id 0: none goes. Only what is oldest
  * can go, so that ids stay dense: an event with a time of a wrong clock waits for the
  * count. */

@@ -94,6 +94,11 @@ struct event_span {
 int event_log_changes(struct store *store, const struct event_span *span,
 		      text_list *changes, struct err *err);
 
+/* The newest events of one repository that say which refs changed, newest first, added to
+ * *events; the caller clears them. */
+int event_log_latest(struct store *store, const char *name, size_t most,
+		     event_list *events, struct err *err);
+
 /* Drops events older than keep_ms, and the oldest above keep_count, whoever has read
  * them. In small transactions. */
 int event_log_prune(struct store *store, int64_t keep_ms, uint64_t keep_count,

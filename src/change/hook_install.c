@@ -103,7 +103,8 @@ static int both_are_there(const struct hook_folder *folder,
 			  const struct hook_file_names *names, struct err *err)
 {
 	err_set(err, ERR_CONFLICT,
-		"%s was put over ours, and another one is kept in %s" HOOK_KEPT,
+		"%s replaced refrelay's hook, and another one is already kept in "
+		"%s" HOOK_KEPT,
 		names->hook, folder->path);
 	return err_remedy(err, "move one of them away, then run the command again");
 }
@@ -288,7 +289,7 @@ static int hook_install_make_folder(int repository, struct err *err)
 	    fstatat(repository, HOOK_NODE_FOLDER, &folder, AT_SYMLINK_NOFOLLOW) != 0)
 		return err_errno(err, "cannot look at " HOOK_NODE_FOLDER);
 	if (!S_ISDIR(folder.st_mode)) /* a link may lead to anywhere */
-		return err_set(err, ERR_CONFIG, HOOK_NODE_FOLDER " is no directory");
+		return err_set(err, ERR_CONFIG, HOOK_NODE_FOLDER " is not a directory");
 	if (is_new && geteuid() == 0 &&
 	    fchownat(repository, HOOK_NODE_FOLDER, st.st_uid, st.st_gid,
 		     AT_SYMLINK_NOFOLLOW) != 0)
@@ -333,10 +334,10 @@ static int hook_install_check_folder(const struct hook_folder *folder,
 	if (!folder->is_shared || place->changes_shared)
 		return 0;
 	err_set(err, ERR_CONFIG,
-		"git looks for its hooks in %s, which other repositories may use, too",
+		"git uses the hooks in %s, which other repositories may share",
 		folder->path);
-	return err_remedy(err, "say --shared to put the hooks there, or have git look "
-			       "for them in the repository itself");
+	return err_remedy(
+		err, "use --shared to install the hooks there, or unset core.hooksPath");
 }
 
 static bool are_all_installed(const struct hook_folder *folder,
@@ -375,9 +376,9 @@ static int open_or_make(int repository, const struct hook_place *place,
 	if (folder->dir >= 0)
 		return 0;
 	if (folder->is_shared) {
-		err_set(err, ERR_CONFIG, "core.hooksPath is %s, which is not there",
+		err_set(err, ERR_CONFIG, "core.hooksPath is %s, which does not exist",
 			folder->path);
-		return err_remedy(err, "make that directory, or unset core.hooksPath");
+		return err_remedy(err, "create that directory, or unset core.hooksPath");
 	}
 	if (mkdirat(repository, "hooks", 0777) != 0)
 		return err_errno(err, "cannot make directory hooks");

@@ -260,9 +260,9 @@ int hook_place_find(const char *data, enum hook_side side, struct hook_place *pl
 	if (!found || access(found, X_OK) != 0 ||
 	    !text_ends_with(found, "/" HOOK_PROGRAM)) {
 		err_set(err, ERR_CONFIG, "cannot find the program " HOOK_PROGRAM);
-		return err_remedy(err,
-				  "install it beside refrelay or in " REFRELAY_LIBEXEC " "
-				  "from there, or set REFRELAY_HOOK to its path");
+		return err_remedy(
+			err, "install it next to refrelay or in " REFRELAY_LIBEXEC " "
+			     "from there, or set REFRELAY_HOOK to its path");
 	}
 	place->program = TAKE(found);
 	place->data = xstrdup(data);

@@ -30,7 +30,7 @@ static int set_patience(int fd, int64_t wait_ms)
 
 static int late(struct err *err)
 {
-	err_set(err, ERR_TIMEOUT, "the node runs, but did not answer in time");
+	err_set(err, ERR_TIMEOUT, "the node is running, but did not answer in time");
 	return err_remedy(err, "see its log; it may be overloaded");
 }
 
@@ -70,7 +70,7 @@ static int hook_report_set_refusal(const char *said, struct err *err)
 	size_t len;
 
 	if (!text_starts_with(said, HOOK_NO))
-		return err_set(err, ERR_INTERNAL, "the node gave no known answer");
+		return err_set(err, ERR_INTERNAL, "unexpected answer from the node");
 	said += strlen(HOOK_NO);
 	len = strcspn(said, " ");
 	return err_set(err, hook_report_find_class(said, len), "%s",
@@ -153,7 +153,7 @@ static int change_copy(struct hook_socket *socket, const char *path, struct str 
 
 	if (!options->copies)
 		return err_set(err, ERR_CONFIG,
-			       "this site has no changes of its own: it is no primary");
+			       "this site does not record changes: it is not a primary");
 	AUTO_FREE char *name = notice_name_below(options->copies, path, err);
 	if (!name)
 		return -1;
@@ -191,7 +191,7 @@ static int change_blobs(struct hook_socket *socket, const char *what, struct str
 
 	if (!blobs)
 		return err_set(err, ERR_CONFIG,
-			       "this site is no primary, or has no kinds of blobs");
+			       "this site is not a primary, or has no blob types");
 	if (blob_changed(blobs, what, &event_id, err) != 0)
 		return -1;
 	str_addf(answer, HOOK_OK " %" PRIu64, event_id);
@@ -223,7 +223,7 @@ static void hook_socket_handle_message(struct hook_socket *socket, const char *m
 		log_warn("hook.failed", LOG_ERR(&err), LOG_TEXT("path", what));
 		hook_socket_add_refusal(&err, answer);
 	} else {
-		err_set(&err, ERR_CONFIG, "this node does not know that word");
+		err_set(&err, ERR_CONFIG, "this node does not know that request");
 		hook_socket_add_refusal(&err, answer);
 	}
 }
@@ -363,7 +363,7 @@ static int remove_stale(int data, struct err *err)
 				       : err_errno(err, "cannot look at " HOOK_SOCKET);
 	if (!S_ISSOCK(st.st_mode)) {
 		err_set(err, ERR_CONFIG,
-			"something that is no socket is at " HOOK_SOCKET);
+			"something other than a socket is at " HOOK_SOCKET);
 		return err_remedy(err, "move it away");
 	}
 	if (unlinkat(data, HOOK_SOCKET, 0) != 0 && errno != ENOENT)

@@ -152,8 +152,15 @@ static int inventory_read_page(struct store_tx *tx, void *arg, struct err *err)
 
 	inventory_page_clear(picture->page);
 	if (inventory_read_ends(tx, picture, err) != 0 ||
-	    origin_rows_list(tx, picture->kind, picture->question->after,
-			     picture->question->limit + 1, &rows, err) != 0)
+	    origin_rows_find(
+		    tx,
+		    &(struct origin_filter){ .kind = picture->kind,
+					     .after = picture->question->after,
+					     .limit = picture->question->limit + 1,
+					     .search = picture->question->search,
+					     .is_failing_only =
+						     picture->question->is_failing_only },
+		    &rows, err) != 0)
 		return -1;
 	inventory_fill_page(picture, &rows);
 	return 0;
@@ -184,7 +191,7 @@ static int inventory_find_row(struct store_tx *tx, void *arg, struct err *err)
 	int found = origin_row_get(tx, one->kind, one->name, &row, err);
 
 	if (found == 0)
-		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
+		return err_set(err, ERR_MISSING, "no such %s: \"%s\"",
 			       kind_noun(one->kind), one->name);
 	inventory_item_clear(one->item);
 	*one->item = inventory_take_item(&row);

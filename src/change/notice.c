@@ -25,6 +25,8 @@ struct notice *notice_new(const struct notice_options *options)
 	notice->options = *options;
 	notice->known = known_refs_new();
 	notice->may_owe = true;
+	if (options->hooks)
+		repository_notice_show_hooks(&(struct hook_counts){ 0 });
 	return notice;
 }
 

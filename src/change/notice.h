@@ -48,8 +48,8 @@ struct notice_options {
 struct notice *notice_new(const struct notice_options *options);
 void notice_free(struct notice *notice); /* NULL is allowed */
 
-/* Who is told when contents of blobs are to be read; any thread, short. Before anybody
- * else uses it. */
+/* Called when contents of blobs are to be read; by any thread, and must be short. To be
+ * set before the first use of the notice. */
 void notice_set_due(struct notice *notice, void (*due)(void *arg), void *arg);
 
 /* Compares one repository. The event is durable when it returns. ERR_MISSING: no
@@ -63,7 +63,7 @@ void notice_set_due(struct notice *notice, void (*due)(void *arg), void *arg);
 int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
 		   struct err *err);
 
-/* The same for who does not ask for its refs: noticed->refs may be empty. Of a large
+/* The same for callers that do not need the refs: noticed->refs may be empty. Of a large
  * repository of which little has changed, most are not looked at then. */
 int notice_compare_hint(struct notice *notice, const char *name, struct noticed *noticed,
 			struct err *err);

@@ -60,13 +60,16 @@ int notice_append_event(struct store_tx *tx, const char *kind, enum event_what w
 
 enum event_what notice_what_of(enum origin_step step);
 
-/* After a commit: wakes who waits for events, and for contents to be read. newest: the
- * last event of this commit; id 0: there is none. */
+/* After a commit: wakes those that wait for events, and for contents to be read. newest:
+ * the last event of this commit; id 0: no event. */
 void notice_report(struct notice *notice, const struct event_mark *newest, bool is_due);
 
 /* A time between half of the interval and all of it, so that a thousand that came at once
  * are not verified at once. */
 int64_t notice_next_verification(int64_t reverify_ms);
+
+/* How many repositories have which hooks: as the metric refrelay_hooks. */
+void repository_notice_show_hooks(const struct hook_counts *counts);
 
 /* Either may be NULL. */
 bool notice_is_same_text(const char *a, const char *b);

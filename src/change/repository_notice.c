@@ -399,7 +399,7 @@ static enum observation repository_observe_absence(struct comparisons *all,
 	}
 	if (path && repository_seek(all, one))
 		return OBSERVATION_MOVING;
-	err_set(err, ERR_MISSING, "there is no repository %s", name);
+	err_set(err, ERR_MISSING, "no such repository: %s", name);
 	err_remedy(err, "look for its name with refrelay repository list");
 	return all->cause->absence == ABSENCE_LATER ? OBSERVATION_UNKNOWN
 						    : OBSERVATION_GONE;
@@ -867,16 +867,22 @@ static void repository_scan_log_hooks(struct notice *notice,
 			 LOG_NUMBER("repositories", counts->states[HOOK_INSTALLED]));
 }
 
+void repository_notice_show_hooks(const struct hook_counts *counts)
+{
+	struct metric *gauge = metric_gauge(
+		"refrelay_hooks", "Repositories by the state of their hooks.", "state");
+
+	for (size_t i = 0; i < HOOK_STATES; i++)
+		metric_set(metric_at(gauge, hook_state_name((enum hook_state)i)),
+			   (double)counts->states[i]);
+}
+
 static void repository_scan_report_hooks(struct notice *notice,
 					 const struct hook_counts *counts)
 {
 	if (!notice->options.hooks)
 		return;
-	struct metric *gauge = metric_gauge(
-		"refrelay_hooks", "Repositories by the state of their hooks.", "state");
-	for (size_t i = 0; i < HOOK_STATES; i++)
-		metric_set(metric_at(gauge, hook_state_name((enum hook_state)i)),
-			   (double)counts->states[i]);
+	repository_notice_show_hooks(counts);
 	repository_scan_log_hooks(notice, counts);
 }
 

@@ -28,9 +28,9 @@ static const struct cli_option rows[] = {
 
 static const struct cli_verb verbs[] = {
 	{ "clear", .most = CLI_ANY_NUMBER, .operands = "[NAME...]",
-	  .help = "a new key for these repositories, so that all that was kept of\n"
-		  "them counts no more; without NAME for all repositories below\n"
-		  "site.repositories, and the files of the cache are removed" },
+	  .help = "invalidate what is cached of these repositories; without NAME, "
+		  "of\nall repositories below site.repositories, and remove the cache "
+		  "files" },
 	{ 0 },
 };
 

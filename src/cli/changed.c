@@ -49,11 +49,11 @@ struct changed_call {
 #define AT(kind, member) CLI_AT(kind, struct changed_call, member)
 
 static const struct cli_option rows[] = {
-	{ "ref", 0, "REF OLD NEW", "what changed; may be given several times",
+	{ "ref", 0, "REF OLD NEW", "the ref that changed; may be repeated",
 	  AT(LIST, refs), .each = 3 },
-	{ "stdin", 0, NULL, "read lines of \"OLD NEW REF\", as post-receive gets them",
+	{ "stdin", 0, NULL, "read \"OLD NEW REF\" lines, as given to post-receive",
 	  AT(FLAG, reads_stdin) },
-	{ "blob", 0, "TYPE", "what changed are files of this kind, named by their ids",
+	{ "blob", 0, "TYPE", "files of this type changed; name them by their ids",
 	  AT(TEXT, type) },
 	CLI_JSON(struct changed_call),
 	{ 0 },
@@ -114,9 +114,8 @@ static int cli_changed_read_site(const struct cli *cli, struct changed_call *cal
 		return -1;
 	if (call->site.role == SITE_SECONDARY) {
 		err_set(err, ERR_CONFIG,
-			"this site is a secondary: its copies change "
-			"only as its primary's do");
-		return err_remedy(err, "tell the primary");
+			"this site is a secondary: its copies follow the primary");
+		return err_remedy(err, "run this at the primary");
 	}
 	if (kinds_read(conf, &call->kinds, err) != 0 ||
 	    (push_is_configured(conf) &&
@@ -186,8 +185,7 @@ static int open_alone(struct changed_call *call, struct err *err)
 	const struct site *site = &call->site;
 	struct alone *alone = &call->alone;
 
-	fprintf(stderr, "refrelay: no node runs here; the change is recorded all the "
-			"same\n");
+	cli_note("no node is running here; the change was recorded anyway");
 	if (site_data_open_directory(site->data, &alone->data, err) != 0 ||
 	    event_log_open(alone->data.store, site->data, &alone->log, err) != 0) {
 		close_alone(call);
@@ -218,7 +216,7 @@ static int cli_changed_report_to_node(struct changed_call *call, const char *wor
 					  sizeof(answer), err);
 
 	if (reported == 1 && !text_to_uint64(answer, &call->event_id))
-		return err_set(err, ERR_INTERNAL, "the node gave no known answer");
+		return err_set(err, ERR_INTERNAL, "unexpected answer from the node");
 	return reported;
 }
 
@@ -283,11 +281,11 @@ static int report_blobs(struct changed_call *call, struct err *err)
 	const struct kind *kind = kinds_find(&call->kinds, call->type);
 
 	if (call->site.role != SITE_PRIMARY)
-		return err_set(err, ERR_CONFIG, "only a primary looks after blobs");
+		return err_set(err, ERR_CONFIG, "blobs change only at a primary");
 	if (!kind || !kind->origin || kind_is_repository(kind->type)) {
-		err_set(err, ERR_CONFIG, "this site has no blobs of type \"%.40s\"",
+		err_set(err, ERR_CONFIG, "no blob type \"%.40s\" at this site",
 			call->type);
-		return err_remedy(err, "name one of the sections [blob \"TYPE\"]");
+		return err_remedy(err, "use the TYPE of a [blob \"TYPE\"] section");
 	}
 	shorten_paths(call, kind);
 	if (cli_changed_report_ids(call, err) == 0)
@@ -344,7 +342,7 @@ static int cli_changed_check_call(const struct changed_call *call)
 	if (call->count == 0)
 		return cli_usage("changed", "it takes names of repositories");
 	if (call->count > 1 && (call->reads_stdin || call->refs.count > 0))
-		return cli_usage("changed", "--ref and --stdin go with one NAME");
+		return cli_usage("changed", "--ref and --stdin need exactly one NAME");
 	return call->reads_stdin ? check_stdin() : -1;
 }
 

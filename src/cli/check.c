@@ -91,15 +91,14 @@ static void report_doubted(struct checking *checking, const struct kind *kind,
 	bool is_running = data_lock_is_held(checking->site.data);
 	const bool is_blobs = !kind_is_repository(kind->type);
 
-	check_say(
-		checking, CHECK_WRONG, "copies",
-		is_running ? "nothing: they are looked through and mended now"
-			   : "start the node: it looks through them and mends them",
-		"%" PRIu64 " of %" PRIu64
-		" copies of %s%s are not as they were left, for instance %.100s: %.300s",
-		result->doubted, result->looked,
-		is_blobs ? "blobs of type " : "repositories", is_blobs ? kind->type : "",
-		result->example, result->why.text);
+	check_say(checking, CHECK_WRONG, "copies",
+		  is_running ? "none needed: the node is now checking and repairing them"
+			     : "start the node: it checks and repairs them",
+		  "%" PRIu64 " of %" PRIu64
+		  " copies of %s%s were changed by others, e.g. %.100s: %.300s",
+		  result->doubted, result->looked,
+		  is_blobs ? "blobs of type " : "repositories",
+		  is_blobs ? kind->type : "", result->example, result->why.text);
 	if (is_running)
 		site_wake(checking->site.data);
 }
@@ -121,7 +120,8 @@ void check_copies(struct checking *checking, struct store *store, const struct k
 		report_doubted(checking, kind, &result);
 	else if (result.looked > 0)
 		check_say(checking, CHECK_GOOD, "copies", "",
-			  "%" PRIu64 " %s%sas they were left, by a look at each",
+			  "%" PRIu64
+			  " %s%sunchanged since refrelay last wrote them (quick check)",
 			  result.looked, is_blobs ? kind->type : "repositories",
 			  is_blobs ? ": " : " are ");
 	free(result.example);
@@ -132,10 +132,9 @@ static void check_copies_report_broken(struct checking *checking,
 {
 
 	check_say(checking, CHECK_WRONG, "repositories",
-		  "restore it; a secondary may have what it lacks",
-		  "%" PRIu64 " of %" PRIu64
-		  " repositories lack objects that their refs name, for instance %.100s: "
-		  "%.300s",
+		  "restore it; a secondary may have the missing objects",
+		  "%" PRIu64 " of %" PRIu64 " repositories lack objects that their refs "
+		  "point to, e.g. %.100s: %.300s",
 		  glances->broken, glances->looked, glances->example, glances->why.text);
 	site_wake(checking->site.data);
 }
@@ -156,7 +155,8 @@ static void check_originals(struct checking *checking, struct store *store)
 		check_copies_report_broken(checking, &glances);
 	else if (glances.looked > 0)
 		check_say(checking, CHECK_GOOD, "repositories", "",
-			  "%" PRIu64 " have what their refs name, by a look at each",
+			  "%" PRIu64
+			  " have the objects that their refs point to (quick check)",
 			  glances.looked);
 	free(glances.example);
 }
@@ -175,9 +175,9 @@ static const struct cli_option rows[] = {
 
 const struct cli_options check_options = {
 	.rows = rows,
-	.takes = "no operand",
+	.takes = "no arguments",
 	.column = 10,
-	.end = "The exit status is 0 when nothing is wrong, 1 otherwise.\n",
+	.end = "The exit status is 0 if every check passes, else 1.\n",
 };
 
 /* One fault of the configuration may be met by several of those who read it. */
@@ -197,7 +197,7 @@ static bool was_reported(const struct checking *checking, const json_t *finding)
 void check_report(struct checking *checking, enum check_verdict verdict, const char *what,
 		  const struct err *err)
 {
-	static const char *const words[] = { "ok", "note", "WRONG" };
+	static const char *const words[] = { "ok", "note", "FAIL" };
 	json_t *finding = json_object();
 
 	json_put_text(finding, "verdict",
@@ -216,7 +216,7 @@ void check_report(struct checking *checking, enum check_verdict verdict, const c
 	AUTO_STR struct str text = STR_INIT;
 	str_add_printable(&text, err->text);
 	printf("%-5s  %-13s %s%s%s\n", words[verdict], what, text.data,
-	       err->remedy[0] ? "; what to do: " : "", err->remedy);
+	       err->remedy[0] ? "; hint: " : "", err->remedy);
 }
 
 void check_say(struct checking *checking, enum check_verdict verdict, const char *what,
@@ -262,7 +262,7 @@ static void check_repositories(struct checking *checking)
 	err_errno(&err, "%s cannot be %s", path, writes ? "written" : "read");
 	if (errno == ENOENT && writes) {
 		check_say(checking, CHECK_NOTE, "repositories", "",
-			  "%s is not there yet: serve will make it", path);
+			  "%s does not exist yet: serve will create it", path);
 		return;
 	}
 	check_report(checking, CHECK_WRONG, "repositories", &err);
@@ -274,7 +274,7 @@ void check_foreign(struct checking *checking, const char *what,
 
 	if (found->count > 0)
 		check_say(checking, CHECK_NOTE, "copies",
-			  "move them away, or bring them back at the primary",
+			  "move them away, or restore them at the primary",
 			  "the primary does not have %" PRId64 " of the %s here, e.g. %s",
 			  found->count, what, found->example);
 }
@@ -330,8 +330,9 @@ static void report_others(struct checking *checking, const struct hooks_found *f
 	check_say(checking, CHECK_NOTE, "hooks",
 		  "run refrelay hooks install, unless both nodes share their push "
 		  "tasks; refrelay hooks list names them",
-		  "the hooks of %" PRId64 " of %" PRId64 " repositories tell the node of "
-		  "%s, for instance %s: this one notices their pushes by a scan, later",
+		  "the hooks of %" PRId64 " of %" PRId64
+		  " repositories report to the node of %s, e.g. %s: this node notices "
+		  "their pushes only by the next scan",
 		  found->others, all, found->node, found->example);
 }
 
@@ -344,8 +345,8 @@ static void check_report_hooks(struct checking *checking,
 		return;
 	check_say(checking, CHECK_NOTE, "hooks",
 		  "run refrelay hooks install; refrelay hooks list names them",
-		  "%" PRId64 " of %" PRId64 " repositories tell of no push, for instance "
-		  "%s: a scan notices it later",
+		  "%" PRId64 " of %" PRId64 " repositories have no hooks, e.g. %s: "
+		  "pushes are noticed only by the next scan",
 		  lacking, lacking + counts->states[HOOK_INSTALLED], counts->example);
 }
 
@@ -511,11 +512,11 @@ static void check_node(struct checking *checking)
 {
 
 	if (data_lock_is_held(checking->site.data)) {
-		check_say(checking, CHECK_GOOD, "node", "", "a node runs here");
+		check_say(checking, CHECK_GOOD, "node", "", "a node is running here");
 		return;
 	}
-	check_say(checking, CHECK_NOTE, "node", "start refrelay serve",
-		  "no node runs here");
+	check_say(checking, CHECK_NOTE, "node", "start the node: refrelay serve",
+		  "no node is running here");
 }
 
 static void check_git(struct checking *checking)
@@ -537,15 +538,28 @@ static void check_git(struct checking *checking)
 		  proc_supervisor_path());
 }
 
+static void check_confinement(struct checking *checking)
+{
+	if (proc_can_confine()) {
+		check_say(checking, CHECK_GOOD, "confinement", "",
+			  "git reads repositories under Landlock and a syscall filter");
+		return;
+	}
+	check_say(checking, CHECK_NOTE, "confinement",
+		  "start the kernel with landlock in its list lsm=; it has it since 5.13",
+		  "git reads repositories under a syscall filter only: the kernel offers "
+		  "no Landlock");
+}
+
 static void report_skew(struct checking *checking, int64_t skew_ms)
 {
 
 	if (skew_ms > -SKEW_LIMIT_MS && skew_ms < SKEW_LIMIT_MS)
 		return;
 	check_say(checking, CHECK_WRONG, "clocks",
-		  "keep both clocks right (NTP): more than 60 s and requests are "
-		  "refused",
-		  "the primary's clock is %+.0f s from ours", (double)skew_ms / 1000);
+		  "synchronize both clocks (NTP); requests are refused above 60 s",
+		  "the primary's clock differs from ours by %+.0f s",
+		  (double)skew_ms / 1000);
 }
 
 /* One that is older than blobs does not know the question. */
@@ -576,6 +590,7 @@ static int cli_check_ask_primary(struct checking *checking, struct primary_healt
 	if (site_key_read(checking->site.name, file, &key, err) != 0 ||
 	    primary_open(checking->site.primary_url, &key, &primary, err) != 0)
 		return -1;
+	primary_trust(primary, checking->site.primary_ca_file);
 	result = primary_line_open(primary, NULL, &line, err);
 	if (result == 0)
 		result = primary_events(
@@ -596,7 +611,8 @@ static void check_primary(struct checking *checking)
 
 	if (cli_check_ask_primary(checking, &health, &err) == 0)
 		check_say(checking, CHECK_GOOD, "primary", "",
-			  "%s answers and knows our secret", checking->site.primary_url);
+			  "%s answers and accepts our secret",
+			  checking->site.primary_url);
 	else
 		check_report(checking, CHECK_WRONG, "primary", &err);
 	report_skew(checking, health.skew_ms);
@@ -618,7 +634,7 @@ static void check_secrets(struct checking *checking)
 			check_report(checking, CHECK_WRONG, "secret", &err);
 		} else if (!file) {
 			check_say(checking, CHECK_WRONG, "secret", "",
-				  "secondary.%s has no secretFile", names.items[i]);
+				  "secondary.%s.secretFile is not set", names.items[i]);
 		} else {
 			check_say(checking, CHECK_GOOD, "secret", "", "of secondary %s",
 				  names.items[i]);
@@ -627,7 +643,7 @@ static void check_secrets(struct checking *checking)
 	if (names.count == 0) {
 		check_say(checking, CHECK_NOTE, "secret",
 			  "add a section [secondary \"NAME\"] for each",
-			  "no secondary may follow");
+			  "no [secondary] section: no site can follow this primary");
 	}
 	vec_clear(&names);
 }
@@ -644,6 +660,7 @@ static void cli_check_run_all(struct checking *checking)
 	if (site_has_unused(checking->conf, checking->site.role, &err))
 		check_report(checking, CHECK_NOTE, "configuration", &err);
 	check_git(checking);
+	check_confinement(checking);
 	check_repositories(checking);
 	check_formats(checking);
 	check_blobs_directories(checking);
@@ -660,6 +677,7 @@ static void cli_check_run_all(struct checking *checking)
 		check_secrets(checking);
 	check_mirrors(checking);
 	check_push(checking);
+	check_alerts(checking);
 }
 
 static int cli_check_run(const struct cli *cli, bool is_json)

@@ -57,6 +57,9 @@ void check_push(struct checking *checking);
  * site may be there for mirrors alone. */
 void check_mirrors(struct checking *checking);
 
+/* Whether alerts can be sent, as far as that shows here (check_alerts.c). */
+void check_alerts(struct checking *checking);
+
 /* Working trees that fail, of mirrors. */
 void check_checkouts(struct checking *checking, struct store *store);
 

@@ -79,8 +79,8 @@ static void check_push_explain_remote(struct checking *checking, const json_t *r
 			  check_push_get_text(remote, "name"), text.data);
 	} else {
 		check_say(checking, CHECK_NOTE, "remote",
-			  "see its projects and excludeProjects",
-			  "%s takes none of the repositories here",
+			  "check its projects and excludeProjects",
+			  "%s matches no repository here",
 			  check_push_get_text(remote, "name"));
 	}
 	check_push_visit_each(checking, json_object_get(remote, "notes"),
@@ -192,9 +192,8 @@ static void report_orphans(struct checking *checking, const struct queue_view *v
 		check_say(checking, CHECK_NOTE, "tasks",
 			  "put the remote back, or drop them: refrelay push discard "
 			  "--orphans",
-			  "%zu destination%s in the task store of no remote, for "
-			  "instance %s by "
-			  "remote %s",
+			  "%zu destination%s in the task store without a remote, e.g. %s "
+			  "of remote %s",
 			  orphans, orphans == 1 ? " is" : "s are", example->uri,
 			  example->remote);
 }
@@ -206,7 +205,7 @@ static void check_dead_letters(struct checking *checking, const struct queue_vie
 		return;
 	check_say(checking, CHECK_NOTE, "tasks",
 		  "see refrelay push queue --failed; then push retry or discard",
-		  "%zu task%s given up, for instance %s: %s", view->letters.count,
+		  "%zu task%s given up, e.g. %s: %s", view->letters.count,
 		  view->letters.count == 1 ? " was" : "s were",
 		  view->letters.items[0].task.project, view->letters.items[0].why.text);
 }
@@ -216,9 +215,9 @@ static void report_unreadable(struct checking *checking, const struct queue_view
 
 	if (view->unreadable.count > 0)
 		check_say(checking, CHECK_NOTE, "tasks",
-			  "look at them, push what they were for, and remove them: "
-			  "refrelay push discard --unreadable",
-			  "%zu file%s no task, for instance %s", view->unreadable.count,
+			  "inspect them, push those repositories again, then remove the "
+			  "files: refrelay push discard --unreadable",
+			  "%zu file%s no task, e.g. %s", view->unreadable.count,
 			  view->unreadable.count == 1 ? " is" : "s are",
 			  view->unreadable.example);
 }
@@ -233,8 +232,8 @@ static void report_stuck(struct checking *checking, const struct queue_view *vie
 			 !view->uris.items[i].is_running;
 	if (stuck > 0)
 		check_say(checking, CHECK_NOTE, "tasks",
-			  "nothing, if a node runs: it takes them up",
-			  "%zu push%s begun by a node that is gone", stuck,
+			  "none needed if a node is running: it resumes them",
+			  "%zu push%s started by a node that no longer runs", stuck,
 			  stuck == 1 ? " was" : "es were");
 }
 
@@ -250,8 +249,8 @@ static void check_push_queue(struct checking *checking, const struct queue_view 
 	report_unreadable(checking, view);
 	if (view->nodes.count > 0)
 		return;
-	check_say(checking, CHECK_NOTE, "tasks", "start refrelay serve",
-		  "no node of the cluster lives: nothing is pushed");
+	check_say(checking, CHECK_NOTE, "tasks", "start the node: refrelay serve",
+		  "no node of the cluster is running: nothing is pushed");
 }
 
 static void check_store(struct checking *checking, const struct push_settings *settings)
@@ -305,12 +304,12 @@ static void check_administration(struct checking *checking,
 		if (which == remote->urls.count)
 			continue;
 		err_set(&err, ERR_CONFIG,
-			"%s: refs alone are pushed to %s: no repository is made or "
-			"deleted there, nor its HEAD set",
+			"%s: only refs are pushed to %s: repositories are not created or "
+			"deleted there, and HEAD is not set",
 			remote->name, remote->urls.items[which].template);
 		err_remedy(&err,
-			   "give remote.%.80s.adminUrl a way by ssh, gerrit+ssh or "
-			   "gerrit+https, or do it there yourself",
+			   "set remote.%.80s.adminUrl to an ssh, gerrit+ssh or "
+			   "gerrit+https URL, or do it there yourself",
 			   remote->name);
 		check_report(checking, CHECK_NOTE, "remote", &err);
 	}
@@ -405,7 +404,7 @@ static void check_mirrors_list(struct checking *checking, const struct mirror_li
 		return;
 	}
 	check_say(checking, CHECK_GOOD, "mirrors", "",
-		  "the list %s: it can be read; %zu to be mirrored in its first answer",
+		  "the list %s can be read; %zu repositories to mirror on its first page",
 		  list->name, count);
 }
 
@@ -494,7 +493,7 @@ static void check_push_mirror(struct checking *checking,
 			continue;
 		err_set(&err, ERR_CONFIG,
 			"%s: the mirror %s has a depth of %" PRIu64
-			", and what is cut short is not pushed on",
+			"; shallow repositories cannot be pushed",
 			remote, mirror->name, mirror->depth);
 		err_remedy(&err,
 			   "leave it out of remote.%.80s.projects, or set its depth to 0",
@@ -542,8 +541,8 @@ void check_push(struct checking *checking)
 	if (settings->remotes.count > 0 && site_check_apart(&checking->site, &err) == 0) {
 		check_store(checking, settings);
 		check_say(checking, CHECK_NOTE, "push", "",
-			  "whether destinations can be reached is not tried "
-			  "here: refrelay push start --wait NAME does");
+			  "destinations are not contacted; to test one: refrelay push "
+			  "start --wait NAME");
 	}
 	push_settings_unref(settings);
 }
@@ -589,7 +588,7 @@ static void check_kind(struct checking *checking, const struct kind *kind, void 
 		return;
 	if (writes(checking) && access(kind->path, F_OK) != 0 && errno == ENOENT) {
 		check_say(checking, CHECK_NOTE, "blobs", "",
-			  "blobs of type %s: %s is not there yet: serve will make it",
+			  "blobs of type %s: %s does not exist yet: serve will create it",
 			  kind->type, kind->path);
 		return;
 	}
@@ -684,14 +683,14 @@ static void compare_kind(struct checking *checking, const struct kind *kind, voi
 	struct err err;
 
 	if (!its) {
-		err_set(&err, ERR_CONFIG, "the primary has no blobs of type %s",
-			kind->type);
-		err_remedy(&err, "name the same types of blobs at both sites");
+		err_set(&err, ERR_CONFIG, "the primary has no blob type %s", kind->type);
+		err_remedy(&err, "configure the same blob types at both sites");
 	} else if (its->layout != ours) {
 		err_set(&err, ERR_CONFIG,
 			"blobs of type %s have the layout %s here and %s at the primary",
 			kind->type, layout_name(ours), layout_name(its->layout));
-		err_remedy(&err, "set blob.%s.layout alike at both sites", kind->type);
+		err_remedy(&err, "set blob.%s.layout to the same value at both sites",
+			   kind->type);
 	} else {
 		return;
 	}
@@ -713,7 +712,7 @@ static void check_blobs_note_missing_kinds(struct checking *checking,
 			continue;
 		err_set(&err, ERR_MISSING,
 			"the primary has blobs of type %s, which are not copied", type);
-		err_remedy(&err, "if they are to be, set blob.%s.path here", type);
+		err_remedy(&err, "to copy them, set blob.%s.path here", type);
 		check_report(checking, CHECK_NOTE, "blobs", &err);
 	}
 }

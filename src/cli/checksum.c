@@ -50,8 +50,7 @@ static int cli_checksum_open_repository(const char *root, const char *name,
 	if (repo_open(AT_FDCWD, other, repo, err) == 0)
 		return 0;
 	if (err->class == ERR_MISSING)
-		err_set(err, ERR_MISSING, "there is no repository %s below %s", clean,
-			root);
+		err_set(err, ERR_MISSING, "no repository %s below %s", clean, root);
 	return -1;
 }
 

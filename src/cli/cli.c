@@ -12,87 +12,87 @@ struct serve_call {
 static const struct cli_options serve_options = {
 	.rows =
 		(const struct cli_option[]){
-			{ "verbose", 'v', NULL,
-			  "log what is of interest to developers, too",
+			{ "verbose", 'v', NULL, "also log debug messages",
 			  CLI_AT(FLAG, struct serve_call, is_verbose) },
 			{ 0 },
 		},
-	.takes = "no operand",
+	.takes = "no arguments",
 	.column = 17,
-	.end = "SIGTERM and SIGINT end it, SIGHUP has it read its configuration "
-	       "again.\n",
+	.end = "SIGTERM and SIGINT stop the node; SIGHUP reloads the configuration.\n",
 };
 
 const struct command commands[] = {
 	{ "replicate",
 	  "[--blobs FROM=TO]... [--delete] [--force] [-j N] [--json] [--no-progress] "
 	  "[--secret-file F [--site "
-	  "NAME]] "
+	  "NAME]] [--ca-file F] "
 	  "[-v] SOURCE DEST",
-	  "Makes the bare repositories below DEST equal to those below SOURCE, and "
-	  "proves "
-	  "it.",
+	  "Copy the bare repositories below SOURCE to DEST once, and verify them.",
 	  cli_replicate, &replicate_options },
 	{ "checksum", "[--gitaly | --grokmirror] [--directory DEST] [--json] NAME",
-	  "Prints a repository's checksum: of all refs and HEAD.", cli_checksum,
+	  "Print the checksum of a repository's refs and HEAD.", cli_checksum,
 	  &checksum_options },
 	{ "lease",
 	  "list | show KEY | release KEY --fence N --reason TEXT | run KEY -- COMMAND",
-	  "Shows who holds which lease since when, on which proof; takes one away.",
-	  cli_lease, &lease_options },
+	  "Show leases: holder, age, evidence that it lives; release one.", cli_lease,
+	  &lease_options },
 	{ "config", "list | get NAME",
-	  "Prints what the configuration says, without defaults, secrets masked.",
+	  "Print the configuration as read, without defaults, secrets masked.",
 	  cli_config, &config_options },
-	{ "serve", "[-v]", "Runs this site's node in the foreground.", cli_serve,
+	{ "serve", "[-v]", "Run this site's node in the foreground.", cli_serve,
 	  &serve_options },
-	{ "check", "[--json]", "Tries what the configuration names, and says what to do.",
+	{ "check", "[--json]", "Check the configuration and everything it refers to.",
 	  cli_check, &check_options },
 	{ "status", "[--watch] [--json]",
-	  "Says in one sentence who is how far behind and why, then in numbers.",
-	  cli_status, &status_options },
+	  "Report how far behind this site or its secondaries are, and why.", cli_status,
+	  &status_options },
 	{ "repository",
 	  "list | show NAME | sync | resync | reverify | remove [NAME... | --all | "
 	  "--state S | --failed] [--wait] [--force] [--dry-run] [--json]",
-	  "Shows in what state the copies are; has them copied or verified again.",
-	  cli_repository, &repository_options },
+	  "Show the state of repositories; copy or verify them again.", cli_repository,
+	  &repository_options },
 	{ "blob",
 	  "list | show ID | sync | resync | reverify | remove [--type T] [ID... | --all "
 	  "| "
 	  "--state S | --failed] [--wait] [--dry-run] [--json]",
-	  "Shows in what state the copies of blobs are; has them copied or verified "
-	  "again.",
-	  cli_blob, &blob_options },
+	  "Show the state of blobs; copy or verify them again.", cli_blob,
+	  &blob_options },
 	{ "changed",
 	  "[--ref REF OLD NEW]... [--stdin] [--json] NAME... | --blob TYPE [--json] "
 	  "ID...",
-	  "Has repositories of the primary compared with what is recorded of them.",
-	  cli_changed, &changed_options },
+	  "Tell the primary's node that repositories or blobs have changed.", cli_changed,
+	  &changed_options },
 	{ "hooks", "install | remove | list [--dry-run] [--json] [--all | NAME...]",
-	  "Puts the hooks that tell of changes into repositories.", cli_hooks,
+	  "Install, remove and list refrelay's hooks in repositories.", cli_hooks,
 	  &hooks_options },
 	{ "events", "[--after N] [--follow]",
-	  "Prints what changed at the primary, a JSON line each.", cli_events,
-	  &events_options },
+	  "Print the event log, one JSON object per line.", cli_events, &events_options },
 	{ "push",
 	  "start | list | queue | retry | discard [--now] [--wait] [--remote NAME]... "
 	  "[--url PART] [--all | PATTERN... | KEY...] [--json]",
-	  "Pushes repositories to their destinations; shows and mends the cluster's "
-	  "queue.",
-	  cli_push, &push_options },
+	  "Push repositories to their destinations; show and repair the queue.", cli_push,
+	  &push_options },
 	{ "mirror",
 	  "list | show NAME | sync [--as WATCHER] [--wait TIME] [--force] NAME | remove "
 	  "NAME",
-	  "Shows which upstreams are mirrored, and how they are; has one brought now.",
-	  cli_mirror, &mirror_options },
-	{ "cache", "clear [--json] [NAME...]",
-	  "Clears the cache of refs from which readers are answered.", cli_cache,
+	  "Show mirrors of upstreams; update or remove them.", cli_mirror,
+	  &mirror_options },
+	{ "alert", "list | test [NAME] [--json]",
+	  "List troubles and the messages sent about them; send a test message.",
+	  cli_alert, &alert_options },
+	{ "cache", "clear [--json] [NAME...]", "Clear the cache of refs.", cli_cache,
 	  &cache_options },
 	{ "state", "NAME [--json | -- COMMAND [ARGUMENT...]]",
-	  "Shows who writes a repository; runs a command that changes it, as a known "
+	  "Show whether a repository is being written; run a command as an announced "
 	  "write.",
 	  cli_state, &state_options },
-	{ "promote", "", "Makes this site the primary.", NULL, NULL },
-	{ "demote", "", "Makes this site a secondary.", NULL, NULL },
+	{ "completion", "bash | fish | zsh",
+	  "Print what a shell needs to complete command lines.", cli_completion,
+	  &completion_options },
+	{ "version", "[--json]", "Print the version; as JSON, also what is linked.",
+	  cli_version, &version_options },
+	{ "promote", "", "Make this site the primary.", NULL, NULL },
+	{ "demote", "", "Make this site a secondary.", NULL, NULL },
 	{ 0 },
 };
 
@@ -170,8 +170,34 @@ int cli_fail(const struct err *err)
 	str_add_printable(&text, masked.data);
 	fprintf(stderr, "refrelay: %s\n", text.data);
 	if (err->remedy[0])
-		fprintf(stderr, "  what to do: %s\n", err->remedy);
+		fprintf(stderr, "  hint: %s\n", err->remedy);
 	return cli_get_exit_status(err->class);
+}
+
+static bool is_quiet; /* set before threads start */
+
+void cli_set_quiet(void)
+{
+	is_quiet = true;
+	log_set_level(LOG_LEVEL_ERROR);
+}
+
+bool cli_is_quiet(void)
+{
+	return is_quiet;
+}
+
+void cli_note(const char *fmt, ...)
+{
+	va_list args;
+
+	if (is_quiet)
+		return;
+	fputs("refrelay: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
 }
 
 int cli_usage(const char *command, const char *fmt, ...)
@@ -182,8 +208,8 @@ int cli_usage(const char *command, const char *fmt, ...)
 	va_start(args, fmt);
 	vfprintf(stderr, fmt, args);
 	va_end(args);
-	fprintf(stderr, "\n  what to do: see refrelay %s%s--help\n",
-		command ? command : "", command ? " " : "");
+	fprintf(stderr, "\n  hint: see refrelay %s%s--help\n", command ? command : "",
+		command ? " " : "");
 	return EXIT_USAGE;
 }
 
@@ -271,7 +297,9 @@ struct cli_line {
 	bool *is_given; /* for each row that is the first of its name */
 };
 
+/* Of all commands. */
 static const struct cli_option help_option = { .name = "help", .letter = 'h' };
+static const struct cli_option quiet_option = { .name = "quiet", .letter = 'q' };
 
 static bool cli_is_named(const struct cli_option *row, const char *name, size_t len)
 {
@@ -286,6 +314,8 @@ static const struct cli_option *cli_find_option(const struct cli_options *table,
 	for (const struct cli_option *row = table->rows; row->name; row++)
 		if (cli_is_named(row, name, len))
 			return row;
+	if (cli_is_named(&quiet_option, name, len))
+		return &quiet_option;
 	return cli_is_named(&help_option, name, len) ? &help_option : NULL;
 }
 
@@ -295,6 +325,8 @@ static const struct cli_option *cli_find_letter(const struct cli_options *table,
 	for (const struct cli_option *row = table->rows; row->name; row++)
 		if (row->letter == letter)
 			return row;
+	if (letter == quiet_option.letter)
+		return &quiet_option;
 	return letter == help_option.letter ? &help_option : NULL;
 }
 
@@ -307,7 +339,9 @@ static int cli_take_choice(const struct cli_line *line, const struct cli_option 
 			*field = *one;
 			return -1;
 		}
-	return word ? cli_usage(line->command->name, "%s is no %s", word, row->name) : -1;
+	return word ? cli_usage(line->command->name, "\"%s\" is not a valid %s", word,
+				row->name)
+		    : -1;
 }
 
 static int cli_take_number(const struct cli_line *line, const struct cli_option *row,
@@ -330,7 +364,7 @@ static int cli_take_duration(const struct cli_line *line, const struct cli_optio
 {
 	if (cli_read_duration(word, field) && *field >= (int64_t)row->min)
 		return -1;
-	return cli_usage(line->command->name, "--%s takes a time like 90s or 10m",
+	return cli_usage(line->command->name, "--%s takes a duration such as 90s or 10m",
 			 row->name);
 }
 
@@ -382,10 +416,14 @@ static int cli_take_option(struct cli_line *line, const struct cli_option *row,
 	if (row && row->argument && !value && *line->next)
 		value = *line->next++;
 	if (!row || !row->argument != !value)
-		return cli_usage(line->command->name, "wrong option %s", word);
+		return cli_usage(line->command->name, "unknown option %s", word);
 	if (row == &help_option) {
 		cli_help(line->command);
 		return EXIT_DONE;
+	}
+	if (row == &quiet_option) {
+		cli_set_quiet();
+		return -1;
 	}
 	line->is_given[row - line->command->options->rows] = true;
 	return cli_take_value(line, row, value);
@@ -450,7 +488,7 @@ static int cli_find_verb(const struct command *command, struct cli_operands *ope
 	const struct cli_options *table = command->options;
 
 	if (operands->count == 0)
-		return cli_usage(command->name, "it takes %s", table->takes);
+		return cli_usage(command->name, "expected %s", table->takes);
 	for (size_t i = 0; table->verbs[i].name; i++) {
 		if (strcmp(table->verbs[i].name, operands->items[0]) != 0)
 			continue;
@@ -460,7 +498,7 @@ static int cli_find_verb(const struct command *command, struct cli_operands *ope
 		operands->count--;
 		return -1;
 	}
-	return cli_usage(command->name, "%s is none of its verbs: it takes %s",
+	return cli_usage(command->name, "unknown subcommand \"%s\"; expected %s",
 			 operands->items[0], table->takes);
 }
 
@@ -507,7 +545,7 @@ static int cli_check_option(const struct cli_line *line, const struct cli_option
 	if (row->needs && !cli_is_given(line, row->needs))
 		return cli_usage(command, "--%s needs --%s", row->name, row->needs);
 	if (cli_is_given(line, row->excludes))
-		return cli_usage(command, "--%s or --%s, not both", row->name,
+		return cli_usage(command, "--%s and --%s cannot be combined", row->name,
 				 row->excludes);
 	return -1;
 }
@@ -524,7 +562,7 @@ static int cli_check_count(const struct command *command,
 		return -1;
 	if (verb && verb->takes)
 		return cli_usage(command->name, "%s takes %s", verb->name, verb->takes);
-	return cli_usage(command->name, "it takes %s", table->takes);
+	return cli_usage(command->name, "expected %s", table->takes);
 }
 
 static int cli_check_line(const struct cli_line *line, struct cli_operands *operands)
@@ -571,8 +609,8 @@ int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
 	if (conf_load(cli->config_path, conf, err) != 0) {
 		if (err->class == ERR_MISSING) {
 			err->class = ERR_CONFIG;
-			err_remedy(err, "name the configuration with -c FILE, before "
-					"the command, or in $REFRELAY_CONFIG");
+			err_remedy(err, "pass -c FILE before the command, or set "
+					"$REFRELAY_CONFIG");
 		}
 		return -1;
 	}

@@ -144,7 +144,7 @@ extern const struct command commands[];
 extern const struct cli_options replicate_options, lease_options, checksum_options,
 	config_options, status_options, repository_options, blob_options, check_options,
 	changed_options, hooks_options, events_options, push_options, cache_options,
-	state_options, mirror_options;
+	state_options, mirror_options, alert_options, completion_options, version_options;
 
 int cli_replicate(struct cli *cli, char **argv);
 int cli_lease(struct cli *cli, char **argv);
@@ -162,9 +162,17 @@ int cli_push(struct cli *cli, char **argv);
 int cli_cache(struct cli *cli, char **argv);
 int cli_state(struct cli *cli, char **argv);
 int cli_mirror(struct cli *cli, char **argv);
+int cli_alert(struct cli *cli, char **argv);
+int cli_completion(struct cli *cli, char **argv);
+int cli_version(struct cli *cli, char **argv);
 
 /* Prints the error and its remedy on stderr, and returns the exit status that fits. */
 int cli_fail(const struct err *err);
+
+/* Prints "refrelay: <text>" on stderr, for what is no error: not with --quiet. */
+PRINTF_LIKE(1, 2) void cli_note(const char *fmt, ...);
+void cli_set_quiet(void);
+bool cli_is_quiet(void);
 
 /* Prints "refrelay COMMAND: <text>" and how to get help; returns EXIT_USAGE. */
 PRINTF_LIKE(2, 3) int cli_usage(const char *command, const char *fmt, ...);
@@ -172,7 +180,8 @@ PRINTF_LIKE(2, 3) int cli_usage(const char *command, const char *fmt, ...);
 /* The command whose name is nearest to the word; NULL: none is near. */
 const char *cli_nearest_command(const char *word);
 
-/* Reads the command's options into *call, by its table, and its operands; --help prints.
+/* Reads the command's options into *call, by its table, and its operands; --help prints,
+ * and --quiet leaves out notes.
  * Options may stand anywhere before "--"; there are no abbreviations. argv ends in NULL,
  * and is put in another order. -1: go on; else the exit status. */
 int cli_read_options(const struct command *command, char **argv, void *call,

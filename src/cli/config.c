@@ -58,9 +58,8 @@ static void report_unbuilt(const struct cli *cli, const struct conf *conf)
 		if (setting_is_built(cli->settings, entry))
 			continue;
 		conf_render_name(entry, &name);
-		fprintf(stderr,
-			"refrelay: %s:%u: %s is not built yet: serve refuses it\n",
-			entry->file, entry->line, name.data);
+		cli_note("%s:%u: %s is not implemented yet: serve refuses it",
+			 entry->file, entry->line, name.data);
 	}
 }
 
@@ -100,8 +99,8 @@ static const struct conf_entry *cli_config_find_entry(const struct cli *cli,
 	if (!entry && is_key)
 		err_set(err, ERR_MISSING, "%s is not set", name);
 	if (!entry && !is_key) {
-		err_set(err, ERR_MISSING, "there is no key %s", name);
-		err_remedy(err, "see refrelay.conf(5) for all keys");
+		err_set(err, ERR_MISSING, "no such key: %s", name);
+		err_remedy(err, "see refrelay.conf(5)");
 	}
 	return entry;
 }

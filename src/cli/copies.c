@@ -140,7 +140,7 @@ static void report_ask_failed(struct asking *asking, const char *name, const cha
 	fprintf(stderr, "%srefrelay: %s: %s\n",
 		asking->progress.is_shown ? "\r\033[K" : "", name, why);
 	if (remedy && remedy[0])
-		fprintf(stderr, "  what to do: %s\n", remedy);
+		fprintf(stderr, "  hint: %s\n", remedy);
 }
 
 /* 1: it has come to an end, good or bad. */
@@ -179,7 +179,7 @@ static int copies_ask_read_origin(struct store_tx *tx, void *arg, struct err *er
 	origin_row_clear(&question->row);
 	found = origin_row_get(tx, question->kind, question->name, &question->row, err);
 	if (found == 0)
-		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
+		return err_set(err, ERR_MISSING, "no such %s: \"%s\"",
 			       kind_noun(question->kind), question->name);
 	return found < 0 ? -1 : 0;
 }
@@ -257,6 +257,28 @@ static int copies_ask_wait_for_all(struct copies_call *call, struct asking *aski
 	return result;
 }
 
+/* "synced and verified 2 repositories, 1 failed", "asked for sync of 1 blob". */
+static void copies_ask_print_summary(const struct copies_call *call,
+				     const struct asking *asking)
+{
+	const bool is_removed = strcmp(call->verb, "remove") == 0;
+	const char *noun = asking->done == 1 ? call->command->one : call->command->all;
+
+	if (call->is_dry)
+		printf("dry run: %zu %s", asking->done, noun);
+	else if (is_removed)
+		printf("removed %zu %s", asking->done, noun);
+	else if (!call->waits)
+		printf("asked for %s of %zu %s", call->verb, asking->done, noun);
+	else if (strcmp(call->verb, "reverify") == 0)
+		printf("verified %zu %s", asking->done, noun);
+	else
+		printf("%sed and verified %zu %s", call->verb, asking->done, noun);
+	if (asking->failed > 0)
+		printf(", %zu failed", asking->failed);
+	puts("");
+}
+
 static void copies_ask_print_result(const struct copies_call *call,
 				    const struct asking *asking)
 {
@@ -264,10 +286,7 @@ static void copies_ask_print_result(const struct copies_call *call,
 	json_t *array = json_array();
 
 	if (!call->is_json) {
-		printf("%zu %s%s%s\n", asking->done,
-		       asking->done == 1 ? call->command->one : call->command->all,
-		       call->is_dry ? " (dry run)" : "",
-		       asking->failed > 0 ? ", others failed" : "");
+		copies_ask_print_summary(call, asking);
 		json_decref(array);
 		return;
 	}
@@ -283,8 +302,7 @@ static void copies_ask_print_result(const struct copies_call *call,
 static void wake_node(const struct copies_call *call)
 {
 	if (site_wake(call->site.data) == 0)
-		fputs("refrelay: no node runs here: it is done when one is started\n",
-		      stderr);
+		cli_note("no node is running here; the work starts when one does");
 }
 
 /* What was asked for is told, and with --wait what became of it. */
@@ -391,17 +409,16 @@ static int choose_kinds(struct copies_call *call, struct err *err)
 		AUTO_STR struct str all = STR_INIT;
 		for (size_t i = 0; i < call->kinds.count; i++)
 			str_addf(&all, "%s%s", i == 0 ? "" : ", ", call->kinds.items[i]);
-		err_set(err, ERR_CONFIG, "there are several kinds of blobs here: %s",
+		err_set(err, ERR_CONFIG, "this site has several blob types: %s",
 			all.data);
-		return err_remedy(err, "say by --type which of them it is");
+		return err_remedy(err, "choose one with --type");
 	}
 	if (call->type)
-		err_set(err, ERR_CONFIG, "there are no blobs of kind \"%s\" here",
-			call->type);
+		err_set(err, ERR_CONFIG, "no blob type \"%s\" at this site", call->type);
 	else
 		err_set(err, ERR_CONFIG, "this site has no blobs");
-	return err_remedy(err, "each kind is a section [blob \"TYPE\"] of the "
-			       "configuration");
+	return err_remedy(err,
+			  "each type is a [blob \"TYPE\"] section of the configuration");
 }
 
 static int copies_open_all(const struct cli *cli, struct copies_call *call,

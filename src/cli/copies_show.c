@@ -19,11 +19,11 @@ enum { ANY = CLI_ANY_NUMBER };
 static const char *const failed[] = { "failed", NULL };
 static const char asking[] = "sync resync reverify remove";
 static const char takes[] = "list, show, sync, resync, reverify or remove";
-static const char list_help[] = "rows, all or those of --state, --failed";
-static const char show_help[] = "one row, with all that is known";
-static const char sync_help[] = "copy now, do not wait for the next try";
+static const char list_help[] = "list all, or those selected by --state or --failed";
+static const char show_help[] = "everything known about one";
+static const char sync_help[] = "copy now instead of at the next retry";
 static const char wait_help[] =
-	"sync, resync, reverify: return when it is done; status 1 if it\nfailed";
+	"sync, resync, reverify: wait for the result; exit status 1 if it\nfailed";
 
 static const struct cli_option blob_rows[] = {
 	{ "state", 0, "S",
@@ -36,7 +36,7 @@ static const struct cli_option blob_rows[] = {
 	{ "type", 0, "T", "of this kind only; needed with ID if there are several",
 	  AT(TEXT, type), .heading = "\n" },
 	{ "wait", 0, NULL, wait_help, AT(FLAG, waits), .verbs = asking },
-	{ "dry-run", 0, NULL, "only say what would be done", AT(FLAG, is_dry),
+	{ "dry-run", 0, NULL, "only print what would be done", AT(FLAG, is_dry),
 	  .verbs = asking },
 	CLI_JSON(struct copies_call),
 	{ 0 },
@@ -46,12 +46,12 @@ static const struct cli_verb blob_verbs[] = {
 	{ "list", 0, ANY, .help = list_help },
 	{ "show", 1, 1, "one ID", "ID", show_help },
 	{ "sync", 0, ANY, .help = sync_help },
-	{ "resync", 0, ANY, .help = "copy now, and trust no record: compare and verify" },
+	{ "resync", 0, ANY, .help = "copy now, ignoring records: compare and verify" },
 	{ "reverify", 0, ANY,
 	  .help = "read the file again and compare it with the primary" },
 	{ "remove", 0, ANY,
-	  .help = "the copy goes to the trash, the row goes; if the primary still\n"
-		  "has the blob, it is copied anew" },
+	  .help = "move the copy to the trash and forget it; if the primary still\nhas "
+		  "the blob, it is copied again" },
 	{ 0 },
 };
 
@@ -72,10 +72,10 @@ static const struct cli_option repository_rows[] = {
 	  .words = failed, .excludes = "all" },
 	{ "all", 0, NULL, "all", AT(FLAG, takes_all) },
 	{ "force", 0, NULL,
-	  "sync, resync: do what is held, once (deletes refs, drops commits)",
+	  "sync, resync: carry out what is held (deletes refs, drops commits)",
 	  AT(FLAG, is_forced), .verbs = "sync resync", .heading = "\n" },
 	{ "wait", 0, NULL, wait_help, AT(FLAG, waits), .verbs = asking },
-	{ "dry-run", 0, NULL, "only say what would be done", AT(FLAG, is_dry),
+	{ "dry-run", 0, NULL, "only print what would be done", AT(FLAG, is_dry),
 	  .verbs = asking },
 	CLI_JSON(struct copies_call),
 	{ 0 },
@@ -86,12 +86,12 @@ static const struct cli_verb repository_verbs[] = {
 	{ "show", 1, 1, "one NAME", "NAME", show_help },
 	{ "sync", 0, ANY, .help = sync_help },
 	{ "resync", 0, ANY,
-	  .help = "copy now, and trust no record: compare and verify everything" },
+	  .help = "copy now, ignoring records: compare and verify everything" },
 	{ "reverify", 0, ANY,
 	  .help = "read the copy again and compare it with the primary" },
 	{ "remove", 0, ANY,
-	  .help = "the copy goes to the trash, the row goes; if the primary still\n"
-		  "has the repository, it is copied anew" },
+	  .help = "move the copy to the trash and forget it; if the primary still\nhas "
+		  "the repository, it is copied again" },
 	{ 0 },
 };
 
@@ -204,7 +204,7 @@ static void print_line(const struct copies_call *call, const struct line *said)
 		str_add(&line, "  (");
 		str_add_printable(&line, said->rest);
 		if (said->remedy && *said->remedy) {
-			str_add(&line, "; what to do: ");
+			str_add(&line, "; hint: ");
 			str_add_printable(&line, said->remedy);
 		}
 		str_add(&line, ")");
@@ -410,8 +410,9 @@ int copies_origin(struct copies_call *call, struct err *err)
 {
 	if (strcmp(call->verb, "list") == 0) {
 		if (call->state && strcmp(call->state, "failed") != 0)
-			return cli_usage(call->command->name,
-					 "a primary's rows have no state but failed");
+			return cli_usage(
+				call->command->name,
+				"at a primary, only --state failed is supported");
 		return list_origin(call, err);
 	}
 	if (strcmp(call->verb, "show") == 0) {
@@ -428,9 +429,9 @@ int copies_origin(struct copies_call *call, struct err *err)
 	}
 	if (strcmp(call->verb, "reverify") != 0 || call->name_count == 0) {
 		err_set(err, ERR_CONFIG,
-			"%s is for secondaries: this site is the primary", call->verb);
-		return err_remedy(err,
-				  "at a primary there are list, show and reverify %s...",
+			"%s works only at secondaries: this site is the primary",
+			call->verb);
+		return err_remedy(err, "a primary supports list, show and reverify %s...",
 				  call->command->word);
 	}
 	return copies_reverify_origin(call, err);

@@ -19,12 +19,13 @@ struct events_call {
 #define AT(kind, member) CLI_AT(kind, struct events_call, member)
 
 static const struct cli_option rows[] = {
-	{ "after", 0, "N", "events above number N (default: all that are kept)",
+	{ "after", 0, "N", "only events after number N (default: all that are kept)",
 	  AT(NUMBER, after) },
-	{ "follow", 0, NULL, "wait for more, until interrupted", AT(FLAG, follows) },
-	{ "push", 0, NULL, "those of pushes to remotes, from a log of their own",
+	{ "follow", 0, NULL, "keep printing new events until interrupted",
+	  AT(FLAG, follows) },
+	{ "push", 0, NULL, "events of pushes to remotes, from their own log",
 	  AT(FLAG, is_push) },
-	{ "json", 0, NULL, "for the sake of scripts: it is always JSON",
+	{ "json", 0, NULL, "accepted for scripts: the output is always JSON",
 	  AT(FLAG, is_json) },
 	{ 0 },
 };
@@ -40,15 +41,14 @@ static int cannot_be_had(const struct events_call *call, enum event_read how,
 		err_set(err, ERR_CONFLICT, "events up to %" PRIu64 " are no longer kept",
 			ends->first - 1);
 		return err_remedy(err,
-				  "go on with --after %" PRIu64
-				  ", and compare what depends on those before",
+				  "continue with --after %" PRIu64
+				  ", and compare whatever depends on earlier events",
 				  ends->first - 1);
 	}
-	err_set(err, ERR_CONFLICT,
-		"there is no event %" PRIu64 ": the newest is %" PRIu64, call->after,
-		ends->last);
-	return err_remedy(err, "that number is of another log, or the database was "
-			       "restored: compare what depends on it");
+	err_set(err, ERR_CONFLICT, "no event %" PRIu64 ": the newest is %" PRIu64,
+		call->after, ends->last);
+	return err_remedy(err, "the number is from another log, or the database was "
+			       "restored: compare whatever depends on it");
 }
 
 static int print_push_page(struct events_call *call, size_t *count, struct err *err)

@@ -30,10 +30,9 @@ struct hooks_call {
 static const struct cli_option rows[] = {
 	{ "all", 0, NULL, "all repositories below site.repositories (the default)",
 	  AT(FLAG, is_all) },
-	{ "shared", 0, NULL,
-	  "change directories of hooks that other repositories use, too",
+	{ "shared", 0, NULL, "also change hook directories that other repositories share",
 	  AT(FLAG, is_shared), .verbs = "install remove" },
-	{ "dry-run", 0, NULL, "say what would be done", AT(FLAG, is_dry),
+	{ "dry-run", 0, NULL, "only print what would be done", AT(FLAG, is_dry),
 	  .verbs = "install remove" },
 	CLI_JSON(struct hooks_call),
 	{ 0 },
@@ -94,7 +93,7 @@ static void print_look(const struct hooks_call *call, const char *name,
 	else
 		add_states(call, look, &text);
 	if (look->other[0]) {
-		str_add(&text, ", the hooks tell the node of ");
+		str_add(&text, ", its hooks report to the node of ");
 		str_add_printable(&text, look->other);
 	} else if (!look->has_node && look->states[0] != HOOK_MISSING) {
 		str_add(&text, ", no link to this site's data directory");
@@ -174,15 +173,13 @@ static void report_taken(const struct hooks_call *call)
 
 	if (call->taken == 0)
 		return;
-	str_addf(&text, "the hooks of %zu repositor%s, for instance ", call->taken,
+	str_addf(&text, "the hooks of %zu repositor%s, e.g. ", call->taken,
 		 call->taken == 1 ? "y" : "ies");
 	str_add_printable(&text, call->example_taken);
-	str_addf(&text, ", %s the node of ", call->is_dry ? "tell" : "told");
+	str_addf(&text, ", %s the node of ", call->is_dry ? "report to" : "reported to");
 	str_add_printable(&text, call->example_from);
-	fprintf(stderr,
-		"refrelay: %s: %s this one, and that one hears of changes by its "
-		"scans alone\n",
-		text.data, call->is_dry ? "they would tell" : "now they tell");
+	cli_note("%s: %s this node; the other one notices changes only by its scans",
+		 text.data, call->is_dry ? "they would report to" : "they now report to");
 }
 
 static bool is_as_wanted(const struct hooks_call *call, const struct hook_look *look)
@@ -259,8 +256,8 @@ static int visit_named(struct hooks_call *call, struct err *err)
 				    ? locate_repository(root, name, &paths[i], err)
 				    : -1;
 		if (found == 0)
-			err_set(err, ERR_MISSING, "there is no repository %s below %s",
-				name, call->root);
+			err_set(err, ERR_MISSING, "no repository %s below %s", name,
+				call->root);
 		result = found == 1 ? 0 : -1;
 	}
 	for (size_t i = 0; i < call->name_count; i++) {
@@ -331,6 +328,6 @@ int cli_hooks(struct cli *cli, char **argv)
 	call.names = operands.items;
 	call.name_count = operands.count;
 	if (call.is_all && call.name_count > 0)
-		return cli_usage("hooks", "it takes names or --all, not both");
+		return cli_usage("hooks", "names and --all cannot be combined");
 	return cli_hooks_run(cli, &call);
 }

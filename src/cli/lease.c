@@ -29,14 +29,14 @@ static const struct cli_option rows[] = {
 	  AT(TEXT, directory) },
 	{ "fence", 0, "N", "release: the fence that list or show printed",
 	  AT(NUMBER, fence), .min = 1, .verbs = "release" },
-	{ "reason", 0, "TEXT", "release: why, for the log", AT(TEXT, reason),
+	{ "reason", 0, "TEXT", "release: the reason, for the log", AT(TEXT, reason),
 	  .verbs = "release" },
 	{ "wait", 0, "TIME",
-	  "run: how long to wait for the lease; 0: not at all\n"
-	  "(lease.wait, 60s)",
+	  "run: how long to wait for the lease; 0: do not wait\n(default: lease.wait, "
+	  "60s)",
 	  AT(DURATION, wait_ms), .verbs = "run" },
 	{ "-- COMMAND [ARGUMENT...]", 0, NULL,
-	  "run: what runs while the lease is held; the exit status is its",
+	  "run: the command to run while holding the lease; its exit status is\nreturned",
 	  .type = CLI_NOTE },
 	CLI_JSON(struct lease_call),
 	{ 0 },
@@ -81,7 +81,7 @@ static void cli_lease_print_holder(const struct lease_holder *holder)
 	if (id[0])
 		printf("  job %s\n", id);
 	if (holder->held && !holder->is_dead && holder->ttl_left_ms > 0)
-		printf("  %.1f s left until it lapses unless renewed\n",
+		printf("  expires in %.1f s unless renewed\n",
 		       (double)holder->ttl_left_ms / 1000);
 }
 
@@ -139,8 +139,7 @@ static int cli_lease_release_key(struct lease_manager *leases,
 
 	if (lease_take_away(leases, &what, err) != 0)
 		return -1;
-	fprintf(stderr, "refrelay: released %s; its holder can publish nothing more\n",
-		call->key);
+	cli_note("released %s; its former holder can no longer publish", call->key);
 	return 0;
 }
 

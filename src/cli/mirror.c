@@ -45,13 +45,14 @@ struct mirror_call {
 #define AT(kind, member) CLI_AT(kind, struct mirror_call, member)
 
 static const struct cli_option rows[] = {
-	{ "as", 0, "WATCHER", "sync: with the credential of that [watcher] alone",
+	{ "as", 0, "WATCHER", "sync: use only the credential of that [watcher]",
 	  AT(TEXT, watcher), .verbs = "sync" },
 	{ "wait", 0, "TIME",
-	  "sync: how long to wait for others that work on the mirror\n"
-	  "(lease.wait, 60s)",
+	  "sync: how long to wait while others work on the mirror\n(default: lease.wait, "
+	  "60s)",
 	  AT(DURATION, wait_ms), .verbs = "sync" },
-	{ "force", 0, NULL, "sync: also what is held, as many deletions of refs",
+	{ "force", 0, NULL,
+	  "sync: also carry out what is held, such as many ref deletions",
 	  AT(FLAG, is_forced), .verbs = "sync" },
 	CLI_JSON(struct mirror_call),
 	{ 0 },
@@ -273,8 +274,9 @@ static void mirror_print_refused(const struct mirror_shown *shown)
 		    refused_at == 0)
 			continue;
 		clock_format(refused_at, text);
-		str_addf(&line, "  watcher %s: its credential is refused since %s: ",
-			 watcher->name, text);
+		str_addf(&line,
+			 "  watcher %s: credential refused since %s: ", watcher->name,
+			 text);
 		str_add_printable(&line, message);
 		puts(line.data);
 	}
@@ -289,15 +291,15 @@ static void mirror_print_then(const struct mirror_shown *shown)
 	if (!mirror_look_at_then(shown, &look))
 		return;
 	if (look.waiting > 0)
-		printf("  then: %zu change%s not told yet\n", look.waiting,
+		printf("  then: %zu change%s not delivered yet\n", look.waiting,
 		       look.waiting == 1 ? " is" : "s are");
 	if (look.message) {
 		clock_format(look.since, since);
 		str_add_printable(&line, look.message);
-		printf("  then fails since %s (%s): %s\n", since,
+		printf("  then: failing since %s (%s): %s\n", since,
 		       look.class ? look.class : "", line.data);
 		if (look.remedy && look.remedy[0])
-			printf("  what to do: %s\n", look.remedy);
+			printf("  hint: %s\n", look.remedy);
 	}
 	then_look_clear(&look);
 }
@@ -323,18 +325,18 @@ static void mirror_print_checkout(const struct mirror_shown *shown)
 		str_add_char(&line, ')');
 		puts(line.data);
 	} else if (shown->mirror && shown->mirror->has_checkout) {
-		puts("  checkout: nothing is shown yet");
+		puts("  checkout: none yet");
 	}
 	if (row.failing_since == 0)
 		return;
 	clock_format(row.failing_since, since);
 	str_reset(&line);
-	str_addf(&line, "  checkout fails since %s (%s): ", since,
+	str_addf(&line, "  checkout: failing since %s (%s): ", since,
 		 row.class ? row.class : "");
 	str_add_printable(&line, row.message ? row.message : "");
 	puts(line.data);
 	if (row.remedy)
-		printf("  what to do: %s\n", row.remedy);
+		printf("  hint: %s\n", row.remedy);
 }
 
 static void mirror_print_lfs(const struct mirror_shown *shown)
@@ -346,21 +348,21 @@ static void mirror_print_lfs(const struct mirror_shown *shown)
 		return;
 	if (shown->lack.next_at < 0) {
 		if (shown->call->is_whole)
-			puts("  LFS: all objects are here");
+			puts("  LFS: all objects present");
 		return;
 	}
 	if (!shown->lack.message) {
-		puts("  LFS: objects are still to come");
+		puts("  LFS: objects are still still to copy");
 		return;
 	}
 	str_add_printable(&line, shown->lack.message);
 	printf("  LFS fails: %s\n", line.data);
 	if (shown->call->is_whole && shown->lack.next_at > 0) {
 		clock_format(shown->lack.next_at, at);
-		printf("  LFS is tried again: %s\n", at);
+		printf("  LFS: next attempt %s\n", at);
 	}
 	if (shown->lack.remedy)
-		printf("  what to do: %s\n", shown->lack.remedy);
+		printf("  hint: %s\n", shown->lack.remedy);
 }
 
 static void mirror_print_store(const struct mirror_shown *shown)
@@ -405,7 +407,7 @@ static void mirror_print(const struct mirror_shown *shown)
 							 : shown->row->failure);
 	printf("  %s: %s\n", shown->row->held_reason ? "held" : "fails", line.data);
 	if (shown->row->remedy)
-		printf("  what to do: %s\n", shown->row->remedy);
+		printf("  hint: %s\n", shown->row->remedy);
 }
 
 static int mirror_tell(const struct mirror_call *call, const char *name,
@@ -487,7 +489,7 @@ static void mirror_list_print(const struct mirror_list *list,
 	str_add_printable(&line, state->message);
 	printf("  fails: %s\n", line.data);
 	if (state->remedy)
-		printf("  what to do: %s\n", state->remedy);
+		printf("  hint: %s\n", state->remedy);
 }
 
 static int mirror_list_lists(const struct mirror_call *call, json_t *array,
@@ -529,10 +531,9 @@ static int mirror_list(struct mirror_call *call, struct err *err)
 
 static int mirror_refuse_unknown(const struct mirror_call *call, struct err *err)
 {
-	err_set(err, ERR_MISSING, "there is no mirror \"%s\"", call->word);
-	return err_remedy(err, "refrelay mirror list names those that there are; a new "
-			       "one is a section [mirror \"NAME\"] of the configuration, "
-			       "or in a list of a section [mirrors \"NAME\"]");
+	err_set(err, ERR_MISSING, "no such mirror: \"%s\"", call->word);
+	return err_remedy(err, "see refrelay mirror list; to add one, write a [mirror "
+			       "\"NAME\"] or [mirrors \"NAME\"] section");
 }
 
 /* One that has no section has perhaps a row. */
@@ -650,7 +651,7 @@ static int mirror_refuse_alone(struct mirror_call *call,
 {
 	struct err why;
 
-	err_set(&why, ERR_CONFLICT, "no node runs here that could bring %s",
+	err_set(&why, ERR_CONFLICT, "no node is running here that could bring %s",
 		request->mirror);
 	err_remedy(&why, "start it: refrelay serve");
 	return mirror_give_up(call, request, &why, err);
@@ -695,8 +696,8 @@ static int mirror_refuse_wanted(const struct mirror *mirror, struct err *err)
 	}
 	err_set(err, ERR_CONFLICT, "%s has a section [mirror] in the configuration",
 		mirror->name);
-	return err_remedy(err, "take it out, restart the node, and remove the mirror "
-			       "then");
+	return err_remedy(err,
+			  "remove the section, restart the node, then remove the mirror");
 }
 
 static int mirror_discard(struct mirror_call *call, const char *name, struct err *err)
@@ -731,9 +732,9 @@ static int mirror_remove(struct mirror_call *call, struct err *err)
 		return listed_forget(call->data.store, name, err);
 	return err->class != ERR_LOCK_TIMEOUT
 		       ? -1
-		       : err_remedy(err, "it stays marked to be removed: a node that "
-					 "keeps mirrors does so when the lease is free; "
-					 "or run the command again");
+		       : err_remedy(err,
+				    "it stays marked for removal: a node removes it when "
+				    "the lease is free, or run the command again");
 }
 
 typedef int (*mirror_verb)(struct mirror_call *call, struct err *err);

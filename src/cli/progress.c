@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 
 #include "base/clock.h"
+#include "cli/cli.h"
 
 #define INTERVAL_MS 200
 
@@ -84,7 +85,8 @@ static bool progress_can_be_shown(void)
 {
 	const char *terminal = getenv("TERM");
 
-	return isatty(STDERR_FILENO) && (!terminal || strcmp(terminal, "dumb") != 0);
+	return !cli_is_quiet() && isatty(STDERR_FILENO) &&
+	       (!terminal || strcmp(terminal, "dumb") != 0);
 }
 
 void progress_start(struct progress *progress, size_t total, uint64_t total_bytes,

@@ -65,8 +65,7 @@ int push_site_check_remotes(const struct site *site, const struct push_settings 
 {
 	if (settings && settings->remotes.count > 0)
 		return 0;
-	err_set(err, ERR_CONFIG, "site \"%s\" pushes nowhere: it has no remote",
-		site->name);
+	err_set(err, ERR_CONFIG, "site \"%s\" has no remotes to push to", site->name);
 	return err_remedy(err,
 			  "add a section [remote \"NAME\"], or name Gerrit's file in "
 			  "replication.config");
@@ -103,41 +102,42 @@ static void push_site_close(struct push_site *push)
 #define AT(kind, member) CLI_AT(kind, struct push_call, member)
 
 static const struct cli_option rows[] = {
-	{ "all", 0, NULL, "all repositories, said aloud", AT(FLAG, takes_all),
+	{ "all", 0, NULL, "every repository (must be explicit)", AT(FLAG, takes_all),
 	  .verbs = "start" },
 	{ "all", 0, NULL, NULL, AT(FLAG, takes_all), .verbs = "retry discard" },
-	{ "remote", 0, "NAME", "only to this remote; may be given several times",
-	  AT(LIST, remotes), .verbs = "start" },
+	{ "remote", 0, "NAME", "only to this remote; may be repeated", AT(LIST, remotes),
+	  .verbs = "start" },
 	{ "url", 0, "PART", "only to URLs that contain it", AT(TEXT, url),
 	  .verbs = "start" },
 	{ "now", 0, NULL, "do not wait for the remote's replicationDelay",
 	  AT(FLAG, is_now), .verbs = "start" },
-	{ "wait", 0, NULL, "return when all of it is done or given up", AT(FLAG, waits),
+	{ "wait", 0, NULL, "wait until everything is done or given up", AT(FLAG, waits),
 	  .verbs = "start" },
-	{ "timeout", 0, "T", "--wait: not longer than that (90s, 10m, 2h)",
+	{ "timeout", 0, "T", "--wait: at most this long (90s, 10m, 2h)",
 	  AT(DURATION, timeout_ms), .min = 1, .verbs = "start", .needs = "wait" },
-	{ "remote", 0, "PART", "those whose name contains it", AT(LIST, remotes),
+	{ "remote", 0, "PART", "only remotes whose name contains PART", AT(LIST, remotes),
 	  .verbs = "list" },
-	{ "detail", 0, NULL, "also projects, refs and the tasks", AT(FLAG, is_detailed),
+	{ "detail", 0, NULL, "also projects, refs and tasks", AT(FLAG, is_detailed),
 	  .verbs = "list" },
 	{ "remote", 0, "NAME", "only to this remote", AT(LIST, remotes),
 	  .verbs = "queue" },
-	{ "failed", 0, NULL, "only what fails and what was given up", AT(FLAG, is_failed),
+	{ "failed", 0, NULL, "only what is failing or was given up", AT(FLAG, is_failed),
 	  .verbs = "queue" },
 	{ "remote", 0, "NAME", NULL, AT(LIST, remotes), .verbs = "retry discard wait" },
-	{ "force", 0, NULL, "allow the deletions that a push was held for",
+	{ "force", 0, NULL, "allow the deletions for which a push was held",
 	  AT(FLAG, is_forced), .verbs = "retry" },
-	{ "dry-run", 0, NULL, "only say what would be done", AT(FLAG, is_dry),
+	{ "dry-run", 0, NULL, "only print what would be done", AT(FLAG, is_dry),
 	  .verbs = "discard" },
 	{ "orphans", 0, NULL, NULL, AT(FLAG, is_orphans), .verbs = "discard" },
 	{ "unreadable", 0, NULL, NULL, AT(FLAG, is_unreadable), .verbs = "discard" },
-	{ "repository", 0, "NAME", "in this repository (default: in all that have it)",
+	{ "repository", 0, "NAME",
+	  "in this repository (default: every repository that has it)",
 	  AT(TEXT, repository), .verbs = "wait" },
-	{ "timeout", 0, "T", "not longer than that", AT(DURATION, timeout_ms), .min = 1,
+	{ "timeout", 0, "T", "at most this long", AT(DURATION, timeout_ms), .min = 1,
 	  .verbs = "wait" },
 	{ "json", 0, NULL, "list, queue: print one JSON object", AT(FLAG, is_json),
 	  .verbs = "list queue", .heading = "\n" },
-	{ "verbose", 'v', NULL, "start: name each task that is made",
+	{ "verbose", 'v', NULL, "start: print each task that is created",
 	  AT(FLAG, is_verbose), .verbs = "start retry discard" },
 	{ 0 },
 };
@@ -146,26 +146,24 @@ enum verb { START, LIST, QUEUE, RETRY, DISCARD, WAIT, HAND_BACK };
 
 static const struct cli_verb verbs[] = {
 	[START] = { "start", .most = CLI_ANY_NUMBER, .operands = "[PATTERN...]",
-		    .help = "push all refs of the repositories that a PATTERN stands "
-			    "for\n"
-			    "(NAME, PREFIX*, ^REGEX), or of all" },
-	[LIST] = { "list", .takes = "no operand",
-		   .help = "remotes, with what runs and waits for each" },
-	[QUEUE] = { "queue", .takes = "no operand",
-		    .help = "what the whole cluster has to push, and has given up" },
+		    .help = "push all refs of the repositories that match a "
+			    "PATTERN\n(NAME, PREFIX*, ^REGEX), or of all" },
+	[LIST] = { "list", .takes = "no arguments",
+		   .help = "list the remotes with their running and waiting pushes" },
+	[QUEUE] = { "queue", .takes = "no arguments",
+		    .help = "what the whole cluster has to push or has given up" },
 	[RETRY] = { "retry", .most = CLI_ANY_NUMBER,
 		    .operands = "KEY... | --all | --remote NAME",
-		    .help = "try now what was given up, and what waits for its next "
-			    "try" },
+		    .help = "retry now what was given up or waits for its next attempt" },
 	[DISCARD] = { "discard", .most = CLI_ANY_NUMBER,
 		      .operands = "KEY... | --all --remote NAME | --orphans | "
 				  "--unreadable",
-		      .help = "forget tasks: they are not pushed" },
+		      .help = "drop tasks: they will not be pushed" },
 	[WAIT] = { "wait", 1, 1, "COMMIT --remote NAME", "COMMIT --remote NAME",
-		   "return when the remote's destinations have that commit" },
-	[HAND_BACK] = { "hand-back", .takes = "no operand",
-			.help = "have all tasks wait as Gerrit's plugin wants them; no "
-				"node may run" },
+		   "wait until the remote's destinations have that commit" },
+	[HAND_BACK] = { "hand-back", .takes = "no arguments",
+			.help = "hand all tasks back to Gerrit's plugin; stop every node "
+				"first" },
 	{ 0 },
 };
 
@@ -174,16 +172,10 @@ const struct cli_options push_options = {
 	.verbs = verbs,
 	.takes = "start, list, queue, retry, discard, wait or hand-back",
 	.column = 22,
-	.end = "KEY is what queue prints, or its first 6 digits at least: of a "
-	       "destination, of\n"
-	       "what was given up, or (with --json) of a task.\n",
+	.end = "KEY is a key printed by queue, or at least its first 6 digits: of a "
+	       "destination, of\na task that was given up, or (with --json) of any "
+	       "task.\n",
 };
-
-bool push_key_is(const char *word, const char *key)
-{
-	return strcmp(word, key) == 0 ||
-	       (strlen(word) >= PUSH_KEY_LEAST && text_starts_with(key, word));
-}
 
 void push_add_refs(const struct push_settings *settings, const text_list *refs,
 		   struct str *out)

@@ -67,12 +67,8 @@ int push_wait_run(struct push_call *call, struct err *err);
  * something of them in `view` (may be NULL). */
 bool push_call_knows_remotes(const struct push_call *call, const struct queue_view *view);
 
-/* Keys are printed cut; so many digits are enough, at least, where one is asked for. */
+/* Keys are printed cut. */
 #define PUSH_KEY_SHOWN 10
-#define PUSH_KEY_LEAST 6
-
-/* Whether a word stands for a key. */
-bool push_key_is(const char *word, const char *key);
 
 /* "refs/heads/a, refs/heads/b (+3)". */
 void push_add_refs(const struct push_settings *settings, const text_list *refs,

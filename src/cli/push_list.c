@@ -21,7 +21,7 @@ static void push_queue_add_failure(const struct err *failure, struct str *out)
 {
 	str_addf(out, "%s: %s", err_class_name(failure->class), failure->text);
 	if (failure->remedy[0])
-		str_addf(out, "; what to do: %s", failure->remedy);
+		str_addf(out, "; hint: %s", failure->remedy);
 }
 
 /* "waiting for 12 s, next try in 3 s" and the like. */
@@ -49,11 +49,11 @@ static void push_queue_add_state(const struct queue_view *view,
 		return;
 	}
 	if (uri->next_at <= view->now) {
-		str_add(out,
-			view->nodes.count > 0 ? ", due" : ", due, but no node lives");
+		str_add(out, view->nodes.count > 0 ? ", due"
+						   : ", due, but no node is running");
 		return;
 	}
-	str_add(out, ", next try in ");
+	str_add(out, ", next attempt in ");
 	add_span(view->now, uri->next_at, out);
 }
 
@@ -125,8 +125,8 @@ static void print_queue(const struct push_call *call, const struct queue_view *v
 	printf("%zu running, %zu waiting, %zu of them failing; %zu given up\n", running,
 	       view->uris.count - running, failing, view->letters.count);
 	if (view->unreadable.count > 0)
-		push_fingerprint("%zu unreadable file%s, for instance %s (to remove %s: "
-				 "refrelay push discard --unreadable)",
+		push_fingerprint("%zu unreadable file%s, e.g. %s (to remove %s: refrelay "
+				 "push discard --unreadable)",
 				 view->unreadable.count,
 				 view->unreadable.count == 1 ? "" : "s",
 				 view->unreadable.example,
@@ -140,8 +140,8 @@ static void report_nodes(const struct queue_view *view)
 	for (size_t i = 0; i < view->nodes.count; i++)
 		str_addf(&names, "%s%s", i > 0 ? ", " : "", view->nodes.items[i]);
 	if (view->nodes.count == 0)
-		printf("no node of the cluster lives: what waits is pushed when one is "
-		       "started\n");
+		printf("no node of the cluster is running: waiting pushes start when a "
+		       "node does\n");
 	else
 		push_fingerprint("nodes: %s", names.data);
 }
@@ -150,8 +150,8 @@ static void report_nodes(const struct queue_view *view)
 static void report_spool(size_t count)
 {
 	if (count > 0)
-		printf("and %zu note%s of hooks wait%s for the node of this site, which "
-		       "makes tasks of them\n",
+		printf("%zu change%s reported by hooks wait%s for the node of this site, "
+		       "which creates the tasks\n",
 		       count, count == 1 ? "" : "s", count == 1 ? "s" : "");
 }
 
@@ -190,32 +190,21 @@ int push_queue_run(struct push_call *call, struct err *err)
  */
 
 /* What is left of a remote that was taken out of the configuration can still be named. */
-static bool has_something(const struct queue_view *view, const char *remote)
-{
-	for (size_t i = 0; i < view->uris.count; i++)
-		if (strcmp(view->uris.items[i].remote, remote) == 0)
-			return true;
-	for (size_t i = 0; i < view->letters.count; i++)
-		if (strcmp(view->letters.items[i].task.remote, remote) == 0)
-			return true;
-	return false;
-}
-
 bool push_call_knows_remotes(const struct push_call *call, const struct queue_view *view)
 {
 	bool result = true;
 
 	for (size_t i = 0; i < call->remotes.count; i++) {
 		AUTO_STR struct str name = STR_INIT;
-		if (push_remote_find(call->push.settings, call->remotes.items[i]) ||
-		    (view && has_something(view, call->remotes.items[i])))
+		if (queue_view_knows_remote(view, call->push.settings,
+					    call->remotes.items[i]))
 			continue;
 		str_add_printable(&name, call->remotes.items[i]);
-		fprintf(stderr, "refrelay: there is no remote \"%s\"\n", name.data);
+		fprintf(stderr, "refrelay: no such remote: \"%s\"\n", name.data);
 		result = false;
 	}
 	if (!result)
-		fputs("  what to do: see refrelay push list\n", stderr);
+		fputs("  hint: see refrelay push list\n", stderr);
 	return result;
 }
 

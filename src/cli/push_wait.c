@@ -283,11 +283,10 @@ static void report_why_it_waits(struct waiting *waiting, struct started *one)
 	if (uri_state_read(waiting->call->push.tasks, one->uri_key, &state, ERR_IGNORED) >
 		    0 &&
 	    state.failures > 0)
-		why = xasprintf("not done in time, it is tried again: %s",
-				state.failure.text);
+		why = xasprintf("timed out; it will be retried: %s", state.failure.text);
 	else
-		why = xstrdup("not done in time, it still waits or runs: see refrelay "
-			      "push queue");
+		why = xstrdup(
+			"timed out; still waiting or running: see refrelay push queue");
 	push_wait_report_task(one, why, NULL);
 }
 
@@ -459,11 +458,11 @@ static int nothing(const struct starting *starting)
 	AUTO_STR struct str text = STR_INIT;
 
 	if (starting->names.count > 0)
-		str_add(&text, "no destination takes what was named");
+		str_add(&text, "no destination matches");
 	else if (call->word_count == 0)
-		str_add(&text, "there is no repository");
+		str_add(&text, "no repository here");
 	else
-		str_add(&text, "there is no repository of this name:");
+		str_add(&text, "no repository of this name:");
 	for (size_t i = 0; starting->names.count == 0 && i < call->word_count; i++) {
 		str_add(&text, " ");
 		str_add_printable(&text, call->words[i]);
@@ -480,9 +479,8 @@ static void warn_of_nodes(const struct push_call *call)
 	if (push_nodes_living(call->push.tasks, call->push.leases, &nodes, ERR_IGNORED) ==
 		    0 &&
 	    nodes.count == 0)
-		fputs("refrelay: no node of the cluster lives: it is pushed when one is "
-		      "started\n",
-		      stderr);
+		cli_note("no node of the cluster is running: the push starts when a node "
+			 "does");
 	text_list_clear(&nodes);
 }
 
@@ -552,6 +550,7 @@ static int push_commit_run_git(const char *repository, const char *const *args,
 
 	return git_run(&(struct git_call){ .work = &work,
 					   .repository = repository,
+					   .reach = GIT_REACH_READS_ALL,
 					   .args = args,
 					   .output = output,
 					   .output_limit = REFS_LIMIT },
@@ -695,10 +694,10 @@ static int say_nothing_found(const struct commit_wait *wait)
 {
 	if (wait->is_found)
 		fprintf(stderr,
-			"refrelay: commit %s is on no ref that the remote takes\n",
+			"refrelay: commit %s is not on a ref that the remote pushes\n",
 			wait->commit);
 	else
-		fprintf(stderr, "refrelay: there is no commit %s here\n", wait->commit);
+		fprintf(stderr, "refrelay: no such commit here: %s\n", wait->commit);
 	return EXIT_NOT_FOUND;
 }
 
@@ -723,8 +722,8 @@ int push_wait_run(struct push_call *call, struct err *err)
 	int status;
 
 	if (!is_commit(wait.commit))
-		return cli_usage("push", "wait takes a commit: 7 to 64 hexadecimal "
-					 "digits");
+		return cli_usage("push",
+				 "wait takes a commit id of 7 to 64 hexadecimal digits");
 	if (!push_call_knows_remotes(call, NULL))
 		return EXIT_NOT_FOUND;
 	status = find_and_wait(&wait, err);

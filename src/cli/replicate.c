@@ -63,9 +63,10 @@ static int replicate_get_status(const trees *all)
 
 static const char *hold_remedy(const struct item *item)
 {
-	return item->path ? "look at it; repeat with --force to delete them all the same"
-			  : "look at it; repeat with --force to overwrite the copy, or "
-			    "move the copy away";
+	return item->path ? "check that this is intended; repeat with --force to delete "
+			    "them anyway"
+			  : "check that this is intended; repeat with --force to "
+			    "overwrite the copy, or move the copy away";
 }
 
 static void print_problem(const char *name, const char *what, const char *class,
@@ -81,7 +82,7 @@ static void print_problem(const char *name, const char *what, const char *class,
 	str_add_printable(&line, masked.data);
 	fprintf(stderr, "%s\n", line.data);
 	if (remedy[0])
-		fprintf(stderr, "  what to do: %s\n", remedy);
+		fprintf(stderr, "  hint: %s\n", remedy);
 }
 
 /* A copy always stands at NAME.git; nobody should take the other for it. */
@@ -91,9 +92,9 @@ static void print_strangers(struct tree *tree)
 		const struct discovered *one = &tree->here.found.items[i];
 		if (!text_ends_with(one->path, ".git") && replicate_find(tree, one->name))
 			print_problem(one->path, "not the copy", "",
-				      "it stands in DEST without .git; the copy was made "
-				      "beside it",
-				      "move it away, or to that name to have it adopted");
+				      "it exists in DEST without .git; the copy was "
+				      "created next to it",
+				      "move it away, or rename it to have it adopted");
 	}
 }
 
@@ -161,8 +162,8 @@ static void print_summary(const struct tree *tree)
 		printf("%s (--delete removes them)", is_files ? tree->to : "DEST");
 	printf("; %s in %s; %s\n", bytes, took,
 	       bad == 0                                ? "all verified equal"
-	       : count_good(&totals) == 0 && !is_files ? "none is verified"
-						       : "the others are verified equal");
+	       : count_good(&totals) == 0 && !is_files ? "none verified"
+						       : "the rest verified equal");
 }
 
 static json_t *item_to_json(const struct item *item)
@@ -262,33 +263,34 @@ struct replicate_call {
 
 static const struct cli_option rows[] = {
 	{ "delete", 0, NULL,
-	  "move copies that SOURCE lacks to the trash; asks when they are\n"
-	  "more than 10 and more than 5 % of all",
+	  "move copies that are not in SOURCE to the trash; asks if there are\nmore than "
+	  "10 and more than 5 % of all",
 	  AT(FLAG, options.deletes) },
 	{ "blobs", 0, "FROM=TO",
-	  "copy the files below directory FROM to the same places below TO,\n"
-	  "too; may be given several times",
+	  "also copy the files below directory FROM to the same places below\nTO; may be "
+	  "repeated",
 	  AT(LIST, blobs) },
 	{ "force", 0, NULL,
-	  "do what is otherwise held: overwrite copies that hold commits\n"
-	  "which SOURCE lacks, delete very many refs or copies; never ask",
+	  "carry out what is otherwise held: overwrite copies with commits that\nSOURCE "
+	  "lacks, delete very many refs or copies; never ask",
 	  AT(FLAG, options.is_forced) },
 	{ "jobs", 'j', "N",
-	  "work on so many repositories, or files, at once, 1 to 256\n"
-	  "(default: the number of processors, from 2 to 10)",
+	  "copy this many repositories or files at once, 1 to 256\n(default: the number "
+	  "of processors, from 2 to 10)",
 	  AT(NUMBER, options.jobs), .min = 1, .max = 256 },
 	{ "secret-file", 0, "F", "the secret shared with the primary, if SOURCE is a URL",
 	  AT(TEXT, options.secret_file) },
-	{ "site", 0, "NAME",
-	  "the name by which the primary knows the secret (default: the\n"
-	  "host's name)",
+	{ "ca-file", 0, "F",
+	  "certificate authorities to trust instead of the system's, if\nSOURCE is a "
+	  "URL",
+	  AT(TEXT, options.ca_file) },
+	{ "site", 0, "NAME", "this site's name at the primary (default: the host name)",
 	  AT(TEXT, options.site), .needs = "secret-file" },
 	{ "json", 0, NULL, "print one JSON object instead of the summary",
 	  AT(FLAG, options.is_json) },
 	{ "no-progress", 0, NULL, "no progress line, not even on a terminal",
 	  AT(FLAG, options.is_quiet) },
-	{ "verbose", 'v', NULL, "log what is done; no progress line",
-	  AT(FLAG, is_verbose) },
+	{ "verbose", 'v', NULL, "log each step; no progress line", AT(FLAG, is_verbose) },
 	{ 0 },
 };
 
@@ -329,12 +331,13 @@ static int cli_replicate_check_options(const struct replicate_options *options,
 	const struct tree *tree = &all->items[0];
 
 	if (!tree->source[0] || !tree->dest[0])
-		return cli_usage("replicate", "SOURCE and DEST may not be empty");
-	if (options->secret_file && !replicate_is_url(tree->source))
-		return cli_usage("replicate", "--secret-file and --site go with a URL");
+		return cli_usage("replicate", "SOURCE and DEST must not be empty");
+	if ((options->secret_file || options->ca_file) && !replicate_is_url(tree->source))
+		return cli_usage("replicate",
+				 "--secret-file, --site and --ca-file need a URL as "
+				 "SOURCE");
 	if (all->count > 1 && replicate_is_url(tree->source))
-		return cli_usage("replicate", "--blobs goes with a SOURCE that is a "
-					      "directory");
+		return cli_usage("replicate", "--blobs needs a directory as SOURCE");
 	return -1;
 }
 

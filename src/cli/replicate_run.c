@@ -96,8 +96,11 @@ static int primary_open_as(struct tree *tree, struct err *err)
 	if (options->secret_file && site_key_read(options->site ? options->site : host,
 						  options->secret_file, &key, err) != 0)
 		return -1;
-	return primary_open(tree->from, options->secret_file ? &key : NULL,
-			    &tree->primary, err);
+	if (primary_open(tree->from, options->secret_file ? &key : NULL, &tree->primary,
+			 err) != 0)
+		return -1;
+	primary_trust(tree->primary, options->ca_file);
+	return 0;
 }
 
 /* Those from the first on. */
@@ -124,7 +127,7 @@ static void repositories_note_skipped(struct tree *tree,
 	if (page->skipped == 0)
 		return;
 	one.path = xstrdup(page->skipped_example);
-	err_set(&one.err, ERR_CONFIG, "%zu of the primary's names cannot be any",
+	err_set(&one.err, ERR_CONFIG, "%zu of the primary's names are not valid here",
 		page->skipped);
 	err_remedy(&one.err, "rename at the primary");
 	vec_add(&tree->there.findings, one);
@@ -178,8 +181,9 @@ static int repositories_list_primary(struct tree *tree, struct err *err)
 	tree->origin = source_new_primary(tree->primary, SYNC_TIMEOUT_MS, tree->stop);
 	if (result <= 0)
 		return result;
-	err_set(err, ERR_CONFLICT, "the primary's log begins anew while it is read");
-	return err_remedy(err, "look at the primary's log, then repeat");
+	err_set(err, ERR_CONFLICT,
+		"the primary's event log was replaced while it was read");
+	return err_remedy(err, "check the primary's log, then repeat");
 }
 
 static int repositories_list(struct tree *tree, struct err *err)
@@ -630,17 +634,17 @@ static char *replicate_refuse_deletion(const struct tree *tree, size_t count)
 	const struct tree_kind *kind = tree->kind;
 
 	if (!discovery_is_complete(&tree->there) || tree->has_failed_files)
-		return xasprintf("not all of %s could be read, so that absence proves "
-				 "nothing",
-				 kind->source);
+		return xasprintf(
+			"%s could not be read completely, so nothing counts as deleted",
+			kind->source);
 	if (tree->options->is_forced)
 		return NULL;
 	if (tree->listed == 0)
-		return xasprintf("%s has no %s at all: is its disk mounted?",
-				 kind->source, kind->of_source);
+		return xasprintf("%s has no %s: is its disk mounted?", kind->source,
+				 kind->of_source);
 	if (hold_limit_stops(HOLD_REPLICABLES, count, tree->copies) &&
 	    !replicate_ask_user(tree, count))
-		return xasprintf("very many %s would be deleted at once", kind->of_dest);
+		return xasprintf("too many %s would be deleted at once", kind->of_dest);
 	return NULL;
 }
 
@@ -674,7 +678,7 @@ static void replicate_discard_or_hold(struct item *item, const char *why)
 	struct tree *tree = item->tree;
 
 	if (!why && replicate_still_stands(tree, item->name))
-		why = "something still stands there in SOURCE";
+		why = "SOURCE still has something there";
 	if (why) {
 		item->end = ITEM_HELD;
 		item->reason = xasprintf("not deleted: %s", why);
@@ -806,9 +810,9 @@ static int replicate_check_pair(const struct tree *tree, const char *to, struct 
 
 	if (!path_is_below(tree->from, to) && !path_is_below(to, tree->from))
 		return 0;
-	err_set(err, ERR_CONFIG, "%s%s and %s lie inside each other: %s, %s",
+	err_set(err, ERR_CONFIG, "%s%s and %s are inside each other: %s, %s",
 		kind->prefix, kind->source, kind->dest, tree->from, tree->dest);
-	return err_remedy(err, "choose directories of which none is above the other");
+	return err_remedy(err, "choose directories that do not contain each other");
 }
 
 /* "host:path" is another machine to rsync and scp; a directory of that name here is
@@ -822,10 +826,9 @@ static int replicate_check_local(const struct tree *tree, const char *path,
 	    memchr(path, '/', (size_t)(colon - path)) || access(path, F_OK) == 0)
 		return 0;
 	err_set(err, ERR_CONFIG, "%s looks like a place on another machine", path);
-	return err_remedy(err,
-			  "both must be directories on this machine; write ./%s if "
-			  "that is one",
-			  path);
+	return err_remedy(
+		err, "both must be directories on this machine; if it is one, write ./%s",
+		path);
 }
 
 /* A password there would end up in the output and in records of copies. */
@@ -835,8 +838,8 @@ static int replicate_take_url(struct tree *tree, struct err *err)
 
 	if (memchr(host, '@', strcspn(host, "/"))) {
 		err_set(err, ERR_CONFIG, "the URL has a user or a password in it");
-		return err_remedy(err, "leave them out; --secret-file names the secret "
-				       "that this site and the primary share");
+		return err_remedy(err, "remove them; --secret-file names the secret "
+				       "shared with the primary");
 	}
 	tree->from = xstrdup(tree->source);
 	return 0;
@@ -879,10 +882,10 @@ static int replicate_check_outside(const char *to, const char *other, struct err
 	if (!path_is_below(to, other) && !path_is_below(other, to))
 		return 0;
 	err_set(err, ERR_CONFIG,
-		"--blobs: TO lies inside another directory of this run, "
-		"or that in it: %s, %s",
+		"--blobs: TO contains another directory of this run, or is inside it: "
+		"%s, %s",
 		to, other);
-	return err_remedy(err, "choose a directory of its own for each TO");
+	return err_remedy(err, "choose a separate directory for each TO");
 }
 
 /* --delete takes away what it does not know: the other directory's files would be that.

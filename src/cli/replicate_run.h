@@ -18,6 +18,7 @@
 
 struct replicate_options {
 	const char *secret_file; /* NULL: none */
+	const char *ca_file;     /* NULL: the authorities of the system */
 	const char *site; /* by which the primary knows us; NULL: the host's name */
 	size_t jobs;
 	bool deletes;

@@ -25,7 +25,7 @@ int site_data_check(const char *directory, struct err *err)
 
 	if (stat(directory, &st) != 0 || (st.st_mode & 077) == 0)
 		return 0;
-	err_set(err, ERR_CONFIG, "others may enter site.data (%s has mode %04o)",
+	err_set(err, ERR_CONFIG, "other users can enter site.data (%s has mode %04o)",
 		directory, (unsigned)st.st_mode & 07777);
 	return err_remedy(err, "chmod 700 %s", directory);
 }
@@ -141,9 +141,9 @@ static int from_directory(const char *directory, struct site *site, struct err *
 	site->data = xasprintf("%s/" OWN_FOLDER, site->repositories);
 	if (access(site->data, F_OK) == 0)
 		return 0;
-	err_set(err, ERR_MISSING, "%s is no tree of copies: it has no " OWN_FOLDER,
-		directory);
-	return err_remedy(err, "name a DEST of refrelay replicate");
+	err_set(err, ERR_MISSING,
+		"%s was not created by replicate: it has no " OWN_FOLDER, directory);
+	return err_remedy(err, "use the DEST of a refrelay replicate run");
 }
 
 #define AT(kind, member) SETTING_AT(kind, struct site, member)
@@ -162,6 +162,7 @@ static const struct setting site_rows[] = {
 static const struct setting primary_rows[] = {
 	{ "url", AT(TEXT, primary_url), .at_start = true },
 	{ "secretFile", AT(TEXT, primary_secret) },
+	{ "caFile", AT(PATH, primary_ca_file), .at_start = true },
 	{ 0 },
 };
 
@@ -182,7 +183,7 @@ static int check_site_name(struct site *site, struct err *err)
 	    strspn(site->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			       "0123456789-_.") == strlen(site->name))
 		return 0;
-	err_set(err, ERR_CONFIG, "site.name %s is no good name", site->name);
+	err_set(err, ERR_CONFIG, "invalid site.name %s", site->name);
 	return err_remedy(err, "use up to 64 letters, digits and - _ .");
 }
 
@@ -244,10 +245,11 @@ bool site_has_unused(const struct conf *conf, enum site_role role, struct err *e
 {
 	static const char *const remedies[] = {
 		[SITE_PRIMARY] =
-			"a primary takes [secondary \"NAME\"]; is the role right?",
-		[SITE_SECONDARY] = "a secondary takes [primary]; is the role right?",
-		[SITE_STANDALONE] = ("nobody follows a standalone site, nor does it "
-				     "follow; is the role right?"),
+			"a primary has [secondary \"NAME\"] sections; is the role right?",
+		[SITE_SECONDARY] =
+			"a secondary has a [primary] section; is the role right?",
+		[SITE_STANDALONE] = ("a standalone site has no primary and no "
+				     "secondaries; is the role right?"),
 	};
 	const struct conf_list *all = conf_entries(conf);
 

@@ -16,8 +16,9 @@ struct site {
 	char *data;         /* owned */
 	char *name;         /* site.name, or the host's; owned */
 	enum site_role role;
-	char *primary_url, *primary_secret; /* of a secondary; owned, may be NULL */
-	bool has_core_dumps;                /* of the node and of what it runs */
+	/* Of a secondary; owned, may be NULL. */
+	char *primary_url, *primary_secret, *primary_ca_file;
+	bool has_core_dumps; /* of the node and of what it runs */
 	struct lease_settings lease;
 };
 
@@ -65,7 +66,8 @@ int site_store_open(const char *directory, struct store **store, struct err *err
 /* Opens, and makes what is missing. Any number of processes may have it open. */
 int site_data_open(const struct site *site, struct site_data *data, struct err *err);
 
-/* The same of a tree of copies, or for who takes no leases: those of this machine. */
+/* The same for a tree of copies, or for callers that take no leases: those of this
+ * machine. */
 int site_data_open_directory(const char *directory, struct site_data *data,
 			     struct err *err);
 

@@ -113,8 +113,7 @@ static void bracket_beat_writer(struct bracket *bracket)
 		cli_fail(&err);
 		return;
 	}
-	fprintf(stderr, "refrelay: %s is gone; the write is announced anew\n",
-		writer->name);
+	cli_note("%s disappeared; announcing the write again", writer->name);
 	if (writer->fd >= 0)
 		close(TAKE_FD(writer->fd));
 	if (state_begin(bracket->dir, writer, &err) != 0)
@@ -199,7 +198,7 @@ static int bracket_run(const struct bracket_request *request, struct err *err)
 	status = bracket_run_command(&bracket);
 	if (bracket_end_write(&bracket, err) == 0)
 		return status;
-	err_prefix(err, "the end of the write cannot be told in %s", path);
+	err_prefix(err, "cannot record the end of the write in %s", path);
 	cli_fail(err);
 	return status == 0 ? EXIT_FAILED : status;
 }
@@ -211,13 +210,13 @@ static const char *const owner_states[] = {
 };
 
 static const char *const reasons[BYPASS_COUNT] = {
-	[BYPASS_PENDING] = "a write goes on",
+	[BYPASS_PENDING] = "it is being written",
 	[BYPASS_UNSETTLED] = "it changed a moment ago, on a file system that other hosts "
 			     "write",
 	[BYPASS_CONFIG] = "files elsewhere decide its refs: includes or links",
 	[BYPASS_UNWRITABLE] = "its state cannot be read or written",
 	[BYPASS_MOVING] = "it changes faster than it can be read",
-	[BYPASS_UNREADABLE] = "Git shows its refs, but they are not understood here",
+	[BYPASS_UNREADABLE] = "Git lists its refs, but refrelay cannot parse them",
 };
 
 struct state_call {
@@ -228,8 +227,8 @@ struct state_call {
 
 static const struct cli_option rows[] = {
 	{ "-- COMMAND [ARGUMENT...]", 0, NULL,
-	  "run this while the repository counts as being written; the exit\n"
-	  "status is the command's",
+	  "run this while the repository is marked as being written; its exit\nstatus is "
+	  "returned",
 	  .type = CLI_NOTE },
 	{ "json", 0, NULL, "print one JSON object; not with a command",
 	  CLI_AT(FLAG, struct state_call, is_json) },
@@ -290,7 +289,7 @@ static void print_writer(const struct state_writer *writer)
 		str_addf(&text, " process %" PRIu64, writer->pid);
 	if (writer->is_elsewhere)
 		str_add(&text, " on another host or in another container");
-	str_addf(&text, ", %s, last heard of %" PRId64 " s ago, file ",
+	str_addf(&text, ", %s, last sign of life %" PRId64 " s ago, file ",
 		 owner_states[writer->state], writer->age_s);
 	str_add_printable(&text, writer->name);
 	puts(text.data);
@@ -302,7 +301,7 @@ static void print_cache(const struct state_view *view)
 	AUTO_STR struct str text = STR_INIT;
 
 	if (why->class != ERR_NONE)
-		str_add(&text, "not used, nor is it served");
+		str_add(&text, "not used; the repository is not served");
 	else if (view->look.bypass != BYPASS_NONE)
 		str_addf(&text, "not used: %s", reasons[view->look.bypass]);
 	else
@@ -314,7 +313,7 @@ static void print_cache(const struct state_view *view)
 		str_add_printable(&text, why->text);
 	}
 	if (why->class != ERR_NONE && why->remedy[0])
-		str_addf(&text, "; what to do: %s", why->remedy);
+		str_addf(&text, "; hint: %s", why->remedy);
 	printf("  cache: %s\n", text.data);
 }
 
@@ -424,9 +423,9 @@ int cli_state(struct cli *cli, char **argv)
 	call.name = operands.items[0];
 	call.argv = operands.command;
 	if (call.argv && !call.argv[0])
-		return cli_usage("state", "-- takes a COMMAND");
+		return cli_usage("state", "-- needs a COMMAND");
 	if (call.argv && call.is_json)
-		return cli_usage("state", "--json or a COMMAND, not both");
+		return cli_usage("state", "--json and a COMMAND cannot be combined");
 	if (site_read(cli, NULL, &site, &err) != 0)
 		return cli_fail(&err);
 	status = call.argv ? run_bracketed(site.repositories, &call, &err)

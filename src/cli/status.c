@@ -12,7 +12,7 @@ struct status_call {
 };
 
 static const struct cli_option rows[] = {
-	{ "watch", 0, NULL, "say it again each second, until interrupted",
+	{ "watch", 0, NULL, "refresh every second until interrupted",
 	  CLI_AT(FLAG, struct status_call, watches) },
 	CLI_JSON(struct status_call),
 	{ 0 },
@@ -20,10 +20,9 @@ static const struct cli_option rows[] = {
 
 const struct cli_options status_options = {
 	.rows = rows,
-	.takes = "no operand",
+	.takes = "no arguments",
 	.column = 11,
-	.end = "The exit status is 0 when all is in sync, verified, and 3 when it is "
-	       "not.\n",
+	.end = "The exit status is 0 when everything is in sync and verified, else 3.\n",
 };
 
 static void cli_status_print_report(const struct report *report,

@@ -19,8 +19,8 @@ bool cuts_are_ours(int dir)
 static int cuts_fail_damaged(size_t line, struct err *err)
 {
 	err_set(err, ERR_CORRUPT, CUTS_FILE " is damaged at line %zu", line);
-	return err_remedy(err, "it is written again by itself; if this comes back, see "
-			       "who else writes to the repository");
+	return err_remedy(err, "it is rewritten automatically; if this recurs, find out "
+			       "what else writes to the repository");
 }
 
 int cuts_parse(const char *text, size_t oid_len, oid_list *cuts, struct err *err)

@@ -31,6 +31,14 @@ static int overtaken(uint64_t mine, uint64_t now, struct err *err)
 		       mine);
 }
 
+/* All see it from the rename on. That it survives a loss of power matters to nobody: whom
+ * it would keep out has died with the machine, and refs that were published under it are
+ * flushed later, in the same order. A machine that shares the file system may live on. */
+static enum file_sync fence_sync(int dir)
+{
+	return file_system_is_local(dir) ? FILE_WHOLE : FILE_SYNC;
+}
+
 static int raise_locked(int dir, uint64_t fence, struct err *err)
 {
 	uint64_t now;
@@ -44,7 +52,7 @@ static int raise_locked(int dir, uint64_t fence, struct err *err)
 	if (now == fence)
 		return 0;
 	snprintf(text, sizeof(text), "%" PRIu64 "\n", fence);
-	return file_replace(dir, PATH, text, strlen(text), FILE_SYNC, err);
+	return file_replace(dir, PATH, text, strlen(text), fence_sync(dir), err);
 }
 
 int fence_raise(int dir, uint64_t fence, struct err *err)

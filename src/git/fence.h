@@ -14,8 +14,9 @@
  * none. */
 int fence_read(int dir, uint64_t *fence, struct err *err);
 
-/* Raises it, on disk when it returns, under packed-refs.lock, so that it cannot pass
- * a publication that goes on. ERR_LOST: it is higher already. */
+/* Raises it, seen by all when it returns, under packed-refs.lock, so that it cannot pass
+ * a publication that goes on. Where all who see it die with the machine it may be lost
+ * with its power, but never in part. ERR_LOST: it is higher already. */
 int fence_raise(int dir, uint64_t fence, struct err *err);
 
 /* For publish, which holds packed-refs.lock: ERR_LOST unless the number is exactly

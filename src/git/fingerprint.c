@@ -26,6 +26,7 @@ struct look {
 	unsigned depth;
 	bool without_ctime;
 	struct fingerprint *fingerprint;
+	struct look *also; /* sees the same; NULL: nobody */
 };
 
 static int64_t fingerprint_to_nanoseconds(const struct timespec *at)
@@ -55,6 +56,16 @@ static void add_stat(struct look *look, const char *name, const struct stat *st)
 		look->fingerprint->is_coarse = false;
 	if (newest > look->fingerprint->newest_ns)
 		look->fingerprint->newest_ns = newest;
+	if (look->also)
+		add_stat(look->also, name, st);
+}
+
+/* That a file is not there. */
+static void add_absence(struct look *look, const char *name)
+{
+	hash_add(&look->hash, name, strlen(name) + 1);
+	if (look->also)
+		add_absence(look->also, name);
 }
 
 /* A file that may be absent: its absence is part of the picture too. */
@@ -66,7 +77,7 @@ static int fingerprint_add_path(struct look *look, int dir, const char *name,
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		add_stat(look, name, &st);
 	else if (errno == ENOENT)
-		hash_add(&look->hash, name, strlen(name) + 1);
+		add_absence(look, name);
 	else
 		return err_errno(err, "cannot look at %s", name);
 	return 0;
@@ -134,8 +145,10 @@ static void add_identity(struct look *look, int dir, const char *name)
 		values[0] = (int64_t)st.st_ino;
 		values[1] = (int64_t)st.st_mode;
 	}
-	hash_add(&look->hash, values, sizeof(values));
-	hash_add(&look->hash, name, strlen(name) + 1);
+	for (; look; look = look->also) {
+		hash_add(&look->hash, values, sizeof(values));
+		hash_add(&look->hash, name, strlen(name) + 1);
+	}
 }
 
 static int fingerprint_list_files(DIR *list, text_list *names)
@@ -205,9 +218,6 @@ static int fingerprint_observe(struct look *look, int dir, enum fingerprint_scop
 	};
 	struct stat st;
 
-	if (scope == FINGERPRINT_OBJECTS)
-		return add_objects(look, dir, err) != 0 ? -1
-							: add_derived(look, dir, err);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (fingerprint_add_path(look, dir, files[i], err) != 0)
 			return -1;
@@ -217,27 +227,62 @@ static int fingerprint_observe(struct look *look, int dir, enum fingerprint_scop
 		return 0;
 	add_diversions(look, dir);
 	if (scope == FINGERPRINT_FILES)
-		return add_objects(look, dir, err);
+		return 0;
 	if (fstatat(dir, "objects/pack", &st, 0) == 0)
 		add_stat(look, "objects/pack", &st);
 	return 0;
 }
 
-int fingerprint_take(int dir, enum fingerprint_scope scope,
-		     struct fingerprint *fingerprint, struct err *err)
+static struct look fingerprint_begin(int dir, enum fingerprint_scope scope,
+				     struct fingerprint *fingerprint)
 {
 	struct look look = { .fingerprint = fingerprint,
 			     .without_ctime = scope == FINGERPRINT_FILES ||
 					      scope == FINGERPRINT_OBJECTS };
-	int result;
 
 	*fingerprint = (struct fingerprint){ .taken_ns = clock_wall_ns(),
 					     .is_shared = !file_system_is_local(dir),
 					     .is_coarse = true };
 	hash_init(&look.hash, HASH_SHA256);
-	result = fingerprint_observe(&look, dir, scope, err);
-	hash_end(&look.hash, fingerprint->digest);
-	hash_clear(&look.hash);
+	return look;
+}
+
+static void fingerprint_end(struct look *look)
+{
+	hash_end(&look->hash, look->fingerprint->digest);
+	hash_clear(&look->hash);
+}
+
+int fingerprint_take(int dir, enum fingerprint_scope scope,
+		     struct fingerprint *fingerprint, struct err *err)
+{
+	struct look look = fingerprint_begin(dir, scope, fingerprint);
+	int result = 0;
+
+	if (scope != FINGERPRINT_OBJECTS)
+		result = fingerprint_observe(&look, dir, scope, err);
+	if (result == 0 && look.without_ctime)
+		result = add_objects(&look, dir, err);
+	if (result == 0 && scope == FINGERPRINT_OBJECTS)
+		result = add_derived(&look, dir, err);
+	fingerprint_end(&look);
+	return result;
+}
+
+int fingerprint_take_files(int dir, struct fingerprint *files,
+			   struct fingerprint *objects, struct err *err)
+{
+	struct look all = fingerprint_begin(dir, FINGERPRINT_FILES, files);
+	struct look some = fingerprint_begin(dir, FINGERPRINT_OBJECTS, objects);
+	int result = fingerprint_observe(&all, dir, FINGERPRINT_FILES, err);
+
+	all.also = &some;
+	if (result == 0)
+		result = add_objects(&all, dir, err);
+	if (result == 0)
+		result = add_derived(&some, dir, err);
+	fingerprint_end(&all);
+	fingerprint_end(&some);
 	return result;
 }
 

@@ -50,11 +50,15 @@ struct fingerprint {
 int fingerprint_take(int dir, enum fingerprint_scope scope,
 		     struct fingerprint *fingerprint, struct err *err);
 
+/* Those of FINGERPRINT_FILES and FINGERPRINT_OBJECTS, for one look at the objects. */
+int fingerprint_take_files(int dir, struct fingerprint *files,
+			   struct fingerprint *objects, struct err *err);
+
 /* Whether a later equal fingerprint proves that nothing changed since this one. */
 bool fingerprint_is_settled(const struct fingerprint *fingerprint);
 
 /* The same of one file in the directory `dir`, whose content is about to be read: whether
- * who sees these stamps again later sees that content. */
+ * the same stamps, seen later, prove the same content. */
 bool fingerprint_is_old(int dir, const struct stat *st);
 
 bool fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b);

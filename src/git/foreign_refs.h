@@ -6,7 +6,7 @@
  * plain is left: the caller then has git do it, and say what is wrong.
  *
  * The lock is a further name of an owner file in the repository's directory, under whose
- * flock its writer lives. Who was killed leaves both, and the next writer of the same
+ * flock its writer lives. A killed writer leaves both, and the next writer of the same
  * owner's name removes them; a lock of git's is never touched. The owner file gets its
  * name when it is whole and flocked, so nobody takes a living one for dead. Where a file
  * system has no O_TMPFILE, as NFS, all is left.

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hook_wire.h"
 #include "base/proc.h"
 #include "base/proc_stream.h"
 #include "base/str.h"
@@ -263,6 +264,8 @@ static const char receive_config[] = "[safe]\n"
 static char home_variable[4096];
 static char path_variable[4096];
 
+#define CONFIG_VARIABLE "GIT_CONFIG_GLOBAL="
+
 enum { CONFIG_PUSH = GIT_CONFIG_RECEIVE + 1 };
 
 static struct {
@@ -284,7 +287,7 @@ static int git_child_write_config(const char *directory, size_t which, struct er
 	if (strlen(file) + 64 > sizeof(configs[which].variable))
 		return err_set(err, ERR_CONFIG, "%s: the path is too long", directory);
 	snprintf(configs[which].variable, sizeof(configs[which].variable),
-		 "GIT_CONFIG_GLOBAL=%s", file);
+		 CONFIG_VARIABLE "%s", file);
 	return file_replace(AT_FDCWD, file, text, strlen(text), FILE_NO_SYNC, err);
 }
 
@@ -363,6 +366,8 @@ struct child {
 	int remote; /* git_remote_open's, or -1 */
 	char include[64];
 	VEC(char *) owned; /* what env has of them */
+	git_reach_paths reach;
+	VEC(const char *) reads; /* empty: it is free */
 };
 
 /* Takes the variable. */
@@ -400,9 +405,20 @@ static void add_list(struct child *child, const char *const *list, size_t count)
 		vec_add(&child->env, list[i]);
 }
 
+/* For hooks, where /proc does not say it. */
+static void add_boot(struct child *child)
+{
+	const char *given = getenv(BOOT_ID_VARIABLE);
+
+	if (given)
+		git_child_add_owned(child, xasprintf(BOOT_ID_VARIABLE "=%s", given));
+}
+
 static void add_call(struct child *child, const struct git_call *call)
 {
 	const char *const *more = call->variables;
+
+	add_boot(child);
 
 	if (call->protocol)
 		git_child_add_owned(child, xasprintf("GIT_PROTOCOL=%s", call->protocol));
@@ -449,6 +465,8 @@ static void child_clear(struct child *child)
 	vec_clear(&child->argv);
 	vec_clear(&child->env);
 	vec_clear_owned(&child->owned);
+	vec_clear_owned(&child->reach);
+	vec_clear(&child->reads);
 	if (child->remote >= 0)
 		close(child->remote);
 }
@@ -462,6 +480,25 @@ static void keep_files(struct child *child, int guard_fd)
 	if (child->remote >= 0)
 		child->keep[count++] = child->remote;
 	child->keep[count] = -1;
+}
+
+/* Git itself says what is wrong with a repository that cannot be opened. */
+static void add_reach(struct child *child, const struct git_call *call)
+{
+	AUTO_CLOSE int opened =
+		call->repository_fd > 0
+			? -1
+			: open(call->repository, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int repository = call->repository_fd > 0 ? call->repository_fd : opened;
+
+	vec_add(&child->reads, configs[call->config].variable + strlen(CONFIG_VARIABLE));
+	if (call->reach == GIT_REACH_READS_ALL)
+		vec_add(&child->reads, "/");
+	else if (repository >= 0)
+		git_reach_find(repository, &child->reach);
+	for (size_t i = 0; i < child->reach.count; i++)
+		vec_add(&child->reads, child->reach.items[i]);
+	vec_add(&child->reads, NULL);
 }
 
 static int child_init(struct child *child, const struct git_call *call, struct err *err)
@@ -481,6 +518,8 @@ static int child_init(struct child *child, const struct git_call *call, struct e
 	else
 		git_child_add_environment(child, call);
 	keep_files(child, call->work->guard_fd);
+	if (call->reach != GIT_REACH_FREE)
+		add_reach(child, call);
 	return 0;
 }
 
@@ -507,6 +546,7 @@ static struct proc_request git_child_make_request(const struct child *child,
 		.input_len = call->input ? call->input->len : 0,
 		.silence_ms = call->silence_ms,
 		.yields = call->yields,
+		.reads = child->reads.items,
 		.keep_fds = child->keep,
 		.file_most = call->remote ? call->remote->pack_most : 0,
 		.memory_most = call->remote ? call->remote->memory_most : 0,

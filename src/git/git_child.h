@@ -14,6 +14,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "git/git_reach.h"
 
 /* Under what limits work is done; given by the job's runner, borrowed. */
 struct git_work {
@@ -68,6 +69,7 @@ struct git_call {
 	const char *object_directory; /* in place of the repository's; NULL: its own */
 	int64_t silence_ms;           /* as in proc_request */
 	bool yields;                  /* as in proc_request */
+	enum git_reach reach;         /* of calls without a remote */
 	struct proc_result *ended;    /* gets how git_run's child did; may be NULL */
 };
 
@@ -76,7 +78,7 @@ struct git_stream;
 /* Writes the configurations that children use in place of the user's and the system's
  * below <directory>, and keeps the paths for all later calls. Once, before any
  * thread calls git_run. It trusts every repository that we are asked to work on,
- * whoever owns it: naming it to refrelay was the operator's decision. */
+ * regardless of its owner: naming it to refrelay was the operator's decision. */
 int git_setup(const char *directory, struct err *err);
 
 /* Runs git to its end. The classes are proc_run's, and for what git says itself

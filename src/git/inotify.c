@@ -35,6 +35,7 @@
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/queue.h>
+#include <sys/sysinfo.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -243,7 +244,24 @@ uint64_t inotify_epoch(struct inotify_watch *watch)
 
 /* Others of the same user watch, too. */
 #define SHARE 4
-#define LIMIT_UNKNOWN 8192
+#define LIMIT_LEAST 8192
+#define LIMIT_MOST (1 << 20)
+
+/* What the kernel takes by itself: a hundredth of the memory, by what a watch needs of
+ * it. Where an administrator has lowered it, watches fail, and what is left is looked at.
+ */
+static size_t guess_limit(void)
+{
+	enum { WATCH_COST = 2048 };
+	struct sysinfo info;
+
+	if (sysinfo(&info) != 0)
+		return LIMIT_LEAST;
+	uint64_t guess = (uint64_t)info.totalram * info.mem_unit / 100 / WATCH_COST;
+	return guess < LIMIT_LEAST  ? LIMIT_LEAST
+	       : guess > LIMIT_MOST ? LIMIT_MOST
+				    : (size_t)guess;
+}
 
 size_t inotify_share(void)
 {
@@ -252,10 +270,9 @@ size_t inotify_share(void)
 
 	if (file_read_any(AT_FDCWD, "/proc/sys/fs/inotify/max_user_watches", 64, &text,
 			  ERR_IGNORED) != 0)
-		return LIMIT_UNKNOWN / SHARE;
+		return guess_limit() / SHARE;
 	str_truncate(&text, strcspn(text.data, "\n"));
-	return text_to_uint64(text.data, &all) ? (size_t)all / SHARE
-					       : LIMIT_UNKNOWN / SHARE;
+	return (text_to_uint64(text.data, &all) ? (size_t)all : guess_limit()) / SHARE;
 }
 
 struct inotify *inotify_open(const struct inotify_limits *limits, struct err *err)

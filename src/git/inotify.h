@@ -2,8 +2,8 @@
  * Whether anything changed in a repository since a look at it, for the price of one
  * system call: inotify watches on its directory, on all below refs/, and on
  * refrelay/state or those of its objects. The kernel queues an event before the system
- * call that changed something returns; so who asks after that call has ended always
- * learns of it, also of a change that no hook and no refrelay made.
+ * call that changed something returns; so a question after that call has ended always
+ * learns of it, also of changes made neither by a hook nor by refrelay.
  *
  * Local file systems only: of what other hosts write inotify tells nothing. It does not
  * see what is written through mmap() or through a hard link elsewhere; git does neither.

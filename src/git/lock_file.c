@@ -180,7 +180,7 @@ static int lock_file_fail_in_the_way(const char *name, struct err *err)
 		"cannot make %s: a file stands where a directory must "
 		"be",
 		name);
-	return err_remedy(err, "tried again by itself; let nobody else write to a copy");
+	return err_remedy(err, "retried automatically; nothing else may write to copies");
 }
 
 static void pause_briefly(int round)

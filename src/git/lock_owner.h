@@ -1,6 +1,6 @@
 /*
- * Owner files: who is at work, and whether that one still lives. Each has one line, in
- * the words of base/hook_wire.h; there are two kinds:
+ * Owner files: which process is at work, and whether it still lives. Each has one line,
+ *in the words of base/hook_wire.h; there are two kinds:
  *
  *	a lock		its owner, a refrelay, holds an flock on it as long as it lives
  *	a process	made by a hook for the git process that ran it; alive as long as a

@@ -110,8 +110,8 @@ static int objects_refuse_shallow(const struct proc_result *ended, struct err *e
 	if (!strstr(ended->tail, "shallow roots are not allowed to be updated"))
 		return 0;
 	err_set(err, ERR_CONFIG,
-		"what is fetched from is shallow: its history is cut short, so it cannot "
-		"be copied whole");
+		"the source is shallow: its history is cut short, so it cannot be copied "
+		"completely");
 	err_because(err, REASON_AT_PEER);
 	return err_remedy(err, "have it completed there (git fetch --unshallow); a "
 			       "mirror may have a depth instead");
@@ -186,7 +186,8 @@ int objects_fetch_anew(const struct git_work *work, const struct repo *repo,
 			 wanted, err);
 }
 
-/* Runs git in the repository, with the cuts that it is to have; `call` has the rest. */
+/* Runs git in the repository, which it only reads, with the cuts that it is to have;
+ * `call` has the rest. */
 static int objects_run(const struct git_work *work, const struct repo *repo,
 		       struct git_call call, struct err *err)
 {
@@ -198,6 +199,7 @@ static int objects_run(const struct git_work *work, const struct repo *repo,
 	call.work = work;
 	call.repository = repo->path;
 	call.variables = variables;
+	call.reach = git_reach_of(repo);
 	return git_run(&call, err);
 }
 
@@ -212,6 +214,7 @@ static int objects_ask(const struct git_work *work, const struct repo *repo,
 	return git_run(&(struct git_call){ .work = work,
 					   .repository = repo->path,
 					   .args = args,
+					   .reach = git_reach_of(repo),
 					   .input = questions,
 					   .output = answers,
 					   .output_limit = (size_t)1 << 30 },

@@ -65,8 +65,8 @@ int objects_has_more(const struct git_work *work, const struct repo *repo,
 
 /*
  * The files of a repository's objects at one moment, by stat(): packs, and what lies
- * beside them and in objects/info. Whoever works there for long compares them afterwards:
- * git writes new files, and never into those that are there.
+ * beside them and in objects/info. Long work compares them afterwards:
+ * git writes new files, and never into existing ones.
  */
 
 struct object_file {

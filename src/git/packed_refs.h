@@ -1,7 +1,7 @@
 /*
  * packed-refs of repositories, read and understood once for as long as the file is the
- * same. Of the large ones some stay in memory, so that who reads refs again pays for the
- * loose ones, and for a copy of the others.
+ * same. Some of the large ones stay in memory, so that reading refs again costs only the
+ * loose ones, and a copy of the others.
  *
  * A file is known again by its inode, size and times, of which the later must have been
  * old before it was read (git/fingerprint.h). It is read again some minutes later all the

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
+#include "base/flush.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "git/cuts.h"
@@ -85,7 +86,7 @@ static int write_new_file(int dir, const struct str *text, struct err *err)
 		return err_errno(err, "cannot set the mode of packed-refs.new");
 	if (file_write_all(fd, text->data, text->len, "packed-refs.new", err) != 0)
 		return -1;
-	return fsync(fd) == 0 ? 0 : err_errno(err, "cannot sync packed-refs.new");
+	return flush_before_names(&fd, 1, err);
 }
 
 static bool is_locked_by_us(const struct publish_write *write, const char *name)
@@ -131,10 +132,10 @@ static int remove_loose_locked(const struct publish_write *write, const struct r
 	if (file_read(write->dir, ref->name, 4096, &text, err) != 0)
 		return err->class == ERR_MISSING ? 0 : -1;
 	if (!oid_parse(text.data, ref->oid.len, &oid) || !oid_equal(&oid, &ref->oid)) {
-		err_set(err, ERR_CONFLICT, "%s was changed by somebody else meanwhile",
+		err_set(err, ERR_CONFLICT, "%s was changed by another program meanwhile",
 			ref->name);
-		return err_remedy(err, "tried again by itself; let nobody else write to "
-				       "a copy");
+		return err_remedy(
+			err, "retried automatically; nothing else may write to copies");
 	}
 	if (unlinkat(write->dir, ref->name, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s", ref->name);
@@ -235,7 +236,7 @@ static int write_file_ref(int dir, const char *name, const char *target,
 	str_add_char(&text, '\n');
 	remove_empty_directories(dir, name);
 	if (dir_make_parents(dir, name, err) != 0 ||
-	    file_replace(dir, "refrelay/ref", text.data, text.len, FILE_SYNC, err) != 0)
+	    file_replace(dir, "refrelay/ref", text.data, text.len, FILE_WHOLE, err) != 0)
 		return -1;
 	if (renameat(dir, "refrelay/ref", dir, name) != 0)
 		return err_errno(err, "cannot rename refrelay/ref to %s", name);
@@ -469,8 +470,8 @@ static void release_locks(struct publication *publication)
 
 static int moved(const char *name, struct err *err)
 {
-	err_set(err, ERR_CONFLICT, "%s was changed by somebody else meanwhile", name);
-	return err_remedy(err, "tried again by itself; let nobody else write to a copy");
+	err_set(err, ERR_CONFLICT, "%s was changed by another program meanwhile", name);
+	return err_remedy(err, "retried automatically; nothing else may write to copies");
 }
 
 /* Each ref to be changed still has the value that the caller worked from. */
@@ -604,7 +605,7 @@ static int check_names(const struct ref_diff *diff, struct err *err)
 {
 	for (size_t i = 0; i < diff->changes.count; i++)
 		if (!ref_name_is_valid(diff->changes.items[i].name))
-			return err_set(err, ERR_CORRUPT, "%s is no name for a ref",
+			return err_set(err, ERR_CORRUPT, "invalid ref name %s",
 				       diff->changes.items[i].name);
 	return 0;
 }

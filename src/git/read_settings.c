@@ -110,6 +110,7 @@ static int read_settings_ask_git(const struct repo *repo, struct str *out,
 					.repository_fd = repo->fd,
 					.args = args,
 					.config = GIT_CONFIG_RECEIVE,
+					.reach = GIT_REACH_READS_ALL,
 					.output = &listed,
 					.output_limit = CONFIG_LIMIT },
 		    err) != 0)

@@ -2,7 +2,8 @@
 
 #include "git/pkt_line.h"
 
-#define SERVICE "# service=git-upload-pack"
+#define UPLOAD "# service=git-upload-pack"
+#define RECEIVE "# service=git-receive-pack"
 #define PEELED "^{}"
 
 struct advert {
@@ -10,7 +11,8 @@ struct advert {
 	size_t oid_len; /* 0: not known yet */
 	struct oid head;
 	bool has_head;
-	char *head_target; /* owned */
+	char *head_target;  /* owned */
+	char *capabilities; /* likewise */
 };
 
 static int advert_fail(struct err *err, const char *what)
@@ -74,12 +76,13 @@ static int advert_add(struct advert *advert, const char *name, size_t len,
 	return 0;
 }
 
-/* "symref=HEAD:refs/heads/main" among the capabilities. */
+/* "symref=HEAD:refs/heads/main" is among them. */
 static void advert_read_capabilities(struct advert *advert, const char *text, size_t len)
 {
 	static const char word[] = "symref=HEAD:";
 	const char *end = text + len;
 
+	advert->capabilities = xasprintf(" %.*s ", (int)len, text);
 	while (text < end) {
 		const char *space = memchr(text, ' ', (size_t)(end - text));
 		size_t count = (size_t)((space ? space : end) - text);
@@ -111,6 +114,8 @@ static int advert_read_line(struct advert *advert, const char *line, size_t len,
 	}
 	if (oid_is_null(&oid) && len == 15 && memcmp(line, "capabilities^{}", len) == 0)
 		return 0; /* a repository without refs */
+	if (len == 5 && memcmp(line, ".have", 5) == 0)
+		return 0; /* what a repository that it borrows from has */
 	return advert_add(advert, line, len, &oid, err);
 }
 
@@ -172,6 +177,7 @@ static int advert_end(struct advert *advert, int result, size_t *oid_len, struct
 		ref_snapshot_clear(advert->refs);
 	oid_list_tidy(&advert->refs->cuts);
 	free(advert->head_target);
+	free(advert->capabilities);
 	return result;
 }
 
@@ -214,13 +220,14 @@ static int advert_read_lines(struct advert *advert, struct pkt_reader *reader,
 	}
 }
 
-static int advert_read_service(struct pkt_reader *reader, struct err *err)
+static int advert_read_service(struct pkt_reader *reader, const char *service,
+			       struct err *err)
 {
 	const char *line;
 	size_t len;
 
-	if (pkt_next(reader, &line, &len) != PKT_LINE || len < sizeof(SERVICE) - 1 ||
-	    memcmp(line, SERVICE, sizeof(SERVICE) - 1) != 0 ||
+	if (pkt_next(reader, &line, &len) != PKT_LINE || len < strlen(service) ||
+	    memcmp(line, service, strlen(service)) != 0 ||
 	    pkt_next(reader, &line, &len) != PKT_FLUSH)
 		return advert_fail(err, "the server does not speak Git's smart HTTP");
 	return 0;
@@ -231,13 +238,49 @@ int ref_advert_read(const char *bytes, size_t len, struct ref_snapshot *refs,
 {
 	struct pkt_reader reader = { bytes, len };
 	struct advert advert = { .refs = refs };
-	int result = advert_read_service(&reader, err);
+	int result = advert_read_service(&reader, UPLOAD, err);
 
 	*refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
 	*oid_len = 20;
 	if (result == 0)
 		result = advert_read_lines(&advert, &reader, err);
 	return advert_end(&advert, result, oid_len, err);
+}
+
+int push_advert_read(const char *bytes, size_t len, struct push_advert *push,
+		     struct err *err)
+{
+	struct pkt_reader reader = { bytes, len };
+	struct advert advert = { .refs = &push->refs };
+	int result = advert_read_service(&reader, RECEIVE, err);
+
+	*push = (struct push_advert){ .oid_len = 20 };
+	if (result == 0)
+		result = advert_read_lines(&advert, &reader, err);
+	if (result == 0)
+		push->capabilities = TAKE(advert.capabilities);
+	return advert_end(&advert, result, &push->oid_len, err);
+}
+
+/* Each stands between two spaces. */
+bool push_advert_has(const struct push_advert *push, const char *capability)
+{
+	AUTO_FREE char *word = xasprintf(" %s", capability);
+	const char *at = push->capabilities ? push->capabilities : "";
+
+	while ((at = strstr(at, word)) != NULL) {
+		at += strlen(word);
+		if (*at == ' ' || *at == '=')
+			return true;
+	}
+	return false;
+}
+
+void push_advert_clear(struct push_advert *push)
+{
+	ref_snapshot_clear(&push->refs);
+	free(push->capabilities);
+	*push = (struct push_advert){ 0 };
 }
 
 /* "ref: refs/heads/main\tHEAD"; of other symbolic refs the value is a line of its own. */

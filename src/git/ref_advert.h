@@ -19,6 +19,21 @@
 int ref_advert_read(const char *bytes, size_t len, struct ref_snapshot *refs,
 		    size_t *oid_len, struct err *err);
 
+/* The answer to GET <url>/info/refs?service=git-receive-pack, likewise: what a push may
+ * change there, and how. */
+struct push_advert {
+	struct ref_snapshot refs;
+	size_t oid_len;
+	char *capabilities; /* owned; NULL: none */
+};
+
+/* *push is to be cleared in either case. */
+int push_advert_read(const char *bytes, size_t len, struct push_advert *push,
+		     struct err *err);
+bool push_advert_has(const struct push_advert *push,
+		     const char *capability); /* without its "=" */
+void push_advert_clear(struct push_advert *push);
+
 /* The output of `git ls-remote --symref`, likewise. Peels of tags are told there as well.
  * An empty one is of a repository without refs: then *oid_len stays as it was. */
 int ref_advert_read_listing(const char *text, size_t len, struct ref_snapshot *refs,

@@ -367,9 +367,8 @@ static int check_not_partial(const struct repo *repo, struct err *err)
 {
 	if (repo->is_partial) {
 		err_set(err, ERR_CONFIG,
-			"the repository is a partial clone: it lacks "
-			"objects on purpose, so it cannot be copied "
-			"whole");
+			"the repository is a partial clone, which lacks objects by "
+			"design, so it cannot be copied completely");
 		return err_remedy(
 			err, "complete it with git fetch --refetch --no-filter "
 			     "and unset its promisor remote, or move it out of the tree");
@@ -691,7 +690,8 @@ static int ref_snapshot_read_head(int dir, size_t oid_len, struct ref_snapshot *
 	/* Git takes nothing else for a repository; "ref: refs" is what a full disk
 	 * left. */
 	if (head.target && !ref_name_is_valid(head.target)) {
-		err_set(err, ERR_CORRUPT, "HEAD names %s, which is no ref", head.target);
+		err_set(err, ERR_CORRUPT, "HEAD points to %s, which is not a ref",
+			head.target);
 		return err_remedy(err, "write it again: git symbolic-ref HEAD "
 				       "refs/heads/main");
 	}

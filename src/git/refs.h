@@ -190,7 +190,8 @@ int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
 int ref_reading_take_short(int dir, const char *path, struct ref_reading *reading,
 			   struct err *err);
 
-/* The same for who needs the refs only: shallow repositories and grafts will do. */
+/* The same for callers that need only the refs: accepts shallow repositories and grafts.
+ */
 int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading,
 			  struct err *err);
 void ref_reading_clear(struct ref_reading *reading);

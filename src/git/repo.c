@@ -190,7 +190,7 @@ static int check_look(struct repo *repo, struct err *err)
 	case REPO_NOTHING:
 		break;
 	}
-	err_set(err, ERR_CORRUPT, "it is no whole bare repository");
+	err_set(err, ERR_CORRUPT, "it is not a complete bare repository");
 	return err_remedy(err, "it needs HEAD, objects/ and refs/: restore them, or move "
 			       "the directory away");
 }
@@ -225,7 +225,7 @@ static int repo_check_file(int dir, const char *folder, const char *name, struct
 	if (fstatat(dir, name, &st, 0) != 0 || S_ISREG(st.st_mode) ||
 	    S_ISDIR(st.st_mode) || is_null_device(&st))
 		return 0;
-	err_set(err, ERR_CONFIG, "%s/%s is no plain file", folder, name);
+	err_set(err, ERR_CONFIG, "%s/%s is not a regular file", folder, name);
 	return err_remedy(err, "remove it: git would wait for it");
 }
 
@@ -380,8 +380,8 @@ int repo_check_diversions(int dir, struct err *err)
 			continue;
 		err_set(err, ERR_CORRUPT,
 			"it has a file %s: git would give readers something else", *name);
-		return err_remedy(err, "it is removed by itself; if it comes back, see "
-				       "who else writes to the copies");
+		return err_remedy(err, "it is removed automatically; if it recurs, find "
+				       "out what else writes to the copies");
 	}
 	return 0;
 }

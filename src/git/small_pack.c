@@ -1,7 +1,7 @@
 /*
  * A pack: "PACK", its version and how many objects, 4 bytes each; the objects; SHA-1 of
  * all that. An object: its kind and size (7 bits a byte, after the first with 4), then
- * its content by zlib. Source: gitformat-pack(5), which also tells of the index.
+ * its content by zlib. Source: gitformat-pack(5).
  *
  * What comes is taken apart in memory, whose size is bounded by what the objects say of
  * themselves before any of it is used, and put on disk as it came. Objects get their
@@ -10,55 +10,15 @@
  */
 #include "git/small_pack.h"
 
-#include <endian.h>
 #include <zlib.h>
 
-#include "base/failpoint.h"
-#include "base/file.h"
-#include "base/hash.h"
 #include "base/vec.h"
 #include "git/new_objects.h"
+#include "git/pack_put.h"
 
-#define FOLDER "objects/pack"
-#define HEAD_SIZE 12
-#define TRAILER 20
-#define PACK_VERSION 2
+#define HEAD_SIZE PACK_PUT_HEAD
+#define TRAILER PACK_PUT_TRAILER
 #define PACK_LIMIT INT32_MAX /* what offsets of 31 bits reach */
-#define INDEX_MAGIC 0xff744f63u
-#define INDEX_VERSION 2
-#define INDEX_BUCKETS 256
-
-static void add_number(struct str *out, uint32_t number)
-{
-	const uint32_t value = htobe32(number);
-
-	str_add_bytes(out, &value, sizeof(value));
-}
-
-static uint32_t read_number(const unsigned char *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return be32toh(value);
-}
-
-static void pack_digest(const void *data, size_t len, unsigned char digest[TRAILER])
-{
-	AUTO_HASH struct hash hash;
-
-	hash_init(&hash, HASH_SHA1);
-	hash_add(&hash, data, len);
-	hash_end(&hash, digest);
-}
-
-static void add_digest(struct str *out, size_t begin)
-{
-	unsigned char digest[TRAILER];
-
-	pack_digest(out->data + begin, out->len - begin, digest);
-	str_add_bytes(out, digest, sizeof(digest));
-}
 
 static void add_head(struct str *out, enum object_kind kind, uint64_t size)
 {
@@ -129,12 +89,10 @@ int small_pack_make(struct object_store *store, const oid_list *list, uint64_t m
 	const size_t begin = pack->len;
 	int result;
 
-	str_add(pack, "PACK");
-	add_number(pack, PACK_VERSION);
-	add_number(pack, (uint32_t)list->count);
+	pack_put_head((uint32_t)list->count, pack);
 	result = add_objects(store, list, most_bytes, pack, err);
 	if (result == 1)
-		add_digest(pack, begin);
+		pack_put_trailer(pack, begin);
 	else
 		str_truncate(pack, begin);
 	return result;
@@ -153,8 +111,7 @@ struct taker {
 	uint64_t left; /* of most_bytes */
 	VEC(struct pack_entry) entries;
 	VEC(struct object_lent) lent;
-	struct str index;
-	char temporary[2][40]; /* of pack and index; "": none */
+	VEC(struct pack_put_entry) placed;
 	struct err *err;
 };
 
@@ -167,17 +124,13 @@ static int wrong_pack(struct taker *taker, const char *what)
 static int check_pack(struct taker *taker, uint32_t *count)
 {
 	const struct small_pack_request *request = taker->request;
-	unsigned char digest[TRAILER];
 
 	if (request->len > PACK_LIMIT)
 		return 0;
-	if (request->len < HEAD_SIZE + TRAILER || memcmp(taker->data, "PACK", 4) != 0 ||
-	    read_number(taker->data + 4) != PACK_VERSION)
+	if (!pack_put_is_pack(taker->data, request->len, count))
 		return wrong_pack(taker, "is none, or was cut");
-	pack_digest(taker->data, request->len - TRAILER, digest);
-	if (memcmp(digest, taker->end, TRAILER) != 0)
+	if (!pack_put_is_whole(taker->data, request->len))
 		return wrong_pack(taker, "does not match its own digest");
-	*count = read_number(taker->data + 8);
 	return *count <= request->most;
 }
 
@@ -306,108 +259,43 @@ static int prove(struct taker *taker)
 	return result;
 }
 
-/* Magic and version; of how many objects the name begins with at most each byte; names;
- * a CRC each; an offset each; two digests. */
-static void make_index(struct taker *taker)
+static int compare_lent_name(const void *key, const void *item)
 {
-	struct str *index = &taker->index;
-	size_t below = 0, count = taker->entries.count;
-	const struct pack_entry *entries = taker->entries.items;
+	return oid_compare(key, &((const struct object_lent *)item)->oid);
+}
 
-	add_number(index, INDEX_MAGIC);
-	add_number(index, INDEX_VERSION);
-	for (unsigned bucket = 0; bucket < INDEX_BUCKETS; bucket++) {
-		while (below < count && entries[below].object.oid.bytes[0] <= bucket)
-			below++;
-		add_number(index, (uint32_t)below);
+/* Else each index of the copy would be searched for it. */
+static void tell_peels(const struct taker *taker)
+{
+	struct ref_snapshot *refs = taker->request->refs;
+
+	for (size_t i = 0; refs && i < refs->refs.count; i++) {
+		struct ref *ref = &refs->refs.items[i];
+		if (ref->target || ref->peel != REF_PEEL_UNKNOWN)
+			continue;
+		const struct object_lent *found =
+			bsearch(&ref->oid, taker->lent.items, taker->lent.count,
+				sizeof(*found), compare_lent_name);
+		if (found && found->kind != OBJECT_TAG)
+			ref->peel = REF_PEEL_SELF;
 	}
-	for (size_t i = 0; i < count; i++)
-		str_add_bytes(index, entries[i].object.oid.bytes, TRAILER);
-	for (size_t i = 0; i < count; i++)
-		add_number(index, entries[i].crc);
-	for (size_t i = 0; i < count; i++)
-		add_number(index, entries[i].offset);
-	str_add_bytes(index, taker->end, TRAILER);
-	add_digest(index, 0);
-}
-
-/* Under git's own kind of temporary name, which housekeeping knows. */
-static int write_temporary(struct taker *taker, int folder, int which, const void *data,
-			   size_t len)
-{
-	char *name = taker->temporary[which];
-	char random[17];
-
-	random_hex(random, 8);
-	snprintf(name, sizeof(taker->temporary[which]), "tmp_%s_%s",
-		 which == 0 ? "pack" : "idx", random);
-	AUTO_CLOSE int fd =
-		openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-	if (fd < 0)
-		return err_errno(taker->err, "cannot create " FOLDER "/%s", name);
-	if (file_write_all(fd, data, len, name, taker->err) != 0)
-		return -1;
-	return fsync(fd) == 0 ? 0
-			      : err_errno(taker->err, "cannot sync " FOLDER "/%s", name);
-}
-
-static int give_name(struct taker *taker, int folder, int which, const char *name)
-{
-	if (renameat(folder, taker->temporary[which], folder, name) != 0)
-		return err_errno(taker->err, "cannot rename " FOLDER "/%s",
-				 taker->temporary[which]);
-	taker->temporary[which][0] = '\0';
-	return 0;
-}
-
-static int give_names(struct taker *taker, int folder, const char *pack,
-		      const char *index)
-{
-	if (give_name(taker, folder, 0, pack) != 0)
-		return -1;
-	failpoint("small_pack.packed");
-	if (give_name(taker, folder, 1, index) != 0)
-		return -1;
-	return dir_sync(folder, ".", taker->err);
-}
-
-/* The same pack may be there already, of a change that was not published: then it is
- * replaced by its like. */
-static int place(struct taker *taker, int folder)
-{
-	AUTO_STR struct str text = STR_INIT;
-
-	str_add_hex(&text, taker->end, TRAILER);
-	AUTO_FREE char *pack = xasprintf("pack-%s.pack", text.data);
-	AUTO_FREE char *index = xasprintf("pack-%s.idx", text.data);
-	bool was_there = faccessat(folder, index, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	if (give_names(taker, folder, pack, index) == 0)
-		return 0;
-	if (!was_there) {
-		unlinkat(folder, index, 0);
-		unlinkat(folder, pack, 0);
-	}
-	return -1;
 }
 
 static int keep(struct taker *taker)
 {
 	const struct small_pack_request *request = taker->request;
-	AUTO_CLOSE int folder = dir_open(request->copy->fd, FOLDER, taker->err);
-	int result = -1;
 
-	if (folder < 0)
-		return -1;
-	make_index(taker);
-	if (write_temporary(taker, folder, 0, request->pack, request->len) == 0 &&
-	    write_temporary(taker, folder, 1, taker->index.data, taker->index.len) == 0) {
-		failpoint("small_pack.indexed");
-		result = place(taker, folder);
+	for (size_t i = 0; i < taker->entries.count; i++) {
+		const struct pack_entry *entry = &taker->entries.items[i];
+		vec_add(&taker->placed,
+			((struct pack_put_entry){ entry->object.oid, entry->offset,
+						  entry->crc }));
 	}
-	for (int which = 0; which < 2; which++)
-		if (taker->temporary[which][0])
-			unlinkat(folder, taker->temporary[which], 0);
-	return result == 0 ? 1 : -1;
+	const struct pack_put put = { .pack = request->pack,
+				      .len = request->len,
+				      .entries = taker->placed.items,
+				      .count = taker->placed.count };
+	return pack_put(request->copy, &put, taker->err) == 0 ? 1 : -1;
 }
 
 static void taker_clear(struct taker *taker)
@@ -416,7 +304,7 @@ static void taker_clear(struct taker *taker)
 		free((void *)(uintptr_t)taker->entries.items[i].object.data);
 	vec_clear(&taker->entries);
 	vec_clear(&taker->lent);
-	str_clear(&taker->index);
+	vec_clear(&taker->placed);
 	inflateEnd(&taker->stream);
 }
 
@@ -425,7 +313,6 @@ int small_pack_take(const struct small_pack_request *request, struct err *err)
 	struct taker taker = { .request = request,
 			       .data = request->pack,
 			       .left = request->most_bytes,
-			       .index = STR_INIT,
 			       .err = err };
 	int result;
 
@@ -437,6 +324,8 @@ int small_pack_take(const struct small_pack_request *request, struct err *err)
 		result = prove(&taker);
 	if (result == 1 && taker.entries.count > 0)
 		result = keep(&taker);
+	if (result == 1 && taker.entries.count > 0)
+		tell_peels(&taker);
 	taker_clear(&taker);
 	return result;
 }

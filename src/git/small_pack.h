@@ -1,9 +1,6 @@
 /*
  * A small change's objects as one pack in memory, made and taken in this process: no
- * child is started on either side.
- *
- * Failpoints: small_pack.indexed (pack and index are on disk, under temporary names),
- * small_pack.packed (the pack has its name, the index has not).
+ * child is started on either side. Failpoints: those of git/pack_put.h.
  */
 #ifndef GIT_SMALL_PACK_H
 #define GIT_SMALL_PACK_H
@@ -12,6 +9,7 @@
 #include "base/str.h"
 #include "git/object_store.h"
 #include "git/oid.h"
+#include "git/refs.h"
 #include "git/repo.h"
 
 /* Appends a pack of these objects, each once and whole (no deltas). 1: it is made; 0:
@@ -27,6 +25,8 @@ struct small_pack_request {
 	const oid_list *tips, *known; /* as for new_objects_list() */
 	size_t most;
 	uint64_t most_bytes; /* of all contents, before any memory is used for them */
+	struct ref_snapshot *refs; /* of those that name an object in the pack the peel
+				      becomes known, unless that is a tag; NULL: none */
 };
 
 /* Takes a pack into the copy: nothing touches the disk before each object has its name

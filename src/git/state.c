@@ -28,7 +28,7 @@ static int open_folder(int parent, const char *name, struct err *err)
 		return fd;
 	if (errno != ENOTDIR && errno != ELOOP)
 		return err_errno(err, "cannot open directory %s of the repository", name);
-	err_set(err, ERR_CONFLICT, "%s of the repository is no directory", name);
+	err_set(err, ERR_CONFLICT, "%s of the repository is not a directory", name);
 	return err_remedy(err, "remove it; " STATE_PENDING " is made anew, links are "
 			       "not followed");
 }

@@ -136,9 +136,19 @@ static bool find_process(struct process *found)
 	return getpgid(pid) == getpgrp();
 }
 
+static void read_boot(char boot[BOOT_ID_LEN + 1])
+{
+	const char *given = getenv(BOOT_ID_VARIABLE);
+	char text[64] = "";
+
+	hook_text_read_file(AT_FDCWD, BOOT_ID_PATH, text, sizeof(text));
+	if (!boot_id_read(text, boot) && !(given && boot_id_read(given, boot)))
+		boot[0] = '\0';
+}
+
 static bool find_owner(struct owner *owner)
 {
-	char boot[64] = "";
+	char boot[BOOT_ID_LEN + 1];
 	struct process process;
 	struct stat st;
 
@@ -146,9 +156,7 @@ static bool find_owner(struct owner *owner)
 		errno = ESRCH;
 		return false;
 	}
-	hook_text_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot,
-			    sizeof(boot));
-	boot[strcspn(boot, "\n")] = '\0';
+	read_boot(boot);
 	*owner = (struct owner){ .line = OWNER_PROCESS OWNER_BOOT,
 				 .prefix = STATE_GIT_PREFIX };
 	hook_text_add(owner->line, sizeof(owner->line), *boot ? boot : "unknown");
@@ -263,7 +271,7 @@ static const char *remedy(int number_of_error)
 	switch (number_of_error) {
 	case EACCES:
 	case EPERM:
-		return "let all who push write below " HOOK_NODE_FOLDER
+		return "let every pusher write below " HOOK_NODE_FOLDER
 		       ", as they can in the rest of the repository";
 	case ENOSPC:
 	case EDQUOT:
@@ -273,7 +281,7 @@ static const char *remedy(int number_of_error)
 	case EROFS:
 		return "make the repository's file system writable";
 	default:
-		return "see to it that files can be made in " STATE_PENDING;
+		return "make sure that files can be created in " STATE_PENDING;
 	}
 }
 
@@ -282,9 +290,9 @@ bool hook_state_begin(int repository)
 	if (put_pending(repository))
 		return true;
 	int saved = errno;
-	complain_errno("this change is refused, since readers would go on to get the "
+	complain_errno("this change is refused, because readers would keep getting the "
 		       "old refs: cannot write to " STATE_FOLDER);
-	hook_text_complain("what to do", remedy(saved));
+	hook_text_complain("hint", remedy(saved));
 	return false;
 }
 

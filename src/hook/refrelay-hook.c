@@ -127,7 +127,7 @@ static int refrelay_hook_connect_node(int data)
 static bool refrelay_hook_is_settled(const char *answer)
 {
 	if (hook_text_begins_with(answer, "no config "))
-		hook_text_complain("the node does not want this change",
+		hook_text_complain("the node rejects this change",
 				   answer + strlen("no config "));
 	return hook_text_begins_with(answer, HOOK_OK) ||
 	       hook_text_begins_with(answer, "no config ") ||

@@ -15,13 +15,13 @@
  * Renaming a finished directory to the next number is the compare-and-swap. The latest
  * number is never removed, so no number is held twice. Fences grow with the numbers, and
  * are ahead of them: above the request's floor, and above its host's clock in
- * microseconds, so that they grow although the directory was lost. Who holds a lease is
- * decided by the file server's clock alone, never by a host's. A holder of the same boot
- * of the same kernel is known to be dead at once: its guard can be locked. Elsewhere its
- * lease lapses a ttl, its own, after its last heartbeat.
+ * microseconds, so that they grow although the directory was lost. Only the file
+ * server's clock decides which process holds a lease, never a host's. A holder of the
+ *same boot of the same kernel is known to be dead at once: its guard can be locked.
+ *Elsewhere its lease lapses a ttl, its own, after its last heartbeat.
  *
- * A release renames the generation of the first who waits to the next number. Who is on
- * the same kernel is told by that; who is on another host looks twice a second.
+ * A release renames the generation of the first waiter to the next number. A waiter on
+ * the same kernel is notified by that; one on another host polls twice a second.
  *
  * What it needs of the file server: a clock that does not jump. A jump forward by a ttl
  * lets others take over before their predecessor has heard of its loss, at its next
@@ -41,8 +41,8 @@ int lease_manager_open_directory(const struct lease_options *options,
 				 struct lease_manager **manager, struct err *err);
 
 /*
- * Who holds a generation: the text (lease/owner.h) of a symbolic link to nowhere, which
- * is written in one call and never half there.
+ * The holder of a generation: the text (lease/owner.h) of a dangling symbolic link, which
+ * is written atomically in one call.
  */
 
 /* Makes `owner` in the directory; -1 with errno set. */

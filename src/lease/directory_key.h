@@ -16,8 +16,8 @@
 #define KEY_TICKET ".new-w"
 #define KEY_OFFER "offer"
 
-/* For so long who was passed the lease may not take it up. Longer than the poll of those
- * who are not told. */
+/* How long a process that was handed the lease may take to accept it. Longer than the
+ * poll interval of waiters without notifications. */
 #define KEY_OFFER_MS 2000
 
 enum key_life {
@@ -34,7 +34,7 @@ struct key_entry {
 
 typedef VEC(struct key_entry) key_entries;
 
-/* The latest generation, and what it means for whoever wants the lease. */
+/* The latest generation, and what it means for a contender. */
 struct key_view {
 	uint64_t number; /* 0: there is none */
 	int64_t at_ns;   /* the server's time, read before anything else */

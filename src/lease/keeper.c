@@ -41,7 +41,8 @@ void lease_metrics_start(const struct lease_manager *manager)
 	const char *name = manager->backend->ops->name;
 
 	pthread_once(&once, register_all);
-	metric_add(metric_at(acquires, name, "ok"), 0);
+	metric_begin(acquires, METRIC_LIST(name), METRIC_LIST("ok"));
+	metric_begin(acquires, METRIC_LIST(name), err_class_names);
 	metric_at(waits, name);
 	metric_add(metric_at(lease_held_metric, name), 0);
 	metric_add(metric_at(lease_lost_metric, name), 0);

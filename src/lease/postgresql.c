@@ -63,7 +63,7 @@ try {
 
 static const char *postgresql_value(const PGresult *result, int row, int column)
 {
-	return PQgetvalue(result, row, column);
+	return pq.getvalue(result, row, column);
 }
 
 static int64_t postgresql_number(const PGresult *result, int row, int column)
@@ -218,7 +218,7 @@ static int postgresql_try_run(struct try *try, struct err *err)
 
 	for (int i = 0; i < DEATHS_MOST && again && result == 0; i++) {
 		result = postgresql_try_once(try, &again, err);
-		PQclear(TAKE(try->answer));
+		pq.clear(TAKE(try->answer));
 	}
 	return result;
 }
@@ -269,7 +269,7 @@ static void postgresql_leave(struct lease_backend *base, struct lease_attempt *a
 	lease_server_drop_hint(&postgresql->server, attempt->hint_fd);
 	attempt->place = 0;
 	postgresql_run_short(postgresql, &statement, &result, ERR_IGNORED);
-	PQclear(result);
+	pq.clear(result);
 }
 
 /* ------------------------------------------------------------------ what we hold */
@@ -292,7 +292,7 @@ static void postgresql_note_extended(const PGresult *result, struct lease_extens
 	for (size_t i = 0; i < count; i++) {
 		const char *key = all[i].grant.key;
 		all[i].lost = true;
-		for (int row = 0; row < PQntuples(result); row++)
+		for (int row = 0; row < pq.ntuples(result); row++)
 			if (strcmp(postgresql_value(result, row, 0), key) == 0)
 				all[i].lost = false;
 	}
@@ -324,7 +324,7 @@ static int postgresql_extend_all(struct lease_backend *base, struct lease_extens
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
 	if (done == 0)
 		postgresql_note_extended(result, all, count);
-	PQclear(result);
+	pq.clear(result);
 	return done;
 }
 
@@ -343,9 +343,9 @@ static int postgresql_pass(struct lease_backend *base, const struct lease_grant 
 		return -1;
 	snprintf(fence, sizeof(fence), "%" PRIu64, grant->fence);
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
-	*has_others = done == 0 && PQntuples(result) > 0 &&
+	*has_others = done == 0 && pq.ntuples(result) > 0 &&
 		      postgresql_value(result, 0, 0)[0] == 't';
-	PQclear(result);
+	pq.clear(result);
 	return done;
 }
 
@@ -357,13 +357,13 @@ static void postgresql_tell_neighbour(struct postgresql *postgresql, const char 
 	struct owner owner;
 	PGresult *result;
 
-	if (PQgetisnull(released, 0, 1))
+	if (pq.getisnull(released, 0, 1))
 		return;
 	postgresql_read_owner(postgresql_value(released, 0, 1), 0, &owner);
 	if (lease_server_tell(&owner, key))
 		return;
 	postgresql_run_short(postgresql, &wake, &result, ERR_IGNORED);
-	PQclear(result);
+	pq.clear(result);
 }
 
 /* The guard stays locked until the server has heard: nobody takes us for dead. */
@@ -382,7 +382,7 @@ static int postgresql_release(struct lease_backend *base, struct lease_grant *gr
 								 : LEASE_GONE;
 	if (done == 0)
 		postgresql_tell_neighbour(postgresql, key, result);
-	PQclear(result);
+	pq.clear(result);
 	if (done != 0) {
 		postgresql_wake_start(postgresql);
 		lease_server_add_leftover(&postgresql->server, key, grant->nonce, 0);
@@ -400,7 +400,7 @@ static void postgresql_read_row(struct postgresql *postgresql, const PGresult *r
 				int row, struct lease_holder *holder)
 {
 	const char *key = postgresql_value(result, row, ROW_KEY);
-	bool was_held = !PQgetisnull(result, row, ROW_NONCE);
+	bool was_held = !pq.getisnull(result, row, ROW_NONCE);
 	struct owner owner;
 	bool orphans;
 
@@ -427,14 +427,14 @@ static int postgresql_look(struct postgresql *postgresql, const char *key,
 	PGresult *result;
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
 
-	if (done == 0 && PQntuples(result) == 0) {
+	if (done == 0 && pq.ntuples(result) == 0) {
 		done = err_set(err, ERR_MISSING, "no lease %.300s was ever granted", key);
 	} else if (done == 0) {
 		postgresql_read_row(postgresql, result, 0, holder);
 		snprintf(nonce, LEASE_NONCE_SIZE, "%s",
 			 postgresql_value(result, 0, ROW_NONCE));
 	}
-	PQclear(result);
+	pq.clear(result);
 	return done;
 }
 
@@ -460,11 +460,11 @@ static int postgresql_list(struct lease_backend *base, lease_holders *holders,
 		postgresql_run(postgresql, &statement, LIST_MS, &result, &ignored, err);
 
 	holders->count = 0;
-	for (int row = 0; done == 0 && row < PQntuples(result); row++) {
+	for (int row = 0; done == 0 && row < pq.ntuples(result); row++) {
 		postgresql_read_row(postgresql, result, row, &holder);
 		vec_add(holders, holder);
 	}
-	PQclear(result);
+	pq.clear(result);
 	return done;
 }
 
@@ -487,7 +487,7 @@ static int postgresql_force_release(struct lease_backend *base, const char *key,
 		if (postgresql_run_short(postgresql, &statement, &result, err) != 0)
 			return -1;
 		is_done = postgresql_number(result, 0, 0) == 1;
-		PQclear(result);
+		pq.clear(result);
 	}
 	if (is_done)
 		return 0;
@@ -533,18 +533,21 @@ static const struct lease_backend_ops ops = {
 static int postgresql_check_url(const char *url, struct err *err)
 {
 	char *message = NULL;
-	PQconninfoOption *all = PQconninfoParse(url, &message), *one;
+	PQconninfoOption *all, *one;
 	bool has_password = false;
 
+	if (postgresql_library_load(err) != 0)
+		return -1;
+	all = pq.conninfoParse(url, &message);
 	if (!all) {
 		err_set(err, ERR_CONFIG, "lease.url: %.300s",
 			message ? message : "it makes no sense");
-		PQfreemem(message);
+		pq.freemem(message);
 		return err_remedy(err, "write postgresql://HOST:PORT/DATABASE");
 	}
 	for (one = all; one->keyword; one++)
 		has_password |= one->val && strcmp(one->keyword, "password") == 0;
-	PQconninfoFree(all);
+	pq.conninfoFree(all);
 	if (!has_password)
 		return 0;
 	err_set(err, ERR_CONFIG, "lease.url has a password in it");

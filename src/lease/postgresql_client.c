@@ -81,14 +81,14 @@ static int postgresql_late(const char *what, struct err *err)
 
 void postgresql_disconnect(PGconn **connection)
 {
-	PQfinish(*connection);
+	pq.finish(*connection);
 	*connection = NULL;
 }
 
 /* 0: it is ready; -1: the time is over. */
 static int postgresql_wait_for(PGconn *connection, short events, int64_t until)
 {
-	struct pollfd watched = { PQsocket(connection), events, 0 };
+	struct pollfd watched = { pq.socket(connection), events, 0 };
 	int64_t left = until - clock_boot_ms();
 
 	return watched.fd >= 0 && left > 0 && poll(&watched, 1, (int)left) > 0 ? 0 : -1;
@@ -157,10 +157,10 @@ static PGconn *postgresql_begin(const struct postgresql *postgresql, const char 
 		"5000",
 		NULL,
 	};
-	PGconn *connection = PQconnectStartParams(names, values, 1);
+	PGconn *connection = pq.connectStartParams(names, values, 1);
 
-	PQsetNoticeProcessor(connection, postgresql_ignore_notice, NULL);
-	PQsetErrorVerbosity(connection, PQERRORS_VERBOSE);
+	pq.setNoticeProcessor(connection, postgresql_ignore_notice, NULL);
+	pq.setErrorVerbosity(connection, PQERRORS_VERBOSE);
 	return connection;
 }
 
@@ -169,11 +169,11 @@ static int postgresql_poll_to_end(PGconn *connection, bool to_tls, int64_t until
 				  ConnStatusType *phase, struct err *err)
 {
 	for (;;) {
-		*phase = PQstatus(connection);
-		PostgresPollingStatusType status = PQconnectPoll(connection);
+		*phase = pq.status(connection);
+		PostgresPollingStatusType status = pq.connectPoll(connection);
 		if (status == PGRES_POLLING_OK ||
 		    (to_tls && *phase == CONNECTION_SSL_STARTUP &&
-		     PQstatus(connection) == CONNECTION_MADE))
+		     pq.status(connection) == CONNECTION_MADE))
 			return 1;
 		if (status == PGRES_POLLING_FAILED)
 			return 0;
@@ -196,7 +196,7 @@ static bool postgresql_is_certificate_wrong(const struct postgresql *postgresql,
 	bool is_wrong = connection && postgresql_poll_to_end(connection, true, until,
 							     &phase, ERR_IGNORED) > 0;
 
-	PQfinish(connection);
+	pq.finish(connection);
 	return is_wrong;
 }
 
@@ -204,13 +204,13 @@ static int postgresql_connect_failed(const struct postgresql *postgresql,
 				     PGconn *connection, ConnStatusType phase,
 				     int64_t until, struct err *err)
 {
-	const char *message = PQerrorMessage(connection);
+	const char *message = pq.errorMessage(connection);
 	enum err_class class = ERR_NETWORK;
 	char state[6];
 
 	if (postgresql_find_state(message, state))
 		return postgresql_refused(state, message, err);
-	if (PQconnectionNeedsPassword(connection))
+	if (pq.connectionNeedsPassword(connection))
 		class = ERR_AUTH;
 	else if (phase == CONNECTION_SSL_STARTUP &&
 		 postgresql_is_certificate_wrong(postgresql, until))
@@ -235,8 +235,8 @@ static int postgresql_connect(const struct postgresql *postgresql, PGconn **conn
 	int result = postgresql_poll_to_end(*connection, false, until, &phase, err);
 	if (result == 0)
 		postgresql_connect_failed(postgresql, *connection, phase, until, err);
-	PQsetErrorVerbosity(*connection, PQERRORS_DEFAULT);
-	if (result > 0 && PQsetnonblocking(*connection, 1) == 0)
+	pq.setErrorVerbosity(*connection, PQERRORS_DEFAULT);
+	if (result > 0 && pq.setnonblocking(*connection, 1) == 0)
 		return 0;
 	postgresql_disconnect(connection);
 	return -1;
@@ -248,7 +248,7 @@ static int postgresql_flush_to_end(PGconn *connection, int64_t until)
 {
 	int left;
 
-	while ((left = PQflush(connection)) > 0)
+	while ((left = pq.flush(connection)) > 0)
 		if (postgresql_wait_for(connection, POLLOUT, until) != 0)
 			return -1;
 	return left;
@@ -256,11 +256,11 @@ static int postgresql_flush_to_end(PGconn *connection, int64_t until)
 
 static int postgresql_await_result(PGconn *connection, int64_t until, struct err *err)
 {
-	while (PQisBusy(connection)) {
+	while (pq.isBusy(connection)) {
 		if (postgresql_wait_for(connection, POLLIN, until) != 0)
 			return postgresql_late("the server does not answer in time", err);
-		if (!PQconsumeInput(connection))
-			return postgresql_fail(ERR_NETWORK, PQerrorMessage(connection),
+		if (!pq.consumeInput(connection))
+			return postgresql_fail(ERR_NETWORK, pq.errorMessage(connection),
 					       err);
 	}
 	return 0;
@@ -275,28 +275,28 @@ static int postgresql_run_on(PGconn *connection,
 
 	*result = NULL;
 	*refused = false;
-	if (!PQsendQueryParams(connection, statement->text, statement->count, NULL,
-			       statement->values, NULL, NULL, 0))
-		return postgresql_fail(ERR_NETWORK, PQerrorMessage(connection), err);
+	if (!pq.sendQueryParams(connection, statement->text, statement->count, NULL,
+				statement->values, NULL, NULL, 0))
+		return postgresql_fail(ERR_NETWORK, pq.errorMessage(connection), err);
 	if (postgresql_flush_to_end(connection, until) != 0)
 		return postgresql_late("the server takes no request in time", err);
 	for (;;) {
 		if (postgresql_await_result(connection, until, err) != 0)
 			return -1;
-		more = PQgetResult(connection);
+		more = pq.getResult(connection);
 		if (!more)
 			break;
-		PQclear(*result);
+		pq.clear(*result);
 		*result = more;
 	}
-	ExecStatusType status = PQresultStatus(*result);
+	ExecStatusType status = pq.resultStatus(*result);
 	if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)
 		return 0;
-	const char *state = PQresultErrorField(*result, PG_DIAG_SQLSTATE);
-	*refused = state && PQstatus(connection) == CONNECTION_OK;
+	const char *state = pq.resultErrorField(*result, PG_DIAG_SQLSTATE);
+	*refused = state && pq.status(connection) == CONNECTION_OK;
 	if (state)
-		return postgresql_refused(state, PQresultErrorMessage(*result), err);
-	return postgresql_fail(ERR_NETWORK, PQresultErrorMessage(*result), err);
+		return postgresql_refused(state, pq.resultErrorMessage(*result), err);
+	return postgresql_fail(ERR_NETWORK, pq.resultErrorMessage(*result), err);
 }
 
 static int postgresql_run_text(PGconn *connection, const char *text, int64_t until,
@@ -308,7 +308,7 @@ static int postgresql_run_text(PGconn *connection, const char *text, int64_t unt
 	int done =
 		postgresql_run_on(connection, &statement, until, &result, &refused, err);
 
-	PQclear(result);
+	pq.clear(result);
 	return done;
 }
 
@@ -340,8 +340,8 @@ static int postgresql_prepare_schema(struct postgresql *postgresql, PGconn *conn
 	if (atomic_load(&postgresql->is_prepared))
 		return 0;
 	int done = postgresql_run_on(connection, &look, until, &result, &refused, err);
-	bool is_there = done == 0 && PQgetvalue(result, 0, 0)[0] == 't';
-	PQclear(result);
+	bool is_there = done == 0 && pq.getvalue(result, 0, 0)[0] == 't';
+	pq.clear(result);
 	if (done == 0 && !is_there)
 		done = postgresql_make_schema(connection, until, err);
 	if (done == 0)
@@ -354,7 +354,7 @@ static int postgresql_channel_open(struct postgresql *postgresql, PGconn **conne
 {
 	int64_t until = clock_boot_ms() + CONNECT_MS;
 
-	if (*connection && PQstatus(*connection) == CONNECTION_OK)
+	if (*connection && pq.status(*connection) == CONNECTION_OK)
 		return 0;
 	postgresql_disconnect(connection);
 	if (postgresql_connect(postgresql, connection, until, err) != 0)
@@ -390,7 +390,7 @@ int postgresql_run(struct postgresql *postgresql,
 		*was_sent = done != 0 && !refused;
 		if (done == 0 || refused)
 			break;
-		PQclear(TAKE(*result));
+		pq.clear(TAKE(*result));
 		postgresql_disconnect(connection);
 		if (!was_open || err->class == ERR_TIMEOUT)
 			break;
@@ -470,8 +470,8 @@ static int postgresql_remove_leftovers(struct postgresql *postgresql, int64_t *n
 					     &result, &refused, ERR_IGNORED);
 		if (done == 0)
 			postgresql_leftover_answered(&postgresql->server, nonce,
-						     PQgetvalue(result, 0, 0)[0] == '1');
-		PQclear(result);
+						     pq.getvalue(result, 0, 0)[0] == '1');
+		pq.clear(result);
 		if (done != 0)
 			return -1;
 	}
@@ -500,11 +500,11 @@ static int postgresql_take_notices(struct postgresql *postgresql)
 {
 	PGnotify *notice;
 
-	if (!PQconsumeInput(postgresql->wake))
+	if (!pq.consumeInput(postgresql->wake))
 		return -1;
-	while ((notice = PQnotifies(postgresql->wake)) != NULL) {
+	while ((notice = pq.notifies(postgresql->wake)) != NULL) {
 		lease_server_signal(&postgresql->server, notice->extra);
-		PQfreemem(notice);
+		pq.freemem(notice);
 	}
 	return 0;
 }
@@ -522,7 +522,7 @@ static void postgresql_wake_wait(struct postgresql *postgresql, int64_t until)
 	struct pollfd watched[] = {
 		{ server->control_fd, POLLIN, 0 },
 		{ server->inotify_fd, POLLIN, 0 },
-		{ postgresql->wake ? PQsocket(postgresql->wake) : -1, POLLIN, 0 },
+		{ postgresql->wake ? pq.socket(postgresql->wake) : -1, POLLIN, 0 },
 		{ lease_server_told_fd(server), POLLIN, 0 },
 	};
 	int64_t left = until - clock_boot_ms();

@@ -8,9 +8,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <libpq-fe.h>
-
 #include "lease/lease_server.h"
+#include "lease/postgresql_library.h"
 
 #define PARAMETERS_MOST 9
 #define POSTGRESQL_COMMAND_MS 500

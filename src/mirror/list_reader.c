@@ -44,6 +44,7 @@ static int list_reader_ask(const struct mirror_list *list, const struct stop *st
 			&(struct upstream_list_call){
 				.source = &list->source,
 				.token = list->token_file ? token.data : NULL,
+				.ca_file = list->ca_file,
 				.timeout_ms = PAGE_TIMEOUT_MS,
 				.stop = stop,
 				.is_trial = is_trial },
@@ -63,13 +64,15 @@ int list_reader_try(const struct mirror_list *list, size_t *count, struct err *e
 	return result;
 }
 
+static struct metric *list_reader_lists(void)
+{
+	return metric_counter("refrelay_mirror_lists_total",
+			      "Lists of upstreams that were read.", "state");
+}
+
 static void list_reader_count(const char *result)
 {
-	struct metric *lists =
-		metric_counter("refrelay_mirror_lists_total",
-			       "Lists of upstreams that were read.", "state");
-
-	metric_add(metric_at(lists, result), 1);
+	metric_add(metric_at(list_reader_lists(), result), 1);
 }
 
 /* What could be mirrored and is not is told again when it is more, or less. */
@@ -200,6 +203,7 @@ struct list_readers *list_readers_start(const struct list_readers_options *optio
 
 	if (options->mirrors->lists.count == 0)
 		return NULL;
+	metric_begin(list_reader_lists(), METRIC_LIST("read", "limited", "failed"), NULL);
 	readers = xcalloc(1, sizeof(*readers));
 	readers->options = *options;
 	stop_init(&readers->stop);

@@ -13,6 +13,7 @@ static const struct setting mirror_list_rows[] = {
 	  .is_required = true, .at_start = true },
 	{ "url", LIST(TEXT, source.url), .is_required = true, .at_start = true },
 	{ "tokenFile", LIST(PATH, token_file), .at_start = true },
+	{ "caFile", LIST(PATH, ca_file), .at_start = true },
 	{ "include", LIST_TEXTS(source.include) },
 	{ "exclude", LIST_TEXTS(source.exclude) },
 	{ "forks", LIST(BOOL, source.has_forks), "false", .at_start = true },
@@ -42,12 +43,13 @@ static int mirror_list_check_path(const struct conf_entry *entry,
 				  const struct mirror_list *list, struct err *err)
 {
 	if (list->source.url[0] != '/') {
-		conf_error(entry, err, "it is no absolute path");
+		conf_error(entry, err, "it is not an absolute path");
 		return err_remedy(err, "name the directory by its whole path");
 	}
-	if (list->token_file) {
-		conf_error(entry, err, "a path needs no tokenFile");
-		return err_remedy(err, "take tokenFile out");
+	if (list->token_file || list->ca_file) {
+		const char *key = list->token_file ? "tokenFile" : "caFile";
+		conf_error(entry, err, "%s has no effect with a path", key);
+		return err_remedy(err, "remove %s", key);
 	}
 	return 0;
 }

@@ -14,6 +14,7 @@ struct mirror_list {
 	char *name; /* of the section; owned, as all of these */
 	struct upstream_source source;
 	char *token_file;    /* for the list alone; NULL: none */
+	char *ca_file;       /* of the list and its mirrors; NULL: the system's */
 	text_list watchers;  /* names of those who watch all that it has */
 	int64_t interval_ms; /* of the list, and of each upstream in it */
 	/* Of each of its mirrors, as in struct mirror: */

@@ -29,6 +29,7 @@ void mirror_free(struct mirror *mirror)
 	free(mirror->webhook_secret_file);
 	free(mirror->then);
 	free(mirror->then_secret_file);
+	free(mirror->then_ca_file);
 	free(mirror->ca_file);
 	text_list_clear(&mirror->refs);
 	text_list_clear(&mirror->exclude_refs);

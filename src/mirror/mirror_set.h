@@ -17,12 +17,14 @@ struct mirror_set;
 
 /* The upstream of one repository of this site. */
 struct mirror {
-	char *name;                    /* of the repository; owned, as all of these */
-	char *written;                 /* the same as its section has it, or NULL */
-	char *url;                     /* as git is given it */
-	struct uri_text uri;           /* the same, taken apart */
-	char *webhook_secret_file;     /* NULL: webhooks are refused */
-	char *then, *then_secret_file; /* who is told of changes; NULL: nobody */
+	char *name;                /* of the repository; owned, as all of these */
+	char *written;             /* the same as its section has it, or NULL */
+	char *url;                 /* as git is given it */
+	struct uri_text uri;       /* the same, taken apart */
+	char *webhook_secret_file; /* NULL: webhooks are refused */
+	char *then;                /* what is told of changes; NULL: nothing */
+	char *then_secret_file;    /* and its authorities; both may be NULL */
+	char *then_ca_file;
 	char *ca_file; /* whose certificates its server may have; NULL: the system's */
 	bool has_checkout; /* a working tree beside the clone (mirror/checkouts.h) */
 	text_list refs;    /* patterns of those that are mirrored; empty: all */

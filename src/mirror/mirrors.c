@@ -30,6 +30,7 @@ static const struct setting mirror_rows[] = {
 	{ "lfs", MIRROR(BOOL, has_lfs), "false", .at_start = true },
 	{ "then", MIRROR(TEXT, then), .at_start = true },
 	{ "thenSecretFile", MIRROR(PATH, then_secret_file), .at_start = true },
+	{ "thenCaFile", MIRROR(PATH, then_ca_file), .at_start = true },
 	{ 0 },
 };
 
@@ -152,10 +153,10 @@ static int mirror_check_then(const struct conf_entry *entry, const struct mirror
 	AUTO_TEXT_LIST text_list words = { 0 };
 	const char *why;
 
-	if (!mirror->then && mirror->then_secret_file) {
-		err_set(err, ERR_CONFIG,
-			"the mirror %s has thenSecretFile, and no webhook in then",
-			mirror->name);
+	if (!mirror->then && (mirror->then_secret_file || mirror->then_ca_file)) {
+		err_set(err, ERR_CONFIG, "the mirror %s has %s, but no webhook in then",
+			mirror->name,
+			mirror->then_secret_file ? "thenSecretFile" : "thenCaFile");
 		return err_remedy(err, "set then to the webhook's URL");
 	}
 	if (!mirror->then)
@@ -395,7 +396,7 @@ static int watcher_check_mirrors(const struct conf_entry *entry, struct watcher 
 		if (strpbrk(text, "*?["))
 			continue;
 		if (mirrors->lists.count == 0 && !mirrors_find_section(mirrors, text)) {
-			conf_error(entry, err, "there is no [mirror \"%s\"]", text);
+			conf_error(entry, err, "no [mirror \"%s\"] section", text);
 			return err_remedy(err, "name a mirror, or a pattern with \"*\"");
 		}
 		watcher->mirrors.items[i] = mirror_usual_name(text);
@@ -470,7 +471,7 @@ static int mirrors_check_list(const struct conf *conf, const struct mirror_list 
 		if (at < mirrors->watchers.count)
 			continue;
 		conf_error(conf_get(conf, "mirrors", list->name, "watcher"), err,
-			   "there is no [watcher \"%s\"]", name);
+			   "no [watcher \"%s\"] section", name);
 		return err_remedy(err, "name one that has a section [watcher]");
 	}
 	return 0;
@@ -593,6 +594,8 @@ static struct mirror *mirrors_make_told(const struct mirror_told *told)
 				   .list = told->list };
 	if (told->list->webhook_secret_file)
 		mirror->webhook_secret_file = xstrdup(told->list->webhook_secret_file);
+	if (told->list->ca_file && text_starts_with(told->url, "https://"))
+		mirror->ca_file = xstrdup(told->list->ca_file);
 	if (uri_text_read(mirror->url, &mirror->uri, ERR_IGNORED) == 0)
 		return mirror;
 	mirror_free(mirror);

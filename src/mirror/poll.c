@@ -128,12 +128,15 @@ static void mirror_poll_have_brought(struct mirror_poll *poll,
 		poll->options.wake(poll->options.arg);
 }
 
+static struct metric *mirror_polls(void)
+{
+	return metric_counter("refrelay_mirror_polls_total",
+			      "Upstreams asked for their refs.", "state");
+}
+
 static void mirror_poll_count(const char *result)
 {
-	struct metric *polls = metric_counter("refrelay_mirror_polls_total",
-					      "Upstreams asked for their refs.", "state");
-
-	metric_add(metric_at(polls, result), 1);
+	metric_add(metric_at(mirror_polls(), result), 1);
 }
 
 /* An upstream does not tell where a depth cuts its history: where the clone is cut stands
@@ -810,6 +813,9 @@ int mirror_poll_start(const struct mirror_poll_options *options,
 	started = xcalloc(1, sizeof(*started));
 	started->options = *options;
 	started->started_at = clock_wall_ms();
+	metric_begin(mirror_polls(),
+		     METRIC_LIST("unchanged", "changed", "limited", "failed", "told"),
+		     NULL);
 	mutex_init(&started->mutex);
 	cond_init(&started->changed);
 	stop_init(&started->stop);

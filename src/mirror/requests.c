@@ -256,7 +256,7 @@ static int mirror_request_find(struct store_tx *tx, void *arg, struct err *err)
 		mirror_request_read(query, reading->request);
 	if (found != 0)
 		return found > 0 ? 0 : -1;
-	return err_set(err, ERR_MISSING, "there is no job %s", reading->id);
+	return err_set(err, ERR_MISSING, "no such job: %s", reading->id);
 }
 
 int mirror_request_get(struct store *store, const char *id,

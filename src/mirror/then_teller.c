@@ -30,7 +30,8 @@
 
 struct then_receiver {
 	struct then_teller *teller;
-	char *mirror, *then, *secret_file; /* owned; secret_file may be NULL */
+	char *mirror, *then; /* owned, as these, which may be NULL: */
+	char *secret_file, *ca_file;
 	struct then_queue *queue;
 	/* Guarded by the mutex. */
 	int64_t next_at; /* boot ms; INT64_MAX: there is nothing to tell */
@@ -53,13 +54,16 @@ struct then_teller {
 	VEC(struct then_receiver) receivers; /* fixed; as the mirrors, in byte order */
 };
 
+static struct metric *then_told(void)
+{
+	return metric_counter("refrelay_mirror_told_total",
+			      "Changes of mirrors that [mirror] then was told of.",
+			      "state");
+}
+
 static void then_count(const char *result)
 {
-	struct metric *told = metric_counter(
-		"refrelay_mirror_told_total",
-		"Changes of mirrors that [mirror] then was told of.", "state");
-
-	metric_add(metric_at(told, result), 1);
+	metric_add(metric_at(then_told(), result), 1);
 }
 
 /* With the secret as it is now. */
@@ -91,6 +95,7 @@ static int then_post(struct then_receiver *one, const struct str *document,
 						 .url = one->then,
 						 .peer = host.data,
 						 .setting = "mirror.then",
+						 .ca_file = one->ca_file,
 						 .body = document->data,
 						 .signature = signature,
 						 .timeout_ms = WEBHOOK_TIMEOUT_MS,
@@ -359,6 +364,8 @@ static void then_teller_add(struct then_teller *teller, const struct mirror *mir
 
 	if (mirror->then_secret_file)
 		one.secret_file = xstrdup(mirror->then_secret_file);
+	if (mirror->then_ca_file)
+		one.ca_file = xstrdup(mirror->then_ca_file);
 	if (then_queue_open(options->data, mirror->name, clone, &one.queue, &err) != 0) {
 		one.is_owed = true;
 		then_report_unkept(&one, &err);
@@ -391,6 +398,7 @@ struct then_teller *then_teller_start(const struct then_teller_options *options)
 		free(teller);
 		return NULL;
 	}
+	metric_begin(then_told(), METRIC_LIST("told", "failed"), NULL);
 	mutex_init(&teller->mutex);
 	cond_init(&teller->changed);
 	stop_init(&teller->stop);
@@ -416,6 +424,7 @@ void then_teller_stop(struct then_teller *teller)
 		free(one->mirror);
 		free(one->then);
 		free(one->secret_file);
+		free(one->ca_file);
 	}
 	vec_clear(&teller->receivers);
 	stop_clear(&teller->stop);

@@ -242,8 +242,8 @@ static int upstream_read_answer(const struct http_call *call, const struct str *
 	if (ref_advert_read(body->data, body->len, &view->refs, &view->oid_len, err) == 0)
 		return 0;
 	err_prefix(err, "%s", call->peer);
-	return err_remedy(err, "see what answers at mirror.url: it should be a Git "
-			       "server");
+	return err_remedy(err,
+			  "check what answers at mirror.url: it should be a Git server");
 }
 
 /* What asks whether the answer is still the known one; NULL: nothing is known that this

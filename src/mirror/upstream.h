@@ -1,5 +1,5 @@
 /*
- * What an upstream says of its refs to one who has a watcher's credential, or none; and
+ * The refs that an upstream reports to a watcher's credential, or without one; and
  * what git is given to fetch from there with the same credential. Credentials are read
  * from their files each time: a new one counts from the next request on. Any thread.
  *

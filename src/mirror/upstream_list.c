@@ -545,6 +545,7 @@ static int upstream_list_ask(struct upstream_walk *walk, struct upstream_page *p
 		.line = walk->line,
 		.request = { .method = "GET",
 			     .url = page->url,
+			     .ca_file = walk->call->ca_file,
 			     .headers = headers,
 			     .connect_ms = CONNECT_MS,
 			     .silence_ms = SILENCE_MS,

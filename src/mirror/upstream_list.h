@@ -66,6 +66,7 @@ struct upstream_list {
 
 struct upstream_list_call {
 	const struct upstream_source *source;
+	const char *ca_file;     /* authorities in place of the system's, or NULL */
 	const char *token;       /* sent as Authorization: Bearer; NULL: none */
 	int64_t timeout_ms;      /* of each page */
 	const struct stop *stop; /* may be NULL */

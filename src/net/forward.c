@@ -26,6 +26,7 @@ struct forwarder {
 	size_t count;                      /* guarded */
 	int64_t unanswered_at; /* boot ms; 0: the last was answered; guarded */
 	char *site;            /* owned */
+	char *ca_file;         /* owned; NULL: the authorities of the system */
 };
 
 struct forward {
@@ -45,6 +46,11 @@ struct forwarder *forwarder_new(const char *site)
 	return forwarder;
 }
 
+void forwarder_trust(struct forwarder *forwarder, const char *ca_file)
+{
+	forwarder->ca_file = ca_file ? xstrdup(ca_file) : NULL;
+}
+
 void forwarder_free(struct forwarder *forwarder)
 {
 	if (!forwarder)
@@ -53,6 +59,7 @@ void forwarder_free(struct forwarder *forwarder)
 		http_line_close(&forwarder->idle[i]);
 	pthread_mutex_destroy(&forwarder->mutex);
 	free(forwarder->site);
+	free(forwarder->ca_file);
 	free(forwarder);
 }
 
@@ -315,6 +322,7 @@ static struct forward *forward_new(struct forwarder *forwarder,
 	forward->host = str_take(host);
 	call->line = forwarder_take_line(forwarder);
 	call->request = *request;
+	call->request.ca_file = forwarder->ca_file;
 	if (request->connect_ms <= 0)
 		call->request.connect_ms = CONNECT_MS;
 	if (request->silence_ms <= 0)
@@ -337,7 +345,7 @@ int forward_open(struct forwarder *forwarder, const struct http_request *request
 	*is_sent = false;
 	*forward = NULL;
 	if (why) {
-		err_set(err, ERR_CONFIG, "the URL of another site is none: %s", why);
+		err_set(err, ERR_CONFIG, "invalid URL of another site: %s", why);
 		return err_remedy(err, "it looks like https://git.example.com");
 	}
 	struct forward *made = forward_new(forwarder, request, &host);

@@ -15,6 +15,8 @@ struct forward;
 /* `site` is this site's name; it goes into the header Via, by which loops are seen:
  * "1.1 refrelay-paris" (RFC 9110, 7.6.3), behind the Via that is given on. */
 struct forwarder *forwarder_new(const char *site);
+/* As site_client_trust(), for all that is sent on. */
+void forwarder_trust(struct forwarder *forwarder, const char *ca_file);
 void forwarder_free(struct forwarder *forwarder); /* all forwards are closed */
 
 /* Whether a request without a body was left without an answer not longer than so ago, and

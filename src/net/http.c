@@ -275,6 +275,8 @@ static void http_set_transport(struct http_call *call)
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "refrelay/" REFRELAY_VERSION);
 	if (call->request.ca_file)
 		http_set_authorities(easy, call->request.ca_file);
+	if (call->wants_certificate)
+		curl_easy_setopt(easy, CURLOPT_CERTINFO, 1L);
 	if (call->buffer_size > 0)
 		curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, call->buffer_size);
 	if (call->kept_s > 0)
@@ -706,6 +708,35 @@ int64_t http_get_rest_ms(const struct http_call *call)
 	return call->status == 429 ? REST_MS : 0;
 }
 
+/* As OpenSSL writes it, or as GnuTLS does. */
+static int64_t http_read_certificate_date(const char *text)
+{
+	static const char *const forms[] = { "%b %d %H:%M:%S %Y GMT",
+					     "%Y-%m-%d %H:%M:%S GMT" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		struct tm tm = { 0 };
+		if (strptime(text, forms[i], &tm))
+			return (int64_t)timegm(&tm) * 1000;
+	}
+	return 0;
+}
+
+/* The first is the server's own, those behind it are its authorities'. */
+int64_t http_get_certificate_end(const struct http_call *call)
+{
+	static const char key[] = "Expire date:";
+	struct curl_certinfo *chain = NULL;
+
+	curl_easy_getinfo(call->easy, CURLINFO_CERTINFO, &chain);
+	if (!chain || chain->num_of_certs < 1)
+		return 0;
+	for (const struct curl_slist *at = chain->certinfo[0]; at; at = at->next)
+		if (strncasecmp(at->data, key, strlen(key)) == 0)
+			return http_read_certificate_date(at->data + strlen(key));
+	return 0;
+}
+
 bool http_has_no_body(const struct http_call *call)
 {
 	return call->status == 204 || call->status == 304 || call->is_head;
@@ -782,9 +813,10 @@ static const char *http_choose_remedy(int code)
 {
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return "see whether its certificate is over or for another name; that "
-		       "of an authority of your own goes into /usr/local/share/"
-		       "ca-certificates (NAME.crt), then run update-ca-certificates";
+		return "check that its certificate has not expired and is for this host "
+		       "name; for a CA of your own set caFile, or put it into "
+		       "/usr/local/share/ca-certificates (NAME.crt) and run "
+		       "update-ca-certificates";
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return "see whether the host's name in the URL is right, and the name "
 		       "service of this machine works";

@@ -69,7 +69,8 @@ struct http_call {
 	 * are held for http_read. */
 	int (*take)(void *taker, const char *bytes, size_t count, struct err *err);
 	void *taker;
-	long buffer_size; /* of what libcurl reads at once; 0: its own */
+	long buffer_size;       /* of what libcurl reads at once; 0: its own */
+	bool wants_certificate; /* for http_get_certificate_end() */
 	long kept_s; /* a kept connection is not used after such a rest; 0: as above */
 
 	/* How it goes. */
@@ -147,6 +148,10 @@ int64_t http_get_date(const struct http_call *call); /* wall ms; 0: not said */
 const char *http_find_modified(const struct http_call *call);
 
 bool http_has_no_body(const struct http_call *call);
+
+/* When the certificate that the other side has shown expires, wall ms; 0: it has shown
+ * none, or this is not known. */
+int64_t http_get_certificate_end(const struct http_call *call);
 
 /* For so long the other side wants not to be asked again: by Retry-After, or since its
  * quota of requests is used up (as GitHub and GitLab say it); at most a day. A 429 that

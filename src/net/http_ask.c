@@ -82,6 +82,7 @@ int http_ask(const struct http_ask_request *request, int *status, struct str *bo
 			     .headers = said,
 			     .user = request->user,
 			     .password = request->password,
+			     .ca_file = request->ca_file,
 			     .body = request->body,
 			     .body_size = request->body ? strlen(request->body) : 0,
 			     .connect_ms = request->connect_ms,

@@ -22,6 +22,7 @@ struct http_ask_request {
 		*setting; /* that has the URL, for remedies: "adminUrl of the remote" */
 	const char *user; /* NULL: no credentials */
 	const char *password;
+	const char *ca_file;       /* authorities in place of the system's, or NULL */
 	const char *signature;     /* HTTP_ASK_SIGNATURE (hash_sign()); may be NULL */
 	const char *body;          /* JSON, or NULL */
 	int64_t connect_ms;        /* 0: curl's own */

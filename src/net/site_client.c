@@ -20,7 +20,8 @@
 
 struct site_client {
 	struct http_line line;
-	char *base; /* owned; without a slash at the end */
+	char *base;    /* owned; without a slash at the end */
+	char *ca_file; /* owned; NULL: the authorities of the system */
 	bool has_key;
 	struct site_key key;
 };
@@ -70,6 +71,11 @@ int site_client_open(const char *url, const struct site_key *key,
 	return 0;
 }
 
+void site_client_trust(struct site_client *client, const char *ca_file)
+{
+	client->ca_file = ca_file ? xstrdup(ca_file) : NULL;
+}
+
 void site_client_close(struct site_client *client)
 {
 	if (!client)
@@ -77,6 +83,7 @@ void site_client_close(struct site_client *client)
 	http_line_close(&client->line);
 	site_key_clear(&client->key);
 	free(client->base);
+	free(client->ca_file);
 	free(client);
 }
 
@@ -194,6 +201,7 @@ static int site_client_begin(struct site_call *call, struct err *err)
 		else if (strcmp(all[i].name, "Content-Type") == 0)
 			said[count++] = (struct http_header){ all[i].name, NULL };
 	call->http.request.url = url;
+	call->http.request.ca_file = call->client->ca_file;
 	call->http.request.headers = said;
 	return http_begin(&call->http, err);
 }

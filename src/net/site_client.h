@@ -65,6 +65,10 @@ int site_client_open(const char *url, const struct site_key *key,
 		     struct site_client **client, struct err *err);
 void site_client_close(struct site_client *client);
 
+/* Certificates of https are checked against the authorities of that file alone (NULL: of
+ * the system). Copied; before the first request. */
+void site_client_trust(struct site_client *client, const char *ca_file);
+
 /* Any answer but a redirect is a success here, whatever its status. A request on a kept
  * connection that the other side had closed meanwhile is repeated once. ERR_NETWORK: no
  * connection, or it broke; ERR_TIMEOUT; ERR_CANCELED: stop; ERR_CORRUPT: more than limit

@@ -1,14 +1,13 @@
 #include "node/node.h"
 
-#include <limits.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "change/hook_install.h"
 #include "change/hook_socket.h"
@@ -16,9 +15,10 @@
 #include "cli/push.h"
 #include "cli/site.h"
 #include "cli/site_tree.h"
-#include "lease/directory.h"
 #include "mirror/list_reader.h"
 #include "mirror/then_teller.h"
+#include "node/alerts.h"
+#include "node/node_push.h"
 #include "node/role.h"
 #include "node/settings.h"
 #include "pull/decisions.h"
@@ -26,16 +26,15 @@
 #include "pull/mirror_job.h"
 #include "pull/mirror_lfs.h"
 #include "pull/pull.h"
-#include "push/push.h"
-#include "push/push_events.h"
-#include "replicable/discover.h"
 #include "replicable/name.h"
 #include "report/followers.h"
+#include "report/lag_curve.h"
 #include "report/vitals.h"
 #include "store/data_lock.h"
 #include "upkeep/copies_root.h"
 #include "verify/verify_origin.h"
 #include "web/access.h"
+#include "web/api.h"
 #include "web/services.h"
 #include "web/web_server.h"
 
@@ -44,18 +43,8 @@ struct node_life {
 	struct store *store;
 	struct vitals *vitals;
 	struct followers *followers; /* of a primary, else NULL */
-	char name[33];               /* of this run, as the primary is told */
-};
-
-struct node_push {
-	struct task_store *tasks; /* NULL: nothing is said of push, as all of these */
-	struct lease_manager *leases;
-	struct push_sink *sink;
-	struct push_events *events;
-	struct push *push;
-	char *root, *name;                   /* owned; the node in the cluster */
-	struct verify_origin *verify_origin; /* borrowed; hears of what is damaged; may be
-						NULL */
+	struct lag_curve *lag_curve;
+	char name[33]; /* of this run, as the primary is told */
 };
 
 /* Pull's copies are written to; what else is there is others' business. */
@@ -168,120 +157,6 @@ void notify_reloading(void)
 	notify(text);
 }
 
-/* Sites of one name on one host differ in their data directories. */
-#define DATA_DIGEST_BYTES 4
-
-static char *node_push_make_name(const struct site *site)
-{
-	char host[HOST_NAME_MAX + 1] = "localhost";
-	unsigned char digest[HASH_MAX_SIZE];
-	AUTO_HASH struct hash hash;
-	AUTO_STR struct str name = STR_INIT;
-
-	gethostname(host, sizeof(host) - 1);
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, site->data, strlen(site->data));
-	hash_end(&hash, digest);
-	str_addf(&name, "%s@%s:", site->name, host);
-	str_add_hex(&name, digest, DATA_DIGEST_BYTES);
-	return str_take(&name);
-}
-
-/* From the disk: the first scan may be still under way. */
-static int list_names(void *arg, text_list *names, struct err *err)
-{
-	const struct node_push *parts = arg;
-	AUTO_DISCOVERY struct discovery discovery = { 0 };
-
-	if (discover(parts->root, &discovery, err) != 0)
-		return -1;
-	for (size_t i = 0; i < discovery.found.count; i++)
-		vec_add(names, TAKE(discovery.found.items[i].name));
-	return 0;
-}
-
-static void node_push_is_broken(void *arg, const char *name, const struct err *why)
-{
-	const struct node_push *parts = arg;
-
-	if (parts->verify_origin)
-		verify_origin_doubt(parts->verify_origin, name, why);
-}
-
-static int node_push_open_leases(const struct node_settings *settings,
-				 struct node_push *parts, struct err *err)
-{
-	AUTO_FREE char *directory = xasprintf("%s/leases", settings->push->directory);
-
-	return lease_manager_open_directory(
-		&(struct lease_options){ .directory = directory,
-					 .node = settings->site.name,
-					 .ttl_ms = settings->site.lease.ttl_ms },
-		&parts->leases, err);
-}
-
-/* What takes changes; nothing is pushed yet. ERR_DISK: the task store is away. */
-static int node_push_open(const struct node_settings *settings, struct node_push *parts,
-			  struct err *err)
-{
-	const char *data = settings->site.data;
-
-	if (!settings->push)
-		return 0;
-	if (task_store_recognize(settings->push->directory, data, err) != 0 ||
-	    task_store_open(settings->push->directory, &parts->tasks, err) != 0 ||
-	    task_store_remember(parts->tasks, data, err) != 0 ||
-	    node_push_open_leases(settings, parts, err) != 0)
-		return err_prefix(err, "the task store");
-	if (push_events_open(data, settings->push, &parts->events, err) != 0)
-		return -1;
-	parts->sink = push_sink_new(parts->tasks, settings->push);
-	parts->root = xstrdup(settings->site.repositories);
-	parts->name = node_push_make_name(&settings->site);
-	return 0;
-}
-
-/* Begins to push; after this tasks of all nodes are worked on. */
-static int node_push_start(const struct node_settings *settings, struct node_push *parts,
-			   struct err *err)
-{
-	if (!parts->tasks)
-		return 0;
-	return push_start(
-		&(struct push_options){ .tasks = parts->tasks,
-					.leases = parts->leases,
-					.root = settings->site.repositories,
-					.data = settings->site.data,
-					.node = parts->name,
-					.settings = settings->push,
-					.delete_brake = settings->pull.delete_brake,
-					.events = parts->events,
-					.names = list_names,
-					.broken = node_push_is_broken,
-					.arg = parts },
-		&parts->push, err);
-}
-
-/* Other settings. The task store stays the one of the start. */
-static void node_push_set(struct node_push *parts, struct push_settings *settings)
-{
-	push_sink_set(parts->sink, settings);
-	push_set(parts->push, settings);
-	push_events_set(parts->events, settings);
-}
-
-/* After all that may make tasks has ended. */
-static void node_push_stop(struct node_push *parts, int64_t grace_ms)
-{
-	push_stop(parts->push, grace_ms);
-	push_events_close(parts->events);
-	push_sink_free(parts->sink);
-	lease_manager_close(parts->leases);
-	task_store_close(parts->tasks);
-	free(parts->root);
-	free(parts->name);
-}
-
 /* At a stop, for what goes on. */
 enum { HTTP_GRACE_MS = 800, PULL_GRACE_MS = 500, DRAIN_MS = 5000 };
 
@@ -308,6 +183,8 @@ struct node {
 	struct web_services services; /* all parts; those of the other role are NULL */
 	struct web_server *server;
 	struct node_life life;
+	struct alerter *alerter; /* NULL: there are no alerts */
+	int64_t started_at;      /* boot ms */
 };
 
 /* Something was put into the database by a command or an operator's request. */
@@ -587,6 +464,7 @@ static int start_secondary(struct node *node, struct err *err)
 	if (primary_open(settings->site.primary_url, &settings->key, &services->primary,
 			 err) != 0)
 		return err_prefix(err, "primary.url");
+	primary_trust(services->primary, settings->site.primary_ca_file);
 	primary_set_bandwidth(services->primary, settings->pull.bandwidth);
 	if (node->push.sink && open_notice(node, err) != 0)
 		return -1;
@@ -608,6 +486,7 @@ static int start_secondary(struct node *node, struct err *err)
 		return -1;
 	serve_on_doubt(services->serve, node_doubt_copy, services->pull);
 	services->forwarder = forwarder_new(settings->site.name);
+	forwarder_trust(services->forwarder, settings->site.primary_ca_file);
 	services->forwarded_reads = git_forward_places(false);
 	services->forwarded_pushes = git_forward_places(true);
 	services->freshness = freshness_new(node->data.store, services->pull,
@@ -665,8 +544,9 @@ static int node_check_root(const struct site *site, struct err *err)
 		return 0;
 	if (stat(site->repositories, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
-	err_set(err, ERR_CONFIG, "site.repositories %s is not there", site->repositories);
-	return err_remedy(err, "make it, or mount it, or correct the configuration");
+	err_set(err, ERR_CONFIG, "site.repositories %s does not exist",
+		site->repositories);
+	return err_remedy(err, "create it, mount it, or correct the configuration");
 }
 
 /* May be done again: a directory may have been made only now. A site that stands alone
@@ -764,6 +644,23 @@ static int node_start_socket(struct node *node, struct err *err)
 		&node->socket, err);
 }
 
+/* Reading the tasks of very many destinations each minute would cost more than their
+ * curves are worth. */
+#define LAG_DESTINATIONS_MOST 2000
+
+/* lag_curve_options.report; arg: the struct node. */
+static int node_report_lag(void *arg, struct report *report, struct err *err)
+{
+	const struct web_services *services = &((struct node *)arg)->services;
+	struct push_look look = { 0 };
+
+	if (services->push)
+		push_look(services->push, &look);
+	return api_report(services,
+			  look.waiting_uris + look.running <= LAG_DESTINATIONS_MOST,
+			  report, err);
+}
+
 static int node_start_parts(struct node *node, const struct conf *conf, struct err *err)
 {
 	const struct node_settings *settings = &node->settings;
@@ -795,6 +692,8 @@ static int node_start_parts(struct node *node, const struct conf *conf, struct e
 	node_life_add(&node->life, &node->services);
 	if (node_start_socket(node, err) != 0)
 		return -1;
+	node->life.lag_curve = lag_curve_start(&(struct lag_curve_options){
+		.store = node->data.store, .report = node_report_lag, .arg = node });
 	return web_server_start(
 		&(struct web_server_options){ .listen = settings->transport.listen,
 					      .transport = &settings->transport,
@@ -830,14 +729,34 @@ static void report_remotes(const struct node_settings *settings)
 		log_warn("push.no_remote", LOG_ERR(&err), LOG_TEXT("remedy", err.remedy));
 }
 
+/* Anew after a reload: what they know is kept. */
+static void node_start_alerts(struct node *node, const struct conf *conf,
+			      struct node_settings *settings)
+{
+	const struct push_settings *push = node->settings.push;
+	const struct node_alerts_place place = { .services = &node->services,
+						 .push_data =
+							 push ? push->directory : NULL,
+						 .started_at = node->started_at };
+
+	alerter_stop(TAKE(node->alerter));
+	node->alerter = node_alerts_start(conf, settings, &place);
+}
+
 int node_start(const struct conf *conf, struct node **node, struct err *err)
 {
 	struct node *started = xcalloc(1, sizeof(*started));
 
 	started->lock = -1;
 	started->buckets = buckets_new();
-	if (node_settings_read(conf, &started->settings, err) == 0 &&
-	    node_start_parts(started, conf, err) == 0) {
+	started->started_at = clock_boot_ms();
+	if (node_settings_read(conf, &started->settings, err) != 0) {
+		node_stop(started);
+		return -1;
+	}
+	log_set_format((enum log_format)started->settings.log_format);
+	if (node_start_parts(started, conf, err) == 0) {
+		node_start_alerts(started, conf, &started->settings);
 		log_started(started);
 		node_report_unused_sections(conf, started);
 		report_remotes(&started->settings);
@@ -871,6 +790,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
 		return -1;
+	log_set_format((enum log_format)settings.log_format);
 	node_settings_report_restarts(&node->settings, &settings);
 	node_report_unused_sections(conf, node);
 	report_remotes(&settings);
@@ -897,6 +817,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	web_server_set(node->server, &settings.transport);
 	if (node->push.push)
 		node_push_set(&node->push, settings.push);
+	node_start_alerts(node, conf, &settings);
 	log_info("node.reloaded", LOG_TEXT("site", node->settings.site.name));
 	return 0;
 }
@@ -906,7 +827,9 @@ void node_stop(struct node *node)
 {
 	struct web_services *services = &node->services;
 
+	alerter_stop(node->alerter);
 	web_server_stop(node->server, HTTP_GRACE_MS);
+	lag_curve_stop(node->life.lag_curve);
 	serve_stop(services->serve);
 	pushes_free(services->pushes);
 	forwarder_free(services->forwarder);

@@ -93,16 +93,16 @@ static void check_certificate(struct checking *checking,
 
 	if (left > SOON_DAYS * DAY_S) {
 		check_say(checking, CHECK_GOOD, "certificate", "",
-			  "good for %" PRId64 " days", left / DAY_S);
+			  "expires in %" PRId64 " days", left / DAY_S);
 		return;
 	}
 	if (left <= 0)
-		err_set(&err, ERR_CONFIG, "the certificate is over");
+		err_set(&err, ERR_CONFIG, "the certificate has expired");
 	else
-		err_set(&err, ERR_CONFIG, "the certificate is over in %" PRId64 " days",
+		err_set(&err, ERR_CONFIG, "the certificate expires in %" PRId64 " days",
 			left / DAY_S);
-	err_remedy(&err, "put a new one into http.tlsCertificate, then: systemctl reload "
-			 "refrelay");
+	err_remedy(&err,
+		   "renew http.tlsCertificate, then run: systemctl reload refrelay");
 	check_report(checking, left <= 0 ? CHECK_WRONG : CHECK_NOTE, "certificate", &err);
 }
 
@@ -115,7 +115,8 @@ static void check_proxies(struct checking *checking,
 		if (bits != 0 && bits != 96)
 			continue;
 		check_say(checking, CHECK_NOTE, "proxies",
-			  "name the proxies: others could pretend to be anybody",
+			  "list the proxies' addresses: anyone else could forge client "
+			  "addresses",
 			  "http.trustedProxy trusts every address");
 	}
 }
@@ -148,9 +149,9 @@ static void block_signals(sigset_t *set)
 
 static void count_failed(bool has_failed)
 {
-	struct metric *gauge = metric_gauge(
-		"refrelay_configuration_failed",
-		"1: the last reload failed, and what was read before counts.");
+	struct metric *gauge = metric_gauge("refrelay_configuration_failed",
+					    "1: the last reload failed, and the previous "
+					    "configuration stays in force.");
 
 	metric_set(metric_at(gauge), has_failed);
 }
@@ -232,7 +233,7 @@ static int raise_file_limit(struct err *err)
 	if (limit.rlim_max >= FILES_MIN)
 		return 0;
 	err_set(err, ERR_CONFIG,
-		"only %ju files may be open at a time, and a node needs %d at least",
+		"the limit of open files is %ju; a node needs at least %d",
 		(uintmax_t)limit.rlim_max, FILES_MIN);
 	return err_remedy(err, "raise the limit of open files (ulimit -n, or "
 			       "LimitNOFILE= in the unit)");
@@ -245,7 +246,9 @@ static int node_serve(struct cli *cli)
 	struct err err;
 	sigset_t set;
 
-	log_set_level(cli->is_verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
+	log_set_level(cli->is_verbose  ? LOG_LEVEL_DEBUG
+		      : cli_is_quiet() ? LOG_LEVEL_WARN
+				       : LOG_LEVEL_INFO);
 	block_signals(&set);
 	if (raise_file_limit(&err) != 0 || cli_load_config(cli, &conf, &err) != 0 ||
 	    node_serve_set_core_limit(conf, &err) != 0 ||

@@ -13,6 +13,12 @@ static const struct setting events_rows[] = {
 	{ 0 },
 };
 
+static const struct setting log_rows[] = {
+	{ "format", SETTING_AT(CHOICE, struct node_settings, log_format), "text",
+	  .words = (const char *const[]){ "text", "json", "journald", NULL } },
+	{ 0 },
+};
+
 static const struct setting database_rows[] = {
 	{ "url", .type = SETTING_LATER, .initial = "sqlite" },
 	{ 0 },
@@ -20,6 +26,7 @@ static const struct setting database_rows[] = {
 
 static const struct setting_table events_table = { .section = "events",
 						   .rows = events_rows };
+static const struct setting_table log_table = { .section = "log", .rows = log_rows };
 static const struct setting_table database_table = { .section = "database",
 						     .rows = database_rows };
 const struct setting_table *const node_settings_tables[] = {
@@ -32,12 +39,14 @@ const struct setting_table *const node_settings_tables[] = {
 	&pull_settings_table,
 	&serve_settings_table,
 	&events_table,
+	&log_table,
 	&blob_settings_table,
 	&database_table,
 	&lease_settings_table,
 	&mirror_settings_table,
 	&mirror_list_settings_table,
 	&watcher_settings_table,
+	&alert_settings_table,
 	&push_settings_tables[0],
 	&push_settings_tables[1],
 	&push_settings_tables[2],
@@ -66,16 +75,21 @@ static int node_settings_read_primary(struct node_settings *settings, struct err
 	const struct site *site = &settings->site;
 
 	if (!site->primary_url) {
-		err_set(err, ERR_CONFIG, "a secondary needs primary.url");
+		err_set(err, ERR_CONFIG, "primary.url is not set");
 		return err_remedy(err, "set url in the section [primary]");
 	}
 	if (!site->primary_secret) {
-		err_set(err, ERR_CONFIG, "a secondary needs primary.secretFile");
-		return err_remedy(err,
-				  "put the same random text into a file at both "
-				  "sites, and name it in [primary] here and in "
-				  "[secondary \"%s\"] there",
-				  site->name);
+		err_set(err, ERR_CONFIG, "primary.secretFile is not set");
+		return err_remedy(
+			err,
+			"store the same random secret in a file at both sites; name it "
+			"in [primary] here and in [secondary \"%s\"] there",
+			site->name);
+	}
+	if (site->primary_ca_file && access(site->primary_ca_file, R_OK) != 0) {
+		err_errno(err, "primary.caFile: cannot read %s", site->primary_ca_file);
+		err->class = ERR_CONFIG;
+		return -1;
 	}
 	settings->has_key = true;
 	return site_key_read(site->name, site->primary_secret, &settings->key, err);
@@ -88,8 +102,8 @@ static int check_built(const struct conf *conf, struct err *err)
 	for (size_t i = 0; i < all->count; i++) {
 		if (setting_is_built(node_settings_tables, all->items[i]))
 			continue;
-		conf_error(all->items[i], err, "this is not built yet");
-		return err_remedy(err, "take it out of the configuration");
+		conf_error(all->items[i], err, "this is not implemented yet");
+		return err_remedy(err, "remove it from the configuration");
 	}
 	return 0;
 }
@@ -102,7 +116,7 @@ static int check_role(const struct conf *conf, struct err *err)
 	}
 	if (!conf_get(conf, "site", NULL, "name")) {
 		err_set(err, ERR_CONFIG, "site.name is not set");
-		return err_remedy(err, "give each site a name of its own");
+		return err_remedy(err, "give each site its own name");
 	}
 	return 0;
 }
@@ -117,14 +131,13 @@ static int check_mirrors_lfs(const struct node_settings *settings, struct err *e
 		return 0;
 	if (settings->site.role == SITE_PRIMARY)
 		err_set(err, ERR_CONFIG,
-			"\"%s\" has lfs, but this site keeps no LFS objects", mirror);
+			"\"%s\" has lfs, but this site stores no LFS objects", mirror);
 	else
 		err_set(err, ERR_CONFIG,
-			"\"%s\" has lfs, but a site that stands alone keeps no LFS "
-			"objects",
+			"\"%s\" has lfs, but a standalone site stores no LFS objects",
 			mirror);
-	return err_remedy(err, "give a primary a section [blob \"lfs\"] with path and "
-			       "layout = lfs, or take lfs out of that section");
+	return err_remedy(err, "add a [blob \"lfs\"] section with path and layout = lfs "
+			       "at a primary, or remove lfs from that section");
 }
 
 static int read_mirrors(const struct conf *conf, struct node_settings *settings,
@@ -139,10 +152,10 @@ static int read_mirrors(const struct conf *conf, struct node_settings *settings,
 						      settings->site.repositories, err);
 	if (!mirrors_are_any(&settings->mirrors))
 		return 0;
-	err_set(err, ERR_CONFIG, "a secondary has no mirrors of its own");
-	return err_remedy(err, "put the sections [mirror], [mirrors] and [watcher] into "
-			       "the primary's configuration: its mirrors are copied "
-			       "like all its repositories");
+	err_set(err, ERR_CONFIG, "mirrors cannot be configured at a secondary");
+	return err_remedy(
+		err, "move [mirror], [mirrors] and [watcher] to the primary's "
+		     "configuration: its mirrors are copied like all its repositories");
 }
 
 static int read_push(const struct conf *conf, struct node_settings *settings,
@@ -162,11 +175,14 @@ static int node_settings_read_all(const struct conf *conf, struct node_settings 
 	    transport_read(conf, &settings->transport, err) != 0 ||
 	    settings_read(&pull_settings_table, conf, NULL, &settings->pull, err) != 0 ||
 	    settings_read(&events_table, conf, NULL, settings, err) != 0 ||
+	    settings_read(&log_table, conf, NULL, settings, err) != 0 ||
 	    serve_settings_read(conf, settings->site.data, &settings->serve, err) != 0 ||
 	    serve_settings_check(&settings->serve, settings->site.repositories, err) !=
 		    0 ||
 	    kinds_read(conf, &settings->kinds, err) != 0 ||
-	    read_mirrors(conf, settings, err) != 0 || read_push(conf, settings, err) != 0)
+	    read_mirrors(conf, settings, err) != 0 ||
+	    alerts_read(conf, &settings->alerts, err) != 0 ||
+	    read_push(conf, settings, err) != 0)
 		return -1;
 	if (settings->site.role == SITE_SECONDARY)
 		return node_settings_read_primary(settings, err);
@@ -205,6 +221,7 @@ void node_settings_clear(struct node_settings *settings)
 	serve_settings_clear(&settings->serve);
 	kinds_clear(&settings->kinds);
 	mirrors_clear(&settings->mirrors);
+	alerts_clear(&settings->alerts);
 	*settings = (struct node_settings){ .key.secret = STR_INIT };
 }
 

@@ -4,6 +4,8 @@
 #ifndef NODE_SETTINGS_H
 #define NODE_SETTINGS_H
 
+#include "alert/settings.h"
+#include "base/log.h"
 #include "base/setting.h"
 #include "cli/site.h"
 #include "mirror/mirrors.h"
@@ -23,8 +25,10 @@ struct node_settings {
 	struct serve_settings serve;
 	struct kinds_here kinds;
 	struct mirrors mirrors;
+	struct alerts alerts;
 	int64_t keep_for_ms; /* events */
 	uint64_t keep_number;
+	unsigned log_format;        /* enum log_format */
 	struct push_settings *push; /* a reference; NULL: nothing is said of push */
 };
 

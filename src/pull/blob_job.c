@@ -22,8 +22,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/flush.h"
 #include "base/log.h"
-#include "blob/flush.h"
 #include "blob/place.h"
 #include "pull/blob_work.h"
 #include "pull/decisions.h"
@@ -294,6 +294,8 @@ void blob_work_count(const struct blob_work *work, uint64_t bytes)
 	const struct pull_once *once = work->job->pull->options.once;
 
 	work->job->bytes += bytes;
+	if (work->job->shown)
+		atomic_fetch_add(&work->job->shown->bytes, bytes);
 	if (once)
 		atomic_fetch_add(once->bytes, bytes);
 }

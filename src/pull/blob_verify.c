@@ -46,9 +46,9 @@ static int blob_verify_report_mismatch(struct blob_work *work,
 	err_set(err, ERR_CORRUPT,
 		"it has the SHA-256 %s, the primary's is %s for generation %" PRIu64,
 		item->checksum, expected, row->generation);
-	return err_remedy(err, "it is brought again by itself; if this comes back, see "
-			       "whether this machine's disk fails, or who else writes "
-			       "there");
+	return err_remedy(err,
+			  "it is fetched again automatically; if this recurs, check for "
+			  "a failing disk, or for another program that writes there");
 }
 
 static int check_one(struct blob_work *work, struct pull_item *item, struct err *err)

@@ -13,10 +13,11 @@
 
 struct bring_state {
 	const struct bring_request *request;
-	struct ref_snapshot from; /* the copy's refs as they are */
-	struct ref_diff diff;     /* to the view's */
-	bool is_untouched;        /* the disk is as it was proved last */
-	bool is_ours;             /* `from` is what we published last */
+	struct ref_snapshot from;  /* the copy's refs as they are */
+	struct ref_diff diff;      /* to the view's */
+	struct copy_record record; /* that it has of itself; owned */
+	bool is_untouched;         /* the disk is as it was proved last */
+	bool is_ours;              /* `from` is what we published last */
 };
 
 /* What a copy's refs name is complete in it, if it was we who wrote them. */
@@ -75,15 +76,22 @@ static int bring_fetch_objects(const struct bring_state *state,
 {
 	const struct bring_request *request = state->request;
 	oid_list wanted = { 0 }, known = { 0 };
+	const bool is_small = request->view->pack.len > 0;
+	uint64_t arrived = 0;
 	const struct source_want want = { .work = &request->job->work,
 					  .name = request->name,
 					  .copy = request->copy,
 					  .view = request->view,
 					  .oids = &wanted,
-					  .known = state->is_ours ? &known : NULL,
+					  .known = state->is_ours || request->is_new
+							   ? &known
+							   : NULL,
 					  .is_by_pack = &result->is_by_pack,
+					  .arrived = &arrived,
+					  .refs = &request->view->refs,
 					  .is_new = request->is_new };
-	uint64_t before = packs_size(request->copy->fd), after;
+	/* a look at all packs costs more than a small change */
+	uint64_t before = is_small ? 0 : packs_size(request->copy->fd), after;
 	int done = 0;
 
 	wanted_objects(state, &wanted);
@@ -92,7 +100,7 @@ static int bring_fetch_objects(const struct bring_state *state,
 		done = source_bring(request->source, &want, err);
 	vec_clear(&wanted);
 	vec_clear(&known);
-	after = packs_size(request->copy->fd);
+	after = is_small ? arrived : packs_size(request->copy->fd);
 	result->bytes += after > before ? after - before : 0;
 	return done;
 }
@@ -122,18 +130,25 @@ static int bring_learn_peels(const struct bring_request *request,
 			    err);
 }
 
-bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksum)
+static bool bring_is_recorded(int dir, const struct copy_record *record,
+			      const struct ref_snapshot *from, const char *checksum)
 {
-	AUTO_RECORD struct copy_record record = { 0 };
 	struct checksum sum, refs_sum, proved;
 
-	copy_record_read(dir, &record);
 	checksum_of(from, &sum);
 	checksum_of_refs(from, &refs_sum);
-	return (record.is_there && checksum_equal(&record.refs_sum, &refs_sum)) ||
+	return (record->is_there && checksum_equal(&record->refs_sum, &refs_sum)) ||
 	       copy_intent_is(dir, &refs_sum) ||
 	       (checksum && checksum_parse(checksum, &proved) &&
 		checksum_equal(&proved, &sum));
+}
+
+bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksum)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	copy_record_read(dir, &record);
+	return bring_is_recorded(dir, &record, from, checksum);
 }
 
 /* Whether the copy's disk is as it was when we last proved it; and whether the refs are
@@ -141,30 +156,28 @@ bool bring_is_ours(int dir, const struct ref_snapshot *from, const char *checksu
 static void bring_look(struct bring_state *state)
 {
 	const struct bring_request *request = state->request;
-	AUTO_RECORD struct copy_record record = { 0 };
+	const struct copy_record *record = &state->record;
 	struct fingerprint fingerprint;
 
-	copy_record_read(request->copy->fd, &record);
+	copy_record_read(request->copy->fd, &state->record);
 	state->is_untouched = !request->is_suspect &&
 			      fingerprint_take(request->copy->fd, FINGERPRINT_COPY,
 					       &fingerprint, ERR_IGNORED) == 0 &&
-			      copy_record_has_copy(&record, &fingerprint);
-	state->is_ours =
-		(state->is_untouched && record.is_settled) ||
-		bring_is_ours(request->copy->fd, &state->from, request->checksum);
+			      copy_record_has_copy(record, &fingerprint);
+	state->is_ours = (state->is_untouched && record->is_settled) ||
+			 bring_is_recorded(request->copy->fd, record, &state->from,
+					   request->checksum);
 }
 
 /* How many refs pushes have deleted at the primary since the copy was proved. */
-static uint64_t pushed_since(const struct repo *copy, const struct source_view *view)
+static uint64_t pushed_since(const struct copy_record *record,
+			     const struct source_view *view)
 {
-	AUTO_RECORD struct copy_record record = { 0 };
-
-	copy_record_read(copy->fd, &record);
-	if (!record.is_there || !view->timeline[0] ||
-	    strcmp(record.timeline, view->timeline) != 0 ||
-	    view->pushed_announced < record.pushed)
+	if (!record->is_there || !view->timeline[0] ||
+	    strcmp(record->timeline, view->timeline) != 0 ||
+	    view->pushed_announced < record->pushed)
 		return 0;
-	return view->pushed_announced - record.pushed;
+	return view->pushed_announced - record->pushed;
 }
 
 /* SYNC_HELD is an outcome, not an error. */
@@ -189,7 +202,7 @@ static int bring_check_hold(const struct bring_state *state, struct sync_result 
 			.view = request->view,
 			.diff = &state->diff,
 			.is_ours = state->is_ours,
-			.pushed = pushed_since(request->copy, request->view),
+			.pushed = pushed_since(&state->record, request->view),
 		},
 		&result->held_reason, err);
 	if (held > 0)
@@ -255,7 +268,7 @@ static int make_complete(const struct bring_request *request, struct sync_result
 	}
 	vec_clear(&tips);
 	if (complete == 0)
-		err_remedy(err, "move the copy away; it is then made anew");
+		err_remedy(err, "move the copy away; it is then copied again");
 	return complete > 0 ? 0 : -1;
 }
 
@@ -324,6 +337,7 @@ int bring_repository(const struct bring_request *request, struct sync_result *re
 	ref_diff_compute(&state.from, &request->view->refs, &state.diff);
 	done = carry_over(&state, result, err);
 	bring_cuts_clear(request);
+	copy_record_clear(&state.record);
 	ref_diff_clear(&state.diff);
 	ref_snapshot_clear(&state.from);
 	return done;

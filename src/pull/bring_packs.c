@@ -206,13 +206,21 @@ static void bring_packs_report(const struct bring_packs *bring, int complete)
 		 LOG_TEXT("complete", complete ? "yes" : "no"));
 }
 
+static struct metric *bring_packs_counter(void)
+{
+	return metric_counter("refrelay_pack_copies_total",
+			      "First copies that were tried by packs.", "state");
+}
+
 static void bring_packs_count(const char *how)
 {
-	struct metric *count =
-		metric_counter("refrelay_pack_copies_total",
-			       "First copies that were tried by packs.", "state");
+	metric_add(metric_at(bring_packs_counter(), how), 1);
+}
 
-	metric_add(metric_at(count, how), 1);
+void bring_packs_begin_metrics(void)
+{
+	metric_begin(bring_packs_counter(),
+		     METRIC_LIST("copied", "unavailable", "failed"), NULL);
 }
 
 /* What ends the work from outside, or happened on this machine, git would meet, too. */

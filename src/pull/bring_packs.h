@@ -18,4 +18,7 @@ bool bring_packs_is_worth_it(const struct source_want *want);
 int bring_packs(struct primary_line *line, const struct source_want *want,
 		struct err *err);
 
+/* So that its metrics are there from the start. */
+void bring_packs_begin_metrics(void);
+
 #endif

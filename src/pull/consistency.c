@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "pull/copy_kind.h"
 #include "pull/decisions.h"
 #include "pull/primary.h"
@@ -697,9 +698,23 @@ static void consistency_note_failure(struct consistency *work, struct pass *pass
 	pass->pause_ms = backoff_ms(pass->failures, random_roll());
 }
 
+/* Where nothing has changed, the one answer is all of a comparison. */
+static void consistency_measure(const struct pass *pass, int64_t took_ns)
+{
+	struct metric *took =
+		metric_histogram("refrelay_comparison_page_seconds",
+				 "How long a page of the primary's inventory took, or "
+				 "the answer that nothing has changed.",
+				 metric_buckets_seconds, "kind");
+
+	if (took_ns >= 0) /* the clock may be set */
+		metric_observe(metric_at(took, pass->kind.type), (double)took_ns / 1e9);
+}
+
 static void consistency_run_step(struct consistency *work, struct pass *pass)
 {
 	bool was_dirty = pass->found > 0;
+	const int64_t begun_ns = clock_wall_ns();
 	struct err err;
 
 	if (!pass->is_passing) {
@@ -713,6 +728,7 @@ static void consistency_run_step(struct consistency *work, struct pass *pass)
 		return;
 	}
 	pass->failures = 0;
+	consistency_measure(pass, clock_wall_ns() - begun_ns);
 	if (pass->waits > 0)
 		pass->pause_ms = backoff_ms(pass->waits, random_roll());
 	else if (consistency_is_due_at_once(pass, found))

@@ -13,6 +13,7 @@
 #include "job/job.h"
 #include "job/pool.h"
 #include "pull/glance.h"
+#include "pull/history.h"
 #include "pull/kinds.h"
 #include "pull/leftovers.h"
 #include "pull/pull.h"
@@ -68,9 +69,10 @@ struct pull_job {
 	size_t *running;    /* guarded by pull->mutex */
 	int64_t claimed_at; /* boot ms */
 	int64_t until; /* boot ms: its time is over; what is claimed then is another's */
-	int64_t took_ms; /* of a bringing, when it has ended */
-	uint64_t bytes;  /* that arrived */
-	bool rests;      /* a verification that nobody waits for */
+	int64_t took_ms;           /* of a bringing, when it has ended */
+	uint64_t bytes;            /* that arrived */
+	struct history_job *shown; /* while it runs; NULL: one run */
+	bool rests;                /* a verification that nobody waits for */
 	/* Of a repository: it is here as its source has it, and its lease is held still.
 	 * May be NULL. */
 	void (*brought)(struct pull_job *job, struct job *leased);
@@ -168,6 +170,9 @@ bool pull_item_is_placed(const struct pull_item *item);
 /* Pool work, and what becomes of it without a worker; arg is the job. */
 void pull_job_run(void *arg);
 void pull_job_forget(void *arg);
+
+/* So that the metrics of what is done to copies are there from the start. */
+void pull_job_begin_metrics(const struct kinds_here *here);
 
 /* A row is a worker's whose last word could not be written, as on a full disk: it is
  * given back as soon as that can be. By the scheduler; -1: that still cannot be

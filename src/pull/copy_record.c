@@ -112,13 +112,13 @@ int copy_judge(struct pull *pull, const char *name, enum copy_verdict *verdict,
 	return 0;
 }
 
-static void copy_judge_count_change(void)
+void copy_record_count_changes(size_t count)
 {
 	struct metric *changes = metric_counter(
 		"refrelay_copy_changes_total",
 		"Changes of copies by others than refrelay that were noticed.");
 
-	metric_add(metric_at(changes), 1);
+	metric_add(metric_at(changes), (double)count);
 }
 
 static bool was_cut_off(const struct pull *pull, const char *name)
@@ -138,8 +138,8 @@ int copy_doubt(struct pull *pull, const char *name, struct err *err)
 	if (was_cut_off(pull, name)) {
 		err_set(&why, ERR_CONFLICT, "maintenance of the copy was cut off");
 	} else {
-		err_set(&why, ERR_CONFLICT, "somebody else has changed the copy's disk");
-		copy_judge_count_change();
+		err_set(&why, ERR_CONFLICT, "another program changed the copy on disk");
+		copy_record_count_changes(1);
 		log_warn("copy.changed", LOG_TEXT("repo", name));
 	}
 	pull_doubt(pull, KIND_REPOSITORY, name, &why);
@@ -304,9 +304,7 @@ static int copy_record_put(int dir, const struct copy_record *record, struct err
 
 int copy_files_take(int dir, struct copy_files *files, struct err *err)
 {
-	if (fingerprint_take(dir, FINGERPRINT_FILES, &files->all, err) != 0)
-		return -1;
-	return fingerprint_take(dir, FINGERPRINT_OBJECTS, &files->objects, err);
+	return fingerprint_take_files(dir, &files->all, &files->objects, err);
 }
 
 static int64_t copy_record_later_of(int64_t a, int64_t b)

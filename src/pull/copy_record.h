@@ -71,6 +71,9 @@ int copy_intent_write(int dir, const struct checksum *sum, struct err *err);
 bool copy_intent_is(int dir, const struct checksum *sum);
 void copy_record_clear(struct copy_record *record);
 
+/* More copies that somebody else had changed; also 0, at the start. */
+void copy_record_count_changes(size_t count);
+
 /* Whether it was written for this very directory, as the copy of that source, and the
  * refs are still those: nothing here is anybody else's. False when it cannot be told. */
 bool copy_record_is_of(const struct copy_record *record, int dir, const char *source);

@@ -15,6 +15,7 @@
 #include "base/vec.h"
 #include "change/watcher.h"
 #include "git/inotify.h"
+#include "pull/copy_record.h"
 #include "replicable/name.h"
 
 #define GATHER_MS 50
@@ -351,11 +352,17 @@ static void drop_unmet(struct copy_watch *watch)
 	text_list_clear(&unmet);
 }
 
-static void report_scanned(const struct copy_watch *watch, int64_t took_ms)
+static void copy_watch_show(size_t watched)
 {
 	struct metric *copies =
 		metric_gauge("refrelay_watched_copies",
 			     "Copies whose changes by others inotify tells.");
+
+	metric_set(metric_at(copies), (double)watched);
+}
+
+static void report_scanned(const struct copy_watch *watch, int64_t took_ms)
+{
 	size_t at = 0, count = 0, watched = 0;
 	const struct watched *copy;
 
@@ -363,7 +370,7 @@ static void report_scanned(const struct copy_watch *watch, int64_t took_ms)
 		count++;
 		watched += copy->is_watched;
 	}
-	metric_set(metric_at(copies), (double)watched);
+	copy_watch_show(watched);
 	log_debug("copy_watch.scanned", LOG_NUMBER("dur_ms", took_ms),
 		  LOG_NUMBER("copies", count), LOG_NUMBER("watched", watched));
 }
@@ -447,6 +454,9 @@ struct copy_watch *copy_watch_start(struct pull *pull)
 	const struct inotify_limits limits = { .scope = INOTIFY_COPY,
 					       .directories_each = DIRECTORIES_EACH };
 	int64_t interval_ms = pull->options.scan_interval_ms;
+
+	copy_watch_show(0);
+	copy_record_count_changes(0);
 	struct copy_watch *watch = xcalloc(1, sizeof(*watch));
 	struct err err;
 

@@ -102,7 +102,7 @@ void news_all(struct pull *pull, uint64_t request, int64_t heard_at);
 /* Events were lost: until all is compared, nothing that was heard counts. */
 void news_none(struct pull *pull, enum news_void why);
 
-/* Who waits for news is to look, or to see that it shall stop. */
+/* Wakes those that wait for news, to look again or to stop. */
 void news_turn(struct pull *pull);
 
 /* serve.freshFor; 0: its default. */

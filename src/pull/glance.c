@@ -22,6 +22,7 @@
 #include "pull/repository_maintenance.h"
 #include "replicable/name.h"
 #include "upkeep/copies_root.h"
+#include "verify/damage.h"
 
 /*
  * Whoever meets damage says so here. The row is written at once, so that nobody is told
@@ -140,6 +141,8 @@ static int doubt_mark_row(struct pull *pull, const struct registry_row *row,
 		return -1;
 	log_warn("copy.doubted", LOG_TEXT("kind", row->kind), LOG_TEXT("name", row->name),
 		 LOG_ERR(why));
+	if (why->class == ERR_CORRUPT)
+		damage_note(row->kind, row->name, why);
 	pull_signal(pull);
 	return 0;
 }
@@ -204,16 +207,16 @@ bool pull_glance(struct pull *pull, const char *name)
 
 static int glance_report_difference(struct err *err)
 {
-	err_set(err, ERR_CORRUPT, "the copy's files are not as they were left");
-	return err_remedy(err, "it is looked through and mended by itself; if this comes "
-			       "back, see who else writes to the copies");
+	err_set(err, ERR_CORRUPT, "the copy's files were changed by others");
+	return err_remedy(err, "it is checked and repaired automatically; if this "
+			       "recurs, find out what else writes to the copies");
 }
 
 static int glance_is_another(struct err *err)
 {
 	err_set(err, ERR_CORRUPT, "another copy stands in its place, or an older one");
-	return err_remedy(err, "nothing: it is brought again, and what stands there goes "
-			       "to the trash if it is another repository's");
+	return err_remedy(err, "none needed: it is fetched again, and a misplaced copy "
+			       "goes to the trash");
 }
 
 int glance_repository(const char *root, const struct registry_row *row, struct err *err)
@@ -228,7 +231,7 @@ int glance_repository(const char *root, const struct registry_row *row, struct e
 	if (lstat(path, &st) != 0)
 		return err_errno(err, "cannot look at the copy");
 	if (!S_ISDIR(st.st_mode))
-		return err_set(err, ERR_CORRUPT, "the copy is no directory");
+		return err_set(err, ERR_CORRUPT, "the copy is not a directory");
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
 	    repo_check_diversions(copy.fd, err) != 0)
 		return err_prefix(err, "the copy");

@@ -146,16 +146,30 @@ static void maintainer_end(struct maintainer *maintainer)
 	pthread_cond_broadcast(&maintainer->changed);
 }
 
+static struct metric *maintainer_runs(void)
+{
+	return metric_counter("refrelay_maintenance_total",
+			      "Maintenance of copies' object stores that ended.", "kind",
+			      "state");
+}
+
 static void maintainer_count(const struct kind *kind, enum maintain_end end)
 {
 	static const char *const words[] = { [MAINTAIN_DONE] = "done",
 					     [MAINTAIN_INTERRUPTED] = "interrupted",
 					     [MAINTAIN_FAILED] = "failed" };
-	struct metric *runs = metric_counter(
-		"refrelay_maintenance_total",
-		"Maintenance of copies' object stores that ended.", "kind", "state");
 
-	metric_add(metric_at(runs, kind->type, words[end]), 1);
+	metric_add(metric_at(maintainer_runs(), kind->type, words[end]), 1);
+}
+
+static void maintainer_begin_metrics(const struct kinds_here *here)
+{
+	const struct kind *kind = NULL;
+
+	while ((kind = kinds_next_copied(here, kind)) != NULL)
+		if (kind->copies->maintain)
+			metric_begin(maintainer_runs(), METRIC_LIST(kind->type),
+				     METRIC_LIST("done", "interrupted", "failed"));
 }
 
 static bool maintainer_gave_way(enum maintain_end end)
@@ -346,6 +360,7 @@ struct maintainer *maintainer_start(struct pull *pull)
 	struct maintainer *maintainer = xcalloc(1, sizeof(*maintainer));
 
 	maintainer->pull = pull;
+	maintainer_begin_metrics(pull->options.here);
 	mutex_init(&maintainer->mutex);
 	cond_init(&maintainer->changed);
 	thread_start(&maintainer->thread, "maintenance", maintainer_run, maintainer);

@@ -59,8 +59,7 @@ static int check_above(const struct placing *placing, struct err *err)
 		AUTO_CLOSE int fd = dir_open(root, above, ERR_IGNORED);
 		if (fd < 0 || repo_look_at(fd) == REPO_NOTHING)
 			continue;
-		err_set(err, ERR_CONFIG, "its place lies inside the repository %s",
-			above);
+		err_set(err, ERR_CONFIG, "its place is inside the repository %s", above);
 		return err_remedy(err, "rename one of them");
 	}
 	return 0;
@@ -281,7 +280,7 @@ static int open_folder_of(int dir, const char *path, struct err *err)
 		fd = openat(parent, name,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
-			return err_set(err, ERR_CORRUPT, "%s is no directory", name);
+			return err_set(err, ERR_CORRUPT, "%s is not a directory", name);
 	}
 	return fd < 0 ? err_errno(err, "cannot open the folder of %s", path) : fd;
 }
@@ -318,7 +317,8 @@ enum oddity { ODDITY_GOES, ODDITY_IS_REPORTED };
 static int meet_oddity(int dir, const char *name, enum oddity oddity, struct err *err)
 {
 	if (oddity == ODDITY_IS_REPORTED)
-		return err_set(err, ERR_CORRUPT, "%s below refs is no plain file", name);
+		return err_set(err, ERR_CORRUPT, "%s below refs is not a regular file",
+			       name);
 	if (unlinkat(dir, name, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s below refs", name);
 	log_warn("copy.own_file_removed", LOG_TEXT("path", name));

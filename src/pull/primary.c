@@ -14,6 +14,7 @@
 struct primary {
 	pthread_mutex_t mutex;
 	char *url;                    /* without slashes at the end */
+	char *ca_file;                /* NULL: the authorities of the system */
 	struct site_key key;          /* guarded by mutex */
 	bool has_key;                 /* guarded by mutex */
 	unsigned key_version;         /* guarded by mutex; one more with each key */
@@ -56,7 +57,10 @@ static int open_client(struct primary *primary, struct site_client **client,
 	AUTO_SITE_KEY struct site_key key = { .secret = STR_INIT };
 	bool has_key = take_key(primary, &key, version);
 
-	return site_client_open(primary->url, has_key ? &key : NULL, client, err);
+	if (site_client_open(primary->url, has_key ? &key : NULL, client, err) != 0)
+		return -1;
+	site_client_trust(*client, primary->ca_file);
+	return 0;
 }
 
 int primary_open(const char *url, const struct site_key *key, struct primary **primary,
@@ -81,6 +85,16 @@ int primary_open(const char *url, const struct site_key *key, struct primary **p
 	return 0;
 }
 
+void primary_trust(struct primary *primary, const char *ca_file)
+{
+	primary->ca_file = ca_file ? xstrdup(ca_file) : NULL;
+}
+
+const char *primary_ca_file(const struct primary *primary)
+{
+	return primary->ca_file;
+}
+
 void primary_close(struct primary *primary)
 {
 	if (!primary)
@@ -88,6 +102,7 @@ void primary_close(struct primary *primary)
 	site_key_clear(&primary->key);
 	pthread_mutex_destroy(&primary->mutex);
 	free(primary->url);
+	free(primary->ca_file);
 	free(primary);
 }
 
@@ -409,7 +424,10 @@ static int primary_take_delta(struct primary_line *line,
 					.timeout_ms = SLOW_TIMEOUT_MS };
 	if (primary_call(line, &request, reply, err) == 0)
 		return 0;
-	return strcmp(reply->code, WIRE_DELTA_UNAVAILABLE) == 0 ? 1 : -1;
+	return strcmp(reply->code, WIRE_DELTA_UNAVAILABLE) == 0 ||
+			       strcmp(reply->code, WIRE_NOT_FOUND) == 0
+		       ? 1
+		       : -1; /* one of 0.1.0 has no such URL */
 }
 
 int primary_delta(struct primary_line *line, const struct primary_delta *delta,
@@ -425,8 +443,8 @@ int primary_delta(struct primary_line *line, const struct primary_delta *delta,
 	}
 	if (wire_delta_parse(&reply.body, &delta->base, refs, pack, err) != 0)
 		return -1;
-	if (strcmp(refs->timeline, delta->timeline) == 0 &&
-	    refs->generation >= delta->generation)
+	if (!delta->timeline[0] || (strcmp(refs->timeline, delta->timeline) == 0 &&
+				    refs->generation >= delta->generation))
 		return 0;
 	wire_refs_clear(refs);
 	return wire_lied(err, "the delta is of another generation");

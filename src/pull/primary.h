@@ -23,6 +23,11 @@ int primary_open(const char *url, const struct site_key *key, struct primary **p
 		 struct err *err);
 void primary_close(struct primary *primary);
 
+/* Its certificate is checked against the authorities of that file alone (NULL: of the
+ * system), by Git as well. Copied; before the first line is opened. */
+void primary_trust(struct primary *primary, const char *ca_file);
+const char *primary_ca_file(const struct primary *primary);
+
 /* A new secret; lines take it from their next request on. */
 void primary_set_key(struct primary *primary, const struct site_key *key);
 
@@ -85,8 +90,9 @@ int primary_refs(struct primary_line *line, const char *name, struct wire_refs *
 		 struct err *err);
 
 /* The same as a difference to what is here (its timeline and generation, too), with the
- * pack of the objects that came with it. 1: there is none, so that refs are to be asked
- * for; the base is taken over in any case. */
+ * pack of the objects that came with it. Where nothing is here (timeline "", and a base
+ * of nothing): all refs, and all objects if they are few. 1: there is none, so that refs
+ * are to be asked for; the base is taken over in any case. */
 struct primary_delta {
 	const char *name, *timeline;
 	uint64_t generation;

@@ -9,14 +9,17 @@
 
 #include <sys/random.h>
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "git/objects.h"
 #include "pull/blob_copy_watch.h"
+#include "pull/bring_packs.h"
 #include "pull/copy_kind.h"
 #include "pull/copy_watch.h"
+#include "pull/history.h"
 #include "pull/hold.h"
 #include "pull/maintainer.h"
 #include "pull/mirror_source.h"
@@ -27,6 +30,7 @@
 
 #define AT(kind, member) SETTING_AT(kind, struct pull_settings, member)
 #define CAPACITY_MOST 256
+#define HISTORY_KEPT 4096
 
 static const struct setting rows[] = {
 	{ "repositoryCapacity", AT(NUMBER, repository_capacity), "10",
@@ -102,7 +106,7 @@ static void peer_keep_note(struct pull *pull, const struct pull_heard *heard)
 		failure_text(heard, &failure);
 		note.failure = failure.data;
 	}
-	if (store_write(pull->options.store, write_note, &note, &err) != 0)
+	if (store_write_quietly(pull->options.store, write_note, &note, &err) != 0)
 		log_warn("pull.not_kept", LOG_ERR(&err));
 }
 
@@ -180,6 +184,8 @@ void peer_bad(struct pull *pull, enum pull_part part, const struct err *err)
 		log_error("primary.unreachable", LOG_ERR(err));
 	if (is_due)
 		peer_keep_note(pull, &heard);
+	if (is_new)
+		bell_ring();
 }
 
 bool hold_limit_stops(struct hold_limit deletion_limit, size_t deletions, size_t all)
@@ -230,10 +236,9 @@ static int find_lost_commits(const struct git_work *work, const struct repo *cop
 		found = objects_has_more(work, copy, &tips, known, &example, err);
 	vec_clear(&tips);
 	if (found > 0)
-		*reason = xasprintf("the copy holds commits that the source lacks, for "
-				    "instance %s in %s",
-				    oid_text(&example, text),
-				    ref_with(work, copy, diff, known));
+		*reason = xasprintf(
+			"the copy has commits that the source lacks, e.g. %s in %s",
+			oid_text(&example, text), ref_with(work, copy, diff, known));
 	return found;
 }
 
@@ -272,10 +277,9 @@ bool hold_lost_tips(const struct git_work *work, const struct repo *old,
 		oid_list_tidy(&here);
 		for (size_t i = 0; !*reason && i < there.count; i++)
 			if (!oid_list_has(&here, &there.items[i]))
-				*reason = xasprintf(
-					"the copy is damaged, and holds commits that "
-					"the source lacks, for instance %s",
-					oid_text(&there.items[i], text));
+				*reason = xasprintf("the copy is damaged and has commits "
+						    "that the source lacks, e.g. %s",
+						    oid_text(&there.items[i], text));
 	}
 	vec_clear(&tips);
 	vec_clear(&here);
@@ -451,6 +455,7 @@ static void pull_free(struct pull *pull)
 {
 	copy_watch_free(pull->copy_watch);
 	maintainer_free(pull->maintainer);
+	history_free(pull->history);
 	if (!pull->options.once)
 		source_free(pull->source);
 	doubts_clear(pull);
@@ -476,6 +481,8 @@ static struct pull *pull_new(const struct pull_options *options)
 	pull->options = *options;
 	pull->settings = options->settings;
 	news_set_fresh_for(pull, options->fresh_for_ms);
+	if (!options->once)
+		pull->history = history_new(HISTORY_KEPT);
 	if (options->once)
 		pull->source = options->once->source;
 	else if (options->mirrors)
@@ -485,6 +492,11 @@ static struct pull *pull_new(const struct pull_options *options)
 		pull->source = source_new_primary(
 			options->primary, options->settings.timeout_ms, &pull->kill);
 	return pull;
+}
+
+struct history *pull_history(struct pull *pull)
+{
+	return pull->history;
 }
 
 uint64_t pull_capacity(const struct pull_settings *settings, enum pull_workers workers)
@@ -532,6 +544,7 @@ static bool follows(const struct pull *pull)
 /* What a secondary has. */
 static void start_following(struct pull *pull)
 {
+	bring_packs_begin_metrics();
 	pull->copy_watch = copy_watch_start(pull);
 	pull->blob_copy_watch = blob_copy_watch_start(pull, 0);
 	thread_start(&pull->consistency_thread, "consistency", consistency_run, pull);
@@ -567,6 +580,7 @@ int pull_start(const struct pull_options *options, struct pull **pull, struct er
 		return -1;
 	started = pull_new(options);
 	start_pools(started);
+	pull_job_begin_metrics(options->here);
 	if (!options->once)
 		started->maintainer = maintainer_start(started);
 	if (follows(started))

@@ -14,6 +14,7 @@
 #include "pull/pull_parts.h"
 #include "upkeep/removal.h"
 #include "upkeep/trash.h"
+#include "verify/damage.h"
 
 #define BUSY_AGAIN_MS 1000
 #define LIMIT_AGAIN_MS ((int64_t)10 * 60 * 1000)
@@ -334,12 +335,71 @@ static bool is_counted(const struct pull_item *item)
 	return !item->is_uncounted;
 }
 
+static struct metric *syncs(void)
+{
+	return metric_counter("refrelay_syncs_total", "Syncs that ended.", "kind",
+			      "state");
+}
+
+static struct metric *sync_failures(void)
+{
+	return metric_counter("refrelay_sync_failures_total",
+			      "Syncs that failed, by the class of their error.", "kind",
+			      "class");
+}
+
+static struct metric *sync_durations(void)
+{
+	return metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
+				metric_buckets_seconds, "kind");
+}
+
+static struct metric *sync_bytes(void)
+{
+	return metric_counter("refrelay_sync_bytes_total",
+			      "Bytes of packs and blobs that arrived.", "kind");
+}
+
+static struct metric *verifications(void)
+{
+	return metric_counter("refrelay_verifications_total", "Verifications that ended.",
+			      "kind", "state");
+}
+
+static struct metric *changes_to_verified(void)
+{
+	return metric_histogram("refrelay_change_to_verified_seconds",
+				"From a change at the primary to its verified copy.",
+				metric_buckets_seconds, "kind");
+}
+
+void pull_job_begin_metrics(const struct kinds_here *here)
+{
+	const struct kind *kind = NULL;
+
+	while ((kind = kinds_next_copied(here, kind)) != NULL) {
+		const char *const *type = METRIC_LIST(kind->type);
+		metric_begin(syncs(), type,
+			     METRIC_LIST("created", "updated", "unchanged", "removed",
+					 "held", "deferred", "missing", "failed"));
+		metric_begin(sync_failures(), type, err_class_names);
+		metric_begin(sync_durations(), type, NULL);
+		metric_begin(sync_bytes(), type, NULL);
+		metric_begin(verifications(), type,
+			     METRIC_LIST("proved", "disproved", "superseded"));
+		metric_begin(changes_to_verified(), type, NULL);
+	}
+}
+
 static void count_sync(const struct pull_job *job, const struct pull_item *item)
 {
-	struct metric *syncs = metric_counter("refrelay_syncs_total", "Syncs that ended.",
-					      "kind", "state");
+	const char *type = job->kind.type, *word = pull_item_word(item);
 
-	metric_add(metric_at(syncs, job->kind.type, pull_item_word(item)), 1);
+	metric_add(metric_at(syncs(), type, word), 1);
+	if (item->end == PULL_FAILED && strcmp(word, "deferred") != 0)
+		metric_add(
+			metric_at(sync_failures(), type, err_class_name(item->why.class)),
+			1);
 }
 
 static void measure_bringing(const struct pull_job *job)
@@ -349,14 +409,9 @@ static void measure_bringing(const struct pull_job *job)
 	for (size_t i = 0; i < job->rows.count; i++)
 		if (is_counted(&job->items[i]))
 			count_sync(job, &job->items[i]);
-	struct metric *took =
-		metric_histogram("refrelay_sync_duration_seconds", "How long syncs took.",
-				 metric_buckets_seconds, "kind");
-	struct metric *arrived =
-		metric_counter("refrelay_sync_bytes_total",
-			       "Bytes of packs and blobs that arrived.", "kind");
-	metric_observe(metric_at(took, job->kind.type), (double)job->took_ms / 1000);
-	metric_add(metric_at(arrived, job->kind.type), (double)job->bytes);
+	metric_observe(metric_at(sync_durations(), job->kind.type),
+		       (double)job->took_ms / 1000);
+	metric_add(metric_at(sync_bytes(), job->kind.type), (double)job->bytes);
 }
 
 static void measure_verification(const struct pull_job *job)
@@ -366,14 +421,12 @@ static void measure_verification(const struct pull_job *job)
 		[REGISTRY_DISPROVED] = "disproved",
 		[REGISTRY_SUPERSEDED] = "superseded",
 	};
-	struct metric *ended =
-		metric_counter("refrelay_verifications_total",
-			       "Verifications that ended.", "kind", "state");
-
 	for (size_t i = 0; i < job->rows.count; i++) {
 		const struct pull_item *item = &job->items[i];
-		const char *word = words[verification_end(&item->why, item->of_copy)];
-		metric_add(metric_at(ended, job->kind.type, word), 1);
+		enum registry_event end = verification_end(&item->why, item->of_copy);
+		if (end == REGISTRY_DISPROVED && item->why.class == ERR_CORRUPT)
+			damage_note(job->kind.type, item->row->name, &item->why);
+		metric_add(metric_at(verifications(), job->kind.type, words[end]), 1);
 	}
 }
 
@@ -388,12 +441,8 @@ static int64_t lag_of(const struct pull_job *job, const struct pull_item *item)
 
 static void measure_lag(const struct pull_job *job, const struct pull_item *item)
 {
-	struct metric *lag =
-		metric_histogram("refrelay_change_to_verified_seconds",
-				 "From a change at the primary to its verified copy.",
-				 metric_buckets_seconds, "kind");
-
-	metric_observe(metric_at(lag, job->kind.type), (double)item->lag_ms / 1000);
+	metric_observe(metric_at(changes_to_verified(), job->kind.type),
+		       (double)item->lag_ms / 1000);
 }
 
 static void measure_lags(struct pull_job *job)
@@ -610,10 +659,12 @@ void pull_job_run(void *arg)
 		.job = job->is_verification ? "verify" : "sync"
 	};
 	struct log_context before = log_set_context(context);
+	job->shown = history_begin(job->pull->history, job);
 	if (job->is_verification)
 		verify_job(job);
 	else
 		bring_job(job);
+	history_end(job->pull->history, TAKE(job->shown), job);
 	log_set_context(before);
 	end_job(job);
 }

@@ -9,7 +9,7 @@
 #include "pull/freshness.h"
 #include "pull/pull.h"
 
-/* Who asks the primary. */
+/* The thread that asks the primary. */
 enum pull_part { PULL_PART_CURSOR = 1, PULL_PART_CONSISTENCY = 2 };
 
 /* A row whose worker has ended without a word. */
@@ -47,6 +47,7 @@ struct pull {
 	struct copy_watch *copy_watch;
 	struct maintainer *maintainer;           /* NULL: one run */
 	struct blob_copy_watch *blob_copy_watch; /* NULL: no kinds */
+	struct history *history;                 /* NULL: one run */
 
 	/* Guarded by mutex. */
 	bool stopping;

@@ -76,8 +76,11 @@ static int tidy_after(const struct job *job, const char *path, size_t most_packs
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_OBJECT_FILES object_files found = { 0 };
 
-	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
-	    object_files_take(copy.fd, &found, err) != 0)
+	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
+		return -1;
+	if (tidy_packs_are_few(&copy))
+		return 0;
+	if (object_files_take(copy.fd, &found, err) != 0)
 		return -1;
 	copy_record_read(copy.fd, &record);
 	bool was_ours = copy_record_look(&record, copy.fd) == COPY_STAMPS_SAME;
@@ -212,8 +215,8 @@ static int verify_row_compare_checksum(struct pull_job *job, const struct repo *
 	err_set(err, ERR_CORRUPT,
 		"the copy's checksum is %s, the primary's %s for generation %" PRIu64,
 		item->checksum, expected, item->generation);
-	return err_remedy(err, "it is brought again by itself; if this comes back, see "
-			       "who else writes to the copy");
+	return err_remedy(err, "it is fetched again automatically; if this recurs, find "
+			       "out what else writes to the copy");
 }
 
 /* More than its refs: the primary's disk has nothing to do with it, and nobody has to
@@ -223,8 +226,8 @@ static int verify_row_fail_damaged(struct pull_item *item, struct err *err)
 	if (err->class == ERR_CORRUPT)
 		item->wishes = REGISTRY_WISH_REBUILD;
 	if (copy_is_at_fault(err))
-		err_remedy(err, "the copy is made anew at the next try; if this comes "
-				"back, see whether this machine's disk fails");
+		err_remedy(err, "the copy is replaced at the next try; if this recurs, "
+				"check for a failing disk");
 	return -1;
 }
 
@@ -302,7 +305,9 @@ static int repository_run_leased(const struct pull_job *job, const char *name,
 			.operation = operation,
 			.fence_floor = sync_fence_floor(pull->options.here->root, name),
 			.wait_ms = once ? once->lease_wait_ms : job->lease_wait_ms,
-			.bytes = once ? once->bytes : NULL,
+			.bytes = once         ? once->bytes
+				 : job->shown ? &job->shown->bytes
+					      : NULL,
 			.timeout_ms = pull_settings_now(pull).timeout_ms,
 			.stop = &pull->kill,
 			.leaving = once ? NULL : &pull->stop,

@@ -220,7 +220,7 @@ static int maintaining_renew(struct maintaining *this, object_files *found,
 		other = "the refs or the settings";
 	this->is_disturbed = other != NULL;
 	if (other)
-		return err_set(err, ERR_CONFLICT, "somebody else has changed %s", other);
+		return err_set(err, ERR_CONFLICT, "another program changed %s", other);
 	copy_record_renew(this->copy.fd, &this->record);
 	return 0;
 }

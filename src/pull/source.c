@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/thread.h"
 #include "base/vec.h"
 #include "git/cut_fetch.h"
@@ -39,8 +40,8 @@ int source_refuse_shallow(struct err *err)
 		"the upstream is shallow: its history is cut short, so it cannot be "
 		"mirrored whole");
 	err_because(err, REASON_AT_PEER);
-	return err_remedy(err, "have it completed there (git fetch --unshallow), or give "
-			       "the mirror a depth");
+	return err_remedy(err, "have it completed there (git fetch --unshallow), or set "
+			       "a depth for the mirror");
 }
 
 /*
@@ -61,20 +62,13 @@ static uint64_t source_free_bytes(const struct repo *copy)
 					      : 0;
 }
 
-static uint64_t source_memory_bytes(void)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
-}
-
 /* First goes what a node that was killed has left. */
 static void source_bound(const struct source_want *want, struct git_remote *remote)
 {
 	packs_remove_passing(want->copy->fd);
 	uint64_t room = SHARE_OF_DISK(source_free_bytes(want->copy));
 
-	remote->memory_most = SHARE_OF_MEMORY(source_memory_bytes());
+	remote->memory_most = SHARE_OF_MEMORY(process_memory_limit());
 	remote->pack_most = want->view->pack_most;
 	if (room > 0 && (remote->pack_most == 0 || room < remote->pack_most))
 		remote->pack_most = room;
@@ -138,6 +132,8 @@ static void source_count_bytes(const struct source_want *want, uint64_t before)
 
 	if (want->work->bytes && after > before)
 		atomic_fetch_add(want->work->bytes, after - before);
+	if (want->arrived && after > before)
+		*want->arrived += after - before;
 }
 
 int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err)
@@ -195,7 +191,7 @@ static char *source_directory_url(struct source *source, const char *name,
 
 	if (one)
 		return xasprintf("%s/%s", directory->root, one->path);
-	err_set(err, ERR_MISSING, "the source has no repository %s", name);
+	err_set(err, ERR_MISSING, "no repository %s at the source", name);
 	return NULL;
 }
 
@@ -210,7 +206,7 @@ static int source_directory_look(struct source *source, const char *name,
 	if (fd < 0)
 		return -1;
 	if (one->is_damaged)
-		return err_set(err, ERR_CORRUPT, "it is no whole bare repository");
+		return err_set(err, ERR_CORRUPT, "it is not a complete bare repository");
 	return fingerprint_take(fd, FINGERPRINT_REFS, fingerprint, err);
 }
 
@@ -593,6 +589,7 @@ static int source_primary_complete_view(struct source_primary *primary, const ch
 					struct err *err)
 {
 	source_primary_fill_view(refs, view);
+	view->ca_file = primary_ca_file(primary->primary);
 	if (primary_git(primary->primary, name, primary->valid_ms / 1000, &view->url,
 			&view->header, err) == 0)
 		return 0;
@@ -648,7 +645,9 @@ static bool source_takes_pack(const struct source_want *want)
 	struct err err;
 	int taken;
 
-	if (pack->len == 0 || !want->known || want->is_new || want->is_anew)
+	/* what a delta brings is not enough for a copy that is made anew */
+	if (pack->len == 0 || !want->known || want->is_anew ||
+	    (want->is_new && want->view->is_delta))
 		return false;
 	taken = small_pack_take(
 		&(struct small_pack_request){ .copy = want->copy,
@@ -657,12 +656,15 @@ static bool source_takes_pack(const struct source_want *want)
 					      .tips = want->oids,
 					      .known = want->known,
 					      .most = SOURCE_DELTA_OBJECTS,
-					      .most_bytes = SOURCE_DELTA_UNPACKED },
+					      .most_bytes = SOURCE_DELTA_UNPACKED,
+					      .refs = want->refs },
 		&err);
 	if (taken < 0)
 		log_warn("sync.delta_refused", LOG_ERR(&err));
 	if (want->is_by_pack)
 		*want->is_by_pack = taken > 0;
+	if (want->arrived && taken > 0)
+		*want->arrived += pack->len;
 	return taken > 0;
 }
 

@@ -1,6 +1,6 @@
 /*
  * Where copies are pulled from, of repositories and of blobs: directories on this
- * machine, or a primary. Whoever brings copies knows this interface and nothing below it.
+ * machine, or a primary. The code that brings copies knows only this interface.
  * Functions are safe from several threads.
  */
 #ifndef PULL_SOURCE_H
@@ -37,14 +37,14 @@ struct source_view {
 	int64_t changed_at;           /* likewise */
 	/* Of a primary: refs that pushes have deleted (change/pushed.h). */
 	uint64_t pushed_settled, pushed_announced;
-	struct str pack; /* of what is new since the copy was as it is; owned; empty: it
-			    is to be fetched, or nothing is new */
+	bool is_delta;   /* by source_read_since(): of the copy's own timeline and hash */
+	struct str pack; /* owned; of what is new; empty: to be fetched, or nothing */
 	uint64_t pack_bytes; /* of its packs, by its own word; 0: not told */
 };
 
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))
 
-/* What a copy is, as its record and its disk prove. */
+/* What a copy is, as its record and its disk prove. None: all 0, the sum of no refs. */
 struct source_have {
 	struct ref_snapshot refs; /* owned */
 	struct checksum sum;
@@ -63,8 +63,10 @@ struct source_want {
 	const oid_list *known; /* complete in the copy with all they reach; NULL: it is
 				  not known what is */
 	bool *is_by_pack;      /* set if the view's pack had all of them; may be NULL */
-	bool is_new;           /* nothing is in the copy yet */
-	bool is_anew;          /* it lost some: also what seems to be here already */
+	uint64_t *arrived;     /* grows by the bytes of packs; may be NULL */
+	struct ref_snapshot *refs; /* of the view, to learn peels; may be NULL */
+	bool is_new;               /* nothing is in the copy yet */
+	bool is_anew;              /* it lost some: also what seems to be here already */
 };
 
 /* The same with a history that is cut short, or was. */
@@ -154,8 +156,8 @@ int source_read(struct source *source, const char *name, struct source_view *vie
 		struct err *err);
 void source_view_clear(struct source_view *view);
 
-/* The same for a copy that was equal once: only what has changed travels, and with small
- * changes their objects. have->refs are taken over. 1: the source has no such answer. */
+/* The same for a copy that was equal once, or is not there yet: only what has changed
+ * travels, with its objects if they are few. have->refs are taken over. 1: no answer. */
 int source_read_since(struct source *source, const char *name, struct source_have *have,
 		      struct source_view *view, struct err *err);
 
@@ -173,8 +175,7 @@ int source_fetch_rest(const struct source_want *want, struct err *err);
 /* The same by git, of whatever source, but up to a depth; adds the cuts. */
 int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err);
 
-/* An upstream whose history is cut itself is not mirrored whole: ERR_CONFIG. Returns -1.
- */
+/* Refuses an upstream whose history is cut itself: -1, ERR_CONFIG. */
 int source_refuse_shallow(struct err *err);
 
 /* Whether that error of bringing may be because the source dropped what the view names (a

@@ -14,6 +14,7 @@
 #include "pull/hold.h"
 #include "pull/mend.h"
 #include "replicable/name.h"
+#include "verify/damage.h"
 #include "verify/verify_objects.h"
 
 #define TRIES 3
@@ -93,12 +94,12 @@ static enum currency sync_repository_observe_copy(const struct sync_request *req
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
 
+	if (!source || source_look(request->source, request->name, &source_fingerprint,
+				   ERR_IGNORED) != 0)
+		return OUTDATED; /* a primary tells none */
 	copy_record_read(copy, &record);
-	if (!record.is_there || !source ||
-	    source_look(request->source, request->name, &source_fingerprint,
-			ERR_IGNORED) != 0 ||
-	    fingerprint_take(copy, FINGERPRINT_COPY, &seen->fingerprint, ERR_IGNORED) !=
-		    0)
+	if (!record.is_there || fingerprint_take(copy, FINGERPRINT_COPY,
+						 &seen->fingerprint, ERR_IGNORED) != 0)
 		return OUTDATED;
 	seen->sum = record.sum;
 	if (copy_record_proves(&record, source, &source_fingerprint, &seen->fingerprint))
@@ -290,7 +291,7 @@ static int sync_repository_fill_copy(struct job *job, const struct sync_request 
 		err_set(err, ERR_CONFLICT,
 			"the copy and its source use different hashes "
 			"(SHA-1 and SHA-256)");
-		return err_remedy(err, "move the copy away; it is then made anew");
+		return err_remedy(err, "move the copy away; it is then copied again");
 	}
 	for (int tries = 0; tries < TRIES && done != 0; tries++) {
 		if (tries > 0 && request->mends)
@@ -597,6 +598,7 @@ static int rebuild(struct job *job, const struct sync_request *request,
 		return -1;
 	}
 	log_warn("sync.damaged", LOG_ERR(err));
+	damage_note(KIND_REPOSITORY, request->name, err);
 	return sync_repository_create_copy(job, request, view, DAMAGED_THERE, result,
 					   err);
 }
@@ -649,14 +651,14 @@ static int make_equal(struct job *job, const struct sync_request *request,
 							     NOTHING_THERE, result, err)
 			       : err_errno(err, "cannot look at %s", path);
 	if (!S_ISDIR(st.st_mode)) {
-		err_set(err, ERR_CONFIG, "%s is in the way: it is no directory", path);
+		err_set(err, ERR_CONFIG, "%s is in the way: it is not a directory", path);
 		err_remedy(err, "move it away");
 		return request->mends ? rebuild(job, request, view, result, err) : -1;
 	}
-	if (is_of_another_hash(path, view))
+	if (!view->is_delta && is_of_another_hash(path, view))
 		return sync_repository_create_copy(job, request, view, OTHER_THERE,
 						   result, err);
-	if (is_of_another_name(request, path, view, err))
+	if (!view->is_delta && is_of_another_name(request, path, view, err))
 		return rebuild(job, request, view, result, err);
 	if (request->is_rebuild)
 		return sync_repository_create_copy(job, request, view, DAMAGED_THERE,
@@ -670,8 +672,21 @@ int sync_failed_here(struct err *err)
 	if (err->class != ERR_MISSING)
 		return -1;
 	err->class = ERR_CONFLICT;
-	return err_remedy(err, "tried again by itself; if this comes back, see who "
+	return err_remedy(err, "retried automatically; if this recurs, find out what "
 			       "else removes files below site.repositories");
+}
+
+/* Nothing at all, if nothing stands at its path. */
+static bool sync_repository_has_nothing(const struct sync_request *request,
+					struct source_have *have)
+{
+	AUTO_FREE char *path = name_to_copy(request->root, request->name);
+	struct stat st;
+
+	if (!request->takes_deltas || lstat(path, &st) == 0 || errno != ENOENT)
+		return false;
+	checksum_of(&have->refs, &have->sum);
+	return true;
 }
 
 /* What the copy is, if it is as it was when it was last proved equal. */
@@ -702,9 +717,11 @@ static int sync_read_source(const struct sync_request *request, bool is_first_tr
 	struct source_have have = { .oid_len = 0 };
 	int result = 1;
 
-	if (is_first_try && sync_repository_have(request, &have))
+	if (is_first_try && (sync_repository_have(request, &have) ||
+			     sync_repository_has_nothing(request, &have)))
 		result = source_read_since(request->source, request->name, &have, view,
 					   err);
+	view->is_delta = result == 0 && have.timeline[0];
 	ref_snapshot_clear(&have.refs);
 	/* The other way may do. */
 	if (result < 0 && (err->class == ERR_CORRUPT || err->class == ERR_NETWORK)) {

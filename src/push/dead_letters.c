@@ -246,7 +246,7 @@ int store_check_key(const char *key, struct err *err)
 {
 	if (is_store_name(key) && strlen(key) <= TASK_NAME_MAX)
 		return 0;
-	err_set(err, ERR_MISSING, "\"%.80s\" is no key of a replication task", key);
+	err_set(err, ERR_MISSING, "\"%.80s\" is not the key of a replication task", key);
 	return err_remedy(err, "see refrelay push list");
 }
 
@@ -449,7 +449,7 @@ static int no_letter(struct task_store *store, const char *key, struct err *err)
 	if (store_is_running(store, key, &is_running, err) != 0)
 		return -1;
 	if (!is_running) {
-		err_set(err, ERR_MISSING, "there is no replication task %s", key);
+		err_set(err, ERR_MISSING, "no such replication task: %s", key);
 		return err_remedy(err, "it may be done; see refrelay push list");
 	}
 	err_set(err, ERR_BUSY, "the replication task %s is being pushed", key);

@@ -48,8 +48,7 @@ int destination_find(const struct push_settings *settings, const char *remote,
 	const struct push_remote *found = push_remote_find(settings, remote);
 
 	if (!found)
-		return err_set(err, ERR_MISSING, "there is no remote %s any more",
-			       remote);
+		return err_set(err, ERR_MISSING, "remote %s no longer exists", remote);
 	if (!push_remote_takes(found, project))
 		return err_set(err, ERR_MISSING, "remote %s does not take %s", remote,
 			       project);
@@ -60,8 +59,8 @@ int destination_find(const struct push_settings *settings, const char *remote,
 			return 0;
 		destination_clear(destination);
 	}
-	return err_set(err, ERR_MISSING, "remote %s has no URL any more that leads to %s",
-		       remote, uri);
+	return err_set(err, ERR_MISSING, "remote %s no longer has a URL for %s", remote,
+		       uri);
 }
 
 static bool destination_list_has_uri(const struct push_remote *remote,

@@ -9,7 +9,7 @@
 
 #include "base/failpoint.h"
 #include "base/file.h"
-#include "blob/flush.h"
+#include "base/flush.h"
 
 #define PLACE_SIZE (2 * OID_MAX_SIZE + 2)
 

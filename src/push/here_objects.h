@@ -8,9 +8,6 @@
 #include "base/base.h"
 #include "git/object_store.h"
 
-/* So many git unpacks; of more it keeps the pack. */
-#define HERE_OBJECTS_MOST 100
-
 /* Writes those objects into the repository whose directory is open; they are durable when
  * it returns 0. Whatever happens, only whole objects have their names there. *bytes grows
  * by what was written. */

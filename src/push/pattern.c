@@ -18,7 +18,7 @@ static int check_sides(const struct push_spec *spec, const char *text, struct er
 {
 	if (!is_side(spec->src) || !is_side(spec->dst))
 		err_set(err, ERR_CONFIG,
-			"\"%.100s\" is no push spec, as "
+			"\"%.100s\" is not a push spec such as "
 			"+refs/heads/*:refs/heads/*",
 			text);
 	else if (!strchr(spec->src, '*') != !strchr(spec->dst, '*'))
@@ -200,9 +200,10 @@ static int compile(struct name_pattern *pattern, struct err *err)
 				      &code, &offset, NULL);
 	if (!pattern->code) {
 		pcre2_get_error_message(code, said, sizeof(said));
-		return err_set(err, ERR_CONFIG,
-			       "\"%.100s\" is no regular expression: %s, at offset %zu",
-			       pattern->text, (const char *)said, offset);
+		return err_set(
+			err, ERR_CONFIG,
+			"\"%.100s\" is not a valid regular expression: %s, at offset %zu",
+			pattern->text, (const char *)said, offset);
 	}
 	pattern->context = pcre2_match_context_create(NULL);
 	if (!pattern->context)

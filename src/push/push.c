@@ -19,17 +19,21 @@
 #include "push/task_list.h"
 #include "push/view.h"
 
+static struct metric *push_ends(void)
+{
+	return metric_counter("refrelay_pushes_total",
+			      "Pushes that ended, by how: ok, or the error's class.",
+			      "remote", "class");
+}
+
 void report_class(const char *remote, enum err_class class)
 {
-	static const char help[] = "Pushes that ended, by how: ok, or the error's class.";
-
-	metric_add(metric_at(metric_counter("refrelay_pushes_total", help, "remote",
-					    "class"),
-			     remote, class == ERR_NONE ? "ok" : err_class_name(class)),
+	metric_add(metric_at(push_ends(), remote,
+			     class == ERR_NONE ? "ok" : err_class_name(class)),
 		   1);
 }
 
-static void count_ref(const char *remote, enum ref_status status)
+static void count_refs(const char *remote, enum ref_status status, unsigned count)
 {
 	char state[64];
 	size_t i;
@@ -41,36 +45,63 @@ static void count_ref(const char *remote, enum ref_status status)
 					    "Refs that were pushed, by their result.",
 					    "remote", "state"),
 			     remote, state),
-		   1);
+		   count);
+}
+
+static struct metric *push_durations(void)
+{
+	return metric_histogram("refrelay_push_seconds", "How long pushes took.",
+				metric_buckets_seconds, "remote");
+}
+
+static struct metric *push_delays(void)
+{
+	return metric_histogram("refrelay_push_delay_seconds",
+				"How old the oldest change of a push was when it began.",
+				metric_buckets_seconds, "remote");
+}
+
+static struct metric *push_slow(void)
+{
+	return metric_counter("refrelay_push_slow_total",
+			      "Pushes that took longer than the remote's "
+			      "slowLatencyThreshold.",
+			      "remote");
+}
+
+static struct metric *pushes_without_git(void)
+{
+	return metric_counter("refrelay_pushes_without_git_total",
+			      "Pushes to paths of this machine for which no git was "
+			      "started.",
+			      "remote");
+}
+
+/* So that what is counted of each remote is there from the start. */
+static void push_begin_metrics(const char *name)
+{
+	const char *const *remote = METRIC_LIST(name);
+
+	metric_begin(push_ends(), remote, METRIC_LIST("ok"));
+	metric_begin(push_ends(), remote, err_class_names);
+	for (int status = REF_OK; status <= REF_NOT_ATTEMPTED; status++)
+		count_refs(name, (enum ref_status)status, 0);
+	metric_begin(push_durations(), remote, NULL);
+	metric_begin(push_delays(), remote, NULL);
+	metric_begin(push_slow(), remote, NULL);
+	metric_begin(pushes_without_git(), remote, NULL);
 }
 
 static void observe(const struct push_account *account, const struct push_remote *remote)
 {
-	metric_observe(metric_at(metric_histogram("refrelay_push_seconds",
-						  "How long pushes took.",
-						  metric_buckets_seconds, "remote"),
-				 remote->name),
+	const char *name = remote->name;
+
+	metric_observe(metric_at(push_durations(), name),
 		       (double)account->took_ms / 1000);
-	metric_observe(metric_at(metric_histogram("refrelay_push_delay_seconds",
-						  "How old the oldest change of a push "
-						  "was when it began.",
-						  metric_buckets_seconds, "remote"),
-				 remote->name),
-		       (double)account->delay_ms / 1000);
-	struct metric_series *slow =
-		metric_at(metric_counter("refrelay_push_slow_total",
-					 "Pushes that took longer than the remote's "
-					 "slowLatencyThreshold.",
-					 "remote"),
-			  remote->name);
-	metric_add(slow, remote->slow_ms > 0 && account->took_ms > remote->slow_ms);
-	struct metric_series *without =
-		metric_at(metric_counter("refrelay_pushes_without_git_total",
-					 "Pushes to paths of this machine for which no "
-					 "git was started.",
-					 "remote"),
-			  remote->name);
-	metric_add(without, !account->result->used_git);
+	metric_observe(metric_at(push_delays(), name), (double)account->delay_ms / 1000);
+	metric_add(metric_at(push_slow(), name),
+		   remote->slow_ms > 0 && account->took_ms > remote->slow_ms);
+	metric_add(metric_at(pushes_without_git(), name), !account->result->used_git);
 }
 
 static void log_ref(const struct ref_result *result)
@@ -88,7 +119,7 @@ static size_t log_refs(const struct push_account *account, const char *remote)
 
 	for (size_t i = 0; i < refs->count; i++) {
 		bad += !ref_status_is_good(refs->items[i].status);
-		count_ref(remote, refs->items[i].status);
+		count_refs(remote, refs->items[i].status, 1);
 		if (i < most)
 			log_ref(&refs->items[i]);
 	}
@@ -221,8 +252,10 @@ void push_report_dead_letters(struct task_store *tasks,
 	if (task_store_dead_letters(tasks, &letters, ERR_IGNORED) != 0)
 		return;
 	metric_forget(gauge);
-	for (size_t i = 0; i < settings->remotes.count; i++)
+	for (size_t i = 0; i < settings->remotes.count; i++) {
+		push_begin_metrics(settings->remotes.items[i].name);
 		push_metrics_set_gauge(gauge, settings->remotes.items[i].name, 0);
+	}
 	for (size_t i = 0; i < letters.count; i++)
 		metric_add(metric_at(gauge, letters.items[i].task.remote), 1);
 	dead_letters_clear(&letters);

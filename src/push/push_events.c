@@ -288,6 +288,7 @@ static int post(struct push_events *events, const struct push_settings *settings
 	if (http_ask(&(struct http_ask_request){ .method = "POST",
 						 .url = settings->webhook,
 						 .setting = "replication.webhook",
+						 .ca_file = settings->webhook_ca_file,
 						 .body = body,
 						 .signature = signature,
 						 .timeout_ms = TIMEOUT_MS,

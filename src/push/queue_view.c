@@ -578,3 +578,17 @@ void queue_view_sum(const struct queue_view *view, const char *remote,
 	for (size_t i = 0; i < view->letters.count; i++)
 		sum->letters += strcmp(view->letters.items[i].task.remote, remote) == 0;
 }
+
+bool queue_view_knows_remote(const struct queue_view *view,
+			     const struct push_settings *settings, const char *remote)
+{
+	if (push_remote_find(settings, remote))
+		return true;
+	for (size_t i = 0; view && i < view->uris.count; i++)
+		if (strcmp(view->uris.items[i].remote, remote) == 0)
+			return true;
+	for (size_t i = 0; view && i < view->letters.count; i++)
+		if (strcmp(view->letters.items[i].task.remote, remote) == 0)
+			return true;
+	return false;
+}

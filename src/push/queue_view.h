@@ -55,6 +55,11 @@ struct queue_filter {
 };
 void queue_view_filter(struct queue_view *view, const struct queue_filter *filter);
 
+/* Whether it is in the configuration, or there is something of it (`view` may be NULL).
+ */
+bool queue_view_knows_remote(const struct queue_view *view,
+			     const struct push_settings *settings, const char *remote);
+
 json_t *queue_view_json(const struct queue_view *view);
 json_t *queued_uri_json(const struct queued_uri *uri);
 

@@ -1,5 +1,5 @@
 /*
- * Which repositories a person means who names some of them: those below a directory, by
+ * Which repositories a person means by some names: those below a directory, by
  * patterns as remote.NAME.projects has them.
  */
 #ifndef PUSH_SELECT_H

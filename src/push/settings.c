@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "base/hash.h"
+#include "base/process.h"
 #include "push/pattern.h"
 #include "push/settings_parts.h"
 #include "wire/wire_token.h"
@@ -374,6 +375,7 @@ static const struct setting remote_rows[] = {
 	{ "gitPath", TEXT(remote.git_path, "git") },
 	{ "sshKey", PATH(remote.ssh_key), .is_own = true },
 	{ "sshKnownHosts", PATH(remote.ssh_known_hosts), .is_own = true },
+	{ "caFile", PATH(remote.ca_file), .is_own = true },
 	{ "authGroup", .type = SETTING_IGNORED,
 	  .remark = "there are no groups here: all that projects and push take is "
 		    "replicated, whoever may read it in Gerrit" },
@@ -408,6 +410,7 @@ static const struct setting replication_rows[] = {
 	{ "bytesInFlight", AT(SIZE, settings.bytes_in_flight), .is_own = true },
 	{ "webhook", AT(TEXT, settings.webhook), .read = read_webhook, .is_own = true },
 	{ "webhookSecretFile", .read = read_webhook_secret, .is_own = true },
+	{ "webhookCaFile", PATH(settings.webhook_ca_file), .is_own = true },
 	{ "secureConfig", .is_own = true },
 	{ "sshConfig", PATH(settings.ssh_config), .is_own = true },
 	{ "rsyncPath", .type = SETTING_IGNORED,
@@ -517,6 +520,7 @@ static void push_remote_clear(struct push_remote *remote)
 	free(remote->git_path);
 	free(remote->ssh_key);
 	free(remote->ssh_known_hosts);
+	free(remote->ca_file);
 }
 
 void push_settings_unref(struct push_settings *settings)
@@ -531,6 +535,7 @@ void push_settings_unref(struct push_settings *settings)
 	free(settings->directory);
 	free(settings->ssh_config);
 	free(settings->webhook);
+	free(settings->webhook_ca_file);
 	str_clear(&settings->webhook_secret);
 	free(settings);
 }
@@ -630,19 +635,12 @@ static void note_leftovers(struct settings_reader *reader)
 				  left, reader->site));
 }
 
-static uint64_t half_of_memory(void)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : 0;
-}
-
 /* [gerrit] and [replication]. */
 static int read_sections(struct settings_reader *reader, struct err *err)
 {
 	struct push_settings *settings = &reader->settings;
 
-	settings->bytes_in_flight = half_of_memory();
+	settings->bytes_in_flight = process_memory_limit() / 2;
 	settings->lock_max_retries = -1;
 	settings->random_ms = -1; /* not said */
 	if (settings_read_section(reader, PUSH_GERRIT, err) != 0 ||

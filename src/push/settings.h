@@ -50,6 +50,7 @@ struct push_remote {
 	char *git_path;          /* at the destination; "git" */
 	char *ssh_key;           /* sshKey: identity file; NULL: ssh's own choice */
 	char *ssh_known_hosts;   /* sshKnownHosts; NULL: ssh's own */
+	char *ca_file;           /* of https, adminUrl too; NULL: the system's */
 	int64_t silence_ms;      /* timeout: a push that does not move so long is
 				    killed; 0: never */
 	int64_t delay_ms;        /* replicationDelay */
@@ -70,6 +71,7 @@ struct push_settings {
 	VEC(struct push_remote) remotes;
 	char *directory;           /* eventsDirectory; absolute; owned */
 	char *webhook;             /* replication.webhook; NULL: none; owned */
+	char *webhook_ca_file;     /* NULL: the system's; owned */
 	struct str webhook_secret; /* empty: none */
 	char *ssh_config;          /* replication.sshConfig; NULL: ssh's own */
 	bool replicates_on_startup;

@@ -123,7 +123,7 @@ static const char *why_not_admin(const struct push_remote *remote,
 		return "only ssh, gerrit+ssh, gerrit+http and gerrit+https are supported";
 	if (!uri_text_has_name(uri) && !is_for_one_project(remote))
 		return "it lacks ${name}";
-	return uri_text_check(uri, ERR_IGNORED) == 0 ? NULL : "it is no place by ssh";
+	return uri_text_check(uri, ERR_IGNORED) == 0 ? NULL : "it is not an ssh URL";
 }
 
 static void read_admin_url(struct settings_reader *reader, const struct conf_entry *entry)
@@ -225,7 +225,7 @@ static int open_gerrit(struct settings_reader *reader, const struct conf_entry *
 	if (conf_load(path, &reader->gerrit, err) != 0) {
 		if (err->class != ERR_MISSING)
 			return -1;
-		return conf_error(entry, err, "there is no file %s", path);
+		return conf_error(entry, err, "no such file: %s", path);
 	}
 	etc = settings_files_get_directory(path);
 	reader->site = settings_files_get_directory(etc);
@@ -377,7 +377,7 @@ static int load_secrets(const char *path, struct conf **conf, struct err *err)
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return err_errno(err, "cannot open %s", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, ERR_CONFIG, "%s is no regular file", path);
+		return err_set(err, ERR_CONFIG, "%s is not a regular file", path);
 	if (st.st_mode & (S_IRWXG | S_IRWXO)) {
 		err_set(err, ERR_CONFIG,
 			"%s can be read or written by others (mode %04o)", path,
@@ -478,7 +478,7 @@ static const char *remark_of(const struct conf_entry *entry)
 	if (!table)
 		return "this section is not read here";
 	if (!row)
-		return "there is no such key: it is ignored";
+		return "unknown key, ignored";
 	return row->type == SETTING_IGNORED ? row->remark : NULL;
 }
 

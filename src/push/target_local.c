@@ -192,13 +192,11 @@ static int check_repository(const struct place *place, int repo, struct err *err
 	enum repo_look look = repo_look_at(repo);
 
 	if (look == REPO_NOTHING)
-		return err_set(err, ERR_MISSING,
-			       "what stands at %.300s is no repository: it stays",
+		return err_set(err, ERR_MISSING, "%.300s is not a repository, and stays",
 			       place->whole);
 	if (look == REPO_DAMAGED) {
 		err_set(err, ERR_CORRUPT,
-			"what stands at %.300s is no whole repository: it stays",
-			place->whole);
+			"%.300s is not a complete repository, and stays", place->whole);
 		return err_remedy(err, "delete it yourself if nothing in it is needed");
 	}
 	if (!holds_repository(repo, true))
@@ -249,7 +247,7 @@ static int check_path(const struct destination *destination, struct err *err)
 	if (destination->path && destination->path[0] == '/' &&
 	    destination->path[1] != '\0')
 		return 0;
-	err_set(err, ERR_CONFIG, "\"%.300s\" is no absolute path of a repository",
+	err_set(err, ERR_CONFIG, "\"%.300s\" is not the absolute path of a repository",
 		destination->path ? destination->path : "");
 	return err_remedy(err, "correct url or adminUrl of the remote");
 }
@@ -336,8 +334,7 @@ static int target_local_sync_all(const char *path, struct err *err)
 
 static int target_local_fail_in_the_way(const char *path, struct err *err)
 {
-	err_set(err, ERR_CONFIG, "something that is no repository stands at %.300s",
-		path);
+	err_set(err, ERR_CONFIG, "%.300s exists, but is not a repository", path);
 	return err_remedy(err, "move it away, or correct the URL");
 }
 

@@ -325,8 +325,7 @@ static int target_ssh_classify_failure(const struct target_call *call,
 			       host, path);
 	case EXIT_IN_THE_WAY:
 		err_set(err, ERR_CONFIG,
-			"at %.80s something that is no repository stands at %.300s", host,
-			path);
+			"at %.80s %.300s exists, but is not a repository", host, path);
 		return err_remedy(err, "move it away there, or correct the URL");
 	case EXIT_NESTED:
 		err_set(err, ERR_CONFIG,

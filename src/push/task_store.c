@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 #include "base/failpoint.h"
+#include "base/flush.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "blob/flush.h"
 #include "push/store_file.h"
 #include "push/task_parts.h"
 
@@ -245,7 +245,7 @@ void task_store_tidy(struct task_store *store, const char *uri_key)
  *
  * Many at once share their flushes: all files are written, then come to be on disk
  * together, then get their names, which one fsync() of the directory makes durable. The
- * flush may touch the file that comes last (blob/flush.h), so that is the store's clock.
+ * flush may touch the file that comes last (base/flush.h), so that is the store's clock.
  */
 
 enum { ATTEMPTS = 10, TOGETHER = 100 };

@@ -88,7 +88,7 @@ typedef void (*running_uri_seen)(void *arg, const char *uri_key);
 int task_store_refresh(struct task_store *store, waiting_uri_seen seen,
 		       running_uri_seen running, void *arg, struct err *err);
 
-/* For somebody who was told nothing yet: the next refresh reports all URIs. */
+/* For a caller that knows nothing yet: the next refresh reports all URIs. */
 void task_store_report_all(struct task_store *store);
 
 /* Only running/; moves what Gerrit left flat there to waiting/. */
@@ -113,7 +113,7 @@ typedef VEC(struct claimed_task) claimed_tasks;
 #define AUTO_CLAIMED __attribute__((cleanup(claimed_tasks_clear)))
 void claimed_tasks_clear(claimed_tasks *tasks);
 
-/* These are for who holds the URI's lease. */
+/* These require the URI's lease. */
 
 /* Moves what a dead holder left in running/<uri key>/ to waiting/. */
 int task_store_recover(struct task_store *store, const char *uri_key, size_t *recovered,

@@ -43,6 +43,7 @@ static void transfer_open(struct transfer *transfer)
 
 	transfer->objects = xasprintf("%s/objects", transfer->request->repository);
 	transfer->git = (struct git_remote){ .url = to->git_url,
+					     .ca_file = transfer->remote->ca_file,
 					     .stall_ms = -1,
 					     .is_pushed_to = true };
 	if (to->kind == URL_SSH)
@@ -72,6 +73,7 @@ static void transfer_close(struct transfer *transfer)
 	ref_reading_clear(&transfer->local);
 	ref_snapshot_clear(&transfer->seen);
 	transfer_here_close(transfer->here);
+	transfer_http_close(transfer->http);
 	view_remove(&transfer->view);
 }
 
@@ -564,9 +566,10 @@ static int push_leased(struct transfer *transfer, struct err *err)
 static int transfer_prepare(struct transfer *transfer, struct err *err)
 {
 	transfer->here = transfer_here_open(transfer);
+	transfer->http = transfer_http_open(transfer);
 	if (transfer_read(transfer, err) != 0)
 		return -1;
-	if (transfer->is_all && !transfer->here &&
+	if (transfer->is_all && !transfer->is_seen &&
 	    (transfer_look(transfer, err) != 0 || transfer_read(transfer, err) != 0))
 		return -1;
 	transfer_plan(transfer);
@@ -577,6 +580,7 @@ static int transfer_prepare_and_push(struct transfer *transfer, struct err *err)
 {
 	if (transfer_prepare(transfer, err) != 0 ||
 	    (transfer->here && transfer_here_push(transfer, transfer->here, err) != 0) ||
+	    (transfer->http && transfer_http_push(transfer, transfer->http, err) != 0) ||
 	    push_state(transfer, ITEM_PLAIN, err) != 0)
 		return -1;
 	return push_leased(transfer, err);

@@ -1,7 +1,7 @@
 /*
  * What the parts of a transfer share: transfer_plan.c says what is to be done,
- * transfer_here.c does what it can, transfer.c has git do the rest, and goes through the
- * phases. For one thread.
+ * transfer_here.c and transfer_http.c do what they can, transfer.c has git do the rest,
+ * and goes through the phases. For one thread.
  */
 #ifndef PUSH_TRANSFER_RUN_H
 #define PUSH_TRANSFER_RUN_H
@@ -44,7 +44,8 @@ struct transfer {
 	bool is_seen;
 	bool is_stale; /* what was seen is no longer so */
 	bool is_all;
-	struct transfer_here *here; /* NULL: git does all */
+	struct transfer_here *here; /* NULL: it is none for that, or git does all */
+	struct transfer_http *http; /* likewise */
 	struct view view;           /* made when git is first called */
 	struct err local_fault;     /* of the last ref whose objects cannot be read */
 };
@@ -74,6 +75,17 @@ void transfer_here_close(struct transfer_here *here); /* NULL is allowed */
 /* Settles the plain items that need no git, and leaves the others. -1: it must stop, or
  * the disk failed. */
 int transfer_here_push(struct transfer *transfer, struct transfer_here *here,
+		       struct err *err);
+
+/* For a destination by HTTP whose refs can be listed here: those that a push may change
+ * are known then, and for a full one all that it shows are what was seen. NULL: git is to
+ * do all of it. */
+struct transfer_http *transfer_http_open(struct transfer *transfer);
+void transfer_http_close(struct transfer_http *http); /* NULL is allowed */
+
+/* Settles the plain items that the destination says to have taken, and leaves the others.
+ * -1: it must stop. */
+int transfer_http_push(struct transfer *transfer, struct transfer_http *http,
 		       struct err *err);
 
 /* Takes `text`. */

@@ -37,10 +37,10 @@ typedef VEC(struct uri_state) uri_states;
 void uri_states_clear(uri_states *states);
 int uri_state_list(struct task_store *store, uri_states *states, struct err *err);
 
-/* REQUEST_HEAD: the destination's HEAD is to be made ours. Whoever serves it removes the
- * request first and reads HEAD then, so that a change that comes meanwhile asks again.
- * REQUEST_DELETE: the repository was deleted here. REQUEST_FORCE: an operator allowed the
- * deletions that a push was held for. */
+/* REQUEST_HEAD: the destination's HEAD is to be made ours. The node that serves it
+ * removes the request first and reads HEAD then, so that a change that comes meanwhile
+ * asks again. REQUEST_DELETE: the repository was deleted here. REQUEST_FORCE: an operator
+ * allowed the deletions that a push was held for. */
 enum uri_request { REQUEST_HEAD, REQUEST_DELETE, REQUEST_FORCE, URI_REQUESTS };
 const char *uri_request_word(enum uri_request request);
 

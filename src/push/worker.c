@@ -8,6 +8,7 @@
  */
 #include <sys/random.h>
 
+#include "base/bell.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -706,8 +707,10 @@ void push_run_work(void *arg)
 	struct push *push = run->push;
 	struct err err;
 
+	bell_ring();
 	if (work_uri(run, &err) != 0)
 		push_worker_put_off(run, &err);
+	bell_ring();
 	lock(&push->mutex);
 	TAILQ_INSERT_TAIL(&push->finished, run, link);
 	unlock(&push->mutex);

@@ -271,3 +271,14 @@ bool name_is_checkout(int dir, const char *entry)
 	return strstr(target, "/" CHECKOUT_FOLDER "/") != NULL ||
 	       text_starts_with(target, CHECKOUT_FOLDER "/");
 }
+
+void name_search_pattern(const char *text, struct str *pattern)
+{
+	str_add_char(pattern, '%');
+	for (; *text; text++) {
+		if (strchr("%_\\", *text))
+			str_add_char(pattern, '\\');
+		str_add_char(pattern, *text);
+	}
+	str_add_char(pattern, '%');
+}

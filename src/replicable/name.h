@@ -49,4 +49,7 @@ uint64_t replicable_id(const char *kind, const char *name);
  * a primary says, or a file with holes. */
 int64_t replicable_counted_size(uint64_t size);
 
+/* Appends the pattern for LIKE ... ESCAPE '\\' that finds names with the text in them. */
+void name_search_pattern(const char *text, struct str *pattern);
+
 #endif

@@ -153,6 +153,31 @@ int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
 	return origin_rows_add_found(query, rows, err);
 }
 
+int origin_rows_find(struct store_tx *tx, const struct origin_filter *filter,
+		     origin_rows *rows, struct err *err)
+{
+	AUTO_STR struct str sql = STR_INIT;
+	AUTO_STR struct str pattern = STR_INIT;
+	AUTO_QUERY struct query *query = NULL;
+
+	*rows = (origin_rows){ 0 };
+	str_add(&sql, "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name > ?2");
+	if (filter->is_failing_only)
+		str_addf(&sql, " AND verification_state = %d", VERIFICATION_FAILED);
+	if (filter->search)
+		str_add(&sql, " AND name LIKE ?4 ESCAPE '\\'");
+	str_add(&sql, " ORDER BY name LIMIT ?3");
+	if (query_ask(tx, &query, err, sql.data, QUERY_TEXT(filter->kind),
+		      QUERY_TEXT(filter->after ? filter->after : ""),
+		      QUERY_INT((int64_t)filter->limit)) != 0)
+		return -1;
+	if (filter->search) {
+		name_search_pattern(filter->search, &pattern);
+		query_bind_text(query, 4, pattern.data);
+	}
+	return origin_rows_add_found(query, rows, err);
+}
+
 int origin_kinds(struct store_tx *tx, kind_names *kinds, struct err *err)
 {
 	return kind_names_read(

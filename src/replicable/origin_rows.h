@@ -63,6 +63,16 @@ int origin_row_of_identity(struct store_tx *tx, const char *identity,
 int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
 		     size_t limit, origin_rows *rows, struct err *err);
 
+/* The same of those that are looked for. */
+struct origin_filter {
+	const char *kind, *after;
+	size_t limit;
+	const char *search; /* names that have it in them; NULL: all */
+	bool is_failing_only;
+};
+int origin_rows_find(struct store_tx *tx, const struct origin_filter *filter,
+		     origin_rows *rows, struct err *err);
+
 /* Takes rows whose verification is due, and that nobody has, in one transaction: up to
  * `new_limit` of those that were never verified (verified_at is 0), or if there is none
  * up to `known_limit` of the others; those that waited longest first. They have one

@@ -419,8 +419,8 @@ static int registry_read_row(struct store_tx *tx, void *arg, struct err *err)
 	registry_row_clear(reading->row); /* of a run before */
 	found = registry_get_in(tx, reading->kind, reading->name, reading->row, err);
 	if (found == 0 && kind_is_repository(reading->kind))
-		return err_set(err, ERR_MISSING,
-			       "%s: the registry has no such repository", reading->name);
+		return err_set(err, ERR_MISSING, "%s: no repository of this name",
+			       reading->name);
 	if (found == 0)
 		return err_set(err, ERR_MISSING,
 			       "%s: the registry has no blob of kind %s "
@@ -488,6 +488,8 @@ static void list_sql(const struct registry_filter *filter, struct str *sql)
 		str_add(sql, " AND gone <> 0");
 	if (filter->state != REGISTRY_ANY)
 		str_add(sql, " AND state = ?4");
+	if (filter->search)
+		str_add(sql, " AND name LIKE ?5 ESCAPE '\\'");
 	str_add(sql, " ORDER BY name LIMIT ?3");
 }
 
@@ -495,6 +497,7 @@ int registry_list_in(struct store_tx *tx, const struct registry_filter *filter,
 		     registry_rows *rows, struct err *err)
 {
 	AUTO_STR struct str sql = STR_INIT;
+	AUTO_STR struct str pattern = STR_INIT;
 	AUTO_QUERY struct query *query = NULL;
 	int found;
 
@@ -505,6 +508,10 @@ int registry_list_in(struct store_tx *tx, const struct registry_filter *filter,
 		return -1;
 	if (filter->state != REGISTRY_ANY)
 		query_bind_int(query, 4, filter->state);
+	if (filter->search) {
+		name_search_pattern(filter->search, &pattern);
+		query_bind_text(query, 5, pattern.data);
+	}
 	while ((found = query_step(query, err)) > 0) {
 		struct registry_row row;
 		take_row(query, &row);

@@ -65,9 +65,10 @@ struct registry_filter {
 	const char *kind;
 	const char *after; /* names above it; NULL: all */
 	size_t limit;
-	int state;      /* enum registry_state, or REGISTRY_ANY */
-	bool held_only; /* with held_reason */
-	bool gone_only; /* deleted at the primary */
+	int state;          /* enum registry_state, or REGISTRY_ANY */
+	bool held_only;     /* with held_reason */
+	bool gone_only;     /* deleted at the primary */
+	const char *search; /* only names that have it in them; NULL: all */
 };
 #define REGISTRY_ANY (-1)
 

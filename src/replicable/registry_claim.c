@@ -379,7 +379,8 @@ static int run_claim(struct store *store, store_work work, struct claim *claim,
 	claim->rows_before = claim->rows->count;
 	if (claim->limit == 0)
 		return 0;
-	result = store_write(store, work, claim, err);
+	/* A claim that a loss of power undoes is made again: its worker died, too. */
+	result = store_write_unsynced(store, work, claim, err);
 	if (result != 0)
 		forget_run(claim);
 	registry_shift_clear(&claim->shift);

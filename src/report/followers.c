@@ -187,11 +187,11 @@ void followers_seen(struct followers *followers, const char *site, const char *r
 		is_news = seen_locked(one, said.node);
 	unlock(&followers->mutex);
 	if (is_news)
-		log_warn("secondary.twice", LOG_TEXT("peer", site),
-			 LOG_TEXT("remedy",
-				  "two nodes run under this site.name: stop one "
-				  "of them, or give it a name, a secret and a "
-				  "section [secondary] of its own"));
+		log_warn(
+			"secondary.twice", LOG_TEXT("peer", site),
+			LOG_TEXT("remedy",
+				 "two nodes use this site.name: stop one of them, or "
+				 "give it its own name, secret and [secondary] section"));
 }
 
 struct observing {

@@ -327,6 +327,7 @@ static int report_read_all(const struct report_options *options, struct report *
 {
 	if (store_read(options->store, read_last_sign, &report->last_sign, err) != 0 ||
 	    report_push_read(options, report, err) != 0 ||
+	    report_alerts_read(options, report, err) != 0 ||
 	    (!options->is_brief && report_lfs_read(options, report, err) != 0))
 		return -1;
 	if (options->role != SITE_SECONDARY)
@@ -365,6 +366,7 @@ void report_clear(struct report *report)
 	vec_clear(&report->secondaries);
 	vital_signs_clear(&report->signs);
 	report_push_clear(report);
+	report_alerts_clear(&report->alerts);
 	report_mirrors_clear(&report->mirrors);
 	free(report->site);
 	free(report->primary_url);

@@ -15,6 +15,7 @@
 #include "push/task_store.h"
 #include "replicable/lfs_rows.h"
 #include "replicable/registry.h"
+#include "report/report_alerts.h"
 #include "report/report_mirrors.h"
 #include "report/vitals.h"
 #include "store/store.h"
@@ -38,7 +39,9 @@ struct report_secondary { /* at a primary, one for each that is to ask, or did *
 struct report_failures {
 	char *class;
 	int64_t count;
-	char *example, *failure; /* of one of them */
+	int64_t since; /* the oldest change that one of them lacks, by the primary's
+			  clock; 0: not known */
+	char *example, *failure, *remedy; /* of one of them; may be NULL */
 };
 
 struct report_examples { /* those that fail, most first; one that is held, or NULL */
@@ -116,6 +119,7 @@ struct report {
 	struct report_examples examples; /* repositories */
 	/* any */
 	struct report_push push;
+	report_alerts alerts;
 };
 
 struct report_options {
@@ -156,7 +160,7 @@ enum verdict_code report_secondary_judge(const struct report *report,
 void report_judge(const struct report *report, struct verdict *verdict);
 bool report_is_good(const struct report *report);
 
-/* The sentence that says it first: who is how far behind, why, what to do. */
+/* The first sentence: how far behind each site is, why, and what to do. */
 void report_sentence(const struct report *report, struct str *out);
 
 /* The page of `status`: the sentence, a row per kind, one per secondary. */

@@ -259,7 +259,7 @@ static void report_blobs_add_work(const struct report *report,
 		str_add(out, ", ");
 		add_blobs(kind, waiting, out);
 		add_in_brackets(kind->counts.bytes_to_come, out);
-		str_add(out, " to be copied");
+		str_add(out, " to copy");
 	} else if (verified < kind->counts.all) {
 		str_addf(out, ", %" PRId64 " of ", verified);
 		add_blobs(kind, kind->counts.all, out);
@@ -285,7 +285,7 @@ static void report_blobs_add_troubles(const struct report *report,
 	if (failing > 0) {
 		str_add(out, "; ");
 		add_blobs(kind, failing, out);
-		str_add(out, failing == 1 ? " fails" : " fail");
+		str_add(out, " failing");
 		report_failures_say(&kind->examples, out);
 		str_addf(out, " (see refrelay blob list --type %s --failed)", kind->type);
 	}
@@ -297,7 +297,7 @@ static void report_blobs_add_troubles(const struct report *report,
 	if (counts->held > 0) {
 		str_add(out, "; ");
 		add_blobs(kind, counts->held, out);
-		str_add(out, counts->held == 1 ? " is held" : " are held");
+		str_add(out, " held");
 		AUTO_FREE char *list = xasprintf("blob list --type %s", kind->type);
 		report_held_say(&kind->examples, list, out);
 	}
@@ -309,15 +309,14 @@ static void report_blobs_add_scan(const struct report *report,
 	const struct scan_record *scan = &kind->scan;
 
 	if (scan->failing_since > 0) {
-		str_addf(out, "; %s cannot look through its blobs of kind %s for ",
+		str_addf(out, "; %s has been unable to scan its blobs of kind %s for ",
 			 report->site, kind->type);
 		report_cannot_scan(report, scan, out);
 	}
 	if (scan->left_out > 0)
-		str_addf(out,
-			 "; %" PRId64 " file%s of kind %s %s left out, for instance %s",
+		str_addf(out, "; %" PRId64 " file%s of kind %s left out, e.g. %s",
 			 scan->left_out, scan->left_out == 1 ? "" : "s", kind->type,
-			 scan->left_out == 1 ? "is" : "are", scan->example);
+			 scan->example);
 }
 
 void report_blobs_troubles(const struct report *report, struct str *out)
@@ -344,12 +343,12 @@ static void add_copies_line(const struct report *report, const struct report_kin
 	if (counts->bytes_to_come > 0) {
 		str_add(out, ", ");
 		report_size(counts->bytes_to_come, out);
-		str_add(out, " to come");
+		str_add(out, " still to copy");
 	}
 	if (kind->arrived > 0) {
 		str_add(out, ", ");
 		report_size(kind->arrived, out);
-		str_add(out, " of that arrived");
+		str_add(out, " of that received");
 	}
 	str_add(out, "\n");
 }

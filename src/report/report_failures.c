@@ -30,26 +30,25 @@ static int64_t sign_age(const struct report *report)
 
 static void say_mute(const struct report *report, struct str *out)
 {
-	str_addf(out,
-		 "the node of %s does not answer: it is stopped, starting or overloaded",
-		 report->site);
+	str_addf(
+		out,
+		"the node of %s does not answer: it is suspended, starting or overloaded",
+		report->site);
 	if (report->last_sign.at == 0)
 		return;
-	str_add(out, ", and last wrote that it lives ");
+	str_add(out, ", and its last sign of life was ");
 	report_duration(sign_age(report), out);
 	str_add(out, " ago");
 }
 
 void report_no_node(const struct report *report, struct str *out)
 {
-	str_add(out, "no node runs here");
+	str_add(out, "no node is running here");
 	if (report->last_sign.at == 0)
 		return;
-	str_add(out,
-		report->last_sign.is_stop ? " for " : ", and the last sign of one is ");
+	str_add(out, report->last_sign.is_stop ? ", stopped " : ", last sign of life ");
 	report_duration(sign_age(report), out);
-	if (!report->last_sign.is_stop)
-		str_add(out, " old");
+	str_add(out, " ago");
 }
 
 /* What stands alone follows nobody. */
@@ -58,14 +57,14 @@ static void say_no_node(const struct report *report, struct str *out)
 	if (report->role != SITE_STANDALONE)
 		str_addf(out, "%s is not known to be in sync: ", report->site);
 	report_no_node(report, out);
-	str_add(out, " (start refrelay serve)");
+	str_add(out, " (start it: refrelay serve)");
 }
 
 static void say_not_written(const struct report *report, struct str *out)
 {
 	const struct vital_signs *signs = &report->signs;
 
-	str_addf(out, "%s could write nothing down", report->site);
+	str_addf(out, "%s could not write to its disk", report->site);
 	report_why_add_duration(signs->failing_age_ms > 0 ? signs->failing_age_ms
 							  : signs->written_age_ms,
 				out);
@@ -83,23 +82,24 @@ static void say_unheard(const struct report *report, struct str *out)
 {
 	switch (report->signs.news_void) {
 	case NEWS_FIRST:
-		str_addf(out, "%s compares everything with its primary, as it does first",
+		str_addf(out,
+			 "%s is comparing everything with its primary for the first time",
 			 report->site);
 		return;
 	case NEWS_LOST:
 		str_addf(out,
-			 "%s compares everything with its primary, which does not keep "
-			 "events for as long as %s was away",
+			 "%s is comparing everything with its primary, which no longer "
+			 "has the events since %s was last connected",
 			 report->site, report->site);
 		return;
 	case NEWS_OF_ANOTHER_LOG:
 		str_addf(out,
-			 "%s compares everything with its primary, whose log of events "
-			 "is another one than before: it was restored, or made anew",
+			 "%s is comparing everything with its primary, whose event log "
+			 "was restored or recreated",
 			 report->site);
 		return;
 	default:
-		str_addf(out, "%s has not heard of its primary yet", report->site);
+		str_addf(out, "%s has not heard from its primary yet", report->site);
 		if (report->heard_at > 0)
 			str_add(out, " since its node was started");
 	}
@@ -119,7 +119,7 @@ void report_why(const struct report *report, const struct verdict *verdict,
 		say_not_written(report, out);
 		return;
 	case VERDICT_ROOT_LOST:
-		str_addf(out, "%s does not find its copies", report->site);
+		str_addf(out, "%s cannot find its copies", report->site);
 		report_add_reason(&report->root_failure, out);
 		return;
 	case VERDICT_PRIMARY_UNHEARD:
@@ -129,16 +129,16 @@ void report_why(const struct report *report, const struct verdict *verdict,
 		say_silent(report, verdict, out);
 		return;
 	case VERDICT_COMPARISON_OLD:
-		str_addf(out, "%s has not compared everything with its primary",
+		str_addf(out, "%s has not finished a full comparison with its primary",
 			 report->site);
 		report_why_add_duration(verdict->age_ms, out);
 		return;
 	case VERDICT_NOT_SCANNED:
-		str_addf(out, "%s has not looked through everything since its start",
+		str_addf(out, "%s has not finished a full scan since it started",
 			 report->site);
 		return;
 	case VERDICT_SCAN_OLD:
-		str_addf(out, "%s has not looked through everything", report->site);
+		str_addf(out, "%s has not finished a full scan", report->site);
 		report_why_add_duration(verdict->age_ms, out);
 		return;
 	default:
@@ -154,6 +154,7 @@ void report_examples_clear(struct report_examples *examples)
 		free(one->class);
 		free(one->example);
 		free(one->failure);
+		free(one->remedy);
 	}
 	vec_clear(&examples->failing);
 	free(examples->held);
@@ -163,9 +164,10 @@ void report_examples_clear(struct report_examples *examples)
 }
 
 /* The words of the indexes registry_odd and origin_failing, so that they are used. */
-#define CLASSES_SQL(table, where)                                                        \
-	"SELECT COALESCE(failure_class, 'internal'), COUNT(*), MIN(name) FROM " table    \
-	" WHERE kind = ?1 AND " where " GROUP BY COALESCE(failure_class, 'internal')"    \
+#define CLASSES_SQL(table, where, since)                                                 \
+	"SELECT COALESCE(failure_class, 'internal'), COUNT(*), MIN(name), " since        \
+	" FROM " table " WHERE kind = ?1 AND " where                                     \
+	" GROUP BY COALESCE(failure_class, 'internal')"                                  \
 	" ORDER BY COUNT(*) DESC, MIN(name)"
 #define OF_COPIES                                                                        \
 	"(held_reason IS NOT NULL OR gone <> 0 OR state > 2)"                            \
@@ -183,6 +185,7 @@ static int read_classes(struct store_tx *tx, const char *sql, const char *kind,
 		vec_add(&examples->failing,
 			((struct report_failures){ .class = query_copy_text(query, 0),
 						   .count = query_int(query, 1),
+						   .since = query_int(query, 3),
 						   .example =
 							   query_copy_text(query, 2) }));
 	return found;
@@ -204,7 +207,9 @@ static int report_failures_read_texts(struct store_tx *tx, const char *sql,
 		while ((found = query_step(query, err)) >
 		       0) { /* once: names are unique */
 			free(one->failure);
+			free(one->remedy);
 			one->failure = query_copy_text(query, 0);
+			one->remedy = query_copy_text(query, 1);
 		}
 		if (found < 0)
 			return -1;
@@ -216,12 +221,12 @@ int report_examples_of_origin(struct store_tx *tx, const char *kind,
 			      struct report_examples *examples, struct err *err)
 {
 	report_examples_clear(examples);
-	if (read_classes(tx, CLASSES_SQL("origin", "verification_state = 3"), kind,
-			 examples, err) != 0)
+	if (read_classes(tx, CLASSES_SQL("origin", "verification_state = 3", "NULL"),
+			 kind, examples, err) != 0)
 		return -1;
 	return report_failures_read_texts(
-		tx, "SELECT failure FROM origin WHERE kind = ?1 AND name = ?2", kind,
-		examples, err);
+		tx, "SELECT failure, remedy FROM origin WHERE kind = ?1 AND name = ?2",
+		kind, examples, err);
 }
 
 struct reading {
@@ -234,11 +239,11 @@ static int read_failing(struct store_tx *tx, void *arg, struct err *err)
 	const struct reading *reading = arg;
 
 	report_examples_clear(reading->examples);
-	if (read_classes(tx, CLASSES_SQL("registry", OF_COPIES), reading->kind,
-			 reading->examples, err) != 0)
+	if (read_classes(tx, CLASSES_SQL("registry", OF_COPIES, "MIN(behind_since)"),
+			 reading->kind, reading->examples, err) != 0)
 		return -1;
 	return report_failures_read_texts(
-		tx, "SELECT failure FROM registry WHERE kind = ?1 AND name = ?2",
+		tx, "SELECT failure, remedy FROM registry WHERE kind = ?1 AND name = ?2",
 		reading->kind, reading->examples, err);
 }
 
@@ -277,7 +282,7 @@ int report_examples_of_copies(struct store *store, const char *kind,
 static void report_example_say(const char *name, const char *why, struct str *out)
 {
 	if (name)
-		str_addf(out, ", for instance %s: %s", name, why ? why : "?");
+		str_addf(out, ", e.g. %s: %s", name, why ? why : "?");
 }
 
 void report_held_say(const struct report_examples *examples, const char *list,
@@ -315,6 +320,8 @@ json_t *report_failures_json(const struct report_examples *examples)
 		json_put_text(object, "example", one->example);
 		if (one->failure)
 			json_put_message(object, "message", one->failure);
+		if (one->remedy)
+			json_put_message(object, "remedy", one->remedy);
 		json_array_append_new(array, object);
 	}
 	return array;

@@ -214,6 +214,7 @@ json_t *report_json(const struct report *report)
 		put_primary(report, object);
 	json_put(object, "lfs_lacking", report_lfs_json(report));
 	report_push_json(report, object);
+	json_put(object, "alerts_failing", report_alerts_json(&report->alerts));
 	return object;
 }
 

@@ -32,7 +32,7 @@ static void set_bytes(const struct report_kind *kind, enum site_role role)
 {
 	struct metric *bytes =
 		metric_gauge("refrelay_replicable_bytes",
-			     "Size of blobs, here and to come.", "kind", "state");
+			     "Size of blobs, here and still to copy.", "kind", "state");
 	const struct registry_counts *counts = &kind->counts;
 
 	metric_set(metric_at(bytes, kind->type, "here"),

@@ -29,7 +29,7 @@ static void report_mirrors_say(struct report_mirrors *mirrors,
 	mirrors->example = xstrdup(one->name);
 	mirrors->why = xstrdup(one->held_reason ? one->held_reason
 			       : one->failure   ? one->failure
-						: "its upstream was not asked in time");
+						: "its upstream was not polled in time");
 	mirrors->remedy = one->remedy ? xstrdup(one->remedy) : NULL;
 }
 
@@ -218,7 +218,7 @@ void report_mirrors_sentence(const struct report *report, struct str *out)
 			 mirrors->synced, mirrors->all,
 			 mirrors->all == 1 ? " is" : "s are");
 	if (mirrors->stale > 0)
-		str_addf(out, ", of %" PRId64 " it is not known", mirrors->stale);
+		str_addf(out, ", unknown for %" PRId64, mirrors->stale);
 	if (mirrors->example)
 		report_mirrors_add_example(mirrors->example, mirrors->why,
 					   mirrors->remedy, out);

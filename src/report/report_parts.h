@@ -14,4 +14,11 @@ void report_mirrors_clear(struct report_mirrors *mirrors);
 void report_mirrors_sentence(const struct report *report, struct str *out);
 json_t *report_mirrors_json(const struct report *report);
 
+/* Those [alert]s whose messages, or heartbeats, do not get through. */
+int report_alerts_read(const struct report_options *options, struct report *report,
+		       struct err *err);
+void report_alerts_clear(report_alerts *alerts);
+void report_alerts_text(const struct report *report, struct str *out);
+json_t *report_alerts_json(const report_alerts *alerts);
+
 #endif

@@ -114,11 +114,10 @@ static void say_remote(const struct report_remote *remote, struct str *out)
 
 	str_addf(out, "%s is ", remote->name);
 	report_duration(remote->lag_ms, out);
-	str_addf(out, " behind: %zu push%s to do", all, all == 1 ? "" : "es");
+	str_addf(out, " behind: %zu push%s waiting", all, all == 1 ? "" : "es");
 	if (remote->failing == 0)
 		return;
-	str_addf(out, ", %zu fail%s, for instance %s", remote->failing,
-		 remote->failing == 1 ? "s" : "", remote->example);
+	str_addf(out, ", %zu failing, e.g. %s", remote->failing, remote->example);
 	report_add_reason(&remote->failure, out);
 }
 
@@ -160,7 +159,7 @@ static void say_leftovers(const struct report_push *push, size_t start, struct s
 {
 	if (push->given_up > 0) {
 		report_push_add_separator(start, out);
-		str_addf(out, "%zu push%s given up, for instance %s", push->given_up,
+		str_addf(out, "%zu push%s given up, e.g. %s", push->given_up,
 			 push->given_up == 1 ? " was" : "es were",
 			 push->example_given_up);
 		str_addf(out, ": %s (%s%ssee refrelay push queue, then retry or discard)",
@@ -170,8 +169,9 @@ static void say_leftovers(const struct report_push *push, size_t start, struct s
 	if (push->orphans > 0) {
 		report_push_add_separator(start, out);
 		str_addf(out,
-			 "%zu destination%s of no remote any more (see refrelay push "
-			 "discard --orphans)",
+			 "%zu destination%s no longer in any remote (see refrelay push "
+			 "discard "
+			 "--orphans)",
 			 push->orphans, push->orphans == 1 ? " is" : "s are");
 	}
 	if (push->unreadable > 0) {
@@ -188,8 +188,8 @@ static void say_owed(const struct owed_summary *owed, size_t start, struct str *
 		return;
 	report_push_add_separator(start, out);
 	str_addf(out,
-		 "of %" PRId64 " changed repositor%s no task could be made, for instance "
-		 "%s",
+		 "no push task could be written for %" PRId64
+		 " changed repositor%s, e.g. %s",
 		 owed->count, owed->count == 1 ? "y" : "ies", owed->example);
 	report_add_reason(&owed->why, out);
 }
@@ -229,7 +229,7 @@ void report_push_table(const struct report *report, struct str *out)
 		str_addf(out, "    %s: %s: %s", one->example,
 			 err_class_name(one->failure.class), one->failure.text);
 		if (one->failure.remedy[0])
-			str_addf(out, "; what to do: %s", one->failure.remedy);
+			str_addf(out, "; hint: %s", one->failure.remedy);
 		str_add(out, "\n");
 	}
 }

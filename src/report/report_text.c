@@ -40,7 +40,7 @@ static void add_failing(const struct report *report, int64_t count, struct str *
 {
 	if (count == 0)
 		return;
-	str_addf(out, "; %" PRId64 " fail%s", count, count == 1 ? "s" : "");
+	str_addf(out, "; %" PRId64 " failing", count);
 	report_failures_say(&report->examples, out);
 	str_add(out, " (see refrelay repository list --failed)");
 }
@@ -49,8 +49,7 @@ static void add_held(const struct report *report, struct str *out)
 {
 	if (report->repositories.held == 0)
 		return;
-	str_addf(out, "; %" PRId64 " %s held", report->repositories.held,
-		 report->repositories.held == 1 ? "is" : "are");
+	str_addf(out, "; %" PRId64 " held", report->repositories.held);
 	report_held_say(&report->examples, "repository list", out);
 }
 
@@ -108,11 +107,11 @@ static void report_text_add_work(const struct report *report, struct str *out)
 		return;
 	}
 	add_count(report_waiting(counts), out);
-	str_addf(out, " of %" PRId64 " %s to be copied, %" PRId64 " verified",
-		 counts->all, report_waiting(counts) == 1 ? "has" : "have", verified);
+	str_addf(out, " of %" PRId64 " to copy, %" PRId64 " verified", counts->all,
+		 verified);
 }
 
-/* What the configuration says of how fast it can go, where something waits for that. */
+/* What keeps waiting work from starting, or slows it down. */
 static void add_limits(const struct report *report, struct str *out)
 {
 	const struct report_limits *limits = &report->limits;
@@ -123,16 +122,21 @@ static void add_limits(const struct report *report, struct str *out)
 		blobs += report_waiting(&kind->counts);
 		unproved += kind->counts.all - report_kind_verified(report, kind);
 	}
+	if (report_waiting(&report->repositories) + blobs > 0 &&
+	    report->signs.leases_away != 0)
+		str_add(out, "; no copying starts: the lease server does not answer");
 	if (!limits->is_known)
 		return;
 	if (report_waiting(&report->repositories) > 0 && limits->repository_capacity == 0)
-		str_add(out, "; no repository is copied: sync.repositoryCapacity is 0");
+		str_add(out,
+			"; no repository is being copied: sync.repositoryCapacity is 0");
 	if (blobs > 0 && limits->blob_capacity == 0)
-		str_add(out, "; no blob is copied: sync.blobCapacity is 0");
+		str_add(out, "; no blob is being copied: sync.blobCapacity is 0");
 	if (unproved > 0 && limits->verification_capacity == 0)
-		str_add(out, "; nothing is read again: sync.verificationCapacity is 0");
+		str_add(out, "; nothing is being verified again: "
+			     "sync.verificationCapacity is 0");
 	if (report_waiting(&report->repositories) + blobs > 0 && limits->bandwidth > 0) {
-		str_add(out, "; sync.bandwidth is ");
+		str_add(out, "; limited by sync.bandwidth to ");
 		report_size((int64_t)limits->bandwidth, out);
 		str_add(out, " a second");
 	}
@@ -152,7 +156,7 @@ static void add_behind(const struct report *report, struct str *out)
 		report_duration(report->lag_ms, out);
 		str_add(out, " behind: ");
 	} else {
-		str_add(out, "not done: ");
+		str_add(out, "catching up: ");
 	}
 	add_copies(report, out);
 }
@@ -161,7 +165,7 @@ static void add_stock(const struct report *report, struct str *out)
 {
 	const struct registry_counts *counts = &report->repositories;
 
-	str_addf(out, "%s is taking stock of its primary: ", report->site);
+	str_addf(out, "%s is running its first full comparison: ", report->site);
 	add_count(counts->states[REGISTRY_SYNCED], out);
 	str_addf(out, " of %" PRId64 " known so far are here", counts->all);
 	add_limits(report, out);
@@ -207,8 +211,7 @@ static void add_left_out(const struct scan_record *scan, struct str *out)
 {
 	if (scan->left_out == 0)
 		return;
-	str_addf(out, "; %" PRId64 " %s left out, for instance %s", scan->left_out,
-		 scan->left_out == 1 ? "is" : "are", scan->example);
+	str_addf(out, "; %" PRId64 " left out, e.g. %s", scan->left_out, scan->example);
 }
 
 static void add_secondary_sentence(const struct report *report,
@@ -233,10 +236,10 @@ static void add_silence(const struct report *report, const struct report_seconda
 	int64_t ms = one->age_ms >= 0 ? one->age_ms : report->now - one->seen_at;
 
 	if (one->seen_at == 0) {
-		str_addf(out, "%s has not asked yet", one->site);
+		str_addf(out, "%s has not connected yet", one->site);
 		return;
 	}
-	str_addf(out, "%s is not heard from for ", one->site);
+	str_addf(out, "%s has not been heard from for ", one->site);
 	report_duration(ms > 0 ? ms : 0, out);
 	str_add(out, " (see refrelay status there)");
 }
@@ -249,9 +252,7 @@ static void add_follower(const struct report *report, const struct report_second
 		return;
 	}
 	if (one->is_twice) {
-		str_addf(out,
-			 "two nodes ask as %s: stop one of them, or give it a name of "
-			 "its own",
+		str_addf(out, "two nodes use the name %s: stop one of them, or rename it",
 			 one->site);
 		return;
 	}
@@ -260,7 +261,7 @@ static void add_follower(const struct report *report, const struct report_second
 		report_duration(one->lag_ms, out);
 		str_add(out, " behind");
 	} else if (one->says == SAYS_NOTHING) {
-		str_addf(out, "%s does not say whether it is in sync (an older refrelay)",
+		str_addf(out, "%s does not report whether it is in sync (older version)",
 			 one->site);
 	} else if (report_secondary_judge(report, one) == VERDICT_IN_SYNC) {
 		str_addf(out, "%s is in sync", one->site);
@@ -269,7 +270,7 @@ static void add_follower(const struct report *report, const struct report_second
 			 verdict_words(one->why ? one->why : "events_wait"));
 	}
 	if (one->failing > 0)
-		str_addf(out, ", %" PRId64 " fail there", one->failing);
+		str_addf(out, ", %" PRId64 " failing there", one->failing);
 	if (one->held > 0)
 		str_addf(out, ", %" PRId64 " held there", one->held);
 }
@@ -280,7 +281,7 @@ static void report_text_add_scan(const struct report *report, struct str *out)
 
 	if (scan->failing_since == 0)
 		return;
-	str_addf(out, "%s cannot look through its repositories for ", report->site);
+	str_addf(out, "%s has been unable to scan its repositories for ", report->site);
 	report_cannot_scan(report, scan, out);
 	str_add(out, "; ");
 }
@@ -297,7 +298,7 @@ static void report_text_add_followers(const struct report *report,
 	if (lacks_node(verdict))
 		return;
 	if (report->secondaries.count == 0)
-		str_add(out, "no secondary has asked yet");
+		str_add(out, "no secondary has connected yet");
 	for (size_t i = 0; i < report->secondaries.count; i++) {
 		str_add(out, i > 0 ? "; " : "");
 		add_follower(report, &report->secondaries.items[i], out);
@@ -354,10 +355,9 @@ static void add_standalone_sentence(const struct report *report,
 	if (out->len > start && !text_ends_with(out->data, "; "))
 		str_add(out, "; ");
 	if (remotes == 0 && report->mirrors.all == 0 && report->mirrors.lists == 0)
-		str_addf(out, "%s stands alone: it has nothing to follow; ",
-			 report->site);
+		str_addf(out, "%s has no remotes and no mirrors; ", report->site);
 	else if (remotes > 0 && verdict->code == VERDICT_IN_SYNC)
-		str_addf(out, "all is pushed: nothing waits for %zu remote%s; ", remotes,
+		str_addf(out, "everything is pushed to %zu remote%s; ", remotes,
 			 remotes == 1 ? "" : "s");
 	add_count(report->repositories.all, out);
 	add_failing(report, report->repositories.verification[VERIFICATION_FAILED], out);
@@ -397,7 +397,7 @@ void report_sentence(const struct report *report, struct str *out)
 		return;
 	str_add(out, " (");
 	report_no_node(report, out);
-	str_add(out, ": start refrelay serve)");
+	str_add(out, "; start it: refrelay serve)");
 }
 
 static void add_ago(const struct report *report, int64_t at, struct str *out)
@@ -414,7 +414,7 @@ static void add_ago(const struct report *report, int64_t at, struct str *out)
 static void add_skew(int64_t skew_ms, struct str *out)
 {
 	if (skew_ms <= -SKEW_SAID_MS || skew_ms >= SKEW_SAID_MS)
-		str_addf(out, ", its clock is %+.1f s from ours", (double)skew_ms / 1000);
+		str_addf(out, ", clock difference %+.1f s", (double)skew_ms / 1000);
 }
 
 static void add_secondary_table(const struct report *report, struct str *out)
@@ -438,7 +438,7 @@ static void add_secondary_table(const struct report *report, struct str *out)
 	if (report->heard_at)
 		add_skew(report->skew_ms, out);
 	str_add_char(out, '\n');
-	str_add(out, "  inventory last found consistent ");
+	str_add(out, "  last full comparison ");
 	add_ago(report, report->compared_at, out);
 	str_add(out, "\n");
 }
@@ -454,7 +454,7 @@ static void add_primary_table(const struct report *report, struct str *out)
 			 counts->verification[VERIFICATION_FAILED]);
 	str_addf(out, "; event %" PRIu64 ", ", report->last_event);
 	add_ago(report, report->last_event_at, out);
-	str_add(out, "; last whole scan ");
+	str_add(out, "; last full scan ");
 	add_ago(report, report->scan.whole_at, out);
 	str_add(out, "\n");
 	report_blobs_table(report, out);
@@ -484,9 +484,9 @@ static void add_leases(const struct report *report, struct str *out)
 		return;
 	str_add(out, "\n  the leases became unavailable ");
 	add_ago(report, signs->leases_away, out);
-	str_addf(out, ", no new work starts: %s", signs->leases_failure.text);
+	str_addf(out, ", so no new work starts: %s", signs->leases_failure.text);
 	if (signs->leases_failure.remedy[0])
-		str_addf(out, "; what to do: %s", signs->leases_failure.remedy);
+		str_addf(out, "; hint: %s", signs->leases_failure.remedy);
 	str_add(out, "\n");
 }
 
@@ -499,5 +499,6 @@ void report_text(const struct report *report, struct str *out)
 	else
 		add_primary_table(report, out);
 	add_leases(report, out);
+	report_alerts_text(report, out);
 	report_push_table(report, out);
 }

@@ -35,20 +35,20 @@ const char *verdict_code_name(enum verdict_code code)
 }
 
 static const char *const words[VERDICT_CODES] = {
-	[VERDICT_NO_NODE] = "no node runs there",
+	[VERDICT_NO_NODE] = "its node is not running",
 	[VERDICT_NODE_SILENT] = "its node does not answer",
-	[VERDICT_NOT_WRITTEN] = "it can write nothing down",
-	[VERDICT_ROOT_LOST] = "it does not find its copies",
-	[VERDICT_PRIMARY_FAILS] = "its last request to its primary failed",
-	[VERDICT_PRIMARY_UNHEARD] = "it does not know all news of its primary yet",
+	[VERDICT_NOT_WRITTEN] = "it cannot write to its disk",
+	[VERDICT_ROOT_LOST] = "it cannot find its copies",
+	[VERDICT_PRIMARY_FAILS] = "its last request to the primary failed",
+	[VERDICT_PRIMARY_UNHEARD] = "it has not caught up with its primary's events yet",
 	[VERDICT_PRIMARY_SILENT] = "it has not heard from its primary",
-	[VERDICT_NOT_COMPARED] = "it has not compared everything yet",
-	[VERDICT_COMPARISON_OLD] = "its last comparison of everything is too old",
-	[VERDICT_EVENTS_WAIT] = "it has not taken over the last events",
-	[VERDICT_LEFT_OUT] = "it left out names that it cannot take over",
-	[VERDICT_NOT_SYNCED] = "its copies are not done",
+	[VERDICT_NOT_COMPARED] = "it has not finished a full comparison yet",
+	[VERDICT_COMPARISON_OLD] = "its last full comparison is too old",
+	[VERDICT_EVENTS_WAIT] = "it has not processed the latest events",
+	[VERDICT_LEFT_OUT] = "it left out names that it cannot store",
+	[VERDICT_NOT_SYNCED] = "it is still copying",
 	[VERDICT_NOT_VERIFIED] = "not all of its copies are verified",
-	[VERDICT_PUSH_WAITS] = "not all is pushed there",
+	[VERDICT_PUSH_WAITS] = "it still has changes to push",
 };
 
 const char *verdict_words(const char *name)

@@ -7,6 +7,7 @@
  */
 #include "report/vitals.h"
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "base/disk_proof.h"
 #include "base/hook_wire.h"
@@ -85,7 +86,7 @@ static int prove_all(const struct vitals_options *options, struct err *err)
 {
 	const struct kind *kind = NULL;
 
-	if (store_write(options->store, write_alive, NULL, err) != 0 ||
+	if (store_write_quietly(options->store, write_alive, NULL, err) != 0 ||
 	    disk_prove(options->data, err) != 0)
 		return -1;
 	while ((kind = kinds_next(options->here, kind)) != NULL)
@@ -126,6 +127,8 @@ static void *vitals_run_loop(void *arg)
 				  LOG_TEXT("remedy", err.remedy));
 		else if (!fails && is_failing)
 			log_info("node.written_again");
+		if (fails != is_failing)
+			bell_ring();
 		is_failing = fails;
 	} while (!stop_wait(&vitals->stop, EVERY_MS));
 	return NULL;

@@ -40,6 +40,7 @@
 
 #include "base/hook_wire.h"
 #include "base/proc_wire.h"
+#include "run/confine.h"
 
 enum { AGAIN_MS = 50, GROUPS_MAX = 64 };
 
@@ -52,7 +53,14 @@ static int64_t deadline = INT64_MAX;
 static int64_t kill_at = INT64_MAX; /* else: it is ending */
 
 static pid_t child;
-static int *exec_errno; /* shared with the child until its exec */
+static const struct confinement *confined; /* NULL: it is free */
+
+/* Shared with the child until its exec. */
+static struct {
+	int error;
+	enum proc_cause cause;
+} * failure;
+
 static struct proc_report report = { .exit_code = -1 };
 
 static pid_t reported[GROUPS_MAX]; /* groups that were sent SIGTERM */
@@ -228,10 +236,10 @@ static void supervise(void)
 		set_timer(refrelay_run_apply_deadlines());
 		refrelay_run_wait_for_events();
 	}
-	if (*exec_errno != 0) {
-		report = (struct proc_report){ .cause = PROC_NO_PROGRAM,
+	if (failure->error != 0) {
+		report = (struct proc_report){ .cause = failure->cause,
 					       .exit_code = -1,
-					       .error = *exec_errno };
+					       .error = failure->error };
 	}
 }
 
@@ -278,6 +286,13 @@ static void report_supervisor(pid_t supervisor)
 	setenv(HOOK_SUPERVISOR, number, 1);
 }
 
+static _Noreturn void fail_child(enum proc_cause cause)
+{
+	failure->error = errno;
+	failure->cause = cause;
+	_exit(127);
+}
+
 static _Noreturn void refrelay_run_exec_child(char **argv, pid_t supervisor,
 					      const sigset_t *none)
 {
@@ -292,9 +307,10 @@ static _Noreturn void refrelay_run_exec_child(char **argv, pid_t supervisor,
 	sigprocmask(SIG_SETMASK, none, NULL);
 	signal(SIGXFSZ,
 	       SIG_IGN); /* git then says what is wrong, instead of dying of it */
+	if (confined && confine(confined) != 0)
+		fail_child(PROC_NOT_CONFINED);
 	execvp(argv[0], argv);
-	*exec_errno = errno;
-	_exit(127);
+	fail_child(PROC_NO_PROGRAM);
 }
 
 /* Closes our copies of what the child uses, so that the ends of its pipes can be seen. */
@@ -377,10 +393,9 @@ static int refrelay_run_set_up(void)
 	signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
 	children = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
-	exec_errno = mmap(NULL, sizeof(*exec_errno), PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return signals < 0 || timer < 0 || children < 0 || exec_errno == MAP_FAILED ? -1
-										    : 0;
+	failure = mmap(NULL, sizeof(*failure), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return signals < 0 || timer < 0 || children < 0 || failure == MAP_FAILED ? -1 : 0;
 }
 
 static void refrelay_run_supervise_child(char **argv)
@@ -399,12 +414,31 @@ static void refrelay_run_supervise_child(char **argv)
 	report.error = errno;
 }
 
+/* Returns where the program's own words begin. A node that is older than this program
+ * says nothing of it. */
+static char **read_confinement(char **words, struct confinement *confinement)
+{
+	char **from = words + 1;
+
+	if (words[0][0] != '+')
+		return words;
+	for (long left = strtol(words[0], NULL, 10); left > 0 && from[0]; left--, from++)
+		confinement->path_count++;
+	confinement->paths = words + 1;
+	confinement->program = from[0] ? from[0] : "";
+	confined = confinement;
+	return from;
+}
+
 int main(int argc, char **argv)
 {
+	struct confinement confinement = { 0 };
+
 	if (argc < 6) {
 		fprintf(stderr,
 			"usage: refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT "
-			"NICE[,FILE,MEMORY] PROGRAM [ARGUMENT]...\n(started by refrelay "
+			"NICE[,FILE,MEMORY] [+N PATH...] PROGRAM [ARGUMENT]...\n(started "
+			"by refrelay "
 			"only)\n");
 		return 2;
 	}
@@ -413,7 +447,7 @@ int main(int argc, char **argv)
 	grace_ms = strtoll(argv[2], NULL, 10);
 	timeout_at = strtoll(argv[3], NULL, 10);
 	read_limits(argv[4]);
-	refrelay_run_supervise_child(argv + 5);
+	refrelay_run_supervise_child(read_confinement(argv + 5, &confinement));
 	if (control >= 0)
 		send(control, &report, sizeof(report), MSG_NOSIGNAL);
 	return 0;

@@ -588,7 +588,7 @@ static int open_entry(int folder, const char *file, struct err *err)
 	if (fd < 0 && errno != ELOOP && errno != ENXIO)
 		return err_errno(err, "cannot open cache file %s", file);
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-		return err_set(err, ERR_MISSING, "%s is no regular file", file);
+		return err_set(err, ERR_MISSING, "%s is not a regular file", file);
 	return TAKE_FD(fd);
 }
 

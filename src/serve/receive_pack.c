@@ -520,9 +520,9 @@ static void receive_pack_blame_request(struct receive_pack *pack, struct err *er
 {
 	if (err->class != ERR_NETWORK)
 		return;
-	err_prefix(err, "the request is none that git understands");
+	err_prefix(err, "Git does not understand this request");
 	err->class = ERR_CONFIG;
-	err_remedy(err, "look what stands between git and this site");
+	err_remedy(err, "check what is between Git and this site");
 	if (pack->request.is_bad)
 		*pack->request.is_bad = true;
 }

@@ -9,7 +9,7 @@
  * refs: from the last bytes of the body on, or from the first if no pack is needed.
  *
  * What git says of the refs (the report) is given to the client only after `recorded`
- * has returned: so who is told of a change finds it everywhere. Progress and what hooks
+ * has returned: so a confirmed change is visible everywhere. Progress and what hooks
  * say is passed on at once. If `recorded` fails, or this process dies, the report never
  * comes, and the client says that it does not know.
  *

@@ -350,11 +350,10 @@ static struct refs_observation *refs_observation_take(struct refs_slot *slot,
 
 static void count_recoveries(unsigned recovered)
 {
-	if (recovered > 0)
-		metric_add(metric_at(metric_counter(
-				   "refrelay_refs_recoveries_total",
-				   "Writers found dead, whose files were removed.")),
-			   recovered);
+	metric_add(metric_at(metric_counter(
+			   "refrelay_refs_recoveries_total",
+			   "Writers found dead, whose files were removed.")),
+		   recovered);
 }
 
 static bool is_canceled(const struct refs_observation *observation)
@@ -398,7 +397,8 @@ static struct refs_observation *look_now(struct refs_slot *slot, uint64_t number
 	struct refs_cache *cache = slot->cache;
 	struct refs_observation *observation = refs_observation_take(slot, number, stop);
 
-	count_recoveries(observation->look.recovered);
+	if (observation->look.recovered > 0)
+		count_recoveries(observation->look.recovered);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&cache->mutex);
 	slot->is_looking = false;
 	if (!is_canceled(observation)) {
@@ -621,7 +621,7 @@ enum request_class {
 
 #define BYPASSED(why) ((int)CLASS_BYPASS + (int)(why))
 
-static void refs_cache_count_request(enum refs_kind kind, unsigned class)
+static struct metric_series *refs_cache_find_series(enum refs_kind kind, unsigned class)
 {
 	static const char *const kinds[] = {
 		[REFS_INFO] = "info_refs",
@@ -640,17 +640,39 @@ static void refs_cache_count_request(enum refs_kind kind, unsigned class)
 		[BYPASSED(BYPASS_MOVING)] = "bypass_moving",
 		[BYPASSED(BYPASS_UNREADABLE)] = "bypass_unreadable",
 	};
-	static _Atomic(struct metric_series *) known[ARRAY_SIZE(kinds)][CLASS_COUNT];
+	struct metric *metric =
+		metric_counter("refrelay_refs_requests_total",
+			       "Requests for refs, by what answered.", "kind", "class");
+
+	return metric_at(metric, kinds[kind], classes[class]);
+}
+
+static void refs_cache_count_request(enum refs_kind kind, unsigned class)
+{
+	static _Atomic(struct metric_series *) known[REFS_LS + 1][CLASS_COUNT];
 	struct metric_series *series = atomic_load(&known[kind][class]);
 
 	if (!series) {
-		series = metric_at(metric_counter("refrelay_refs_requests_total",
-						  "Requests for refs, by what answered.",
-						  "kind", "class"),
-				   kinds[kind], classes[class]);
+		series = refs_cache_find_series(kind, class);
 		atomic_store(&known[kind][class], series);
 	}
 	metric_add(series, 1);
+}
+
+/* So that all are there from the start. */
+static void refs_cache_begin_metrics(struct refs_cache *cache)
+{
+	for (unsigned class = 0; class < CLASS_COUNT; class ++) {
+		if (class == CLASS_BYPASS)
+			continue; /* there is always a reason */
+		refs_cache_find_series(REFS_INFO, class);
+		refs_cache_find_series(REFS_LS, class);
+	}
+	count_recoveries(0);
+	refs_count_mismatches(0);
+	lock(&cache->mutex);
+	show_memory_locked(cache);
+	unlock(&cache->mutex);
 }
 
 struct refs_cache *refs_cache_open(const struct refs_cache_options *options)
@@ -670,6 +692,7 @@ struct refs_cache *refs_cache_open(const struct refs_cache_options *options)
 	cond_init(&cache->landed);
 	TAILQ_INIT(&cache->used);
 	TAILQ_INIT(&cache->over);
+	refs_cache_begin_metrics(cache);
 	return cache;
 }
 

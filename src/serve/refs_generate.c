@@ -55,6 +55,7 @@ int http_service_check(const char *path, const struct repo *repo,
 		.repository_fd = repo->fd,
 		.args = args,
 		.config = GIT_CONFIG_RECEIVE,
+		.reach = GIT_REACH_READS_ALL,
 		.output = &value,
 		.output_limit = 64,
 		.ended = &ended,
@@ -547,6 +548,13 @@ static void land(struct refs_flight *flight, enum refs_landing landing,
 	refs_generate_report_landing(flight, landing, err);
 }
 
+void refs_count_mismatches(unsigned count)
+{
+	metric_add(metric_at(metric_counter("refrelay_refs_fingerprint_mismatches_total",
+					    "Changes of refs that no hook told of.")),
+		   count);
+}
+
 /* A change that no hook told of leaves the key as it was. */
 static void count_mismatch_locked(const struct refs_slot *slot,
 				  const struct refs_observation *observation)
@@ -558,10 +566,7 @@ static void count_mismatch_locked(const struct refs_slot *slot,
 	before = &slot->stand->observation->look;
 	if (before->inode == now->inode && strcmp(before->key, now->key) == 0 &&
 	    !fingerprint_equal(&before->fingerprint, &now->fingerprint))
-		metric_add(metric_at(metric_counter(
-				   "refrelay_refs_fingerprint_mismatches_total",
-				   "Changes of refs that no hook told of.")),
-			   1);
+		refs_count_mismatches(1);
 }
 
 /* `sight` is the latest look at which the generation is known to be true. An older one

@@ -113,6 +113,9 @@ void slot_weigh_locked(struct refs_slot *slot, struct refs_waste *waste);
 int slot_look(struct refs_slot *slot, const struct stop *stop,
 	      struct refs_observation **observation, struct err *err);
 
+/* Changes that no hook told of; also 0, at the start. */
+void refs_count_mismatches(unsigned count);
+
 static inline bool is_stopped(const struct stop *stop)
 {
 	return stop && stop_is_requested(stop);

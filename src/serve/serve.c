@@ -93,7 +93,7 @@ int find_repository(const char *root, const char *name, char **path, struct err 
 	if (fd >= 0)
 		*path = xasprintf("%s/%s", root, below);
 	else if (err->class == ERR_MISSING)
-		err_set(err, ERR_MISSING, "there is no repository \"%s\"", name);
+		err_set(err, ERR_MISSING, "no such repository: \"%s\"", name);
 	return fd;
 }
 

@@ -132,6 +132,7 @@ static int upload_pack_start_git(const struct upload_pack_request *request,
 			.silence_ms = request->silence_ms > 0 ? request->silence_ms
 							      : SILENCE_MS,
 			.yields = !advertises,
+			.reach = git_reach_of(repo),
 		},
 		advertises || request->body ? -1 : request->body_fd, &pack->stream, err);
 }
@@ -148,10 +149,10 @@ static void upload_pack_blame_request(struct upload_pack *pack, struct err *err)
 {
 	if (pack->step != UPLOAD_PACK_ANSWER || err->class != ERR_NETWORK)
 		return;
-	err_prefix(err, "the request is none that git understands");
+	err_prefix(err, "Git does not understand this request");
 	err->class = ERR_CONFIG;
 	pack->is_request_bad = true;
-	err_remedy(err, "look what stands between git and this site");
+	err_remedy(err, "check what is between Git and this site");
 }
 
 static int upload_pack_finish_git(struct upload_pack *pack, struct err *err)

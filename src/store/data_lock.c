@@ -31,10 +31,10 @@ int root_lock_take(const char *key, const char *root, enum root_lock_mode mode, 
 		return err_remedy(err, "this one is a secondary's, or a primary's whose "
 				       "lease.backend is local: such a directory is not "
 				       "shared");
-	return err_remedy(err,
-			  "give each site a directory of its own: a secondary's "
-			  "copies never stand where its primary's originals do, and "
-			  "primaries share one only where lease.backend is not local");
+	return err_remedy(
+		err,
+		"use a separate directory for each site: a secondary never shares its "
+		"primary's, and primaries share one only if lease.backend is not local");
 }
 
 #define LOCK_NAME "node.lock"
@@ -75,8 +75,7 @@ static int data_lock_refuse(int lock, const char *data, struct err *err)
 	holder[strcspn(holder, "\n")] = '\0';
 	err_set(err, ERR_BUSY, "another node%s%s%s already works on %s",
 		holder[0] ? ", " : "", holder, holder[0] ? "," : "", data);
-	return err_remedy(err, "one node a data directory: stop the other one, "
-			       "or give this one a site.data of its own");
+	return err_remedy(err, "stop the other node, or give this one its own site.data");
 }
 
 int data_lock_take(const char *data, int *fd, struct err *err)

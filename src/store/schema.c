@@ -370,6 +370,41 @@ static const char *const migrations[] = {
 
 	/* 15: what changed of one repository since a generation (change/event_log.h) */
 	"CREATE INDEX event_of ON event (name, generation) WHERE changes IS NOT NULL;",
+
+	/* 16: how far behind everybody was (report/lag_curve.h) */
+	"CREATE TABLE lag_sample ("
+	"	kind TEXT NOT NULL," /* site, remote */
+	"	peer TEXT NOT NULL,"
+	"	minute BIGINT NOT NULL," /* since the epoch */
+	"	lag_ms BIGINT NOT NULL,"
+	"	PRIMARY KEY (kind, peer, minute));"
+	"CREATE INDEX lag_sample_age ON lag_sample (minute);",
+	/* 17: alerts (alert/store.h): how sending fares, 0: it does not fail; and the
+	   troubles that each has seen: since when, whether it holds (gone_at 0), whether
+	   it is to be told of (is_due) and was (told_at), and whether its end is to be */
+	"CREATE TABLE alert ("
+	"	name TEXT PRIMARY KEY,"
+	"	sent_at BIGINT NOT NULL DEFAULT 0,"
+	"	failing_since BIGINT NOT NULL DEFAULT 0,"
+	"	failed_at BIGINT NOT NULL DEFAULT 0,"
+	"	failures BIGINT NOT NULL DEFAULT 0,"
+	"	class TEXT, message TEXT, remedy TEXT,"
+	"	beat_at BIGINT NOT NULL DEFAULT 0,"
+	"	beat_failing_since BIGINT NOT NULL DEFAULT 0,"
+	"	beat_message TEXT);"
+	"CREATE TABLE alert_trouble ("
+	"	alert TEXT NOT NULL,"
+	"	kind TEXT NOT NULL,"
+	"	subject TEXT NOT NULL,"
+	"	message TEXT NOT NULL,"
+	"	remedy TEXT NOT NULL,"
+	"	since BIGINT NOT NULL,"
+	"	seen_at BIGINT NOT NULL," /* first */
+	"	gone_at BIGINT NOT NULL,"
+	"	told_at BIGINT NOT NULL,"
+	"	is_due BIGINT NOT NULL,"
+	"	is_over BIGINT NOT NULL,"
+	"	PRIMARY KEY (alert, kind, subject));",
 };
 
 static int has_version(struct store_tx *tx, struct err *err)
@@ -442,8 +477,7 @@ static int schema_refuse_newer(const struct store_conn *conn, int64_t version,
 		"database %s was made by a newer refrelay (schema %" PRId64
 		", this one knows %zu)",
 		conn->place, version, ARRAY_SIZE(migrations));
-	return err_remedy(err, "run the newer refrelay, or give this one a database of "
-			       "its own");
+	return err_remedy(err, "run the newer refrelay, or use another site.data");
 }
 
 int schema_check(struct store_conn *conn, struct err *err)
@@ -482,4 +516,9 @@ int schema_migrate(struct store_conn *conn, struct err *err)
 		    0)
 			return err_prefix(err, "schema %" PRId64, version + 1);
 	}
+}
+
+int store_schema_version(void)
+{
+	return (int)ARRAY_SIZE(migrations);
 }

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "base/bell.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "base/vec.h"
@@ -572,14 +573,28 @@ static int write_in(struct store *store, store_work work, void *arg, bool is_uns
 	return store_writer_run(store->writer, work, arg, is_unsynced, err);
 }
 
+static int write_and_ring(struct store *store, store_work work, void *arg,
+			  bool is_unsynced, struct err *err)
+{
+	if (write_in(store, work, arg, is_unsynced, err) != 0)
+		return -1;
+	bell_ring();
+	return 0;
+}
+
 int store_write(struct store *store, store_work work, void *arg, struct err *err)
 {
-	return write_in(store, work, arg, false, err);
+	return write_and_ring(store, work, arg, false, err);
 }
 
 int store_write_unsynced(struct store *store, store_work work, void *arg, struct err *err)
 {
-	return write_in(store, work, arg, true, err);
+	return write_and_ring(store, work, arg, true, err);
+}
+
+int store_write_quietly(struct store *store, store_work work, void *arg, struct err *err)
+{
+	return write_in(store, work, arg, false, err);
 }
 
 static int store_read_on(struct store *store, store_work work, void *arg, struct err *err)

@@ -34,6 +34,9 @@ int store_open(const char *url, struct store **store, struct err *err);
  * schema is not that of this program. */
 int store_open_to_read(const char *path, struct store **store, struct err *err);
 
+/* The version of the schema that this program brings databases to. */
+int store_schema_version(void);
+
 /* What claims of rows that are made through this handle name as their node; "" at first.
  * The same after each start of the node, and no other's: so it knows the claims of its
  * former life. Before anybody else uses the store. */
@@ -46,8 +49,9 @@ const char *store_file(const struct store *store);
 /* Ends the writer after the writes that are queued. NULL is allowed. */
 void store_close(struct store *store);
 
-/* Runs work, commits, returns when it is durable. The error is the work's own, or the
- * commit's (then nothing of it was written). */
+/* Runs work, commits, returns when it is durable, having told those who watch for changes
+ * (base/bell.h). The error is the work's own, or the commit's (then nothing of it was
+ * written). */
 MUST_CHECK int store_write(struct store *store, store_work work, void *arg,
 			   struct err *err);
 
@@ -55,6 +59,11 @@ MUST_CHECK int store_write(struct store *store, store_work work, void *arg,
  * Writes that are durable make durable what came before. */
 MUST_CHECK int store_write_unsynced(struct store *store, store_work work, void *arg,
 				    struct err *err);
+
+/* As store_write(), but nobody who watches for changes is told (base/bell.h): for what is
+ * written again and again while nothing happens. */
+MUST_CHECK int store_write_quietly(struct store *store, store_work work, void *arg,
+				   struct err *err);
 
 /* Runs work in a read transaction: one unchanging picture of what was committed. */
 int store_read(struct store *store, store_work work, void *arg, struct err *err);

@@ -233,9 +233,8 @@ static int fail_corrupt(const struct sqlite_conn *conn, const char *what, struct
 	const char *place = conn->base.place;
 
 	err_set(err, ERR_CORRUPT, "database %s is damaged, or not one: %s", place, what);
-	return err_remedy(
-		err, "while no refrelay runs, move the file with its -wal and -shm away; "
-		     "it is made anew, and no repository is touched");
+	return err_remedy(err, "stop refrelay and move the file away with its -wal and "
+			       "-shm; it is recreated, and no repository is touched");
 }
 
 static int sqlite_fail(const struct sqlite_conn *conn, int code, const char *sql,
@@ -253,7 +252,8 @@ static int sqlite_fail(const struct sqlite_conn *conn, int code, const char *sql
 	case SQLITE_PROTOCOL: /* lost too many races for the log's locks */
 		err_set(err, ERR_BUSY, "database %s: locked by another process for %d s",
 			place, (int)(store_busy_limit_ms / 1000));
-		return err_remedy(err, "find out who uses it: fuser -v %s", place);
+		return err_remedy(err, "find out which process uses it: fuser -v %s",
+				  place);
 	case SQLITE_IOERR:
 		return fail_disk(conn, what, err);
 	case SQLITE_CANTOPEN:
@@ -390,6 +390,9 @@ static int store_sqlite_set_up(struct sqlite_conn *conn, enum store_role role,
 	};
 	int code;
 
+	/* Queries name partial indexes in their own words. Else SQLite tries each value
+	 * that is bound against these, and prepares the statement anew for the next. */
+	sqlite3_db_config(conn->db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
 	if (role != STORE_LOOKER &&
 	    sqlite3_db_readonly(conn->db, "main") == 1) /* SQLite makes do with that */
 		return sqlite_fail(conn, SQLITE_READONLY, NULL, err);

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "git/fence.h"
 #include "git/lock_file.h"
+#include "git/pack_merge.h"
 #include "replicable/name.h"
 
 /* A git that is at work touches its temporary file all the time. */
@@ -142,6 +143,33 @@ static size_t count_packs(const struct repo *repo)
 	return count;
 }
 
+bool tidy_packs_are_few(const struct repo *repo)
+{
+	return count_packs(repo) <= TIDY_PACK_LIMIT;
+}
+
+static void tidy_log_packs(const char *way, size_t before, const struct repo *repo)
+{
+	log_info("tidy.packs", LOG_TEXT("way", way), LOG_NUMBER("before", before),
+		 LOG_NUMBER("after", count_packs(repo)));
+}
+
+/* *count is of all packs, before and after. */
+static int merge_small_packs(const struct repo *repo, size_t *count, struct err *err)
+{
+	int merged;
+
+	if (*count <= TIDY_PACK_LIMIT || pack_merge_count(repo) <= TIDY_PACK_LIMIT)
+		return 0;
+	merged = pack_merge(repo, err);
+	if (merged < 0)
+		return err_prefix(err, "merging packs");
+	if (merged > 0)
+		tidy_log_packs("merge", *count, repo);
+	*count = count_packs(repo);
+	return 0;
+}
+
 int tidy_packs(const struct git_work *work, const struct repo *repo, size_t most,
 	       struct err *err)
 {
@@ -152,6 +180,8 @@ int tidy_packs(const struct git_work *work, const struct repo *repo, size_t most
 					   "-k",     "-l",      NULL };
 	size_t before = count_packs(repo);
 
+	if (merge_small_packs(repo, &before, err) != 0)
+		return -1;
 	if (before <= most)
 		return 0;
 	if (git_run(&(struct git_call){ .work = work,
@@ -159,8 +189,7 @@ int tidy_packs(const struct git_work *work, const struct repo *repo, size_t most
 					.args = repo->has_alternates ? all : geometric },
 		    err) != 0)
 		return err_prefix(err, "folding packs");
-	log_info("tidy.packs", LOG_NUMBER("before", before),
-		 LOG_NUMBER("after", count_packs(repo)));
+	tidy_log_packs("git", before, repo);
 	return 0;
 }
 
@@ -201,8 +230,7 @@ static int trash_check_copy(int copy, const char *path, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		if (faccessat(copy, parts[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			return 0;
-	return err_set(err, ERR_MISSING, "what stands at %s is no repository: it stays",
-		       path);
+	return err_set(err, ERR_MISSING, "%s is not a repository, and stays", path);
 }
 
 /* One that is not there may have been moved by somebody who died then. */

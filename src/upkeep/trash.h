@@ -42,7 +42,8 @@ void staging_clear(struct lease_manager *leases, const char *root);
  * crashes go, packs are folded when there are many. Under the repository's lease.
  */
 
-/* With more packs than this a sync folds them itself. Where there is maintenance
+/* With more packs than this a sync merges those that are small, and folds what remains if
+ * that is more still. Where there is maintenance
  * (upkeep/maintenance.h) that is for repositories only that never rest. */
 #define TIDY_PACK_LIMIT 32
 #define TIDY_PACK_LIMIT_MAINTAINED 256
@@ -57,8 +58,11 @@ enum tidy_after {
  * touches what a living process may be using. */
 int tidy_left_overs(const struct repo *repo, enum tidy_after after, struct err *err);
 
-/* Folds packs if there are more than so many. No object is dropped, reachable or not.
- * Starts no process when there are few. */
+/* Merges the small ones in this process if there are more than TIDY_PACK_LIMIT of them,
+ * and has git fold all if there are more than `most` then. No object is dropped,
+ * reachable or not. Starts no process when there are few; tidy_packs_are_few() says that
+ * there is nothing to do. */
+bool tidy_packs_are_few(const struct repo *repo);
 int tidy_packs(const struct git_work *work, const struct repo *repo, size_t most,
 	       struct err *err);
 

@@ -97,6 +97,7 @@ static int read_group(struct search *search, struct err *err)
 		return 0;
 	if (git_run(&(struct git_call){ .work = search->work,
 					.repository = search->repo->path,
+					.reach = git_reach_of(search->repo),
 					.args = args,
 					.input = &search->group,
 					.output = &said,
@@ -222,6 +223,7 @@ static int lfs_search_gone(const struct git_work *work, const struct repo *repo,
 	lfs_search_add_lines(known, "", &input);
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
+					.reach = git_reach_of(repo),
 					.args = args,
 					.input = &input,
 					.output = &said,
@@ -249,6 +251,7 @@ static int lfs_search_lost(const struct git_work *work, const struct repo *repo,
 	lfs_search_add_lines(known, "", &input);
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
+					.reach = git_reach_of(repo),
 					.args = args,
 					.input = &input,
 					.output = &said,

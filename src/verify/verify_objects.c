@@ -350,6 +350,7 @@ static int verify_derived_run_git(const struct git_work *work, const struct repo
 
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
+					.reach = git_reach_of(repo),
 					.args = args },
 		    err) == 0)
 		return 0;
@@ -402,8 +403,9 @@ static int verify_repository_report_diff(const struct ref_snapshot *found,
 	err_set(err, ERR_CORRUPT,
 		"the copy differs from its source in %zu refs: %s is %s and should be %s",
 		diff->changes.count + diff->head_changed, name, is.data, should.data);
-	return err_remedy(err, "it is copied again at the next try; let nobody else "
-			       "write to a copy");
+	return err_remedy(
+		err,
+		"it is copied again at the next try; nothing else may write to copies");
 }
 
 int verify_repository(const struct repo *copy, const struct ref_snapshot *expected,
@@ -474,6 +476,7 @@ static int verify_objects_check_batch(const struct git_work *work,
 		args[i + 2] = names[i];
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
+					.reach = git_reach_of(repo),
 					.object_directory =
 						verify_objects_away_from(repo),
 					.args = args },

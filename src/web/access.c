@@ -20,6 +20,7 @@
 #include "net/nonces.h"
 #include "replicable/name.h"
 #include "web/route.h"
+#include "web/web_metrics.h"
 
 /*
  * What the configuration says of who may do what. Constant once read, but that the
@@ -530,13 +531,16 @@ static bool forbid(const struct decision *decision, const struct principal *prin
 		err_set(decision->err, ERR_AUTH, "\"%s\" may not %s this repository",
 			name, is_push(decision->question) ? "push to" : "read");
 	else
-		err_set(decision->err, ERR_AUTH, "\"%s\" has no right to ask this", name);
+		err_set(decision->err, ERR_AUTH, "\"%s\" is not permitted to do this",
+			name);
 	err_remedy(decision->err, "ask the operator of this site for the right");
 	return access_refuse(decision, 403, "FORBIDDEN");
 }
 
 static void report_who(const struct principal *principal, struct access_answer *answer)
 {
+	answer->may_operate =
+		principal->token && principal->token->rights == RIGHTS_OPERATE;
 	if (principal->site)
 		snprintf(answer->site, sizeof(answer->site), "%s", principal->site->site);
 	else
@@ -603,11 +607,11 @@ static bool ask_for_credential(const struct decision *decision)
 		return refuse_all_pushes(decision);
 	err_set(err, ERR_AUTH, "this needs a password or a token");
 	if (is_push(question))
-		err_remedy(err, "give user and password, or a token that may push as "
-				"password");
+		err_remedy(err, "send user and password, or a token with the right to "
+				"push as password");
 	else if (question->needs == WEB_GIT || question->needs == WEB_GIT_LIST)
-		err_remedy(err, "give user and password, or a token as password; or set "
-				"http.anonymousRead = true to let everybody read");
+		err_remedy(err, "send user and password, or a token as password; or set "
+				"http.anonymousRead = true to permit anonymous reading");
 	else if (question->needs == WEB_SITE)
 		err_remedy(err, "sign with the secret of a secondary of this site: "
 				"primary.secretFile, or replicate --secret-file");
@@ -643,13 +647,27 @@ static void log_refused(struct access *access, const struct access_answer *answe
 			 LOG_NUMBER("unlogged", unlogged));
 }
 
+static struct metric *access_refusals(void)
+{
+	return metric_counter("refrelay_http_refused_total",
+			      "Requests that were not let in, by reason.", "class");
+}
+
 static void count_refused(const char *code)
 {
-	metric_add(metric_at(metric_counter("refrelay_http_refused_total",
-					    "Requests that were not let in, by reason.",
-					    "class"),
-			     code),
-		   1);
+	metric_add(metric_at(access_refusals(), code), 1);
+}
+
+void access_begin_metrics(void)
+{
+	metric_begin(access_refusals(),
+		     METRIC_LIST("NO_CREDENTIALS", "BAD_CREDENTIALS", "TOKEN_EXPIRED",
+				 "UNKNOWN_SITE", "OPERATOR_ONLY", "FORBIDDEN",
+				 "NO_PUSHES", "TOO_MANY_LOGINS"),
+		     NULL);
+	for (int verdict = TOKEN_BAD_SIGNATURE; verdict <= TOKEN_TOO_MANY; verdict++)
+		metric_at(access_refusals(),
+			  token_verdict_code((enum token_verdict)verdict));
 }
 
 /* Whatever is shown: the primary is shown it, too. */

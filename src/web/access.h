@@ -65,6 +65,7 @@ struct access_answer {
 	const char *code; /* static; NULL with 0 and ACCESS_LATER */
 	char site[SITE_NAME_SIZE];
 	char user[WEB_USER_SIZE]; /* the user's name, or "token NAME", or "operator" */
+	bool may_operate;         /* whoever asks is an operator */
 };
 enum { ACCESS_LATER = 1 }; /* of is_quick: ask again where it may wait */
 

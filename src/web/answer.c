@@ -1,5 +1,6 @@
 #include "web/answer.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <strings.h>
 
@@ -227,10 +228,52 @@ void web_answer_json(struct web_response *response, int status, json_t *object)
 	json_decref(object);
 }
 
+/* "EVENTS_GONE" is "Events gone"; the classes of errors have better words. */
+static void add_title(const char *code, struct str *title)
+{
+	static const char *const words[][2] = {
+		{ "AUTH", "Not permitted" },
+		{ "CONFIG", "Invalid request or setting" },
+		{ "CORRUPT", "Damaged data" },
+		{ "DISK", "Disk failure" },
+		{ "INTERNAL", "Internal error" },
+		{ "LOST", "Lease lost" },
+		{ "MISSING", "Not found" },
+		{ "NETWORK", "Network failure" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcmp(code, words[i][0]) == 0) {
+			str_add(title, words[i][1]);
+			return;
+		}
+	for (const char *c = code; *c; c++)
+		str_add_char(title, *c == '_'  ? ' '
+				    : c > code ? (char)tolower((unsigned char)*c)
+					       : *c);
+}
+
+/* Takes the problem, and adds what RFC 9457 wants beside our own members, which came
+ * first and stay. */
+static void answer_problem(struct web_response *response, int status, const char *code,
+			   json_t *problem)
+{
+	AUTO_FREE char *type = xasprintf("urn:refrelay:error:%s", code);
+	AUTO_STR struct str title = STR_INIT;
+
+	add_title(code, &title);
+	json_put_text(problem, "type", type);
+	json_put_text(problem, "title", title.data);
+	json_put_number(problem, "status", status);
+	json_put(problem, "detail", json_incref(json_object_get(problem, "message")));
+	web_answer_json(response, status, problem);
+	response->content_type = WEB_PROBLEM_TYPE;
+}
+
 void web_answer_problem(struct web_response *response, int status, const char *code,
 			const char *message, const char *remedy)
 {
-	web_answer_json(response, status, json_problem(code, message, remedy));
+	answer_problem(response, status, code, json_problem(code, message, remedy));
 }
 
 static int answer_find_status(enum err_class class)
@@ -267,8 +310,8 @@ void answer_err(struct web_response *response, int status, const struct err *err
 	if (err->reason != REASON_NONE)
 		json_put_text(problem, "reason", err_reason_name(err->reason));
 	answer_reset(response);
-	web_answer_json(response, status ? status : answer_find_status(err->class),
-			problem);
+	answer_problem(response, status ? status : answer_find_status(err->class), code,
+		       problem);
 	if (err->class == ERR_LOCK_TIMEOUT || err->class == ERR_LOCK_UNAVAILABLE)
 		web_set_header(response, "Retry-After", "10");
 	if (err->reason != REASON_NONE)
@@ -281,7 +324,7 @@ static json_t *problem_of(const struct web_response *response)
 	struct err err;
 
 	if (!response->content_type ||
-	    strcmp(response->content_type, "application/json") != 0)
+	    strcmp(response->content_type, WEB_PROBLEM_TYPE) != 0)
 		return NULL;
 	return json_parse_object(response->body.data, response->body.len,
 				 response->body.len, &err);
@@ -302,8 +345,16 @@ void answer_as_text(struct web_response *response)
 	response->content_type = "text/plain; charset=utf-8";
 }
 
+void answer_as_json(struct web_response *response)
+{
+	if (response->content_type &&
+	    strcmp(response->content_type, WEB_PROBLEM_TYPE) == 0)
+		response->content_type = "application/json";
+}
+
 void answer_as_lfs(struct web_response *response)
 {
+	static const char *const others[] = { "type", "title", "status", "detail" };
 	json_auto_t *problem = problem_of(response);
 	AUTO_STR struct str text = STR_INIT;
 
@@ -315,6 +366,8 @@ void answer_as_lfs(struct web_response *response)
 	if (remedy && *remedy)
 		str_addf(&text, " (%s)", remedy);
 	json_put_text(problem, "message", text.data);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		json_object_del(problem, others[i]);
 	str_reset(&response->body);
 	json_render(problem, &response->body);
 	str_add_char(&response->body, '\n');

@@ -17,6 +17,9 @@ void answer_err(struct web_response *response, int status, const struct err *err
 /* A problem as two lines of text: git shows its user text and no JSON. */
 void answer_as_text(struct web_response *response);
 
+/* A problem, with its members, as what it was called before RFC 9457. */
+void answer_as_json(struct web_response *response);
+
 /* A problem as git-lfs wants it: it shows its user the message alone. */
 void answer_as_lfs(struct web_response *response);
 

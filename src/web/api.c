@@ -1,11 +1,10 @@
 #include "web/api.h"
 
+#include "base/bell.h"
+#include "base/clock.h"
 #include "base/metrics.h"
+#include "base/process.h"
 #include "lease/lease_json.h"
-#include "push/push.h"
-#include "push/push_events.h"
-#include "push/queue_view.h"
-#include "push/select.h"
 #include "replicable/name.h"
 #include "replicable/take_away.h"
 #include "report/report_metrics.h"
@@ -16,21 +15,50 @@
  * Repositories: their rows are web/rows.c's, their refs web/refs.c's.
  */
 
+#define STATUS_WAIT_MAX_S 55
+
+/* With ?version= and ?wait=: until there is another version than the one that is known.
+ */
+static int status_wait(const struct web_request *request, struct err *err)
+{
+	const char *version = web_query(request, "version");
+	uint64_t wait_s = 0;
+
+	if (web_query_number(request, "wait", STATUS_WAIT_MAX_S, &wait_s, err) != 0)
+		return -1;
+	if (!version)
+		return 0;
+	return bell_wait(version, (int64_t)wait_s * 1000, request->stop, err);
+}
+
 static int get_status(const struct web_request *request, struct web_response *response,
 		      struct err *err)
 {
+	char version[BELL_VERSION_SIZE];
 	struct report report = { 0 };
-	int result = api_report(request->services, true, &report, err);
+	int64_t begun;
+	int result;
 
-	if (result == 0)
-		web_answer_json(response, 200, report_json(&report));
+	if (status_wait(request, err) != 0)
+		return -1;
+	begun = clock_boot_ms();
+	/* Before it is read: what changes meanwhile is told next time. */
+	bell_version(version);
+	result = api_report(request->services, true, &report, err);
+	if (result == 0) {
+		json_t *object = report_json(&report);
+		json_put_text(object, "version", version);
+		json_put_seconds(object, "took", clock_boot_ms() - begun);
+		web_answer_json(response, 200, object);
+	}
 	report_clear(&report);
 	return result;
 }
 
 const struct web_route web_repository_routes[] = {
-	{ "GET", "/api/v1/status", WEB_READER, WEB_BODY_NONE, get_status },
-	{ "GET", "/api/v1/repositories", WEB_READER, WEB_BODY_NONE, rows_list },
+	{ "GET", "/api/v1/status{?wait,version}", WEB_READER, WEB_BODY_NONE, get_status },
+	{ "GET", "/api/v1/repositories{?after,limit,state,search}", WEB_READER,
+	  WEB_BODY_NONE, rows_list },
 	{ "GET", "/api/v1/repositories/{name}", WEB_READER, WEB_BODY_NONE, rows_get },
 	{ "POST", "/api/v1/repositories/{name}/sync", WEB_OPERATOR, WEB_BODY_MEMORY,
 	  rows_sync },
@@ -38,20 +66,41 @@ const struct web_route web_repository_routes[] = {
 	  rows_resync },
 	{ "POST", "/api/v1/repositories/{name}/reverify", WEB_SITE, WEB_BODY_MEMORY,
 	  rows_reverify },
+	{ "POST", "/api/v1/repositories/{name}/retry", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_retry },
+	{ "POST", "/api/v1/repositories/{name}/release", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_release },
 	{ 0 },
 };
+
+/* ?held=: all that there are if it is not said. */
+static int read_held(const struct web_request *request, bool *is_held_only,
+		     struct err *err)
+{
+	const char *held = web_query(request, "held");
+
+	*is_held_only = held && strcmp(held, "true") == 0;
+	if (!held || *is_held_only || strcmp(held, "false") == 0)
+		return 0;
+	return err_set(err, ERR_CONFIG, "held is true or false");
+}
 
 static int get_leases(const struct web_request *request, struct web_response *response,
 		      struct err *err)
 {
 	lease_holders holders = { 0 };
-	int result = lease_list(request->services->leases, &holders, err);
+	bool is_held_only = false;
+	int result;
 
+	if (read_held(request, &is_held_only, err) != 0)
+		return -1;
+	result = lease_list(request->services->leases, &holders, err);
 	if (result == 0) {
 		json_t *array = json_array(), *object = json_object();
 		for (size_t i = 0; i < holders.count; i++)
-			json_array_append_new(array,
-					      lease_holder_json(&holders.items[i]));
+			if (holders.items[i].held || !is_held_only)
+				json_array_append_new(
+					array, lease_holder_json(&holders.items[i]));
 		json_put(object, "leases", array);
 		web_answer_json(response, 200, object);
 	}
@@ -85,8 +134,9 @@ static int delete_lease(const struct web_request *request, struct web_response *
 }
 
 const struct web_route web_lease_routes[] = {
-	{ "GET", "/api/v1/leases", WEB_READER, WEB_BODY_NONE, get_leases },
-	{ "DELETE", "/api/v1/leases/{name}", WEB_OPERATOR, WEB_BODY_NONE, delete_lease },
+	{ "GET", "/api/v1/leases{?held}", WEB_READER, WEB_BODY_NONE, get_leases },
+	{ "DELETE", "/api/v1/leases/{name}{?fence,reason}", WEB_OPERATOR, WEB_BODY_NONE,
+	  delete_lease },
 	{ 0 },
 };
 
@@ -145,7 +195,7 @@ static void judge_secondary(const struct web_services *services,
 	if (!state.has_cursor || state.compared_at == 0)
 		str_add(reason, "it has not yet compared everything with its primary");
 	else if (report->is_root_lost)
-		str_add(reason, "it does not find its copies: see refrelay status there");
+		str_add(reason, "it cannot find its copies: see refrelay status there");
 	else if (verdict->code == VERDICT_NOT_WRITTEN)
 		str_add(reason, "it cannot write: see refrelay status there");
 	else
@@ -160,7 +210,7 @@ static void judge_primary(const struct web_services *services, struct str *reaso
 
 	watch_look(services->watch, KIND_REPOSITORY, &state);
 	if (!state.has_scanned)
-		str_add(reason, "the first scan of the repositories is not done");
+		str_add(reason, "the first scan of the repositories is not finished");
 	else if (state.is_failing)
 		str_add(reason, "the last scan of the repositories failed: see refrelay "
 				"status there");
@@ -175,7 +225,8 @@ static void judge_blobs(const struct web_services *services, struct str *reason)
 		if (!watch_look(services->blob_watch, kind->type, &state))
 			continue;
 		if (!state.has_scanned)
-			str_addf(reason, "the first scan of blobs of kind %s is not done",
+			str_addf(reason,
+				 "the first scan of blobs of kind %s is not finished",
 				 kind->type);
 		else if (state.is_failing)
 			str_addf(reason,
@@ -227,8 +278,11 @@ static int get_metrics(const struct web_request *request, struct web_response *r
 		return -1;
 	report_metrics(&report);
 	report_clear(&report);
-	response->content_type = METRICS_CONTENT_TYPE;
-	metrics_render(&response->body);
+	process_set_metrics();
+	enum metrics_format format = metrics_negotiate(web_header(request, "Accept"));
+	response->content_type = metrics_content_type(format);
+	web_set_header(response, "Vary", "Accept");
+	metrics_render_as(format, &response->body);
 	return 0;
 }
 
@@ -236,220 +290,6 @@ const struct web_route web_health_routes[] = {
 	{ "GET", "/healthz", WEB_ANYBODY, WEB_QUICK, get_health },
 	{ "GET", "/readyz", WEB_ANYBODY, WEB_BODY_NONE, get_ready },
 	{ "GET", "/metrics", WEB_READER, WEB_BODY_NONE, get_metrics },
-	{ 0 },
-};
-
-/*
- * Push replication: the cluster's queue, and an order to push.
- */
-
-#define TEXTS_MAX 1000
-#define BODY_MAX (1u << 20)
-
-/* False: this site pushes nowhere, and the response says so. */
-static bool needs_push(const struct web_request *request, struct web_response *response)
-{
-	if (request->services->tasks && request->services->push)
-		return true;
-	web_answer_problem(response, 409, "NO_REMOTES", "this site pushes nowhere",
-			   "add a section [remote \"NAME\"] to its configuration");
-	return false;
-}
-
-static int get_queue(const struct web_request *request, struct web_response *response,
-		     struct err *err)
-{
-	const struct web_services *services = request->services;
-	struct push_settings *settings;
-	struct queue_view view;
-	int result;
-
-	if (!needs_push(request, response))
-		return 0;
-	settings = push_settings_of(services->push);
-	result = queue_view_read(services->tasks, services->push_leases, settings, &view,
-				 err);
-	push_settings_unref(settings);
-	if (result != 0)
-		return -1;
-	web_answer_json(response, 200, queue_view_json(&view));
-	queue_view_clear(&view);
-	return 0;
-}
-
-static int web_push_get_events(const struct web_request *request,
-			       struct web_response *response, struct err *err)
-{
-	uint64_t after = 0;
-	size_t limit = 0;
-
-	if (!needs_push(request, response))
-		return 0;
-	if (web_query_number(request, "after", INT64_MAX, &after, err) != 0 ||
-	    api_limit(request, &limit, err) != 0)
-		return -1;
-	response->content_type = "application/x-ndjson";
-	return push_events_read(request->services->data, &after, limit, &response->body,
-				err);
-}
-
-typedef VEC(const char *) texts; /* borrowed from the body */
-
-struct order {
-	texts projects, remotes; /* remotes ends in a NULL that is not counted */
-	const char *url;
-	bool takes_all, is_now;
-};
-
-static void order_clear(struct order *order)
-{
-	vec_clear(&order->projects);
-	vec_clear(&order->remotes);
-}
-
-static int web_push_refuse_member(struct err *err, const char *key, const char *wanted)
-{
-	err_set(err, ERR_CONFIG, "\"%s\" is not %s", key, wanted);
-	return err_remedy(err, "send {\"all\":true} or {\"projects\":[...]}, and if "
-			       "wanted \"remotes\":[...], \"url\", \"now\"");
-}
-
-static int web_push_read_texts(const char *key, const json_t *array, texts *list,
-			       struct err *err)
-{
-	if (!json_is_array(array) || json_array_size(array) == 0 ||
-	    json_array_size(array) > TEXTS_MAX)
-		return web_push_refuse_member(err, key, "a list of 1 to 1000 texts");
-	for (size_t i = 0; i < json_array_size(array); i++) {
-		const json_t *one = json_array_get(array, i);
-		if (!json_is_string(one))
-			return web_push_refuse_member(err, key,
-						      "a list of 1 to 1000 texts");
-		vec_add(list, json_string_value(one));
-	}
-	vec_add(list, NULL);
-	list->count--;
-	return 0;
-}
-
-static int read_flag(const char *key, const json_t *value, bool *flag, struct err *err)
-{
-	if (!json_is_boolean(value))
-		return web_push_refuse_member(err, key, "true or false");
-	*flag = json_is_true(value);
-	return 0;
-}
-
-/* A misspelt member could make more be pushed than was meant. */
-static int web_push_read_member(const char *key, const json_t *value, struct order *order,
-				struct err *err)
-{
-	if (strcmp(key, "all") == 0)
-		return read_flag(key, value, &order->takes_all, err);
-	if (strcmp(key, "now") == 0)
-		return read_flag(key, value, &order->is_now, err);
-	if (strcmp(key, "projects") == 0)
-		return web_push_read_texts(key, value, &order->projects, err);
-	if (strcmp(key, "remotes") == 0)
-		return web_push_read_texts(key, value, &order->remotes, err);
-	if (strcmp(key, "url") != 0)
-		return web_push_refuse_member(err, key, "known");
-	if (!json_is_string(value))
-		return web_push_refuse_member(err, key, "a text");
-	order->url = json_string_value(value);
-	return 0;
-}
-
-static int read_order(json_t *body, struct order *order, struct err *err)
-{
-	const char *key;
-	json_t *value;
-
-	json_object_foreach(body, key,
-			    value) if (web_push_read_member(key, value, order, err) !=
-				       0) return -1;
-	if (order->takes_all == (order->projects.count > 0))
-		return web_push_refuse_member(
-			err, "all", "the one of \"all\" and \"projects\" to be set");
-	return 0;
-}
-
-static int web_push_start(const struct web_request *request, const struct order *order,
-			  const struct push_settings *settings, text_list *keys,
-			  struct err *err)
-{
-	const struct push_start_filter filter = {
-		.remotes = order->remotes.count > 0 ? order->remotes.items : NULL,
-		.url = order->url,
-		.now = order->is_now,
-	};
-	text_list names = { 0 };
-	int result = push_select(request->services->root, order->projects.items,
-				 order->projects.count, &names, err);
-
-	if (result == 0)
-		result = push_start_repositories(request->services->tasks, settings,
-						 &names, &filter, keys, err);
-	text_list_clear(&names);
-	return result;
-}
-
-static void answer_keys(const text_list *keys, struct web_response *response)
-{
-	json_t *object = json_object(), *array = json_array();
-
-	for (size_t i = 0; i < keys->count; i++)
-		json_array_append_new(array, json_string(keys->items[i]));
-	json_put(object, "keys", array);
-	web_answer_json(response, 202, object);
-}
-
-static int start_and_answer(const struct web_request *request, const struct order *order,
-			    struct web_response *response, struct err *err)
-{
-	struct push *push = request->services->push;
-	struct push_settings *settings = push_settings_of(push);
-	text_list keys = { 0 };
-	int result = web_push_start(request, order, settings, &keys, err);
-
-	push_settings_unref(settings);
-	/* Some may be there even if others failed. */
-	if (keys.count > 0 || (result != 0 && err->class != ERR_CONFIG))
-		push_wake(push);
-	if (result == 0 && keys.count > 0)
-		answer_keys(&keys, response);
-	else if (result == 0)
-		web_answer_problem(response, 404, "NOTHING_TO_REPLICATE",
-				   "no destination takes what was named", "");
-	text_list_clear(&keys);
-	return result;
-}
-
-static int post_start(const struct web_request *request, struct web_response *response,
-		      struct err *err)
-{
-	struct order order = { 0 };
-	json_auto_t *body = NULL;
-	int result;
-
-	if (!needs_push(request, response))
-		return 0;
-	body = json_parse_object(request->body->data, request->body->len, BODY_MAX, err);
-	if (!body) {
-		err->class = ERR_CONFIG;
-		return -1;
-	}
-	result = read_order(body, &order, err);
-	if (result == 0)
-		result = start_and_answer(request, &order, response, err);
-	order_clear(&order);
-	return result;
-}
-
-const struct web_route web_push_routes[] = {
-	{ "GET", "/api/v1/push/queue", WEB_READER, WEB_BODY_NONE, get_queue },
-	{ "GET", "/api/v1/push/events", WEB_READER, WEB_BODY_NONE, web_push_get_events },
-	{ "POST", "/api/v1/push/start", WEB_OPERATOR, WEB_BODY_MEMORY, post_start },
 	{ 0 },
 };
 
@@ -511,10 +351,10 @@ static const struct kind *api_find_kind(const struct web_request *request, bool 
 	if (kind && !kind_is_repository(kind->type) &&
 	    (!has_files || (kind->origin && kind->origin->is_file)))
 		return kind;
-	AUTO_FREE char *message = xasprintf("site \"%s\" has no blobs of type \"%s\"",
+	AUTO_FREE char *message = xasprintf("site \"%s\" has no blob type \"%s\"",
 					    request->services->site, request->kind);
 	AUTO_FREE char *remedy = xasprintf(
-		"give its configuration a section [blob \"%s\"]", request->kind);
+		"add a [blob \"%s\"] section to its configuration", request->kind);
 	web_answer_problem(response, 404, WIRE_KIND_NOT_FOUND, message, remedy);
 	return NULL;
 }

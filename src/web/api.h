@@ -1,5 +1,5 @@
 /*
- * What the handlers of the API share. Internal to web/.
+ * What the handlers of the API share. Internal to web/, but for api_report().
  */
 #ifndef WEB_API_H
 #define WEB_API_H

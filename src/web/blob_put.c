@@ -12,14 +12,15 @@
 #include <openssl/evp.h>
 
 #include "base/clock.h"
+#include "base/flush.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "blob/flush.h"
 #include "blob/incoming.h"
 #include "change/inventory.h"
 #include "web/api.h"
 #include "web/blobs.h"
 #include "web/pass_on.h"
+#include "web/web_metrics.h"
 
 enum { PIECE = 128 << 10 };
 
@@ -147,6 +148,24 @@ static int blob_put_settle(const struct web_request *request, int root,
 	return -1;
 }
 
+static void blob_put_count(const char *type, unsigned blobs, uint64_t bytes)
+{
+	metric_add(metric_at(metric_counter("refrelay_blobs_put_total",
+					    "Blobs that clients put here.", "kind"),
+			     type),
+		   blobs);
+	metric_add(
+		metric_at(metric_counter("refrelay_blobs_put_bytes_total",
+					 "Bytes of blobs that clients put here.", "kind"),
+			  type),
+		(double)bytes);
+}
+
+void blob_put_begin_metrics(const char *kind)
+{
+	blob_put_count(kind, 0, 0);
+}
+
 static void log_put(const struct web_request *request, const struct blob_put *put,
 		    int64_t begun_at)
 {
@@ -155,15 +174,7 @@ static void log_put(const struct web_request *request, const struct blob_put *pu
 	log_info("blob.put", LOG_NUMBER("dur_ms", clock_boot_ms() - begun_at),
 		 LOG_NUMBER("bytes", put->row.size), LOG_TEXT("kind", type),
 		 LOG_TEXT("name", put->id), LOG_TEXT("user", request->user));
-	metric_add(metric_at(metric_counter("refrelay_blobs_put_total",
-					    "Blobs that clients put here.", "kind"),
-			     type),
-		   1);
-	metric_add(
-		metric_at(metric_counter("refrelay_blobs_put_bytes_total",
-					 "Bytes of blobs that clients put here.", "kind"),
-			  type),
-		(double)put->row.size);
+	blob_put_count(type, 1, put->row.size);
 }
 
 int blob_put_upload(const struct web_request *request, struct blob_put *put,

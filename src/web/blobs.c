@@ -12,6 +12,7 @@
 #include "web/api.h"
 #include "web/blob_put.h"
 #include "web/rows.h"
+#include "web/web_metrics.h"
 #include "wire/wire_blob.h"
 #include "wire/wire_frames.h"
 
@@ -216,6 +217,12 @@ static void retrieve_count(const char *kind, const char *class, uint64_t blobs,
 
 	metric_add(metric_at(count, kind, class), (double)blobs);
 	metric_add(metric_at(size, kind, class), (double)bytes);
+}
+
+void web_blobs_begin_metrics(const char *kind)
+{
+	retrieve_count(kind, "file", 0, 0);
+	retrieve_count(kind, "batch", 0, 0);
 }
 
 /* A part of a file on its way. */
@@ -717,7 +724,8 @@ static int get_types(const struct web_request *request, struct web_response *res
 
 const struct web_route web_blob_routes[] = {
 	{ "GET", "/api/v1/blobs", WEB_READER, WEB_BODY_NONE, get_types },
-	{ "GET", "/api/v1/blobs/{kind}", WEB_READER, WEB_BODY_NONE, rows_list },
+	{ "GET", "/api/v1/blobs/{kind}{?after,limit,state,search}", WEB_READER,
+	  WEB_BODY_NONE, rows_list },
 	{ "GET", "/api/v1/blobs/{kind}/{name}", WEB_READER, WEB_BODY_NONE, rows_get },
 	{ "PUT", "/api/v1/blobs/{kind}/{name}", WEB_PRIMARY_OPERATOR, WEB_BODY_STREAM,
 	  blob_put },
@@ -727,5 +735,9 @@ const struct web_route web_blob_routes[] = {
 	  rows_resync },
 	{ "POST", "/api/v1/blobs/{kind}/{name}/reverify", WEB_SITE, WEB_BODY_MEMORY,
 	  rows_reverify },
+	{ "POST", "/api/v1/blobs/{kind}/{name}/retry", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_retry },
+	{ "POST", "/api/v1/blobs/{kind}/{name}/release", WEB_OPERATOR, WEB_BODY_MEMORY,
+	  rows_release },
 	{ 0 },
 };

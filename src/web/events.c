@@ -221,7 +221,8 @@ static int post_events(const struct web_request *request, struct web_response *r
 }
 
 const struct web_route web_event_routes[] = {
-	{ "GET", "/api/v1/events", WEB_SITE, WEB_BODY_NONE, web_events_get },
+	{ "GET", "/api/v1/events{?after,limit,mark,timeline,wait}", WEB_SITE,
+	  WEB_BODY_NONE, web_events_get },
 	{ "POST", "/api/v1/events", WEB_OPERATOR, WEB_BODY_MEMORY, post_events },
 	{ 0 },
 };

@@ -200,6 +200,16 @@ static bool exchange_answer_is_git(const struct exchange *exchange)
 	return agent && text_starts_with(agent, "git/");
 }
 
+/* A site of before 0.2.0 that hands a request of Git on takes an error of any other type
+ * for one of a server in front of this. What has no route may be Git's, too. */
+static bool needs_plain_json(const struct exchange *exchange)
+{
+	const struct web_route *route = exchange->match.route;
+
+	return route ? route->right == WEB_GIT
+		     : !text_starts_with(exchange->target.path, "/api/");
+}
+
 static bool is_lfs(const struct exchange *exchange)
 {
 	const struct web_route *route = exchange->match.route;
@@ -217,6 +227,8 @@ static enum MHD_Result exchange_answer(struct exchange *exchange)
 		answer_as_text(response);
 	else if (response->status >= 400 && !exchange->flow && is_lfs(exchange))
 		answer_as_lfs(response);
+	else if (response->status >= 400 && needs_plain_json(exchange))
+		answer_as_json(response);
 	exchange->status = response->status;
 	idle_expect(exchange->idle);
 	struct MHD_Response *made = make_response(exchange);
@@ -362,7 +374,7 @@ static void exchange_log(const struct exchange *exchange)
 	if (!log_is_on(level))
 		return;
 	struct log_field fields[] = {
-		LOG_NUMBER("dur_ms", clock_boot_ms() - exchange->begun_at),
+		LOG_NUMBER("dur_ms", (clock_boot_us() - exchange->begun_us) / 1000),
 		LOG_TEXT("method", exchange->method),
 		LOG_TEXT("target", exchange->target.raw),
 		LOG_NUMBER("status", exchange->status),
@@ -396,7 +408,7 @@ void *exchange_on_target(void *arg, const char *target, struct MHD_Connection *c
 	memcpy(exchange->peer, exchange->client->peer, sizeof(exchange->peer));
 	idle_await_head(exchange->idle);
 	atomic_init(&exchange->holders, 1);
-	exchange->begun_at = clock_boot_ms();
+	exchange->begun_us = clock_boot_us();
 	exchange->body = (struct body){ .memory = STR_INIT, .fd = -1 };
 	exchange->response = (struct web_response){ .status = 200, .body = STR_INIT };
 	if (target_parse(target, &exchange->target, &exchange->err)) {
@@ -427,6 +439,8 @@ static void exchange_release(struct exchange *exchange)
 		return;
 	exchange_log(exchange);
 	server_count_answer(exchange->server, exchange->status);
+	server_observe(exchange->server, route_kind_of(exchange->match.route),
+		       exchange->status, clock_boot_us() - exchange->begun_us);
 	count_ended(exchange->server);
 	answer_reset(&exchange->response);
 	upload_free(exchange->upload);
@@ -452,12 +466,25 @@ static bool end_body(struct exchange *exchange)
 	return exchange->is_decided || exchange_decide(exchange);
 }
 
+/* A misspelt parameter would change what is answered, and nobody would notice. */
+static int check_query(struct exchange *exchange)
+{
+	const struct web_route *route = exchange->match.route;
+
+	if (exchange->target.query.count == 0 || !route_is_api(route) ||
+	    exchange->request.site[0])
+		return 0;
+	return route_check_query(route, &exchange->target, &exchange->err);
+}
+
 /* False: the handler must be asked again, by who may wait. */
 static bool handle(struct exchange *exchange)
 {
-	int result = exchange->match.route->handle(&exchange->request,
-						   &exchange->response, &exchange->err);
+	int result = check_query(exchange);
 
+	if (result == 0)
+		result = exchange->match.route->handle(
+			&exchange->request, &exchange->response, &exchange->err);
 	if (result == WEB_LATER)
 		return false;
 	if (result != 0)

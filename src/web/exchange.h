@@ -63,8 +63,8 @@ struct exchange {
 	struct bucket *bucket; /* of the site that asks; NULL: as fast as it can */
 	struct err err;        /* why the answer is what it is, or none */
 	char method[16];
-	int64_t begun_at;
-	uint64_t length; /* of the body; UINT64_MAX: not known */
+	int64_t begun_us; /* boot time */
+	uint64_t length;  /* of the body; UINT64_MAX: not known */
 	uint64_t swallowed;
 	size_t progress; /* bytes of the body since the client's time was renewed */
 	enum exchange_stage stage;

@@ -632,7 +632,7 @@ static const char *reason_phrase(int status)
 
 static void write_answer(const struct judge *judge, struct str *out)
 {
-	AUTO_FREE char *message = xasprintf("this is no request: %s", judge->why);
+	AUTO_FREE char *message = xasprintf("invalid request: %s", judge->why);
 	struct web_response response = { .body = STR_INIT };
 	char date[40];
 	time_t now = time(NULL);
@@ -642,7 +642,7 @@ static void write_answer(const struct judge *judge, struct str *out)
 	strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
 	str_addf(out,
 		 "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\n"
-		 "Content-Type: application/json\r\nCache-Control: no-store\r\n"
+		 "Content-Type: " WEB_PROBLEM_TYPE "\r\nCache-Control: no-store\r\n"
 		 "Content-Length: %zu\r\n\r\n%s",
 		 judge->status, reason_phrase(judge->status), date, response.body.len,
 		 response.body.data);

@@ -17,6 +17,7 @@
 #include "web/git_parts.h"
 #include "web/listen.h"
 #include "web/route.h"
+#include "web/web_metrics.h"
 
 /*
  * A push to a repository of this site. Git reports before it runs post-receive, so what
@@ -111,6 +112,20 @@ static void settle_deletions(struct push_record *record, size_t refused)
 	record->deletions = 0;
 }
 
+static struct metric *git_pushes(void)
+{
+	return metric_counter("refrelay_git_pushes_total",
+			      "Pushes to repositories of this site that ended, by what "
+			      "became of their refs.",
+			      "class");
+}
+
+void git_push_begin_metrics(void)
+{
+	metric_begin(git_pushes(), METRIC_LIST("taken", "in_part", "refused", "unknown"),
+		     NULL);
+}
+
 /* Who wants no report is told nothing, nor are we. */
 static void git_push_log_outcome(void *arg, const struct receive_outcome *outcome)
 {
@@ -119,12 +134,7 @@ static void git_push_log_outcome(void *arg, const struct receive_outcome *outcom
 	bool is_refused = outcome->is_known && outcome->taken == 0;
 
 	settle_deletions(record, outcome->refused);
-	metric_add(metric_at(metric_counter("refrelay_git_pushes_total",
-					    "Pushes to repositories of this site that "
-					    "ended, by what became of their refs.",
-					    "class"),
-			     class),
-		   1);
+	metric_add(metric_at(git_pushes(), class), 1);
 	log_info(is_refused ? "git.push_refused" : "git.pushed",
 		 LOG_NUMBER("dur_ms", clock_boot_ms() - record->begun_at),
 		 LOG_TEXT("repo", record->name), LOG_TEXT("user", record->user),

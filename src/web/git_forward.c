@@ -16,6 +16,7 @@
 #include "web/answer.h"
 #include "web/git_parts.h"
 #include "web/pass_on.h"
+#include "web/web_metrics.h"
 #include "wire/wire.h"
 
 enum {
@@ -52,22 +53,32 @@ struct fair *git_forward_places(bool is_of_pushes)
 	return fair_new(is_of_pushes ? &push_limits : &read_limits);
 }
 
+static const char *const git_forward_types[] = { "read", "push", NULL };
+static const char *const git_forward_decisions[DECISIONS + 1] = {
+	"here",         "here_primary_down", "forwarded", "refused_primary_down",
+	"refused_busy", "refused_not_noted", NULL
+};
+
+static struct metric *git_forward_counter(void)
+{
+	return metric_counter("refrelay_git_decisions_total",
+			      "Git requests at a secondary, by who answered.", "kind",
+			      "class");
+}
+
+void git_forward_begin_metrics(void)
+{
+	metric_begin(git_forward_counter(), git_forward_types, git_forward_decisions);
+}
+
 static void git_forward_count(enum read_or_push kind, enum decision decision)
 {
-	static const char *const kinds[] = { "read", "push" };
-	static const char *const classes[DECISIONS] = {
-		"here",         "here_primary_down", "forwarded", "refused_primary_down",
-		"refused_busy", "refused_not_noted"
-	};
 	static _Atomic(struct metric_series *) known[2][DECISIONS];
 	struct metric_series *series = atomic_load(&known[kind][decision]);
 
 	if (!series) {
-		series = metric_at(
-			metric_counter("refrelay_git_decisions_total",
-				       "Git requests at a secondary, by who answered.",
-				       "kind", "class"),
-			kinds[kind], classes[decision]);
+		series = metric_at(git_forward_counter(), git_forward_types[kind],
+				   git_forward_decisions[decision]);
 		atomic_store(&known[kind][decision], series);
 	}
 	metric_add(series, 1);

@@ -10,7 +10,7 @@
 #include "web/services.h"
 #include "web/web.h"
 
-/* Whoever keeps the answer must ask each time whether it still holds. */
+/* A cache that keeps the answer must revalidate it each time. */
 void git_never_cache(struct web_response *response);
 
 /* At a secondary: where a read is answered. */

@@ -335,9 +335,9 @@ static void read_item(const json_t *object, struct lfs_item *item)
 	*item = (struct lfs_item){ .oid = xstrdup(oid ? oid : "") };
 	if (!lfs_oid_is_valid(item->oid))
 		lfs_item_fail(item, 422,
-			      "this oid is no SHA-256 in 64 lower-case digits");
+			      "this oid is not a SHA-256 in 64 lower-case digits");
 	if (!json_is_integer(size) || json_integer_value(size) < 0)
-		lfs_item_fail(item, 422, "this object's size is no number of bytes");
+		lfs_item_fail(item, 422, "this object's size is not a number of bytes");
 	else
 		item->size = (uint64_t)json_integer_value(size);
 }
@@ -461,7 +461,7 @@ int lfs_batch_take_answer(const char *text, size_t len, struct lfs_item *const *
 	if (!answer)
 		return -1;
 	if (!json_is_array(objects))
-		return err_set(err, ERR_CORRUPT, "the primary's answer is no batch");
+		return err_set(err, ERR_CORRUPT, "the primary's answer is not a batch");
 	for (size_t i = 0; i < count; i++) {
 		const json_t *one = lfs_request_find_answer(objects, items[i]->oid, i);
 		if (one)

@@ -86,14 +86,14 @@ int trusted_proxies_add(struct trusted_proxies *proxies, const char *text,
 	struct proxy_network network;
 
 	if (!parse_network(text, &network)) {
-		err_set(err, ERR_CONFIG, "\"%s\" is no address of a proxy", text);
+		err_set(err, ERR_CONFIG, "\"%s\" is not the address of a proxy", text);
 		return err_remedy(err, "write 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32; no "
 				       "names of hosts");
 	}
 	if (has_bits_behind(&network.address, network.bits)) {
 		err_set(err, ERR_CONFIG, "\"%s\" has bits set behind its prefix", text);
-		return err_remedy(err, "is one address meant, or a whole network? for "
-				       "the address leave out what follows it");
+		return err_remedy(err, "for one address, remove what follows it; for a "
+				       "network, clear the host bits");
 	}
 	vec_add(&proxies->networks, network);
 	return 0;
@@ -560,7 +560,7 @@ static bool listen_split_address(const char *address, char host[ADDRESS_TEXT_SIZ
 
 static int bad_address(const char *address, struct err *err)
 {
-	err_set(err, ERR_CONFIG, "\"%s\" is no address to listen on", address);
+	err_set(err, ERR_CONFIG, "\"%s\" is not an address to listen on", address);
 	return err_remedy(err, "write 127.0.0.1:8418, [::1]:8418, or *:8418 for all");
 }
 

@@ -20,9 +20,9 @@ static const struct mirror *web_mirror_find(const struct web_request *request,
 		mirrors ? mirrors_find(mirrors, request->name) : NULL;
 
 	if (!mirror)
-		web_answer_problem(response, 404, "MIRROR_NOT_FOUND",
-				   "this site has no mirror of that name",
-				   "give its configuration a section [mirror \"NAME\"]");
+		web_answer_problem(
+			response, 404, "MIRROR_NOT_FOUND", "no such mirror at this site",
+			"add a [mirror \"NAME\"] section to its configuration");
 	return mirror;
 }
 
@@ -139,7 +139,7 @@ static int web_webhook_check(const struct web_request *request, const char *secr
 
 	if (!secret_file) {
 		web_answer_problem(response, 403, "NO_WEBHOOKS",
-				   "this mirror takes no webhooks",
+				   "this mirror accepts no webhooks",
 				   "set webhookSecretFile in its section");
 		return 0;
 	}
@@ -152,7 +152,7 @@ static int web_webhook_check(const struct web_request *request, const char *secr
 		return -1;
 	web_answer_problem(response, 401, "BAD_SIGNATURE",
 			   "the webhook is not signed with this mirror's secret",
-			   "give both sides the same secret");
+			   "set the same secret on both sides");
 	return 0;
 }
 
@@ -203,10 +203,9 @@ static int web_webhook_take(const struct web_request *request,
 	if (genuine <= 0)
 		return genuine;
 	if (!webhook_is_of(&webhook, &mirror->uri)) {
-		web_answer_problem(
-			response, 409, "OTHER_REPOSITORY",
-			"the webhook tells of another repository than the mirror's",
-			"set it up in the repository that mirror.url names");
+		web_answer_problem(response, 409, "OTHER_REPOSITORY",
+				   "the webhook is for another repository",
+				   "set it up in the repository that mirror.url names");
 		return 0;
 	}
 	if (webhook.kind == WEBHOOK_PUSH)
@@ -234,7 +233,7 @@ static int post_mirror_webhook(const struct web_request *request,
 _Static_assert(WEBHOOK_BODY_MAX == WEB_BODY_HOOK_MAX, "both are the same bound");
 
 const struct web_route web_mirror_routes[] = {
-	{ "POST", "/api/v1/mirrors/{name}/sync", WEB_OPERATOR, WEB_BODY_MEMORY,
+	{ "POST", "/api/v1/mirrors/{name}/sync{?as,wait}", WEB_OPERATOR, WEB_BODY_MEMORY,
 	  post_mirror_sync },
 	{ "POST", "/api/v1/mirrors/{name}/webhook", WEB_ANYBODY, WEB_BODY_HOOK,
 	  post_mirror_webhook },

@@ -18,6 +18,7 @@
 #include "web/answer.h"
 #include "web/api.h"
 #include "web/blobs.h"
+#include "web/web_metrics.h"
 #include "wire/wire_packs.h"
 
 #define FOLDER "objects/pack"
@@ -216,14 +217,25 @@ static ssize_t web_packs_send(void *arg, int socket, size_t max)
 	return sent;
 }
 
+static void web_packs_count(uint64_t bytes)
+{
+	struct metric *metric = metric_counter("refrelay_packs_retrieved_bytes_total",
+					       "Bytes of packs, and of their indexes, "
+					       "that were given out as files.");
+
+	metric_add(metric_at(metric), (double)bytes);
+}
+
+void web_packs_begin_metrics(void)
+{
+	web_packs_count(0);
+}
+
 static void web_packs_close(void *arg)
 {
 	struct pack_sending *sending = arg;
-	struct metric *bytes = metric_counter("refrelay_packs_retrieved_bytes_total",
-					      "Bytes of packs, and of their indexes, "
-					      "that were given out as files.");
 
-	metric_add(metric_at(bytes), (double)sending->sent);
+	web_packs_count(sending->sent);
 	close(sending->fd);
 	free(sending);
 }

@@ -15,7 +15,7 @@ bool pass_on_is_loop(const struct web_request *request, struct web_response *res
 	if (!forward_is_loop(web_header(request, "Via"), request->services->site))
 		return false;
 	web_answer_problem(response, 508, "LOOP_DETECTED",
-			   "this request came from this very site",
+			   "this request came from this site itself",
 			   "primary.url of some site must be wrong");
 	return true;
 }
@@ -249,7 +249,8 @@ static int pass_on_check_front(const struct pass_on *passing, struct err *err)
 	int status = forward_status(passing->forward);
 
 	if (status < 502 || status > 504 || pass_on_is_of_type(passing, "text/plain") ||
-	    pass_on_is_of_type(passing, "application/json"))
+	    pass_on_is_of_type(passing, "application/json") ||
+	    pass_on_is_of_type(passing, WEB_PROBLEM_TYPE))
 		return 0;
 	err_set(err, ERR_NETWORK,
 		"a server in front of it answered in its place, with status %d", status);

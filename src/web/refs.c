@@ -1,6 +1,7 @@
 /*
  * The refs of a primary's repository, for a secondary: all of them, or what has changed
- * since a generation that it has, with the objects that came with that.
+ * since a generation that it has, with the objects that came with that. One that has
+ * nothing yet is given all objects with the refs, if they are few.
  *
  * The objects of a delta are found in this process (git/new_objects.h), which costs a
  * fiftieth of what the processes of a fetch do. It is for small changes; for all else,
@@ -9,11 +10,13 @@
 #include "base/metrics.h"
 #include "change/pushed.h"
 #include "git/new_objects.h"
+#include "git/packs.h"
 #include "git/small_pack.h"
 #include "replicable/name.h"
 #include "web/answer.h"
 #include "web/api.h"
 #include "web/packs.h"
+#include "web/web_metrics.h"
 #include "wire/wire_delta.h"
 #include "wire/wire_refs.h"
 
@@ -78,19 +81,24 @@ static struct wire_refs refs_of_picture(const struct refs_picture *picture)
 	return refs;
 }
 
+static void refs_answer(const struct web_request *request,
+			const struct refs_picture *picture, struct web_response *response)
+{
+	struct wire_refs refs = refs_of_picture(picture);
+
+	refs.pack_bytes = web_packs_size(request->services, request->name);
+	response->content_type = WIRE_REFS_TYPE;
+	wire_refs_render(&refs, &response->body);
+}
+
 static int refs_get(const struct web_request *request, struct web_response *response,
 		    struct err *err)
 {
 	struct refs_picture picture = { 0 };
-	struct wire_refs refs;
 	int result;
 
-	if (refs_take_picture(request, &picture, response, &result, err)) {
-		refs = refs_of_picture(&picture);
-		refs.pack_bytes = web_packs_size(request->services, request->name);
-		response->content_type = WIRE_REFS_TYPE;
-		wire_refs_render(&refs, &response->body);
-	}
+	if (refs_take_picture(request, &picture, response, &result, err))
+		refs_answer(request, &picture, response);
 	noticed_clear(&picture.noticed);
 	return result;
 }
@@ -132,6 +140,42 @@ static int refs_delta_prove(const struct refs_delta *delta, struct err *err)
 		       : refs_delta_refuse(err, "the refs there are others");
 }
 
+static bool refs_delta_is_first(const struct refs_delta *delta)
+{
+	return delta->question.checksum[0] && !delta->question.timeline[0];
+}
+
+static void refs_delta_add_change(struct refs_delta *delta, const char *name,
+				  const char *target, struct oid oid)
+{
+	const struct wire_ref_change change = {
+		.name = xstrdup(name),
+		.after = { .oid = target ? (struct oid){ 0 } : oid,
+			   .target = target ? xstrdup(target) : NULL }
+	};
+
+	vec_add(&delta->changes, change);
+}
+
+/* All that is there. A larger repository's packs are copied as they are, or it is git's.
+ */
+static int refs_delta_find_all(struct refs_delta *delta, struct err *err)
+{
+	const struct ref_snapshot *refs = &delta->picture.noticed.refs;
+
+	if (refs->cuts.count > 0 || refs->refs.count > DELTA_OBJECTS ||
+	    web_packs_size(delta->request->services, delta->request->name) >=
+		    PACKS_WORTH_COPYING)
+		return refs_delta_refuse(err, "the repository is too large");
+	if (!refs->head_target)
+		refs_delta_add_change(delta, "HEAD", NULL, refs->head_oid);
+	for (size_t i = 0; i < refs->refs.count; i++)
+		refs_delta_add_change(delta, refs->refs.items[i].name,
+				      refs->refs.items[i].target,
+				      refs->refs.items[i].oid);
+	return 0;
+}
+
 static int refs_delta_find_changes(struct refs_delta *delta, struct err *err)
 {
 	const struct noticed *noticed = &delta->picture.noticed;
@@ -143,6 +187,8 @@ static int refs_delta_find_changes(struct refs_delta *delta, struct err *err)
 	AUTO_TEXT_LIST text_list texts = { 0 };
 	int found;
 
+	if (refs_delta_is_first(delta))
+		return refs_delta_find_all(delta, err);
 	if (strcmp(delta->question.timeline, noticed->row.timeline) != 0)
 		return refs_delta_refuse(err, "it is of another timeline");
 	found = event_log_changes(delta->request->services->store, &span, &texts, err);
@@ -255,14 +301,22 @@ static void refs_delta_answer(const struct refs_delta *delta,
 	vec_clear(&names);
 }
 
+static struct metric *refs_deltas(void)
+{
+	return metric_counter(
+		"refrelay_deltas_total",
+		"Changes and first copies that secondaries asked for in one request.",
+		"state");
+}
+
 static void refs_delta_count(bool is_given)
 {
-	struct metric *deltas = metric_counter(
-		"refrelay_deltas_total",
-		"Changes of repositories that secondaries asked for in one request.",
-		"state");
+	metric_add(metric_at(refs_deltas(), is_given ? "given" : "refused"), 1);
+}
 
-	metric_add(metric_at(deltas, is_given ? "given" : "refused"), 1);
+void web_refs_begin_metrics(void)
+{
+	metric_begin(refs_deltas(), METRIC_LIST("given", "refused"), NULL);
 }
 
 /* Whatever went wrong, a fetch may do; and says what is wrong if it does not. */
@@ -277,6 +331,8 @@ static void refs_delta_try(struct refs_delta *delta, struct web_response *respon
 	refs_delta_count(is_given);
 	if (is_given)
 		refs_delta_answer(delta, response);
+	else if (refs_delta_is_first(delta))
+		refs_answer(delta->request, &delta->picture, response);
 	else
 		web_answer_problem(response, 409, WIRE_DELTA_UNAVAILABLE, why.text,
 				   "take the refs and fetch");

@@ -478,8 +478,8 @@ static bool find_route(struct exchange *exchange)
 		return true;
 	}
 	if (!*match->allow)
-		return refuse_problem(exchange, 404, "NOT_FOUND",
-				      "there is nothing at this URL", "");
+		return refuse_problem(exchange, 404, WIRE_NOT_FOUND,
+				      "nothing at this URL", "");
 	refuse_problem(exchange, 405, "METHOD_NOT_ALLOWED",
 		       "this URL does not take this method", "");
 	web_add_header(&exchange->response, "Allow", "%s", match->allow);
@@ -545,6 +545,7 @@ static bool let_in(struct exchange *exchange, const struct access_answer *answer
 				      "this takes an operator, not a site", "");
 	memcpy(request->site, answer->site, sizeof(request->site));
 	memcpy(request->user, answer->user, sizeof(request->user));
+	request->may_operate = answer->may_operate;
 	return true;
 }
 

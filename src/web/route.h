@@ -7,9 +7,9 @@
 
 #include "web/web.h"
 
-/* What a request needs to be let through; who asks has one of these at most. */
+/* The right that a request requires; a client has at most one of these. */
 enum web_right {
-	WEB_ANYBODY,  /* /healthz, /readyz */
+	WEB_ANYBODY,  /* /healthz, /readyz, / */
 	WEB_READER,   /* a site, an operator, or loopback as interface says */
 	WEB_SITE,     /* a site or an operator */
 	WEB_OPERATOR, /* an operator only */
@@ -48,7 +48,9 @@ struct web_route {
 	 * "{path}" at the start is everything up to what follows: "/{path}/info/refs";
 	 * then
 	 * "{last}" at the end is any one segment, which the handler reads from the
-	 * target. */
+	 * target. "{?after,limit}" at the end of one below /api/v1/ are the parameters
+	 * that its query may have (RFC 6570). Others are refused there, unless a site
+	 * asks: a later version may send more. */
 	const char *pattern;
 	enum web_right right;
 	enum web_body body;
@@ -59,6 +61,7 @@ struct web_route {
 extern const struct web_route web_git_routes[];
 extern const struct web_route web_lfs_routes[];
 extern const struct web_route web_health_routes[];
+extern const struct web_route web_page_routes[], web_view_routes[];
 extern const struct web_route web_event_routes[];
 extern const struct web_route web_repository_routes[];
 extern const struct web_route web_refs_routes[];
@@ -68,6 +71,7 @@ extern const struct web_route web_retrieve_routes[];
 extern const struct web_route web_lease_routes[];
 extern const struct web_route web_push_routes[];
 extern const struct web_route web_mirror_routes[], web_manifest_routes[];
+extern const struct web_route web_version_routes[];
 extern const struct web_route *const web_routes[];
 
 /* What a request for a repository by the protocols of Git and of Git LFS says of itself,

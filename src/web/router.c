@@ -2,16 +2,27 @@
 
 #include "base/str.h"
 #include "web/server.h"
+#include "web/web_metrics.h"
 
 /* Git's first, as most are asked there. */
 const struct web_route *const web_routes[] = {
-	web_git_routes,        web_lfs_routes,
-	web_health_routes,     web_event_routes,
-	web_repository_routes, web_refs_routes,
-	web_pack_routes,       web_blob_routes,
-	web_retrieve_routes,   web_lease_routes,
-	web_push_routes,       web_mirror_routes,
-	web_manifest_routes,   NULL,
+	web_git_routes,
+	web_lfs_routes,
+	web_health_routes,
+	web_event_routes,
+	web_repository_routes,
+	web_refs_routes,
+	web_pack_routes,
+	web_blob_routes,
+	web_retrieve_routes,
+	web_lease_routes,
+	web_push_routes,
+	web_mirror_routes,
+	web_manifest_routes,
+	web_version_routes,
+	web_view_routes,
+	web_page_routes,
+	NULL,
 };
 
 int web_server_start(const struct web_server_options *options, struct web_server **server,
@@ -19,6 +30,7 @@ int web_server_start(const struct web_server_options *options, struct web_server
 {
 	struct web_server_options own = *options;
 
+	web_metrics_begin(options->services);
 	if (!own.routes)
 		own.routes = web_routes;
 	return server_start(&own, server, err);
@@ -170,6 +182,7 @@ const char *target_query(const struct target *target, const char *key)
 #define KIND "{kind}"
 #define PATH "/{path}"
 #define LAST "/{last}"
+#define QUERY "{?"
 
 /* How long the path is without what the pattern's end leaves open: its last segment. */
 static size_t cut_last(const char *end, size_t *end_len, const char *path)
@@ -226,18 +239,27 @@ static bool match_segment(const char *pattern, size_t pattern_len, const char *s
 	return router_is_word(pattern, pattern_len, text);
 }
 
+/* Of a pattern's segment; what its query may have is none. */
+static size_t segment_length(const char *segment)
+{
+	size_t len = strcspn(segment, "/");
+	const char *query = memmem(segment, len, QUERY, strlen(QUERY));
+
+	return query ? (size_t)(query - segment) : len;
+}
+
 static bool match_segments(const char *pattern, const char *path,
 			   struct route_match *match)
 {
 	while (*pattern == '/' && *path == '/') {
-		size_t pattern_len = strcspn(pattern + 1, "/");
+		size_t pattern_len = segment_length(pattern + 1);
 		size_t len = strcspn(path + 1, "/");
 		if (!match_segment(pattern + 1, pattern_len, path + 1, len, match))
 			return false;
 		pattern += 1 + pattern_len;
 		path += 1 + len;
 	}
-	return *pattern == '\0' && *path == '\0';
+	return (*pattern == '\0' || text_starts_with(pattern, QUERY)) && *path == '\0';
 }
 
 static void forget_names(struct route_match *match)
@@ -295,4 +317,123 @@ void route_match_clear(struct route_match *match)
 {
 	forget_names(match);
 	*match = (struct route_match){ 0 };
+}
+
+#define API "/api/v1/"
+
+bool route_is_api(const struct web_route *route)
+{
+	return text_starts_with(route->pattern, API);
+}
+
+/* Goes through "after,limit}"; false at its end. */
+static bool next_parameter(const char **at, const char **word, size_t *len)
+{
+	*word = *at;
+	*len = strcspn(*at, ",}");
+	*at += *len + ((*at)[*len] == ',');
+	return *len > 0;
+}
+
+static const char *list_of_parameters(const struct web_route *route)
+{
+	const char *list = strstr(route->pattern, QUERY);
+
+	return list ? list + strlen(QUERY) : "";
+}
+
+static bool has_parameter(const char *list, const char *key)
+{
+	const char *word;
+	size_t len;
+
+	while (next_parameter(&list, &word, &len))
+		if (router_is_word(word, len, key))
+			return true;
+	return false;
+}
+
+/* The caller frees. NULL: it takes none. */
+static char *nearest_parameter(const char *list, const char *key)
+{
+	AUTO_FREE char *nearest = NULL;
+	size_t least = SIZE_MAX, len;
+	const char *at;
+
+	while (next_parameter(&list, &at, &len)) {
+		AUTO_FREE char *word = xstrndup(at, len);
+		size_t found = text_distance(word, key);
+		if (nearest && found >= least)
+			continue;
+		free(nearest);
+		nearest = TAKE(word);
+		least = found;
+	}
+	return TAKE(nearest);
+}
+
+static int refuse_parameter(const char *list, const char *key, struct err *err)
+{
+	AUTO_FREE char *nearest = nearest_parameter(list, key);
+
+	if (!nearest) {
+		err_set(err, ERR_CONFIG,
+			"unknown parameter \"%s\"; this takes no parameters", key);
+		return err_remedy(err, "leave it out");
+	}
+	err_set(err, ERR_CONFIG, "unknown parameter \"%s\"; the nearest known one is %s",
+		key, nearest);
+	return err_remedy(err, "known are: %.*s", (int)strcspn(list, "}"), list);
+}
+
+int route_check_query(const struct web_route *route, const struct target *target,
+		      struct err *err)
+{
+	const char *list = list_of_parameters(route);
+
+	for (size_t i = 0; i < target->query.count; i++)
+		if (!has_parameter(list, target->query.items[i].key))
+			return refuse_parameter(list, target->query.items[i].key, err);
+	return 0;
+}
+
+/* By the start of a pattern; the first that fits counts. */
+static const struct {
+	const char *start;
+	enum route_kind kind;
+} route_kinds[] = {
+	{ "/{path}/info/refs", ROUTE_REFS },
+	{ "/{path}/git-upload-pack", ROUTE_FETCH },
+	{ "/{path}/git-receive-pack", ROUTE_PUSH },
+	{ "/{path}/info/lfs/", ROUTE_LFS },
+	{ API "events", ROUTE_EVENTS },
+	{ API "retrieve/", ROUTE_TRANSFER },
+	{ API "repositories/{name}/refs", ROUTE_TRANSFER },
+	{ API "repositories/{name}/delta", ROUTE_TRANSFER },
+	{ API "repositories/{name}/packs", ROUTE_TRANSFER },
+	{ API, ROUTE_API },
+	{ "/healthz", ROUTE_MONITOR },
+	{ "/readyz", ROUTE_MONITOR },
+	{ "/metrics", ROUTE_MONITOR },
+};
+
+enum route_kind route_kind_of(const struct web_route *route)
+{
+	for (size_t i = 0; route && i < ARRAY_SIZE(route_kinds); i++)
+		if (text_starts_with(route->pattern, route_kinds[i].start))
+			return route_kinds[i].kind;
+	return ROUTE_OTHER;
+}
+
+const char *route_kind_name(enum route_kind kind)
+{
+	static const char *const names[ROUTE_KINDS] = {
+		[ROUTE_REFS] = "git_refs",     [ROUTE_FETCH] = "git_fetch",
+		[ROUTE_PUSH] = "git_push",     [ROUTE_LFS] = "lfs",
+		[ROUTE_API] = "api",           [ROUTE_EVENTS] = "events",
+		[ROUTE_TRANSFER] = "transfer", [ROUTE_MONITOR] = "monitor",
+		[ROUTE_OTHER] = "other",
+	};
+
+	return names[kind];
 }

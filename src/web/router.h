@@ -42,4 +42,30 @@ void route_find(const struct web_route *const *tables, const char *method,
 		const struct target *target, struct route_match *match);
 void route_match_clear(struct route_match *match);
 
+/* Whether it is part of the API, whose errors are problem details. */
+bool route_is_api(const struct web_route *route);
+
+/* Whether the query has such parameters only as the route knows. ERR_CONFIG: names the
+ * first other one, and the nearest that is known. Requires a route of the API. */
+int route_check_query(const struct web_route *route, const struct target *target,
+		      struct err *err);
+
+/* What a route is counted as. */
+enum route_kind {
+	ROUTE_REFS,     /* of Git: what a client asks first */
+	ROUTE_FETCH,    /* of Git */
+	ROUTE_PUSH,     /* of Git */
+	ROUTE_LFS,      /* of Git LFS */
+	ROUTE_API,      /* questions and orders of people and programs */
+	ROUTE_EVENTS,   /* secondaries wait for these */
+	ROUTE_TRANSFER, /* bytes for secondaries */
+	ROUTE_MONITOR,  /* healthz, readyz, metrics */
+	ROUTE_OTHER,
+	ROUTE_KINDS,
+};
+
+/* NULL: nothing was found. */
+enum route_kind route_kind_of(const struct web_route *route);
+const char *route_kind_name(enum route_kind kind);
+
 #endif

@@ -7,6 +7,7 @@
 #include "web/api.h"
 
 #define REVERIFY_AT_LEAST_MS 60000
+#define RELEASE_BODY_MAX (1u << 16)
 
 static const char *rows_get_kind(const struct web_request *request)
 {
@@ -58,8 +59,13 @@ static int list_inventory(const struct web_request *request, size_t limit,
 	struct inventory_tags *tags = request->services->inventory_tags;
 	struct store *store = request->services->store;
 	const char *kind = rows_get_kind(request);
-	const struct page_question question = { .after = web_query(request, "after"),
-						.limit = limit };
+	const char *state = web_query(request, "state");
+	const struct page_question question = {
+		.after = web_query(request, "after"),
+		.limit = limit,
+		.search = web_query(request, "search"),
+		.is_failing_only = state && strcmp(state, "failed") == 0,
+	};
 	struct inventory_page page;
 	struct inventory_tag tag;
 
@@ -67,22 +73,24 @@ static int list_inventory(const struct web_request *request, size_t limit,
 	    inventory_tags_look(tags, kind, &tag, err) != 0)
 		return -1;
 	if (tag.scanned == SCANNED_NOTHING) {
-		web_answer_problem(response, 503, WIRE_NOT_SCANNED,
-				   rows_is_repository(request)
-					   ? "the first scan of the repositories is not "
-					     "done"
-					   : "the first scan of these blobs is not done",
-				   "wait: it is tried again by itself");
+		web_answer_problem(
+			response, 503, WIRE_NOT_SCANNED,
+			rows_is_repository(request)
+				? "the first scan of the repositories is not finished"
+				: "the first scan of these blobs is not finished",
+			"wait: it is tried again by itself");
 		return 0;
 	}
-	if (has_this_etag(request, tag.etag)) {
+	if (!question.search && !question.is_failing_only &&
+	    has_this_etag(request, tag.etag)) {
 		web_add_header(response, "ETag", "%s", tag.etag);
 		response->status = 304;
 		return 0;
 	}
 	if (inventory_read(store, kind, &question, &page, err) != 0)
 		return -1;
-	web_add_header(response, "ETag", "%s", page.etag);
+	if (!question.search && !question.is_failing_only)
+		web_add_header(response, "ETag", "%s", page.etag);
 	web_answer_json(response, 200, wire_inventory_json(kind, &page));
 	inventory_page_clear(&page);
 	return 0;
@@ -103,8 +111,8 @@ static int rows_read_state(const char *word, struct registry_filter *filter,
 	if (filter->state != REGISTRY_ANY || filter->held_only || filter->gone_only)
 		return 0;
 	return err_set(err, ERR_CONFIG,
-		       "there is no state \"%s\"; there are pending, started, synced, "
-		       "failed, missing_on_primary, held and gone",
+		       "unknown state \"%s\"; use pending, started, synced, failed, "
+		       "missing_on_primary, held or gone",
 		       word);
 }
 
@@ -117,6 +125,7 @@ static int list_registry(const struct web_request *request, size_t limit,
 		.kind = rows_get_kind(request),
 		.after = web_query(request, "after"),
 		.limit = limit + 1,
+		.search = web_query(request, "search"),
 	};
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 	int64_t now = now_of(services);
@@ -143,11 +152,15 @@ static int refuse_standalone(struct web_response *response)
 int rows_list(const struct web_request *request, struct web_response *response,
 	      struct err *err)
 {
+	struct registry_filter ignored;
 	size_t limit;
 
 	if (!has_kind(request, response))
 		return 0;
-	if (api_limit(request, &limit, err) != 0)
+	/* A primary's rows have no such states; but what is wrong everywhere is no state.
+	 */
+	if (api_limit(request, &limit, err) != 0 ||
+	    rows_read_state(web_query(request, "state"), &ignored, err) != 0)
 		return -1;
 	switch (request->services->role) {
 	case SITE_PRIMARY:
@@ -189,9 +202,13 @@ int rows_get(const struct web_request *request, struct web_response *response,
 	return 0;
 }
 
+/* What is asked of a row. With `may` only of one that it takes: -1 with *err else. */
 struct wish {
 	const char *kind, *name;
 	unsigned wishes;
+	int (*may)(const struct wish *wish, const struct registry_row *row,
+		   struct err *err);
+	const char *held_reason; /* that is to be let go; borrowed */
 };
 
 static int ask_for(struct store_tx *tx, void *arg, struct err *err)
@@ -203,8 +220,10 @@ static int ask_for(struct store_tx *tx, void *arg, struct err *err)
 	if (found < 0)
 		return -1;
 	if (found == 0)
-		return err_set(err, ERR_MISSING, "there is no %s \"%s\"",
+		return err_set(err, ERR_MISSING, "no such %s: \"%s\"",
 			       kind_noun(wish->kind), wish->name);
+	if (wish->may && wish->may(wish, &row, err) != 0)
+		return -1;
 	const struct registry_move move = {
 		.id = row.id,
 		.event = REGISTRY_ASKED, /* whatever there is: at once */
@@ -213,12 +232,17 @@ static int ask_for(struct store_tx *tx, void *arg, struct err *err)
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
 }
 
-static int ask_registry(const struct web_request *request, unsigned wishes,
+static int ask_registry(const struct web_request *request, const struct wish *asked,
 			struct web_response *response, struct err *err)
 {
 	const struct web_services *services = request->services;
-	struct wish wish = { rows_get_kind(request), request->name, wishes };
+	struct wish wish = *asked;
 
+	if (!api_needs_role(request, SITE_SECONDARY, response) ||
+	    !has_kind(request, response))
+		return 0;
+	wish.kind = rows_get_kind(request);
+	wish.name = request->name;
 	if (store_write(services->store, ask_for, &wish, err) != 0)
 		return row_failed(request, response, err);
 	pull_wake(services->pull);
@@ -228,19 +252,73 @@ static int ask_registry(const struct web_request *request, unsigned wishes,
 int rows_sync(const struct web_request *request, struct web_response *response,
 	      struct err *err)
 {
-	if (!api_needs_role(request, SITE_SECONDARY, response) ||
-	    !has_kind(request, response))
-		return 0;
-	return ask_registry(request, 0, response, err);
+	return ask_registry(request, &(struct wish){ 0 }, response, err);
 }
 
 int rows_resync(const struct web_request *request, struct web_response *response,
 		struct err *err)
 {
-	if (!api_needs_role(request, SITE_SECONDARY, response) ||
-	    !has_kind(request, response))
+	return ask_registry(request, &(struct wish){ .wishes = REGISTRY_WISH_RECHECK },
+			    response, err);
+}
+
+static int may_retry(const struct wish *wish, const struct registry_row *row,
+		     struct err *err)
+{
+	(void)wish;
+	if (!row->is_gone && !row->held_reason &&
+	    (row->state == REGISTRY_FAILED || row->state == REGISTRY_MISSING_ON_PRIMARY))
 		return 0;
-	return ask_registry(request, REGISTRY_WISH_RECHECK, response, err);
+	return err_set(err, ERR_CONFLICT, "%s does not fail: it is %s", row->name,
+		       report_row_word(row));
+}
+
+int rows_retry(const struct web_request *request, struct web_response *response,
+	       struct err *err)
+{
+	return ask_registry(request, &(struct wish){ .may = may_retry }, response, err);
+}
+
+/* What is let go is what somebody has read: the reason of a row may be another by now. */
+static int may_release(const struct wish *wish, const struct registry_row *row,
+		       struct err *err)
+{
+	if (!row->held_reason)
+		return err_set(err, ERR_CONFLICT, "%s is not held: it is %s", row->name,
+			       report_row_word(row));
+	if (strcmp(row->held_reason, wish->held_reason) != 0) {
+		err_set(err, ERR_CONFLICT, "%s is held for another reason: %s", row->name,
+			row->held_reason);
+		return err_remedy(err, "read the row again, then decide");
+	}
+	if (!row->is_gone)
+		return 0;
+	err_set(err, ERR_CONFLICT,
+		"the primary deleted %s: releasing it would delete the copy", row->name);
+	return err_remedy(
+		err, "if that is right, run on this machine: refrelay %s remove %s",
+		kind_is_repository(row->kind) ? "repository" : "blob", row->name);
+}
+
+/* {"held_reason": TEXT} */
+int rows_release(const struct web_request *request, struct web_response *response,
+		 struct err *err)
+{
+	struct wish wish = { .wishes = REGISTRY_WISH_FORCE, .may = may_release };
+	json_auto_t *body = json_parse_object(request->body->data, request->body->len,
+					      RELEASE_BODY_MAX, err);
+
+	if (!body) {
+		err->class = ERR_CONFIG;
+		return -1;
+	}
+	wish.held_reason = json_string_value(json_object_get(body, "held_reason"));
+	if (!wish.held_reason)
+		return err_set(
+			err, ERR_CONFIG,
+			"send {\"held_reason\": TEXT} with the reason that the row "
+			"shows");
+	return ask_registry(request, &wish, response, err);
 }
 
 /* One that was verified a moment ago is not verified again: its row is the answer. */

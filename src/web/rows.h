@@ -16,6 +16,10 @@ int rows_sync(const struct web_request *request, struct web_response *response,
 	      struct err *err);
 int rows_resync(const struct web_request *request, struct web_response *response,
 		struct err *err);
+int rows_retry(const struct web_request *request, struct web_response *response,
+	       struct err *err);
+int rows_release(const struct web_request *request, struct web_response *response,
+		 struct err *err);
 int rows_reverify(const struct web_request *request, struct web_response *response,
 		  struct err *err);
 

@@ -503,10 +503,29 @@ static struct MHD_Daemon *start_daemon_deaf(struct web_server *server)
 	return daemon;
 }
 
+static const char *const classes[WEB_CLASSES] = { "none", "1xx", "2xx",
+						  "3xx",  "4xx", "5xx" };
+
+/* From what memory answers to a clone; fewer than of others, as there are many series. */
+static const double request_buckets[] = { 0.001, 0.005, 0.025, 0.1, 0.5,
+					  2.5,   10,    60,    600, 0 };
+
+static void register_durations(struct web_server *server)
+{
+	struct metric *metric = metric_histogram(
+		"refrelay_http_request_duration_seconds",
+		"From the first byte of a request to the last of its answer.",
+		request_buckets, "kind", "class");
+
+	for (int kind = 0; kind < ROUTE_KINDS; kind++)
+		for (size_t i = 0; i < WEB_CLASSES; i++)
+			server->durations[kind][i] =
+				metric_at(metric, route_kind_name((enum route_kind)kind),
+					  classes[i == 1 ? 2 : i]);
+}
+
 static void register_metrics(struct web_server *server)
 {
-	static const char *const classes[WEB_CLASSES] = { "none", "1xx", "2xx",
-							  "3xx",  "4xx", "5xx" };
 	struct metric *metric = metric_counter("refrelay_http_requests_total",
 					       "Requests that were answered.", "class");
 
@@ -515,6 +534,7 @@ static void register_metrics(struct web_server *server)
 	server->open_requests =
 		metric_at(metric_gauge("refrelay_http_requests_open",
 				       "Requests that have begun, and not ended."));
+	register_durations(server);
 }
 
 void server_count_answer(struct web_server *server, int status)
@@ -522,6 +542,15 @@ void server_count_answer(struct web_server *server, int status)
 	size_t class = (size_t)status / 100;
 
 	metric_add(server->answers[class < WEB_CLASSES ? class : 0], 1);
+}
+
+void server_observe(struct web_server *server, enum route_kind kind, int status,
+		    int64_t took_us)
+{
+	size_t class = (size_t)status / 100;
+
+	metric_observe(server->durations[kind][class < WEB_CLASSES ? class : 0],
+		       (double)took_us / 1000000);
 }
 
 static void server_free(struct web_server *server)

@@ -13,6 +13,7 @@
 #include "web/gate.h"
 #include "web/listen.h"
 #include "web/route.h"
+#include "web/router.h"
 #include "web/tls.h"
 #include "web/web_server.h"
 
@@ -30,6 +31,7 @@ struct web_server {
 	struct workers *workers;
 	struct MHD_Daemon *daemon;
 	struct metric_series *answers[WEB_CLASSES], *open_requests;
+	struct metric_series *durations[ROUTE_KINDS][WEB_CLASSES];
 	unsigned limit; /* of connections */
 	uint16_t port;
 	int listen_fd; /* owned from web_server_stop on, by the daemon before */
@@ -56,6 +58,10 @@ struct web_connection {
 };
 
 void server_count_answer(struct web_server *server, int status);
+
+/* How long a request of such a route took, to the last byte of its answer. */
+void server_observe(struct web_server *server, enum route_kind kind, int status,
+		    int64_t took_us);
 
 /* As web_server_start, but `routes` must be given: so no handler is linked that they do
  * not name. */

@@ -69,7 +69,7 @@ static int read_identity(const struct conf *conf, struct transport *transport,
 	if (!certificate || !key) {
 		conf_error(certificate ? certificate : key, err, "%s is not set",
 			   certificate ? "http.tlsKey" : "http.tlsCertificate");
-		return err_remedy(err, "set both for TLS, or none of them");
+		return err_remedy(err, "set both for TLS, or neither");
 	}
 	if (tls_identity_read(transport->certificate, transport->key,
 			      &transport->identity, err) != 0)

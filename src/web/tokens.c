@@ -101,10 +101,9 @@ static int read_expires(const struct setting *row, const struct conf_entry *entr
 		xasprintf("%s%s", text, strchr(text, 'T') ? "" : "T00:00:00Z");
 	if (clock_parse(whole, wall_ms) && is_real_time(whole, *wall_ms))
 		return 0;
-	return conf_error(entry, err,
-			  "\"%.40s\" is no time: write it as 2027-01-01 or "
-			  "2027-01-01T12:00:00Z",
-			  text);
+	return conf_error(
+		entry, err,
+		"invalid time \"%.40s\": use 2027-01-01 or 2027-01-01T12:00:00Z", text);
 }
 
 static const struct setting rows[] = {

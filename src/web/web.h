@@ -30,6 +30,7 @@ struct web_request {
 	char site[SITE_NAME_SIZE]; /* whose token it was; "" otherwise */
 	char user[WEB_USER_SIZE];  /* who asks, by password or token, for logs and hooks;
 				      "": nobody said */
+	bool may_operate;       /* an operator asks; of routes that let others in, too */
 	const char *client;     /* the address of who asks, "192.0.2.7", "2001:db8::7" */
 	bool is_secure;         /* it came by TLS, here or to a proxy that is trusted */
 	const struct str *body; /* whole, inflated; at most 1 MiB */
@@ -121,7 +122,9 @@ void web_add_header(struct web_response *response, const char *name, const char 
 /* The body becomes this JSON, whose reference is taken. */
 void web_answer_json(struct web_response *response, int status, json_t *object);
 
-/* {"code", "message", "remedy"}. */
+/* Problem details (RFC 9457): {"code", "message", "remedy", "type", "title", "status",
+ * "detail"}. */
+#define WEB_PROBLEM_TYPE "application/problem+json"
 void web_answer_problem(struct web_response *response, int status, const char *code,
 			const char *message, const char *remedy);
 

@@ -13,6 +13,10 @@
 #include "blob/kinds.h"
 #include "replicable/origin_rows.h"
 
+/* Of what sites say to each other: another number if sites of one version do not
+ * understand those of the other. */
+#define WIRE_PROTOCOL 1
+
 /* Headers. */
 #define WIRE_TIMELINE "Refrelay-Timeline" /* of the event log */
 #define WIRE_LAST_EVENT                                                                  \
@@ -34,6 +38,7 @@
 #define WIRE_EVENTS_GONE "EVENTS_GONE"
 #define WIRE_OTHER_TIMELINE "OTHER_TIMELINE"
 #define WIRE_DELTA_UNAVAILABLE "DELTA_UNAVAILABLE"
+#define WIRE_NOT_FOUND "NOT_FOUND" /* of URLs */
 
 /* What a refusal is to the site that asked. False: the code says nothing of what was
  * asked for. */

@@ -16,6 +16,15 @@ void wire_delta_ask(const struct wire_delta_question *question, struct str *body
 	json_render(object, body);
 }
 
+static bool wire_delta_read_timeline(const json_t *object,
+				     struct wire_delta_question *question)
+{
+	const char *text = json_string_value(json_object_get(object, "timeline"));
+
+	return (text && !text[0] && question->generation == 0) ||
+	       wire_get_id(object, "timeline", question->timeline);
+}
+
 int wire_delta_read_question(const struct str *body, struct wire_delta_question *question,
 			     struct err *err)
 {
@@ -26,8 +35,8 @@ int wire_delta_read_question(const struct str *body, struct wire_delta_question 
 
 	*question = (struct wire_delta_question){ 0 };
 	if (object && checksum && checksum_parse(checksum, &sum) &&
-	    wire_get_id(object, "timeline", question->timeline) &&
 	    wire_get_number(object, "generation", &question->generation) &&
+	    wire_delta_read_timeline(object, question) &&
 	    wire_get_number(object, "limit", &question->limit)) {
 		memcpy(question->checksum, checksum, CHECKSUM_TEXT_SIZE);
 		return 0;

@@ -1,6 +1,7 @@
 /*
- * What a secondary asks for when it has some generation of a repository already, and what
- * the changes of several events come to. The answer is wire/wire_refs.h's.
+ * What a secondary asks for when it has some generation of a repository already, or
+ * nothing of it yet, and what the changes of several events come to. The answer is
+ * wire/wire_refs.h's.
  */
 #ifndef WIRE_WIRE_DELTA_H
 #define WIRE_WIRE_DELTA_H
@@ -12,8 +13,8 @@
 
 /* What the secondary has, proved from its own disk. */
 struct wire_delta_question {
-	char timeline[TIMELINE_SIZE];
-	uint64_t generation;
+	char timeline[TIMELINE_SIZE]; /* "": it has nothing */
+	uint64_t generation;          /* 0 then */
 	char checksum[CHECKSUM_TEXT_SIZE];
 	uint64_t limit; /* bytes of a pack that it takes */
 };

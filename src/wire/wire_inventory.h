@@ -42,6 +42,9 @@ struct page_question {
 	const char *after; /* names above it; NULL: from the first */
 	size_t limit;
 	const char *etag; /* of a page that is known; may be NULL */
+	/* For people; what is left out is no proof of anything. */
+	const char *search; /* only names that have it in them; NULL: all */
+	bool is_failing_only;
 };
 
 /* The member of a page that has the rows of a kind. Static. */

@@ -545,7 +545,7 @@ static int wire_delta_finish(const struct wire_delta_base *base, struct wire_ref
 {
 	struct checksum sum;
 
-	if (refs->oid_len != base->oid_len)
+	if (base->oid_len > 0 && refs->oid_len != base->oid_len)
 		return wire_lied(err, "the delta is of another hash");
 	wire_delta_sum(base, &refs->refs, &sum);
 	wire_delta_merge(base->refs, &refs->refs);
@@ -555,7 +555,8 @@ static int wire_delta_finish(const struct wire_delta_base *base, struct wire_ref
 int wire_delta_parse(const struct str *body, const struct wire_delta_base *base,
 		     struct wire_refs *refs, struct str *pack, struct err *err)
 {
-	struct wire_refs_reader reader = { .refs = refs, .is_delta = true };
+	bool is_whole = base->oid_len == 0 && text_starts_with(body->data, FORM "\n");
+	struct wire_refs_reader reader = { .refs = refs, .is_delta = !is_whole };
 	int result = wire_refs_read(&reader, body, err);
 
 	if (result == 0) {

@@ -51,11 +51,12 @@ void wire_delta_render(const struct wire_refs *refs, const text_list *names,
 struct wire_delta_base {
 	struct ref_snapshot *refs; /* taken over, also in vain */
 	const struct checksum *sum;
-	size_t oid_len;
+	size_t oid_len; /* 0: it has nothing, and takes either */
 };
 
 /* What the base becomes, and the pack. The same proof as of whole refs, in the time that
- * the changes take. */
+ * the changes take. For a reader that has nothing whole refs are an answer, too: then
+ * there is no pack. */
 int wire_delta_parse(const struct str *body, const struct wire_delta_base *base,
 		     struct wire_refs *refs, struct str *pack, struct err *err);
 

@@ -2,7 +2,7 @@
 """Chaos: two secondaries and three destinations under random operations and faults.
 
 usage: chaos.py --program DIRECTORY [--seed N] [--rounds N | --seconds N] [--only FAULT]...
-                [--keep] [--plan]
+                [--fast-path on|off|mixed|mixed-other] [--keep] [--plan]
 
 Each round does operations and faults at once, then all faults are healed, and all must be
 equal again, and say so, within a bound. Meanwhile readers and samplers look whether a
@@ -47,9 +47,13 @@ PROMISES = {
     "destinations_are_equal": "... and so are the destinations",
     "nothing_false_is_said": "nobody says that all is in sync when it is not",
     "status_always_answers": "status answers, whatever is broken",
+    "ways_are_as_set": "small changes come by deltas where that is on, and only there",
     "nodes_do_not_crash": "nodes do not crash, and sanitizers report nothing",
 }
 WORKERS = 3
+# Of the secondaries, in the order of world.SECONDARIES: who has fastPath on.
+FAST_PATHS = {"on": (True, True), "off": (False, False), "mixed": (True, False),
+              "mixed-other": (False, True)}
 TROUBLE = (b"ERROR: AddressSanitizer", b"runtime error:", b"WARNING: ThreadSanitizer",
            b"ERROR: LeakSanitizer", b"Assertion `")
 
@@ -207,7 +211,7 @@ class Chaos:
                 self.note("healed", healer[1])
 
     def look_for_crashes(self):
-        """Who cannot start, for instance as the disk is full, is started again and again, as
+        """Who cannot start, e.g. as the disk is full, is started again and again, as
         a service manager does."""
         for site in self.world.sites:
             if not site.has_died():
@@ -402,7 +406,19 @@ class Chaos:
 
     # The whole
 
+    def choose_fast_path(self):
+        own = random.Random(f"{self.options.seed}/fast path")
+        word = self.options.fast_path or own.choice(sorted(FAST_PATHS))
+        names = [site.name for site in self.world.secondaries]
+        self.world.fast_path = dict(zip(names, FAST_PATHS[word]))
+        print(f"# fast path: {word}", flush=True)
+
+    def check_ways(self):
+        for name, text in self.world.wrong_ways().items():
+            self.report("ways_are_as_set", f"{name}: {text}")
+
     def start(self):
+        self.choose_fast_path()
         self.world.set_up()
         choices = random.Random(f"{self.options.seed}/start")
         for i in range(6):
@@ -432,6 +448,7 @@ class Chaos:
             self.settle()
             print(f"# round {self.round}: {self.summary()}", flush=True)
             self.round += 1
+        self.check_ways()
 
     def summary(self):
         parts = [f"{time.monotonic() - self.begun:.0f} s"]
@@ -490,6 +507,8 @@ def read_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--program", type=Path, help="where refrelay and its two helpers are")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--fast-path", choices=sorted(FAST_PATHS),
+                        help="who has it on; the seed says so if this does not")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=0, help="instead of rounds")
     parser.add_argument("--short", action="store_true", help="rounds of a few seconds")

@@ -43,6 +43,7 @@ PROMISES = {
     "the_node_starts": "... the node starts, and is ready within the bound",
     "everything_heals": "... and copies and destinations become equal within the bound",
     "in_sync_is_said": "... which status says",
+    "the_fast_path_is_taken": "small changes come by deltas all the while",
 }
 REFS = ("refs/heads/main", "refs/heads/topic/0", "refs/heads/topic/1")
 
@@ -251,6 +252,8 @@ class Power:
             self.cuts += 1
             self.cut()
             self.settle()
+        for name, text in self.world.wrong_ways().items():
+            self.report("the_fast_path_is_taken", f"{name}: {text}")
 
     def tell(self):
         print(f"# seed {self.options.seed}, {self.cuts} cuts, {time.monotonic() - self.begun:.0f} s; "

@@ -186,6 +186,7 @@ class World:
         self.wants_disks = wants_disks
         self.is_ended = False
         self.asked = set()
+        self.fast_path = {}  # name of a secondary: whether it takes small changes at once
         self.london = self.site("london")
         self.secondaries = [self.site(name) for name in SECONDARIES]
         self.sites = [self.london] + self.secondaries
@@ -290,7 +291,9 @@ class World:
                               f"secretFile = {self.folder}/secret-{one.name}"]
                 lines += self.remotes()
             else:
-                lines += ["[primary]", f"url = http://127.0.0.1:{self.proxies[site.name].port}/",
+                is_fast = self.fast_path.get(site.name, True)
+                lines += ["[sync]", f"fastPath = {'true' if is_fast else 'false'}",
+                          "[primary]", f"url = http://127.0.0.1:{self.proxies[site.name].port}/",
                           f"secretFile = {self.folder}/secret-{site.name}"]
             (site.folder / "conf").write_text("\n".join(lines) + "\n")
 
@@ -320,6 +323,18 @@ class World:
             site.start()
         for site in self.sites:
             wait_until(60, f"{site.name} serves", site.is_serving)
+
+    def wrong_ways(self):
+        """Of secondaries that brought changes in a way that their settings do not have, or never
+        in the fast way that they have; with what they did."""
+        wrong = {}
+        for site in self.secondaries:
+            log = (site.folder / "log").read_bytes()
+            fast, all_ways = log.count(b" way=delta "), log.count(b" ev=sync.done ")
+            self.note("ways", f"{site.name}: {fast} of {all_ways} syncs by a delta")
+            if bool(fast) != self.fast_path.get(site.name, True):
+                wrong[site.name] = f"{fast} of {all_ways} syncs by a delta"
+        return wrong
 
     def heal_network(self):
         for proxy in list(self.proxies.values()) + [one.proxy for one in self.destinations]:

@@ -367,7 +367,7 @@ def fault_of(name):
     """What stock git says is wrong with the copy; None: whole."""
     copy = copy_of(name)
     if os.path.islink(copy) or not os.path.isdir(copy):
-        return "it is no directory"
+        return "it is not a directory"
     for file in "HEAD", "config", "packed-refs":
         if not os.path.isfile(os.path.join(copy, file)):
             return f"{file} is no file"  # git would wait for a pipe

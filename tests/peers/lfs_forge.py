@@ -11,7 +11,7 @@ or "-", X-Ticket or "-", Range or "-".
 
 Objects are offered with an X-Ticket: "for-PORT". As long as they are there: ROOT/elsewhere:
 objects are offered at the other place; ROOT/redirect: they are offered here, and redirect there. ROOT/status: that is the
-answer to a batch; ROOT/rest: it says to come back in so many seconds. ROOT/stall: of an object
+answer to a batch; ROOT/rest: it says still to copy back in so many seconds. ROOT/stall: of an object
 only the half comes, and then nothing. ROOT/scheme: what URLs that are given out begin with.
 """
 

@@ -5,7 +5,8 @@ usage: webhook.py DIRECTORY SECRET    DIRECTORY/port gets the port, DIRECTORY/to
 for each body that was taken: "good" or "bad", as its signature is, and the body. The last
 one is in DIRECTORY/body, what was said to be its signature in DIRECTORY/signature. While
 DIRECTORY/status is there, that status is the answer, and nothing is taken; with
-DIRECTORY/rest as Retry-After. DIRECTORY/asked has a line for each request.
+DIRECTORY/rest as Retry-After. DIRECTORY/asked has a line for each request; a GET is a
+heartbeat, and has one in DIRECTORY/beats.
 """
 
 import hashlib
@@ -20,6 +21,14 @@ ROOT, SECRET = Path(sys.argv[1]), sys.argv[2].encode()
 class Handler(BaseHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
+
+    def do_GET(self):
+        with open(ROOT / "beats", "a") as file:
+            file.write(f"{self.path}\n")
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"OK")
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))

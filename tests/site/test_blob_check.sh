@@ -26,22 +26,22 @@ check_is_silent_of() { # SITE PATTERN
 what_is_configured_wrongly_is_told() {
 	make_sites
 	name_kind london files
-	check_says 1 london '^WRONG  blobs +blobs of type files: .*No such file.*make or mount'
+	check_says 1 london '^FAIL   blobs +blobs of type files: .*No such file.*make or mount'
 	touch london/files
-	check_says 1 london '^WRONG  blobs +blobs of type files: .*Not a directory'
+	check_says 1 london '^FAIL   blobs +blobs of type files: .*Not a directory'
 	rm london/files
 	mkdir london/files
 	check_says 0 london '^ok     blobs +of type files: .* can be read'
 
 	set_conf london blob.inside.path "$PWD/london/files/inside"
-	check_says 1 london '^WRONG  configuration +blob.inside.path .* lie inside each other'
+	check_says 1 london '^FAIL   configuration +blob.inside.path .* are inside each other'
 	set_conf london blob.inside.path "$PWD/london/git"
-	check_says 1 london '^WRONG  configuration +blob.inside.path .*site.repositories'
+	check_says 1 london '^FAIL   configuration +blob.inside.path .*site.repositories'
 	set_conf london blob.inside.path "$PWD/london/data/x"
-	check_says 1 london '^WRONG  configuration +blob.inside.path .*site.data'
+	check_says 1 london '^FAIL   configuration +blob.inside.path .*site.data'
 	set_conf london blob.inside.path "$PWD/london/inside"
 	set_conf london blob.inside.layout flat
-	check_says 1 london '^WRONG  configuration .*layout: "flat" is not one of: plain, lfs'
+	check_says 1 london '^FAIL   configuration .*layout: "flat" is not one of: plain, lfs'
 }
 
 kinds_of_both_sites_are_compared() {
@@ -54,15 +54,15 @@ kinds_of_both_sites_are_compared() {
 	start_site london
 	name_kind paris files
 	name_kind paris lfs
-	check_says 1 paris '^note   blobs +blobs of type files: .* is not there yet: serve will make it'
+	check_says 1 paris '^note   blobs +blobs of type files: .* does not exist yet: serve will create it'
 	grep -Eq '^note   blobs +the primary has blobs of type more' out
-	grep -Eq '^WRONG  blobs +blobs of type lfs have the layout plain here and lfs' out
+	grep -Eq '^FAIL   blobs +blobs of type lfs have the layout plain here and lfs' out
 	set_conf paris blob.lfs.layout lfs
 	check_says 0 paris '^note   blobs +the primary has blobs of type more'
 	name_kind paris more
 	check_is_silent_of paris 'blobs of type more.*which are not copied'
 	name_kind paris other
-	check_says 1 paris '^WRONG  blobs +the primary has no blobs of type other'
+	check_says 1 paris '^FAIL   blobs +the primary has no blob type other'
 }
 
 # As where a file system is not mounted.
@@ -83,14 +83,14 @@ directories_that_are_others_are_found() {
 	name_kind paris files
 	start_sites
 	wait_until 20 is_copied
-	check_is_silent_of london '^WRONG'
-	check_is_silent_of paris '^WRONG'
+	check_is_silent_of london '^FAIL'
+	check_is_silent_of paris '^FAIL'
 	stop_site paris
 	stop_site london
 	takes_away london/files
 	takes_away paris/files
-	check_says 1 london '^WRONG  blobs +the directory of the blobs "files" .* is not the one that it was'
-	check_says 1 paris '^WRONG  copies +blob.files.path .* is empty, but 1 copy should be there'
+	check_says 1 london '^FAIL   blobs +the directory of the blobs "files" .* is not the one that it was'
+	check_says 1 paris '^FAIL   copies +blob.files.path .* is empty, but 1 copy should be there'
 
 	# What it says can be done, word by word.
 	sed -n 's/.*lost: refrelay \([^,]*\).*/\1/p' out >remedy

@@ -91,7 +91,7 @@ blobs_are_copied_verified_and_removed_when_asked() {
 	[ "$(grep -c '^would sync ' out)" = 3 ]
 	expect 0 at paris blob sync --wait --type uploads a/1
 	expect 0 at paris blob reverify --wait --all
-	grep -qx '3 blobs' out
+	grep -qx 'verified 3 blobs' out
 
 	# A bit that flipped on this disk: found when the file is read, and healed.
 	stop_site paris

@@ -30,7 +30,7 @@ many_deletions_wait_for_a_person() {
 	wait_until 30 tree_count_is paris held 40
 	[ "$(find paris/tree/old -type f | wc -l)" = 40 ]
 	expect 3 at paris status
-	grep -q '40 blobs of kind tree are held, for instance old/1: .*deleted' out
+	grep -q '40 blobs of kind tree held, e.g. old/1: .*deleted' out
 	grep -q '(see refrelay blob list --type tree --state held' out
 	wait_until 10 was_logged paris registry.held
 	expect 0 at paris blob list --type tree --state held
@@ -69,7 +69,7 @@ a_directory_that_is_away_deletes_nothing() {
 		wait_until 20 london_cannot_look
 		expect 1 at london changed --blob tree folder/1
 		expect 1 at london check
-		grep -q '^WRONG .*tree' out
+		grep -q '^FAIL .*tree' out
 		[ "$(find paris/tree/folder -type f | wc -l)" = 5 ]
 		at london events >events
 		fails grep -q deleted events
@@ -90,7 +90,7 @@ a_directory_that_is_away_deletes_nothing() {
 london_cannot_look() {
 	local status=0
 	at london status >said || status=$?
-	[ "$status" -eq 3 ] && grep -q 'london cannot look through its blobs of kind tree for ' said && return
+	[ "$status" -eq 3 ] && grep -q 'london has been unable to scan its blobs of kind tree for ' said && return
 	cat said
 	return 1
 }

@@ -61,7 +61,7 @@ a_large_blob_has_no_room() {
 	wait_until 20 blob_fails uploads big disk 'no room for big, 6000000 bytes'
 	# What fits is there.
 	wait_until 20 cmp -s london/uploads/other paris/uploads/other
-	status_says 'of kind uploads fails, for instance big: no room'
+	status_says 'of kind uploads failing, e.g. big: no room'
 	[ -n "$(blob_of paris uploads big remedy)" ]
 	no_leftovers
 	others_go_on

@@ -172,7 +172,7 @@ an_original_that_rots_is_not_passed_on() {
 	make_damage_sites make_sites
 	set_checksum small 1
 	at london blob reverify --type uploads small
-	wait_until 20 fails_at_london uploads small corrupt 'nobody has written to it'
+	wait_until 20 fails_at_london uploads small corrupt 'changed without a write'
 	[ "$(as_operator "$(site_url london)/api/v1/retrieve/uploads/small")" = 409 ]
 	at paris blob resync --wait --type uploads small || true
 	gives_object paris

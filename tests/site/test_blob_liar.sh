@@ -67,7 +67,7 @@ refused_with() {
 inventories_that_lie() {
 	follow_liar
 	tree_of_paris >before
-	refused_with 'blobs = {"../../x": b"evil"}' 'left out, for instance ../../x: not an id'
+	refused_with 'blobs = {"../../x": b"evil"}' 'left out, e.g. ../../x: not an id'
 	refused_with 'honest = page
 def page(after, limit):
     answer = honest(after, limit)
@@ -150,7 +150,7 @@ sizes_that_lie() {
 honest = row
 def row(name):
     return {**honest(name), **({"size": 2 ** 63 - 1} if name[0] == "k" else {})}'
-	wait_until 20 says '20 blobs of kind uploads fail'
+	wait_until 20 says '20 blobs of kind uploads failing'
 	lies "$many"
 	wait_until 30 says 'in sync, verified: .* 22 blobs of kind uploads (26 bytes)'
 }
@@ -160,7 +160,7 @@ all_are_gone() {
 	lies 'blobs = {"k%02d" % i: b"x" for i in range(30)}'
 	wait_until 20 test -f paris/uploads/k29
 	lies 'blobs = {}'
-	wait_until 20 says '3[0-2] blobs of kind uploads are held'
+	wait_until 20 says '3[0-2] blobs of kind uploads held'
 	[ "$(find paris/uploads -maxdepth 1 -name 'k*' | wc -l)" = 30 ]
 }
 

@@ -52,7 +52,7 @@ nothing_wrong_was_seen() {
 # The row says what was wrong, and then it comes.
 is_told() { # ID CLASS TEXT
 	wait_until 20 fails_again uploads "$@"
-	status_says 'blobs? of kind uploads fails?(, for instance |: )' # with one class of errors, or more
+	status_says 'blobs? of kind uploads failing(, e.g. |: )' # with one class of errors, or more
 	nothing_wrong_was_seen
 	rules
 	wait_until 30 comes

@@ -148,7 +148,7 @@ odd_names_follow_or_are_told() {
 	wait_until 60 ids_are_here paris
 	wait_until 30 in_sync
 	odd_is_told_once
-	primary_says "$odd files of kind tree are left out, for instance "
+	primary_says "$odd files of kind tree left out, e.g. "
 	[ "$(status_of london blobs.tree.scan.left_out)" = "$odd" ]
 
 	# Known by the next scan; mended, no more is said of it.
@@ -212,7 +212,7 @@ what_is_no_file_is_left_alone() {
 	give_token london someone operate
 	start_sites
 	wait_until 30 same_tree
-	wait_until 20 primary_says '16 files of kind tree are left out'
+	wait_until 20 primary_says '16 files of kind tree left out'
 	for name in link-to-file link-to-folder link-inside link-dangling link-loop pipe socket device; do
 		[ "$(finding_of "$name")" = 1 ] || fail "$name was not told once"
 		[ "$(finding_of "sub/$name")" = 1 ] || fail "sub/$name was not told once"
@@ -228,7 +228,7 @@ what_is_no_file_is_left_alone() {
 		[ "$(ask_for "$name")" != 200 ] || fail "$name was given out"
 	done
 	expect 1 at london changed --blob tree pipe
-	grep -q 'pipe is no regular file' err
+	grep -q 'pipe is not a regular file' err
 
 	# Mended, they follow, and nothing more is said.
 	for name in link-to-file pipe; do
@@ -271,7 +271,7 @@ files_that_become_something_else_are_kept_until_mended() {
 	ln -s "$PWD/outside" london/moved
 	change_places london/tree/folder london/moved
 	wait_until 20 tree_fails london 5
-	primary_says '5 blobs of kind tree fail, for instance folder/secret: '
+	primary_says '5 blobs of kind tree failing, e.g. folder/secret: '
 	wait_until 20 paris_has_seen_all
 	expect 0 at paris blob resync --wait --all
 	diff -r -x .refrelay before paris/tree
@@ -281,7 +281,7 @@ files_that_become_something_else_are_kept_until_mended() {
 	expect 3 at paris blob resync --wait --all
 	tree_fails paris 3
 	expect 0 at paris blob list --failed
-	[ "$(grep -Ec '(no regular file|a symbolic link, or below one)' out)" = 3 ]
+	[ "$(grep -Ec '(not a regular file|a symbolic link, or below one)' out)" = 3 ]
 	fails grep -rq '^secret' paris/tree
 
 	change_places london/tree/folder london/moved
@@ -408,7 +408,7 @@ what_may_not_be_read_is_told() {
 	echo new >london/tree/never
 	chmod 000 london/tree/never
 	wait_until 20 tree_fails london 3
-	wait_until 20 primary_says 'files of kind tree are left out, for instance '
+	wait_until 20 primary_says 'files of kind tree left out, e.g. '
 	[ "$(finding_of shut)" = 1 ] && [ "$(finding_of later)" = 1 ] && [ "$(finding_of never)" = 1 ]
 	wait_until 20 grep -q changed paris/tree/open
 	# Kept, and not deleted.

@@ -44,7 +44,7 @@ what_is_put_at_a_secondary_is_at_both() {
 
 is_lost() {
 	expect 3 at paris status
-	grep -q "^paris does not find its copies: blob.uploads.path (.*) is empty, but 2 copies" out
+	grep -q "^paris cannot find its copies: blob.uploads.path (.*) is empty, but 2 copies" out
 }
 
 a_disk_that_is_away_is_told_and_what_is_lost_comes_again() {
@@ -56,10 +56,10 @@ a_disk_that_is_away_is_told_and_what_is_lost_comes_again() {
 	wait_until 20 is_lost
 	grep -q 'refrelay blob resync --type uploads --all, and restart the node' out
 	expect 1 at paris check
-	grep -q '^WRONG *copies *blob.uploads.path' out
+	grep -q '^FAIL *copies *blob.uploads.path' out
 	# What it says helps.
 	expect 1 at paris blob resync --type uploads --all --wait
-	grep -q 'what to do: ' err
+	grep -q 'hint: ' err
 	stop_site paris
 	start_site paris
 	wait_until 20 all_is_here
@@ -69,11 +69,11 @@ a_disk_that_is_away_is_told_and_what_is_lost_comes_again() {
 mistakes_are_answered_with_what_would_be_right() {
 	make_blob_sites
 	expect 2 at paris blob show a/1
-	grep -q 'several kinds of blobs here: films, uploads$' err
+	grep -q 'this site has several blob types: films, uploads$' err
 	expect 2 at paris blob show --type uploads
 	grep -q 'show takes one ID$' err
 	expect 2 at paris blob sync --all --failed
-	grep -q 'not both$' err
+	grep -q 'cannot be combined$' err
 	expect 4 at paris blob show --type uploads nowhere
 	grep -q 'no blob of kind uploads with this id' err
 	expect 2 at london blob sync --type uploads 2
@@ -82,9 +82,9 @@ mistakes_are_answered_with_what_would_be_right() {
 	grep -q '"kind":"uploads"' out
 
 	expect 2 at london changed --blob nothing 2
-	grep -q 'what to do: name one of the sections' err
+	grep -q 'hint: use the TYPE of a .blob' err
 	expect 4 at london changed --blob uploads nowhere
-	grep -q "what to do: an id is a path below $PWD/london/uploads" err
+	grep -q "hint: an id is a path below $PWD/london/uploads" err
 	expect 0 at london changed --blob uploads "$PWD/london/uploads/2"
 	grep -qx unchanged out
 }

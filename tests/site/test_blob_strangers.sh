@@ -104,9 +104,9 @@ check_names_the_type() {
 	start_copies
 	overwrite paris/uploads/a.txt
 	expect 1 at paris check
-	grep -q "^WRONG  copies  *1 of 6 copies of blobs of type uploads are not .*instance a.txt" \
+	grep -q "^FAIL   copies  *1 of 6 copies of blobs of type uploads were changed by others, e.g. a.txt" \
 		out || { cat out; return 1; }
-	grep -q '^ok     copies  *1 lfs: as they were left' out
+	grep -q '^ok     copies  *1 lfs: unchanged since' out
 	wait_until 20 all_is_here
 }
 

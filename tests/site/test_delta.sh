@@ -133,13 +133,52 @@ small_changes_come_without_git() {
 	comes_by delta names_a_submodule
 	comes_by delta makes_an_orphan
 	is_sound
-	[ "$(came git)" -eq 1 ] # the first copy
+	[ "$(came git)" -eq 0 ] # as the first copy did
 	in_copy r.git symbolic-ref HEAD >head
 	git -C london/git/r.git symbolic-ref HEAD refs/heads/lone
 	echo text >london/git/r.git/description
 	at london changed r
 	wait_until 20 is_there
-	[ "$(came git)" -eq 1 ]
+	[ "$(came git)" -eq 0 ]
+}
+
+makes_another() { # NAME
+	make_repository "london/git/$1.git" 3
+	git -C "london/git/$1.git" tag -a -m text v1 main~1
+	at london changed "$1"
+}
+
+# Copies of which the secondary has nothing yet. What is damaged on its way comes by git.
+first_copies_come_without_git() {
+	local byte
+	start_with_r make_proxied_sites
+	[ "$(came delta)" -eq 1 ]
+	git init -q --bare london/git/empty.git
+	makes_another sound
+	git -C london/git/sound.git symbolic-ref HEAD refs/heads/unborn
+	git clone -q --bare london/git/sound.git london/git/detached.git
+	git -C london/git/detached.git update-ref --no-deref HEAD main~2
+	for byte in empty sound detached; do at london changed $byte; done
+	wait_until 20 is_there
+	fails asked_for 'POST .*/git-upload-pack'
+	fails was_logged paris sync.done 'way=git'
+	for byte in -1 -20 -60 -300 10 30 50; do
+		rules "/delta flip $byte"
+		echo "byte $byte:"
+		makes_another "flipped$byte"
+		wait_until 20 is_there
+	done
+	for byte in 0 100 700; do
+		rules "/delta cut $byte"
+		echo "cut $byte:"
+		makes_another "cut$byte"
+		wait_until 30 comes_again
+	done
+	rules '/delta junk'
+	makes_another junk
+	wait_until 30 comes_again
+	for byte in paris/git/*.git; do git -C "$byte" fsck --strict --full || return 1; done
+	no_left_overs
 }
 
 makes_many_commits() {
@@ -250,10 +289,38 @@ deaths_at_each_step_lose_nothing() {
 	comes_by delta commits_and_pushes
 }
 
+commits_and_pushes_many() {
+	local i
+	for i in {1..36}; do
+		commits_and_pushes "file$i"
+		has_died paris || wait_until 20 "is_there_or_dead"
+	done
+}
+
+is_there_or_dead() {
+	has_died paris || is_there
+}
+
+# The merged pack is there, and those that it was made of are, too.
+a_death_while_packs_are_merged_loses_nothing() {
+	start_with_r
+	note_branches
+	dies_at paris pack_merge.put commits_and_pushes_many
+	is_sound
+	wait_until 20 packs_are_few
+	is_sound
+}
+
+packs_are_few() {
+	[ "$(find paris/git/r.git/objects/pack -name '*.pack' | wc -l)" -le 32 ]
+}
+
 tap_test 'small changes come without git' small_changes_come_without_git
+tap_test 'first copies of small ones come without git' first_copies_come_without_git
 tap_test 'what is not small comes by git' what_is_not_small_comes_by_git
 tap_test 'what was missed comes at once' what_was_missed_comes_at_once
 tap_test 'other hashes come by git' other_hashes_come_by_git
 tap_test 'answers that lie are refused' answers_that_lie_are_refused
 tap_test 'deaths at each step lose nothing' deaths_at_each_step_lose_nothing
+tap_test 'a death while packs are merged loses nothing' a_death_while_packs_are_merged_loses_nothing
 tap_done

@@ -76,7 +76,8 @@ a_large_copy_goes_by_packs() {
 	is_logged 2 paris sync.packs 'copied_ms=[0-9]+ complete=yes'
 	copies_are copied 2
 	fails asked_for 'POST /(big|sha256).git/git-upload-pack'
-	asked_for 'POST /small.git/git-upload-pack'
+	fails asked_for 'POST /small.git/git-upload-pack'
+	asked_for 'POST .*repositories/small/delta'
 	fails asked_for 'repositories/small/packs'
 	for repository in big sha256; do
 		cmp london/git/$repository.git/objects/pack/*.pack \
@@ -212,7 +213,7 @@ alternates_go_the_old_way() {
 	git -C paris/git/fork.git fsck
 }
 
-tap_test 'a large copy goes by its packs, a small one by git' a_large_copy_goes_by_packs
+tap_test 'a large copy goes by its packs, a small one with its refs' a_large_copy_goes_by_packs
 tap_test 'what is loose follows by git' what_is_loose_follows_by_git
 tap_test 'a connection that is cut goes on where it was' is_cut_and_goes_on
 tap_test 'one that is cut all the time leaves it to git' is_cut_all_the_time

@@ -105,15 +105,15 @@ hooks_of_another_node_are_said() {
 	mkdir -m 700 site/other
 	sed -i 's/^\[site\]/&\n\trole = standalone/' other.conf
 	refrelay -c other.conf check >out || cat out
-	grep -q "^note .* tell the node of $TEST_DIR/site/data, for instance a: " out
+	grep -q "^note .* report to the node of $TEST_DIR/site/data, e.g. a: " out
 	fails grep -q '^ok *hooks' out
 	sed -i '/role = standalone/d' other.conf
 	expect 3 refrelay -c other.conf hooks list
-	grep -qx "a:.*, the hooks tell the node of $TEST_DIR/site/data" out
+	grep -qx "a:.*, its hooks report to the node of $TEST_DIR/site/data" out
 	expect 0 refrelay -c other.conf hooks install --dry-run
-	grep -q "they would tell this one" err
+	grep -q "they would report to this node" err
 	expect 0 refrelay -c other.conf hooks install
-	grep -q "a.git, told the node of $TEST_DIR/site/data: now they tell this one" err
+	grep -q "a.git, reported to the node of $TEST_DIR/site/data: they now report to this node" err
 	expect 0 refrelay -c other.conf hooks list
 	refrelay -c other.conf check >out || cat out
 	grep -q '^ok *hooks *1 repositories have them' out
@@ -325,9 +325,9 @@ hooks_that_are_elsewhere_are_told() {
 	rm -r site/repos/b.git/hooks
 	ln -s "$TEST_DIR/shared" site/repos/b.git/hooks
 	expect 3 site hooks install
-	grep -q "a: git looks for its hooks in $TEST_DIR/common" err
-	grep -q "b: git looks for its hooks in $TEST_DIR/shared" err
-	[ "$(grep -c 'what to do: say --shared' err)" -eq 2 ]
+	grep -q "a: git uses the hooks in $TEST_DIR/common" err
+	grep -q "b: git uses the hooks in $TEST_DIR/shared" err
+	[ "$(grep -c 'hint: use --shared' err)" -eq 2 ]
 	[ -z "$(find common shared -mindepth 1)" ]
 	[ ! -e site/repos/a.git/hooks/post-receive ]
 	expect 0 site hooks list c
@@ -342,7 +342,7 @@ hooks_that_are_elsewhere_are_told() {
 	expect 0 site hooks list c
 	grep -qx "c: .*post-receive missing, in $TEST_DIR/absent" out
 	expect 3 site hooks install c
-	grep -q "c: core.hooksPath is $TEST_DIR/absent, which is not there" err
+	grep -q "c: core.hooksPath is $TEST_DIR/absent, which does not exist" err
 }
 
 # Directories that several repositories use: by core.hooksPath, by a link, by links to
@@ -592,7 +592,7 @@ odd_states_are_mended_or_told() {
 	echo '# another' >>$hooks/post-receive
 	cp $hooks/post-receive another
 	expect 3 site hooks install
-	grep -q 'post-receive was put over ours' err
+	grep -q 'post-receive replaced refrelay.s hook' err
 	expect 3 site hooks remove
 	cmp another $hooks/post-receive
 	cmp original $hooks.refrelay-kept/post-receive
@@ -615,7 +615,7 @@ changed_records_what_changed() {
 	make_site
 	expect 0 site changed a
 	grep -qx 'event 1' out
-	grep -q 'no node runs' err
+	grep -q 'no node is running' err
 	expect 0 site changed --json a.git
 	grep -qx '{"name":"a.git","event_id":null}' out
 	push
@@ -651,9 +651,9 @@ changed_refuses_what_makes_no_sense() {
 	echo nonsense >site/repos/new.git/refs/heads/main
 	expect 1 site changed new
 	grep -q 'new.git is not two seconds old and not whole yet: refs/heads/main holds' err
-	grep -q 'what to do: wait' err
+	grep -q 'hint: wait' err
 	expect 2 site changed .refrelay/trash/x
-	grep -q 'what to do: what it holds is not served' err
+	grep -q 'hint: what it holds is not served' err
 	expect 2 site changed /etc/passwd
 	expect 2 site changed
 	expect 2 site changed --stdin a b </dev/null
@@ -665,7 +665,7 @@ changed_refuses_what_makes_no_sense() {
 	grep -q 'line 1' err
 	sed -i 's/^\[site\]/&\n\trole = secondary/' conf
 	expect 2 site changed a
-	grep -q 'what to do: tell the primary' err
+	grep -q 'hint: run this at the primary' err
 }
 
 events_are_printed_in_order() {

@@ -25,6 +25,9 @@ all_is_there() {
 		share/man/man1/refrelay.1 share/man/man5/refrelay.conf.5 \
 		share/man/man7/refrelay-gerrit.7 share/doc/refrelay/LICENSE \
 		share/doc/refrelay/README.md share/doc/refrelay/operations.md \
+		share/doc/refrelay/guides/two-sites.md share/doc/refrelay/leases.md \
+		share/doc/refrelay/examples/refrelay.rules.yml \
+		share/doc/refrelay/examples/refrelay-dashboard.json \
 		share/doc/refrelay/examples/refrelay.conf; do
 		test -s "$tree/$file" || fail "$file is not there"
 	done

@@ -185,7 +185,7 @@ a_server_that_is_away_is_no_timeout() {
 	fails grep -q 'Lock timeout' err
 	[ ! -e ran ]
 	expect 1 "$REFRELAY" -c one/conf check
-	grep -q '^WRONG.*leases' out
+	grep -q '^FAIL.*leases' out
 }
 
 away_since() {

@@ -241,7 +241,7 @@ who_changes_refs_meanwhile() {
 	wait_until 20 test -e hangs
 	git -C paris/git/r.git -c core.hooksPath=/none update-ref refs/heads/foreign main~1
 	kill -KILL "$(<hangs)"
-	wait_until 20 was_logged paris maintenance.failed 'somebody else has changed the refs'
+	wait_until 20 was_logged paris maintenance.failed 'another program changed the refs'
 	wait_until 20 foreign_is_gone
 	same_sites
 	is_sound paris/git/r.git

@@ -9,13 +9,13 @@
 a_check_tells_of_damage_and_marks_it() {
 	cd "$SHARED"
 	at paris check >good
-	grep 'copies .* as they were left' good
+	grep 'copies .* unchanged since' good
 	# The node, which would see it, too, and mend it.
 	kill -STOP "$(site_pid paris)"
 	rm -rf paris/git/copy-missing.git paris/git/objects-missing.git/objects
 	expect 1 at paris check
 	kill -CONT "$(site_pid paris)"
-	grep 'WRONG  copies .*2 of .* copies of repositories are not as they were left, for instance copy-missing' out
+	grep 'FAIL   copies .*2 of .* copies of repositories were changed by others, e.g. copy-missing' out
 	wait_until 40 in_sync
 	equal_repositories london/git/copy-missing.git paris/git/copy-missing.git
 	equal_repositories london/git/objects-missing.git paris/git/objects-missing.git

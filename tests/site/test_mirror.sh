@@ -79,7 +79,7 @@ refused_credential() {
 	wait_until 20 mirror_word acme/r synced
 	wait_until 20 mirror_word acme/quiet failed
 	at paris mirror show acme/quiet | grep 'refuses the credential of watcher app1'
-	at paris mirror show acme/r | grep 'watcher app1: its credential is refused since'
+	at paris mirror show acme/r | grep 'watcher app1: credential refused since'
 	mv kept app1.token
 	wait_until 20 mirror_word acme/quiet synced
 	at paris mirror show acme/quiet >shown
@@ -236,7 +236,7 @@ removed() {
 the_demo() {
 	"$TESTS/../tools/demo.sh" mirror >shown 2>&1 || { cat shown; return 1; }
 	grep '^ *Neither token is in the clone, the database or the log' shown
-	grep 'watcher build: its credential is refused' shown
+	grep 'watcher build: credential refused' shown
 	tail -n 1 shown | grep -x 'All equal.'
 }
 

@@ -68,7 +68,7 @@ commits_of_its_own() {
 	add_commits "$clone" refs/heads/own 1 main
 	own=$(tip "$clone" refs/heads/own)
 	start_site paris
-	is_held_for "the source lacks, for instance $own in refs/heads/own"
+	is_held_for "the source lacks, e.g. $own in refs/heads/own"
 	[ "$(tip "$clone" refs/heads/own)" = "$own" ]
 	[ "$(stat -c %i "$clone")" = "$inode" ]
 	# A person who has saved it says so.
@@ -110,7 +110,7 @@ a_shallow_clone_with_commits_of_its_own() {
 	add_commits "$clone" refs/heads/own 1 main
 	own=$(tip "$clone" refs/heads/own)
 	start_site paris
-	is_held_for "the source lacks, for instance $own"
+	is_held_for "the source lacks, e.g. $own"
 	[ "$(tip "$clone" refs/heads/own)" = "$own" ]
 	[ -e "$clone/shallow" ]
 	[ -z "$(is_in_the_trash acme)" ]

@@ -231,7 +231,7 @@ stays_if_somebody_writes_into_each() {
 	[ "$(synced class)" = conflict ]
 	bring 3
 	[ "$(version)" = "$last" ] && [ -e "$LINK/more" ] && [ "$(count_versions)" = 3 ]
-	at paris mirror show acme/a | grep "fails .*somebody writes into each .*/$last/tree stays so"
+	at paris mirror show acme/a | grep "failing .*somebody writes into each .*/$last/tree stays so"
 	wait_until 10 is_logged 2 paris checkout.changed 'path=.*/tree'
 	wait_until 10 is_logged 1 paris checkout.failed
 	add_commits "$UPSTREAM" refs/heads/main 1
@@ -305,7 +305,7 @@ fails_and_stays() { # CLASS
 	wait_until 10 shown_is state synced
 	shown_is checkout.class "$1"
 	at paris mirror show acme/a >show
-	grep "  checkout fails since .* ($1): " show && grep -A 1 'checkout fails' show | grep 'what to do: '
+	grep "  checkout: failing since .* ($1): " show && grep -A 1 'checkout: failing' show | grep 'hint: '
 	at paris status >status || true
 	head -n 1 status | grep '1 of 1 mirror is up to date; the working tree of acme/a: '
 	fails grep '^in sync, verified' status
@@ -422,7 +422,7 @@ branch_is_unborn() {
 	expect 3 at paris mirror sync acme/a --json
 	[ -z "$("$SITE_HELP" member commit <out)$("$SITE_HELP" member checkout <out)" ]
 	shown_is checkout.class missing
-	at paris mirror show acme/a | grep 'checkout fails .*HEAD names main'
+	at paris mirror show acme/a | grep 'checkout: failing .*HEAD names main'
 	git -C "$UPSTREAM" update-ref refs/heads/main other
 	shows
 	recovers

@@ -249,7 +249,7 @@ removed_while_it_is_fetched() {
 	wait_until 20 is_paused paris
 	git config --file paris/refrelay.conf --remove-section mirror.a
 	expect 5 at paris mirror remove a
-	grep 'it stays marked to be removed' err
+	grep 'it stays marked for removal' err
 	kill -CONT "$(site_pid paris)"
 	wait_until 20 no_lease_like '"operation":"sync"'
 	at paris mirror remove a || [ $? -eq 4 ]

@@ -314,7 +314,7 @@ not_pushed_on() {
 	set_conf london remote.far.url "$PWD/far/"'${name}.git'
 	set_conf london gerrit.replicateOnStartup true
 	expect 1 at london check
-	grep 'WRONG .* far: the mirror a has a depth of 1, and what is cut short is not pushed on' out
+	grep 'FAIL .* far: the mirror a has a depth of 1; shallow repositories cannot be pushed' out
 	start_site london
 	add_commits up/a.git refs/heads/main 1
 	at london mirror sync a

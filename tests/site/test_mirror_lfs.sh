@@ -50,7 +50,7 @@ real_upstream() {
 	wait_until 30 is_whole
 	at paris events | grep -q "\"kind\":\"lfs\".*\"event\":\"created\".*${oids[1]:4}"
 	wait_until 30 oslo_in_sync
-	mirror_said 'LFS: all objects are here'
+	mirror_said 'LFS: all objects present'
 	# Of another repository it is not to be had.
 	lfs_batch looker paris download "${oids[1]}" 5000000 | grep '"download"'
 	make_repository paris/git/other.git 1
@@ -213,7 +213,7 @@ missing_object() {
 	wait_until 30 mirror_said 'LFS fails: 1 LFS object .*: its upstream does not have 1'
 	mirror_member lfs.missing 1
 	mirror_member lfs.absent 1
-	mirror_said 'LFS is tried again: '
+	mirror_said 'LFS: next attempt '
 	is_forged
 	at paris status >status || :
 	head -n 1 status | grep -F '0 of 1 mirror is up to date'
@@ -345,10 +345,10 @@ checked() {
 	expect 0 at paris check
 	git config --file paris/refrelay.conf --remove-section blob.lfs
 	expect 1 at paris check
-	grep '"r" has lfs, but this site keeps no LFS objects' out
+	grep '"r" has lfs, but this site stores no LFS objects' out
 	set_conf paris site.role standalone
 	expect 1 at paris check
-	grep 'a site that stands alone keeps no LFS objects' out
+	grep 'a standalone site stores no LFS objects' out
 	set_conf paris site.role primary
 	set_conf paris blob.lfs.path "$PWD/paris/lfs"
 	set_conf paris blob.lfs.layout lfs

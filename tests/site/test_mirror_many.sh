@@ -80,7 +80,7 @@ one_request_an_interval() {
 
 	cd "$SHARED"
 	# The other one is marked where it sees nothing: 404 is asked for no more.
-	at paris mirror show acme/m150 | grep 'watcher one: its credential is refused .*no such repository'
+	at paris mirror show acme/m150 | grep 'watcher one: credential refused .*no such repository'
 	at paris mirror show acme/m5 >out
 	fails grep refused out
 	since=$(($(wc -l <forest/asked) + 1))

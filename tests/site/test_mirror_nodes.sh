@@ -357,7 +357,7 @@ is_refused() { # KEY TEXT
 	grep "the node of $PWD/rome/data on" err
 	grep "$2" err
 	expect 1 at rome check
-	grep "^WRONG *nodes .*$1" out
+	grep "^FAIL *nodes .*$1" out
 }
 
 is_refused_with() { # KEY VALUE TEXT

@@ -333,7 +333,7 @@ a_directory() {
 	[ "$(at paris mirror show here/a --json | "$SITE_HELP" member depth)" = 1 ]
 	set_conf paris mirrors.disk.lfs true
 	fails at paris check >checked
-	grep '"disk" has lfs, but a site that stands alone keeps no LFS objects' checked
+	grep '"disk" has lfs, but a standalone site stores no LFS objects' checked
 	git config --file paris/refrelay.conf --unset mirrors.disk.lfs
 	mv local/here/b.git b.git
 	wait_until 30 is_away here/b
@@ -355,14 +355,14 @@ check_tells() {
 	halt_paris
 	cp kept.conf paris/refrelay.conf
 	at paris check >checked || :
-	grep 'the list acme: it can be read; 15 to be mirrored in its first answer' checked
+	grep 'the list acme can be read; 15 repositories to mirror on its first page' checked
 	echo 404 >forge/status
 	fails at paris check >checked
 	grep 'the list acme: page 1 of the list: .* answers HTTP 404' checked
 	rm forge/status
 	set_conf paris site.role secondary
 	fails at paris check >checked 2>&1
-	grep 'a secondary has no mirrors of its own' checked
+	grep 'mirrors cannot be configured at a secondary' checked
 	set_conf paris site.role standalone
 	set_conf paris mirrors.acme.visibility public
 	expect 2 at paris mirror list

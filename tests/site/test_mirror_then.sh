@@ -132,7 +132,7 @@ a_webhook_is_told_and_can_tell_who_says_so() {
 
 fails_with() { # NAME TEXT
 	at paris mirror show "$1" >shown
-	grep "then fails since .*$2" shown && grep -A 1 'then fails' shown | grep 'what to do: '
+	grep "then: failing since .*$2" shown && grep -A 1 'then: failing' shown | grep 'hint: '
 }
 
 a_receiver_that_is_away_holds_up_nobody() {
@@ -304,7 +304,7 @@ what_nobody_can_be_told() {
 	set_conf paris mirror.a.thenSecretFile "$PWD/no-secret"
 	at paris check >said 2>&1 || :
 	grep "the credential in $PWD/no-secret is not there" said
-	is_refused thenSecretFile "$PWD/secret" 'has thenSecretFile, and no webhook'
+	is_refused thenSecretFile "$PWD/secret" 'has thenSecretFile, but no webhook'
 }
 
 tap_test "a command gets each change on its standard input" a_command_is_told

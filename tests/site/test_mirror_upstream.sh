@@ -57,7 +57,7 @@ emptied() {
 	[ "$(git -C paris/git/a.git for-each-ref | wc -l)" -eq 61 ]
 	expect 1 at paris mirror sync a
 	grep 'held' err
-	read -ra word < <(sed -n 's/^  what to do: .*then refrelay //p' shown)
+	read -ra word < <(sed -n 's/^  hint: .*then refrelay //p' shown)
 	[ "${word[*]}" = "mirror sync --force a" ]
 	at paris "${word[@]}"
 	is_mirrored a
@@ -265,8 +265,8 @@ by_ssh() {
 	start_site paris
 	wait_until 30 is_same s
 	at paris mirror show s >shown
-	grep 'watcher other: its credential is refused since .*Permission denied' shown
-	fails grep 'watcher user: its credential is refused' shown
+	grep 'watcher other: credential refused since .*Permission denied' shown
+	fails grep 'watcher user: credential refused' shown
 	add_commits far/home/r.git refs/heads/main 1
 	expect 1 at paris mirror sync s --as other --json
 	[ "$("$SITE_HELP" member class <out) $("$SITE_HELP" member reason <out)" = 'auth refused' ]
@@ -328,11 +328,11 @@ checked() {
 	fails grep -i 'pushes nowhere' out
 	chmod 644 app1.token
 	expect 1 at paris check
-	grep '^WRONG  *watcher .*can be read by everybody' out
+	grep '^FAIL  *watcher .*can be read by everybody' out
 	chmod 600 app1.token
 	mirror A
 	expect 1 at paris check
-	grep '^WRONG  *configuration .*would be one directory' out
+	grep '^FAIL  *configuration .*would be one directory' out
 	fails grep -i 'pushes nowhere' out
 }
 

@@ -99,7 +99,7 @@ fifty_jobs() {
 		job app1
 	done
 	is_mirrored acme/r
-	at paris mirror show acme/r | grep 'watcher app2: its credential is refused'
+	at paris mirror show acme/r | grep 'watcher app2: credential refused'
 }
 
 another_token() {
@@ -256,8 +256,8 @@ revoked_in_the_middle() {
 	[ "$("$SITE_HELP" member commit <synced)" = "$(tip london/git/acme/r.git)" ]
 	is_mirrored acme/r
 	at paris mirror show acme/r >out
-	grep 'watcher app1: its credential is refused since .*refuses the credential' out
-	fails grep 'watcher app2: its credential is refused' out
+	grep 'watcher app1: credential refused since .*refuses the credential' out
+	fails grep 'watcher app2: credential refused' out
 	set_conf london token.app1.file "$PWD/app1.token"
 	reload london
 	at paris mirror sync acme/r --as app1

@@ -62,13 +62,13 @@ refuse() { # REPOSITORY
 what_is_started_without_a_node_waits() {
 	make_home a b
 	at home push start 2>err
-	grep -q 'no node of the cluster lives' err
+	grep -q 'no node of the cluster is running' err
 	queue_is 4 'len(q["queue"])'
 	queue_is "['..all..']" 'q["queue"][0]["refs"]'
 	at home push start # nothing twice
 	queue_is 4 'len(q["queue"])'
 	expect 3 at home status
-	grep -q '; m[12] is .* behind: 2 pushes to do; ' out
+	grep -q '; m[12] is .* behind: 2 pushes waiting; ' out
 	at home push list --detail >list
 	[ "$(grep -c '^Pending: 2$' list)" -eq 2 ]
 	grep -q '^Push: refs/\*:refs/\*$' list
@@ -77,7 +77,7 @@ what_is_started_without_a_node_waits() {
 	same_refs home/git/a.git m1/a.git
 	same_refs home/git/b.git m2/b.git
 	expect 0 at home status
-	grep -q '^all is pushed: nothing waits for 2 remotes; 2 repositories$' out
+	grep -q '^everything is pushed to 2 remotes; 2 repositories$' out
 	stop_site home
 }
 
@@ -107,13 +107,13 @@ start_takes_patterns_remotes_and_urls() {
 	started 3 --url "m1/\${name}.git"
 	started 6 --url '*'
 	expect 4 at home push start --remote m3
-	grep -q 'there is no remote "m3"' err
+	grep -q 'no such remote: "m3"' err
 	expect 4 at home push queue --remote m3
 	expect 4 at home push retry --remote m3
 	expect 4 at home push discard --all --remote m1 --remote m3
-	grep -q 'there is no remote "m3"' err
+	grep -q 'no such remote: "m3"' err
 	expect 4 at home push start nobody
-	grep -q 'Nothing to replicate: there is no repository of this name: nobody' err
+	grep -q 'Nothing to replicate: no repository of this name: nobody' err
 	expect 2 at home push start --all a
 	expect 2 at home push start '^('
 	expect 2 at home push start --timeout 5s a
@@ -149,10 +149,10 @@ waiting_tells_of_success_and_failure() {
 	# What was given up is kept with its reason, and is done once it can be.
 	queue_is a 'q["given_up"][0]["project"]'
 	expect 0 at home push discard --dry-run "$(uri_key "$PWD/m2/a.git")"
-	grep -q '^would discard 1$' out
+	grep -q '^would discard 1 entry$' out
 	at home push queue --failed | grep -q 'given up'
 	expect 3 at home status
-	grep -q '1 push was given up, for instance a: ' out
+	grep -q '1 push was given up, e.g. a: ' out
 	rm m2/a.git/hooks/pre-receive
 	at home push retry "$(queue 'q["given_up"][0]["key"][:10]')"
 	wait_until 10 same_refs home/git/a.git m2/a.git
@@ -211,12 +211,12 @@ waits_for_a_commit() {
 		--repository a --remote m1 --timeout 30s
 	expect 4 at home push wait "$commit" --repository b --remote m1
 	expect 4 at home push wait 0123456789012345678901234567890123456789 --remote m1
-	grep -q 'there is no commit 0123456789012345678901234567890123456789 here' err
+	grep -q 'no such commit here: 0123456789012345678901234567890123456789' err
 	git -C home/git/a.git update-ref refs/meta/x "$(git -C home/git/a.git \
 		commit-tree -m x main^{tree})"
 	set_conf home remote.m2.push 'refs/heads/*:refs/heads/*'
 	expect 4 at home push wait "$(git -C home/git/a.git rev-parse refs/meta/x)" --remote m2
-	grep -q 'is on no ref that the remote takes' err
+	grep -q 'is not on a ref that the remote pushes' err
 	expect 4 at home push wait "$commit" --remote m3
 	expect 2 at home push wait main --remote m1
 	expect 2 at home push wait "$commit"
@@ -229,7 +229,7 @@ waits_for_a_commit() {
 	rm m1/a.git/hooks/pre-receive
 	touch m1/a.git/refs/heads/main.lock
 	expect 1 at home push wait "$commit" --remote m1 --timeout 1s
-	grep -q 'not done in time, it' out
+	grep -q 'timed out; ' out
 	rm m1/a.git/refs/heads/main.lock
 	at home push retry --all
 	expect 0 at home push wait "$commit" --remote m1 --timeout 30s
@@ -255,7 +255,7 @@ interrupt() { # PID
 waiting_ends_in_time_by_hand_or_by_another() {
 	make_home a
 	expect 1 at home push start --wait --timeout 1s --remote m1
-	grep -q 'FAILED! (not done in time, it still waits' out
+	grep -q 'FAILED! (timed out; still waiting' out
 	# Interrupted, it leaves the task.
 	"$REFRELAY" -c home/refrelay.conf push start --wait a >out 2>&1 &
 	local waiting=$!
@@ -271,7 +271,7 @@ waiting_ends_in_time_by_hand_or_by_another() {
 	waiting=$!
 	wait_until 10 grep -q 'no node' out
 	at home push discard --all --remote m1 >discarded
-	grep -q '^1 discarded$' discarded
+	grep -q '^discarded 1 entry$' discarded
 	start_site home # does the other one
 	status=0
 	wait "$waiting" || status=$?
@@ -344,15 +344,15 @@ tasks_of_no_remote_are_shown_and_can_be_dropped() {
 	git config --file home/refrelay.conf --rename-section remote.m2 remote.m3
 	queue_is "['orphan', 'waiting']" 'sorted(u["state"] for u in q["queue"])'
 	at home check >check || true
-	grep -q '^note   tasks  .* of no remote, for instance ' check
+	grep -q '^note   tasks  .* without a remote, e.g. ' check
 	expect 3 at home status
-	grep -q '1 destination is of no remote any more' out
+	grep -q '1 destination is no longer in any remote' out
 	expect 0 at home push queue --remote m2
 	at home push discard --orphans --dry-run >list
 	grep -q 'would be discarded' list
-	grep -q '^would discard 1$' list
+	grep -q '^would discard 1 entry$' list
 	queue_is 2 'len(q["queue"])'
-	at home push discard --orphans | grep -q '^1 discarded$'
+	at home push discard --orphans | grep -q '^discarded 1 entry$'
 	queue_is "['waiting']" '[u["state"] for u in q["queue"]]'
 }
 
@@ -362,17 +362,17 @@ check_explains_and_finds_collisions() {
 	grep -q '^ok     remote        m1: 2 repositories, refs refs/\*:refs/\*: a/x to ' out
 	set_conf home remote.m2.remoteNameStyle basenameOnly
 	expect 1 at home check
-	grep -q '^WRONG  remote        a/x and b/x by m2 would be pushed to the same place' out
+	grep -q '^FAIL   remote        a/x and b/x by m2 would be pushed to the same place' out
 	set_conf home remote.m2.remoteNameStyle slash
 	set_conf home remote.m2.authGroup Developers
 	git config --file home/refrelay.conf --add remote.m2.authGroup Administrators
 	set_conf home remote.m2.url "https://h/\${name}.git"
 	expect 0 at home check
 	[ "$(grep -c authGroup out)" -eq 1 ]
-	grep -q '^note   remote  .*m2: refs alone are pushed to https://h/.*remote.m2.adminUrl' out
+	grep -q '^note   remote  .*m2: only refs are pushed to https://h/.*remote.m2.adminUrl' out
 	set_conf home remote.m2.adminUrl "ssh://h/srv/\${name}.git"
 	expect 0 at home check
-	fails grep 'refs alone' out
+	fails grep 'only refs' out
 	set_conf home remote.m2.threads 1025
 	expect 1 at home check
 	[ "$(grep -c 'a number from 1 to 1024' out)" -eq 1 ]
@@ -390,7 +390,7 @@ no_remote_is_said() {
 	git config --file home/refrelay.conf --remove-section remote.m1
 	git config --file home/refrelay.conf --remove-section remote.m2
 	expect 1 at home check
-	grep -q '^WRONG  push  .*has no remote' out
+	grep -q '^FAIL   push  .*has no remote' out
 	expect 2 at home push start
 	expect 0 at home push list
 	queue_is 2 'len(q["queue"])'
@@ -429,10 +429,10 @@ what_is_no_task_can_be_removed() {
 	stop_site home
 	echo more >home/data/replication/ref-updates/waiting/nonsense
 	expect 0 at home push discard --unreadable --dry-run
-	grep -qx 'would discard 2' out
+	grep -qx 'would discard 2 files' out
 	expect 2 at home push discard --unreadable --orphans
 	expect 0 at home push discard --unreadable
-	grep -qx '2 discarded' out
+	grep -qx 'discarded 2 files' out
 	queue_is 0 'q["unreadable"]'
 }
 
@@ -450,13 +450,13 @@ what_hooks_told_without_a_node_is_shown() {
 	at home hooks install
 	queue_is 0 'q["spooled"]'
 	at home push queue >out
-	fails grep -q 'notes of hooks' out
+	fails grep -q 'reported by hooks' out
 	git clone -q home/git/a.git work
 	git -C work commit -q --allow-empty -m more
 	git -C work push -q origin HEAD:refs/heads/more
 	at home push queue >out
 	grep -qx '0 running, 0 waiting, 0 of them failing; 0 given up' out
-	grep -q '^and [0-9]* notes of hooks wait for the node of this site' out
+	grep -q '^[0-9]* changes reported by hooks wait for the node of this site' out
 	fails queue_is 0 'q["spooled"]'
 	start_site home
 	wait_until 20 queue_is 0 'q["spooled"]'

@@ -67,7 +67,7 @@ is_down_then_back() {
 		"refused" in q["queue"][0]["failure"]["message"] and q["queue"][0]["next_at"]'
 	wait_until 20 is_told_as_refused
 	expect 3 at home status
-	grep -qE '^far is [0-9.]+ ?[a-z]+ behind: 2 pushes to do, 2 fail, .*refused' out
+	grep -qE '^far is [0-9.]+ ?[a-z]+ behind: 2 pushes waiting, 2 failing, .*refused' out
 	! grep -q '^near' out
 	rule pass
 	wait_until 30 arrived far a b

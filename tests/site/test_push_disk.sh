@@ -46,7 +46,7 @@ the_store_is_full() {
 	change a refs/heads/new
 	change b
 	wait_until 10 was_logged home change.owed
-	tells '^of 2 changed repositories no task could be made, for instance a: .*No space left'
+	tells '^no push task could be written for 2 changed repositories, e.g. a: .*No space left'
 	[ "$(at home events --json | grep -c '"name":"a"')" -ge 2 ]
 	rm store/filler
 	at home changed a # wakes nobody up, but settles
@@ -64,7 +64,7 @@ what_is_owed_outlives_the_node() {
 	change a refs/heads/new
 	kill_site home
 	rm store/filler
-	tells '; of 1 changed repository no task could be made, for instance a: '
+	tells '; no push task could be written for 1 changed repository, e.g. a: '
 	start_site home
 	wait_until 10 arrived near a
 	wait_until 10 is_well
@@ -98,7 +98,7 @@ no_inode_is_left() {
 		: 2>/dev/null >"store/filler-$i" || break
 	done
 	change a
-	tells '^of 1 changed repository no task could be made, for instance a: .*No space left'
+	tells '^no push task could be written for 1 changed repository, e.g. a: .*No space left'
 	rm store/filler-*
 	change b
 	wait_until 10 arrived near a b
@@ -115,7 +115,7 @@ the_store_is_read_only() {
 	mount -o remount,ro store
 	add_commits git/a.git refs/heads/main 1
 	at home changed a
-	tells 'of 1 changed repository no task could be made, for instance a: .*Read-only file system'
+	tells 'no push task could be written for 1 changed repository, e.g. a: .*Read-only file system'
 	launch_site home
 	wait_until 10 has_ended
 	grep -q 'Read-only file system' home/log

@@ -284,7 +284,7 @@ tasks_of_a_remote_that_is_gone_wait_for_it() {
 	states_are orphan
 	[ "$(received old/a)" -eq 0 ]
 	expect 3 at n status
-	grep -q '1 destination is of no remote any more' out
+	grep -q '1 destination is no longer in any remote' out
 	stop_site n
 	start_ready n
 	states_are orphan

@@ -126,7 +126,7 @@ leads_back() { # KEY VALUE...
 	add_remote home far "$@"
 	make_source a
 	expect 1 at home check
-	grep -q '^WRONG  remote .* below site.repositories' out
+	grep -q '^FAIL   remote .* below site.repositories' out
 	start_site home
 	at home push start --all >/dev/null
 	wait_until 20 is_held_off 'there would be no end'
@@ -161,17 +161,21 @@ a_hook_there_cannot_draw_on_the_terminal_or_pretend() {
 	stop_site home
 }
 
-# One that asks who we are, sends away what is below /away/, and keeps the others waiting.
+# One that asks who we are, sends away what is below /away/, has no answer for a node, and
+# keeps git waiting.
 start_http() { # PORT
 	cat >serve.py <<-'END'
 		import http.server, sys, time
 		class Handler(http.server.BaseHTTPRequestHandler):
 		    def do_GET(self):
-		        print(self.path, self.headers.get("Authorization"), flush=True)
+		        agent = self.headers.get("User-Agent")
+		        print(self.path, self.headers.get("Authorization"), agent, flush=True)
 		        if self.path.startswith("/away/"):
 		            self.send_response(302)
 		            self.send_header("Location", "http://localhost:%s/stolen" % sys.argv[1])
 		            self.end_headers()
+		        elif agent == "git/refrelay":
+		            self.send_error(500)
 		        else:
 		            time.sleep(60)
 		address = ("127.0.0.1", int(sys.argv[1]))
@@ -202,7 +206,8 @@ a_password_is_seen_only_by_the_host_that_it_is_for() {
 	make_source a
 	start_site home
 	at home push start --all >/dev/null
-	wait_until 20 grep -q "^/a.git.*Basic $coded" http.log
+	wait_until 20 grep -q "^/a.git.*Basic $coded git/refrelay" http.log
+	wait_until 20 grep -q "^/a.git.*Basic $coded git/[0-9]" http.log
 	wait_until 20 is_held_off 'use the URL that this one redirects to'
 	arguments_and_environments >seen
 	grep -aq 'ls-remote' seen

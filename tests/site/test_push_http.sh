@@ -140,7 +140,7 @@ the_password_is_seen_nowhere() {
 		"http://pusher:kestrel%2BOver%2FMarsh%3A9-$$@127.0.0.1:$(cat web/port)/\${name}.git" \
 		replicationDelay 3600 projects none
 	set_conf home http.anonymousRead true
-	make_source a 1
+	make_source a 60 # too large to go without git, whose processes are looked at
 	make_destination web/a
 	hold web/a
 	start_ready home
@@ -166,6 +166,121 @@ the_password_is_seen_nowhere() {
 	nobody_shows_it store home
 }
 
+# Each git that a node started in these directories; its own processes are not git's.
+make_watched_git() {
+	mkdir -p bin
+	printf '#!/bin/sh\necho "$*" >>%q\nexec %q "$@"\n' "$PWD/called" \
+		"$(command -v git)" >bin/git
+	chmod +x bin/git
+}
+
+called() { # PATTERN
+	grep -cE "$1" called || true
+}
+
+pushed_by() { # git|refrelay NUMBER
+	is_logged "$2" home push.done "by=$1( |\$)"
+}
+
+a_small_change_starts_no_git() {
+	local before
+	make_web_home
+	make_watched_git
+	make_source a
+	make_destination web/a
+	start_ready home "PATH=$PWD/bin:$PATH"
+	expect 0 at home push start --all --wait
+	wait_until 10 pushed_by refrelay 1
+	same_refs git/a.git web/a.git
+	[ "$(called .)" -gt 0 ] # else it could not be seen
+	before=$(called .)
+	change a
+	wait_until 20 same_refs git/a.git web/a.git
+	wait_until 10 pushed_by refrelay 2
+	git -C git/a.git update-ref refs/heads/new main
+	git -C git/a.git tag -a -m v v main
+	at home changed a
+	wait_until 20 same_refs git/a.git web/a.git
+	wait_until 10 store_is_empty
+	[ "$(called .)" -eq "$before" ] || { cat called; false; }
+	[ "$(received web/a refs/heads/main)" -eq 2 ]
+	git -C web/a.git fsck --full --strict
+	curl -fsS -m 30 "$(site_url home)/metrics" >metrics
+	grep -qE '^refrelay_pushes_without_git_total\{remote="web"\} [3-9]' metrics
+	[ "$(logged home push.done by=git)" = 0 ]
+	stop_site home
+}
+
+what_a_hook_refuses_git_tells() {
+	make_web_home
+	make_watched_git
+	make_source a
+	make_destination web/a
+	start_ready home "PATH=$PWD/bin:$PATH"
+	expect 0 at home push start --all --wait
+	wait_until 10 pushed_by refrelay 1
+	printf '#!/bin/sh\necho "no more today" >&2\nexit 1\n' >web/a.git/hooks/pre-receive
+	add_commits git/a.git refs/heads/main 1
+	at home changed a
+	wait_until 20 was_logged home push.gave_up
+	was_logged home push.ref 'pre-receive hook declined'
+	wait_until 10 pushed_by git 1
+	[ "$(called '^push .*--porcelain')" -eq 1 ] || { cat called; false; }
+	stop_site home
+}
+
+# It is all there after a restart, and what was moved by somebody else meanwhile stays.
+dies_and_comes_back() { # POINT...
+	local point
+	make_web_home
+	make_source a
+	make_destination web/a
+	start_ready home
+	expect 0 at home push start --all --wait
+	stop_site home
+	for point; do
+		echo "$point:"
+		add_commits git/a.git refs/heads/main 1
+		write_task waiting a refs/heads/main \
+			"http://127.0.0.1:$(cat web/port)/a.git" web
+		launch_site home "REFRELAY_FAILPOINT=$point=kill"
+		wait_until 15 has_died home
+		start_site home
+		wait_until 10 store_is_empty
+		same_refs git/a.git web/a.git
+		git -C web/a.git fsck --full --strict
+		stop_site home
+	done
+	[ "$(logged home push.done by=git)" = 0 ]
+}
+
+is_moved_meanwhile() {
+	local theirs
+	make_web_home
+	make_source a
+	make_destination web/a
+	start_ready home
+	expect 0 at home push start --all --wait
+	stop_site home
+	add_commits git/a.git refs/heads/main 1
+	write_task waiting a refs/heads/main "http://127.0.0.1:$(cat web/port)/a.git" web
+	launch_site home REFRELAY_FAILPOINT=transfer_http.listed=stop
+	wait_until 15 is_paused home
+	theirs=$(git -C web/a.git commit-tree -p main -m theirs 'main^{tree}')
+	git -C web/a.git update-ref refs/heads/main "$theirs"
+	kill -CONT "$(site_pid home)"
+	wait_until 20 was_logged home push.gave_up
+	[ "$(git -C web/a.git rev-parse main)" = "$theirs" ]
+	was_logged home push.ref 'status=REJECTED_NONFASTFORWARD'
+	wait_until 10 pushed_by git 1
+	stop_site home
+}
+
+tap_test "a small change starts no git" a_small_change_starts_no_git
+tap_test "what a hook refuses, git tells" what_a_hook_refuses_git_tells
+tap_test "a node is killed before and after it sends" dies_and_comes_back \
+	transfer_http.listed transfer_http.sent
+tap_test "what was moved meanwhile stays" is_moved_meanwhile
 tap_test "names are encoded in the path" names_are_encoded_in_the_path
 tap_test "a wrong password is named, and mended" a_wrong_password_is_named_and_mended
 tap_test "others must not be able to read the passwords" others_must_not_read_the_passwords

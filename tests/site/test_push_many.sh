@@ -93,7 +93,7 @@ what_waits_for_one_that_is_down_holds_up_nobody() { # REPOSITORIES REFS
 		within 3000 wait_until 3 arrived near hot
 	done
 	within 5000 expect 3 at home status
-	grep -q "^far is .* behind: $(($1 + 1)) pushes to do" out || { cat out; fail "status"; }
+	grep -q "^far is .* behind: $(($1 + 1)) pushes waiting" out || { cat out; fail "status"; }
 	wait_until 20 are_kept $(($1 * $2))
 	stop_site home
 }

@@ -58,7 +58,7 @@ has_no_room() {
 	change b
 	wait_until 10 arrived near b
 	expect 3 at home status
-	grep -q '^near is .* behind: 1 push to do, 1 fails, .*No space left' out
+	grep -q '^near is .* behind: 1 push waiting, 1 failing, .*No space left' out
 	mount -o remount,size=40m near
 	wait_until 20 arrived near a
 	wait_until 10 queue_says 'q["queue"] == []'

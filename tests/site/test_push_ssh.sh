@@ -52,7 +52,7 @@ what_fails_there_is_no_success() {
 	rm far/home/a.git
 	mkdir -p far/home/a.git/way
 	at home push retry --all
-	wait_until 20 was_logged home push.failed 'something that is no repository'
+	wait_until 20 was_logged home push.failed 'exists, but is not a repository'
 	rm -r far/home/a.git
 	at home push retry --all
 	wait_until 20 store_is_empty

@@ -81,7 +81,7 @@ own_commits_are_held() {
 	git -C dest/a.git cat-file -e "$own"
 	expect 3 refrelay replicate source dest
 	grep -q "held: .*$own" err
-	grep -q 'what to do: .*--force' err
+	grep -q 'hint: .*--force' err
 	run 0 --force updated=1
 	follows
 }

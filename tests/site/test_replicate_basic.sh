@@ -131,7 +131,7 @@ mistakes_in_the_call_are_status_2() {
 	expect 2 refrelay replicate --jobs 0 source dest
 	expect 2 refrelay replicate --jobs many source dest
 	expect 2 refrelay replicate source source/inside
-	grep -q 'what to do:' err
+	grep -q 'hint:' err
 	fails test -e dest
 }
 
@@ -157,7 +157,7 @@ help_is_status_0_and_goes_to_stdout() {
 	expect 0 refrelay help replicate
 	cmp help out
 	expect 2 refrelay help nothing
-	grep -q 'nothing is no command' err
+	grep -q 'unknown command "nothing"' err
 	expect 2 refrelay help replicate serve
 }
 

@@ -105,7 +105,7 @@ a_place_for_two_is_refused() {
 		more=files/in; do
 		expect 2 "$REFRELAY" replicate --delete --blobs files=copies \
 			--blobs "$pair" source dest
-		grep -q 'what to do: ' err
+		grep -q 'hint: ' err
 	done
 	replicates 0
 	same_files

@@ -40,6 +40,7 @@ hold_gits() {
 	ln -s ../gate core/git-upload-pack
 	ln -s ../gate bin/git
 	PATH=$TEST_DIR/bin:$PATH
+	export REFRELAY_RUN=$BUILD/tests/free_run
 }
 
 # Copies a and b exist; both have changes to be brought.

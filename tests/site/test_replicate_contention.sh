@@ -103,7 +103,7 @@ the_holder_is_shown() {
 	grep -qxF "$key" out
 	grep -q 'held: .' out
 	grep -q 'for sync of repo-1, since 20..-..-..T' out
-	grep -q 's left until it lapses' out
+	grep -q 'expires in [0-9.]* s unless' out
 	expect 0 leases show --json "$key"
 	python3 - "$paused" <<-'END'
 		import json, sys

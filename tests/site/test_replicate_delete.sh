@@ -126,7 +126,7 @@ what_cannot_be_read_deletes_nothing() {
 	as_nobody chmod 0 source/closed
 	run 3 --delete unchanged=2 deleted=0 held=2 left_out=1
 	is_bad closed '[Pp]ermission denied'
-	is_bad repo-2 'not all of SOURCE'
+	is_bad repo-2 'SOURCE could not be read completely'
 	run 3 --delete --force deleted=0 held=2
 	test "$(copies)" -eq 4
 	as_nobody chmod 755 source/closed

@@ -68,7 +68,7 @@ the_disk_is_full_from_the_start() {
 	head -c 20000000 /dev/zero >dest/filler 2>/dev/null || true
 	expect 1 refrelay replicate source dest
 	grep -qi 'no space\|disk is full\|full' err
-	grep -q 'what to do: .' err
+	grep -q 'hint: .' err
 	rm dest/filler
 	run 0 updated=1
 	equal_trees source dest
@@ -129,7 +129,7 @@ dest_is_read_only() {
 	mount -o remount,ro dest
 	expect 1 refrelay replicate source dest
 	grep -qi 'read-only file system' err
-	grep -q 'what to do: .*writing' err
+	grep -q 'hint: .*writing' err
 	mount -o remount,rw dest
 	run 0 updated=1 unchanged=2
 	equal_trees source dest
@@ -142,7 +142,7 @@ dest_may_not_be_written() {
 	as_nobody chmod 555 dest
 	expect 2 refrelay replicate source dest
 	grep -q 'Permission denied' err
-	grep -q 'what to do: .' err
+	grep -q 'hint: .' err
 	as_nobody chmod 755 dest
 	run 0 created=3
 	as_nobody chmod 555 dest/small.git

@@ -83,7 +83,7 @@ a_pipe_holds_nobody() { # PATH
 	mkdir -p "$(dirname "source/bad.git/$1")"
 	mkfifo "source/bad.git/$1"
 	expect 3 timeout 20 "$REFRELAY" replicate --json source dest
-	is_bad bad '"failure_class":"config"' "no plain file"
+	is_bad bad '"failure_class":"config"' "is not a regular file"
 	test -d dest/good.git
 }
 

@@ -31,7 +31,7 @@ fails_alone() { # FUNCTION PATTERN...
 	cp -r source/bad.git kept.git
 	"$broken"
 	expect 3 refrelay replicate source dest
-	grep -a -A 1 '^bad' err | grep -aq 'what to do: .'
+	grep -a -A 1 '^bad' err | grep -aq 'hint: .'
 	run 3 unchanged=2 failed=1
 	is_bad bad "$@"
 	good_ones_are_equal

@@ -127,7 +127,7 @@ what_is_deleted_goes_by_request_and_within_the_brake() {
 		noticed "r$i"
 	done
 	run_url 3 --delete unchanged=13 held=16 deleted=0
-	is_bad r10 'very many'
+	is_bad r10 'too many'
 	[ -d dest/r10.git ]
 	run_url 0 --delete --force unchanged=13 deleted=16
 	equal_trees london/git dest
@@ -159,7 +159,7 @@ refuses() { # STATUS PATTERN COMMAND...
 	shift 2
 	expect "$status" "$@"
 	grep -qE -e "$pattern" err || fail "no \"$pattern\": $(<err)"
-	grep -q 'what to do: .' err
+	grep -q 'hint: .' err
 	[ ! -s out ]
 	fails grep -qF "$(<secret)" err
 }

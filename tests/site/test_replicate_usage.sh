@@ -11,7 +11,7 @@ mistake() { # STATUS PATTERN COMMAND...
 	shift 2
 	expect "$status" "$@"
 	grep -qE -e "$pattern" err || fail "no \"$pattern\" from $*: $(<err)"
-	grep -q 'what to do: .' err || fail "no remedy from $*: $(<err)"
+	grep -q 'hint: .' err || fail "no remedy from $*: $(<err)"
 	[ ! -s out ] || fail "stdout of $*: $(<out)"
 }
 
@@ -26,10 +26,10 @@ make_source() {
 
 wrong_options_and_arguments() {
 	mkdir source
-	mistake 2 'no-such-command is no command$' refrelay no-such-command
-	mistake 2 '^refrelay: stats is no command; status is$' refrelay stats
-	mistake 2 '^refrelay: hook is no command; hooks is$' refrelay hook
-	mistake 2 '^refrelay: x is no command$' refrelay x
+	mistake 2 'unknown command "no-such-command"$' refrelay no-such-command
+	mistake 2 '^refrelay: unknown command "stats"; did you mean "status"[?]$' refrelay stats
+	mistake 2 '^refrelay: unknown command "hook"; did you mean "hooks"[?]$' refrelay hook
+	mistake 2 '^refrelay: unknown command "x"$' refrelay x
 	mistake 2 option refrelay --no-such-option
 	mistake 2 option refrelay replicate --no-such-option source dest
 	mistake 2 'SOURCE and DEST' refrelay replicate
@@ -41,6 +41,7 @@ wrong_options_and_arguments() {
 		mistake 2 'jobs' refrelay replicate --jobs "$jobs" source dest
 	done
 	mistake 2 'secret-file' refrelay replicate --secret-file f source dest
+	mistake 2 'ca-file' refrelay replicate --ca-file f source dest
 	mistake 2 . refrelay lease
 	mistake 2 . refrelay lease steal x
 	mistake 2 . refrelay lease list x --directory source
@@ -59,7 +60,7 @@ what_is_not_built_refuses() {
 
 	for command in promote demote; do
 		expect 2 refrelay "$command"
-		grep -q "$command.*not built yet" err || fail "$command says: $(<err)"
+		grep -q "$command.*not implemented yet" err || fail "$command says: $(<err)"
 		fails test -s out
 	done
 }
@@ -71,18 +72,18 @@ each_command_refuses_what_it_does_not_know() {
 	local command name
 
 	for command in "${commands[@]}"; do
-		mistake 2 "refrelay $command: wrong option --no-such-option" \
+		mistake 2 "refrelay $command: unknown option --no-such-option" \
 			refrelay "$command" --no-such-option
-		mistake 2 "refrelay $command: wrong option --hel" refrelay "$command" --hel
+		mistake 2 "refrelay $command: unknown option --hel" refrelay "$command" --hel
 	done
 	for command in serve check status; do
-		mistake 2 operand refrelay "$command" something
+		mistake 2 'expected no arguments' refrelay "$command" something
 	done
 	mistake 2 'list, show' refrelay repository
-	mistake 2 'none of its verbs' refrelay repository copy r
+	mistake 2 'unknown subcommand' refrelay repository copy r
 	mistake 2 'one NAME' refrelay repository show
 	mistake 2 'one NAME' refrelay repository show a b
-	mistake 2 'no state' refrelay repository list --state good
+	mistake 2 '"good" is not a valid state' refrelay repository list --state good
 	mistake 2 'not both' refrelay repository list --all r
 	for name in sync resync reverify remove; do
 		mistake 2 "$name takes NAME" refrelay repository "$name"
@@ -93,7 +94,7 @@ each_command_refuses_what_it_does_not_know() {
 	mistake 2 'REF OLD NEW' refrelay changed --ref refs/heads/main a
 	mistake 2 'install, remove or list' refrelay hooks
 	mistake 2 'install, remove or list' refrelay hooks update
-	mistake 2 'not both' refrelay hooks list --all a
+	mistake 2 'names and --all cannot be combined' refrelay hooks list --all a
 	mistake 2 'arguments' refrelay events 5
 	for name in x -1 '' 99999999999999999999; do
 		mistake 2 'number' refrelay events --after "$name"
@@ -199,9 +200,9 @@ a_bad_configuration_names_file_and_line() {
 	grep -q 'site.data is not set' err
 	expect 4 refrelay -c good.conf config get secondary.rome.example.secretfile
 	grep -q 'secondary.rome.example.secretfile is not set' err
-	mistake 4 'there is no key foo.bar' refrelay -c good.conf config get foo.bar
-	mistake 4 'there is no key site' refrelay -c good.conf config get site
-	mistake 4 'there is no key secondary.enabled' refrelay -c good.conf config get secondary.enabled
+	mistake 4 'no such key: foo.bar' refrelay -c good.conf config get foo.bar
+	mistake 4 'no such key: site' refrelay -c good.conf config get site
+	mistake 4 'no such key: secondary.enabled' refrelay -c good.conf config get secondary.enabled
 	expect 0 refrelay -c good.conf config list --json
 	python3 -m json.tool out >/dev/null
 	mistake 2 'site.data' refrelay -c good.conf lease list

@@ -95,7 +95,7 @@ inside_a_bracket() {
 	bracketed sh -c "git -C '$R' update-ref refs/heads/main $new; echo >said; read x <go" &
 	wait_until 10 test -e said
 	at one state r >state || true
-	grep -q 'cache: not used: a write goes on' state || fail "$(<state)"
+	grep -q 'cache: not used: it is being written' state || fail "$(<state)"
 	pending=$(count_of bypass_pending)
 	misses=$(count_of miss)
 	hits=$(count_reused)

@@ -18,8 +18,8 @@ few_descriptors() {
 	for files in 24 64 200; do
 		(
 			ulimit -n "$files"
-			refuses 2 "only $files files may be open at a time"
-			grep -q 'what to do: .*LimitNOFILE=' err
+			refuses 2 "the limit of open files is $files"
+			grep -q 'hint: .*LimitNOFILE=' err
 		)
 	done
 	# The soft limit is no limit.
@@ -53,9 +53,9 @@ a_data_directory_that_others_may_enter() {
 	stop_site london
 	for mode in 755 710 701 777; do
 		chmod "$mode" london/data
-		refuses 2 "others may enter site.data \\($PWD/london/data has mode 0$mode\\)"
-		grep -qx "  what to do: chmod 700 $PWD/london/data" err
-		refuses 1 "WRONG.*others may enter site.data" check
+		refuses 2 "other users can enter site.data \\($PWD/london/data has mode 0$mode\\)"
+		grep -qx "  hint: chmod 700 $PWD/london/data" err
+		refuses 1 "FAIL.*other users can enter site.data" check
 	done
 	chmod 700 london/data
 	start_site london

@@ -148,11 +148,74 @@ wrong_files() {
 	refuses_to_start 'http.tlsKey is not set'
 	set_conf one http.tlsKey "$PWD/shown.key"
 	at one check >found || true # it pushes nowhere
-	grep 'note *certificate *the certificate is over in [23] days' found
+	grep 'note *certificate *the certificate expires in [23] days' found
+}
+
+# The primary's certificate is one that the system does not know. By packs as files, by git,
+# by requests that are handed on, by check and by replicate.
+trusts_an_authority_of_its_own() {
+	local url
+
+	make_sites
+	make_certificate first
+	make_certificate second
+	make_repository london/git/r.git 20
+	set_conf london http.tlsCertificate "$PWD/first.pem"
+	set_conf london http.tlsKey "$PWD/first.key"
+	(umask 077 && openssl rand -hex 20 >dev.token)
+	set_conf london token.dev.file "$PWD/dev.token"
+	set_conf london token.dev.rights push
+	url=$(site_url london)
+	set_conf paris primary.url "$url"
+	set_conf paris primary.caFile "$PWD/none.pem"
+	fails "$REFRELAY" -c paris/refrelay.conf serve 2>error
+	grep 'primary.caFile: cannot read .*none.pem' error
+	set_conf paris primary.caFile "$PWD/second.pem"
+	export CURL_CA_BUNDLE=$PWD/first.pem
+	start_site london
+	unset CURL_CA_BUNDLE
+	expect 1 at paris check
+	grep '^FAIL   primary .*caFile' out
+	set_conf paris primary.caFile "$PWD/first.pem"
+	at paris check | grep '^ok     primary '
+	start_site paris
+	wait_until 30 in_sync
+	git clone -q "http://x:$(<dev.token)@${url#https://}/r.git" none 2>/dev/null && fail "no TLS"
+	git clone -q london/git/r.git work
+	echo more >work/more
+	git -C work add more
+	git -C work commit -qm more
+	git -C work push -q "http://x:$(<dev.token)@$(site_url paris | sed 's,^http://,,')/r.git" HEAD:main
+	wait_until 30 same_sites
+	expect 1 "$REFRELAY" replicate --secret-file secret --site paris "$url" elsewhere
+	expect 0 "$REFRELAY" replicate --secret-file secret --site paris \
+		--ca-file "$PWD/first.pem" "$url" elsewhere
+	equal_trees london/git elsewhere
+}
+
+# The fast path would need no git child.
+trusts_it_by_git() {
+	make_sites
+	make_certificate first
+	make_repository london/git/r.git 20
+	set_conf london http.tlsCertificate "$PWD/first.pem"
+	set_conf london http.tlsKey "$PWD/first.key"
+	set_conf paris primary.url "$(site_url london)"
+	set_conf paris primary.caFile "$PWD/first.pem"
+	set_conf paris sync.fastPath false
+	export CURL_CA_BUNDLE=$PWD/first.pem
+	start_site london
+	unset CURL_CA_BUNDLE
+	start_site paris
+	wait_until 30 in_sync
+	push_change london/git/r.git
+	wait_until 30 same_sites
 }
 
 tap_test "git's own clients clone by TLS and believe no other certificate" clones
 tap_test "long packs come whole, several at a time" long_packs
 tap_test "a new certificate is shown at SIGHUP, a wrong one is not" another_certificate
 tap_test "certificates and keys that cannot be right are refused" wrong_files
+tap_test "a secondary trusts an authority of its own" trusts_an_authority_of_its_own
+tap_test "its git children trust it, too" trusts_it_by_git
 tap_done

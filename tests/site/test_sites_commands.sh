@@ -134,7 +134,7 @@ repositories_are_synced_and_verified_when_asked() {
 the_primary_verifies_when_asked() {
 	local before
 	expect 0 at london repository reverify r1
-	grep -qx '1 repository' out
+	grep -qx 'asked for reverify of 1 repository' out
 	expect 0 at london repository reverify --dry-run r1
 	grep -qx 'would reverify r1' out
 	before=$(row_of london r2 verified_at)
@@ -233,32 +233,32 @@ checks_find_what_is_wrong() {
 	chmod 600 other
 	set_conf paris primary.secretFile "$PWD/other"
 	expect 1 at paris check
-	grep -q '^WRONG  primary .*what to do:' out
+	grep -q '^FAIL   primary .*hint:' out
 	fails grep -qF -e "$(cat secret)" -e "$(cat other)" out err
 	set_conf paris primary.secretFile "$PWD/secret"
 
 	# Values that serve would refuse, at either site.
 	set_conf paris sync.timeout soon
 	expect 1 at paris check
-	grep -q '^WRONG  configuration .*sync.timeout' out
+	grep -q '^FAIL   configuration .*sync.timeout' out
 	git config --file paris/refrelay.conf --unset sync.timeout
 	chmod 644 london/token
 	expect 1 at london check
-	grep -q '^WRONG  configuration .*london/token' out
+	grep -q '^FAIL   configuration .*london/token' out
 	chmod 600 london/token
 
 	# Nobody there.
 	stop_site london
 	expect 1 at paris check
-	grep -q '^WRONG  primary .*what to do:' out
+	grep -q '^FAIL   primary .*hint:' out
 	expect 0 at london check
-	grep -q 'no node runs here' out
+	grep -q 'no node is running here' out
 	expect 3 at london status
-	grep -q 'no node runs here' out
+	grep -q 'no node is running here' out
 	wait_until 20 cannot_reach
 	chmod 644 secret
 	expect 1 at london check
-	grep -q '^WRONG  secret' out
+	grep -q '^FAIL   secret' out
 	grep -q chmod out
 }
 
@@ -445,7 +445,7 @@ bad_configurations_are_refused() {
 	refuses london site.role upstairs 'site.role'
 	refuses london site.name 'no name' 'site.name'
 	refuses london site.repositories relative/path 'site.repositories'
-	refuses london site.repositories /nowhere/at/all 'not there'
+	refuses london site.repositories /nowhere/at/all 'does not exist'
 	refuses london sync.scanInterval soon 'scanInterval'
 	refuses london sync.scanInterval 1ms 'scanInterval'
 	refuses london sync.strange 1 'strange'
@@ -472,14 +472,14 @@ directories_inside_each_other_are_refused() {
 	ln -s "$PWD/london/git" elsewhere/link
 	refuses london site.data "$PWD/london/git/.refrelay" \
 		"site.repositories $PWD/london/git and site.data $PWD/london/git/.refrelay"
-	refuses london site.data "$PWD/elsewhere/link/new/data" 'lie inside each other'
-	refuses london site.data "$PWD/london/git" 'lie inside each other'
-	refuses london site.data "$PWD/london" 'lie inside each other'
-	refuses paris site.repositories "$PWD/paris/data/git" 'lie inside each other'
+	refuses london site.data "$PWD/elsewhere/link/new/data" 'are inside each other'
+	refuses london site.data "$PWD/london/git" 'are inside each other'
+	refuses london site.data "$PWD/london" 'are inside each other'
+	refuses paris site.repositories "$PWD/paris/data/git" 'are inside each other'
 	[ "$(ls -A london/git)" = r1.git ]
 	set_conf london site.data "$PWD/elsewhere/link/data"
 	expect 1 at london check
-	grep -q "^WRONG  configuration .*$PWD/london/git and .*$PWD/elsewhere/link/data" out
+	grep -q "^FAIL   configuration .*$PWD/london/git and .*$PWD/elsewhere/link/data" out
 	[ "$(ls -A london/git)" = r1.git ]
 	# Names that begin alike are no matter.
 	set_conf london site.data "$PWD/london/git-data"

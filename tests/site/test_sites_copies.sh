@@ -304,7 +304,7 @@ what_was_written_in_place_is_found() {
 		stop_site paris
 		change_byte "$(in_packs $end)"
 		expect 1 at paris check
-		grep -q "not as they were left" out || fail "$(<out)"
+		grep -q "were changed by others" out || fail "$(<out)"
 		start_site paris
 		right_again
 	done
@@ -546,12 +546,13 @@ is_whole() {
 	git -C $COPY fsck --full >fsck 2>&1 && same_sites
 }
 
-# The pack that the first sync brought stays as it is, since it is large; the others are
-# folded, and somebody writes into the large one meanwhile.
+# The pack that the first sync brought stays as it is, since git made it and it is large;
+# the others are folded, and somebody writes into the large one meanwhile.
 what_others_write_while_packs_are_folded() {
 	local i pack
 	make_sites
 	set_conf paris sync.maintenance false
+	set_conf paris sync.fastPath false
 	make_repository london/git/a.git 60
 	start_sites
 	wait_until 20 in_sync
@@ -562,7 +563,7 @@ what_others_write_while_packs_are_folded() {
 			git -C $COPY pack-objects -q objects/pack/pack
 	done
 	git -C $COPY prune-packed
-	start_site paris REFRELAY_FAILPOINT=sync.tidied=stop
+	launch_site paris REFRELAY_FAILPOINT=sync.tidied=stop # it may stop before it serves
 	wait_until 20 is_paused paris
 	[ "$(find $COPY/objects/pack -name '*.pack' | wc -l)" -eq 2 ]
 	chmod u+w "$pack"
@@ -604,8 +605,8 @@ said_by_check() { # WORDS
 
 a_primary_says_that_hooks_are_lost() {
 	make_pair
-	said_by_check '^note  *hooks  *2 of 2 repositories tell of no push, for instance a: missing'
-	grep -q 'what to do: run refrelay hooks install' checked
+	said_by_check '^note  *hooks  *2 of 2 repositories have no hooks, e.g. a: missing'
+	grep -q 'hint: run refrelay hooks install' checked
 	wait_until 5 was_logged london hooks.lacking 'repositories=2'
 	at london hooks install
 	wait_until 5 was_logged london hooks.whole

@@ -6,19 +6,20 @@
 . "$TESTS/lib/site_crash.sh"
 
 number=0
-create() {
+create() { # [FORMAT]
 	number=$((number + 1))
-	make_repository "london/git/new/$number.git" 3
+	make_repository "london/git/new/$number.git" 3 "${1:-sha1}"
 }
 
 dies_while_it_makes_a_copy() {
 	local point
 
 	start_crash_sites
-	for point in sync.leased sync.read objects.fetched publish.renamed sync.verified \
-		sync.staged sync.placed sync.done; do
+	for point in sync.leased sync.read small_pack.indexed small_pack.packed publish.renamed \
+		sync.verified sync.staged sync.placed sync.done; do
 		dies_at paris "$point" create
 	done
+	dies_at paris objects.fetched create sha256 # by git
 }
 
 trash_count() {

@@ -64,7 +64,7 @@ a_mass_deletion_is_held_and_told() {
 	[ "$(copies)" = 40 ]
 	[ "$(in_trash)" = 0 ]
 	expect 3 at paris status
-	grep -q '30 are held, for instance r[0-9]*: .*(see refrelay repository list --state held: if they were deleted on purpose: ' out
+	grep -q '30 held, e.g. r[0-9]*: .*(see refrelay repository list --state held: if they were deleted on purpose: ' out
 	expect 0 at paris repository list --state held
 	[ "$(wc -l <out)" -ge 30 ]
 	grep -q '^held *r7  (' out
@@ -226,7 +226,7 @@ many_refs_deleted_at_once_wait_for_force() {
 	[ "$(row_of paris tool held_reason)" = '60 of 81 refs would be deleted at once' ]
 	[ "$(row_of paris tool remedy)" = 'save what matters, then refrelay repository sync --force tool' ]
 	expect 3 at paris status
-	grep -q '1 is held, for instance tool: 60 of 81 refs would be deleted at once (see .*: save what matters' out
+	grep -q '1 held, e.g. tool: 60 of 81 refs would be deleted at once (see .*: save what matters' out
 	expect 0 at paris repository list --state held
 	grep -q 'refrelay repository sync --force tool' out
 

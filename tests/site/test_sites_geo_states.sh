@@ -70,7 +70,7 @@ one_failed_three_pending_six_synced() {
 	[ "$(status_of paris repositories.all)" = 10 ]
 	expect 3 at paris status
 	cat out
-	grep -q ' behind: 3 repositories of 10 have to be copied' out
+	grep -q ' behind: 3 repositories of 10 to copy' out
 	grep -q '1 fail' out
 
 	would_do 1 resync --failed --dry-run

@@ -73,7 +73,7 @@ changes_during_a_sync_are_brought_by_one_more() {
 
 # Unless it is known already, as paris asks for it.
 deletion_is_told() {
-	at london changed tool 2>said || grep -q 'there is no repository tool' said
+	at london changed tool 2>said || grep -q 'no such repository: tool' said
 }
 
 a_repository_that_is_deleted_while_it_is_brought_goes() {

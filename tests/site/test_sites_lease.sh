@@ -120,7 +120,7 @@ a_dead_ones_is_released_by_hand() {
 	expect 1 at paris lease release --fence "$((fence - 1))" --reason test "$key"
 	lease_of_a_is held true
 	at paris lease show "$key" >out
-	fails grep 'left until it lapses' out
+	fails grep 'unless renewed' out
 	at paris lease release --fence "$fence" --reason "it is dead" "$key"
 	lease_of_a_is held false
 	[ "$(lease_of_a fence)" -gt "$fence" ]
@@ -153,7 +153,7 @@ a_sleepers_is_taken_away() {
 	before=$(repository_picture paris/git/a.git)
 	key=$(lease_of_a key)
 	at paris lease show "$key" >out
-	grep 's left until it lapses' out
+	grep 'expires in [0-9.]* s unless' out
 	fence=$(lease_of_a fence)
 	at paris lease release --fence "$fence" --reason "it hangs" "$key" 2>err
 	grep -F 'ev=lease.force_released' err

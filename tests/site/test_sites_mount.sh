@@ -53,9 +53,9 @@ a_secondary_whose_mount_is_empty_does_not_start() {
 	launch_site paris
 	wait_until 10 has_ended paris
 	grep -q 'is empty, but 2 copies should be there' paris/log
-	says paris 'paris does not find its copies: '
+	says paris 'paris cannot find its copies: '
 	expect 1 at paris check
-	grep -q '^WRONG  copies .* is empty, but 2 copies' out
+	grep -q '^FAIL   copies .* is empty, but 2 copies' out
 	[ -z "$(ls -A paris/git)" ]
 	mount_again paris
 	start_site paris
@@ -141,7 +141,7 @@ a_primary_says_that_its_mount_is_empty() {
 	make_two
 	wait_until 20 at london status
 	expect 0 at london status
-	grep -q 'last whole scan [0-9.]* s ago' out
+	grep -q 'last full scan [0-9.]* s ago' out
 	expect 0 at london check
 	whole=$(status_of london scan.whole_at)
 	[ -n "$whole" ]
@@ -151,16 +151,16 @@ a_primary_says_that_its_mount_is_empty() {
 	# A look between the two steps of it finds nothing at all; the next one finds this.
 	unmount london
 	wait_until 20 says london 'is not the directory that it was'
-	grep -q 'london cannot look through its repositories for ' said
+	grep -q 'london has been unable to scan its repositories for ' said
 	grep -q 'is not the directory that it was.* (is its file system mounted?' said
 	wait_until 10 is_ready london 503
 	metric_is london refrelay_scan_failing 1
 	expect 1 at london check
-	grep -q '^WRONG  scan' out
+	grep -q '^FAIL   scan' out
 	stop_site london
 	expect 1 at london check
 	start_site london
-	wait_until 20 says london 'london cannot look through its repositories for '
+	wait_until 20 says london 'london has been unable to scan its repositories for '
 	[ -n "$(status_of london scan.whole_at)" ]
 
 	mount_again london

@@ -75,7 +75,7 @@ changed_is_recorded_with_a_node_and_without() {
 	change_silently tool.git
 	expect 0 at london changed --json "$PWD/london/git/tool.git"
 	grep -q "\"event_id\":$((last + 1))" out
-	grep -q 'no node runs here' err
+	grep -q 'no node is running here' err
 	start_site london
 	converge
 	expect 4 at london changed nowhere
@@ -266,9 +266,9 @@ what_the_primary_leaves_out_stands_in_its_status() {
 	make_repository london/git/x 1
 	start_sites
 	wait_until 20 says_left_out \
-		'; 1 is left out, for instance x: x.git stands beside it and has the same name'
+		'; 1 left out, e.g. x: x.git stands beside it and has the same name'
 	cp -r london/git/x "$(printf 'london/git/not-utf8-\377.git')"
-	wait_until 20 says_left_out '; 2 are left out, for instance '
+	wait_until 20 says_left_out '; 2 left out, e.g. '
 	[ "$(status_of london scan.left_out)" = 2 ]
 	[ "$(status_of london in_sync)" = false ]
 	curl -sS -o metrics "$(site_url london)/metrics"

@@ -47,7 +47,7 @@ another_secret() {
 	start_sites
 	wait_until 20 failing_with 'not signed with the secret .*same secret'
 	[ "$(status_of paris failure.code)" = auth ]
-	check_says 'WRONG +primary .*same secret'
+	check_says 'FAIL +primary .*same secret'
 	wait_until 10 was_logged london access.refused reason=BAD_SIGNATURE
 	[ ! -e paris/git/tool.git ]
 	nothing_leaks secret other
@@ -101,7 +101,7 @@ disabled() {
 	wait_until 10 was_logged london node.reloaded
 	push_change london/git/tool.git
 	wait_until 20 failing_with 'site "paris" may not follow this primary.*\[secondary "paris"\]'
-	check_says 'WRONG +primary .*may not follow'
+	check_says 'FAIL +primary .*may not follow'
 	wait_until 10 was_logged london access.refused reason=UNKNOWN_SITE
 	set_conf london secondary.paris.enabled true
 	kill -HUP "$(site_pid london)"
@@ -226,7 +226,7 @@ wrong_clock() {
 	[ ! -e paris/git/tool.git ]
 	LD_PRELOAD="${library[0]}" FAKETIME=-5m DONT_FAKE_MONOTONIC=1 \
 		"$REFRELAY" -c paris/refrelay.conf check >check && fail "check is content"
-	grep -qE 'WRONG +primary .*(299|300|301) s behind' check
+	grep -qE 'FAIL +primary .*(299|300|301) s behind' check
 	stop_site paris
 	start_site paris
 	wait_until 20 in_sync

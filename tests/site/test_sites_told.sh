@@ -16,9 +16,10 @@ has_failed() { # NAME CLASS TEXT
 	row_of paris "$1" failure | grep -q "$3"
 }
 
-# Git dies of it before it says a word, to whoever wants objects.
+# Git dies of it before it says a word, to whoever wants objects. Without Git all is well.
 what_git_dies_of() {
 	make_pair
+	set_conf paris sync.fastPath false
 	git -C london/git/bad.git repack -adq
 	head -c 5000 /dev/zero | tr '\0' x >london/git/bad.git/objects/pack/multi-pack-index
 	start_sites
@@ -90,9 +91,9 @@ a_pipe_that_git_would_open() {
 	wait_until 20 in_sync
 	mkfifo london/git/bad.git/shallow
 	mkfifo london/git/good.git/elsewhere
-	wait_until 20 has_failed bad config 'shallow is no plain file'
-	at london repository list | grep -a ' bad .*shallow is no plain file.*remove it'
-	at paris repository list | grep -a ' bad .*shallow is no plain file.*remove it'
+	wait_until 20 has_failed bad config 'shallow is not a regular file'
+	at london repository list | grep -a ' bad .*shallow is not a regular file.*remove it'
+	at paris repository list | grep -a ' bad .*shallow is not a regular file.*remove it'
 	add_commits london/git/good.git refs/heads/main 1
 	wait_until 20 row_is paris good generation 2
 	rm london/git/bad.git/shallow

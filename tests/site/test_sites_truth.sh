@@ -12,7 +12,7 @@ a_node_that_is_stopped() {
 	wait_until 20 all_say_it
 	kill -STOP "$(site_pid paris)"
 	wait_until $THIRTY_SECONDS says_nothing_of_it london
-	grep -q '^paris is not heard from for ' london/says
+	grep -q '^paris has not been heard from for ' london/says
 	says_nothing_of_it paris
 	grep -q '^the node of paris does not answer' paris/says
 	kill -CONT "$(site_pid paris)"
@@ -26,16 +26,16 @@ a_node_that_is_stopped() {
 	wait_until 20 all_say_it
 	kill_site paris
 	says_nothing_of_it paris
-	grep -q '^paris is not known to be in sync: no node runs here, and the last sign of one is ' \
+	grep -q '^paris is not known to be in sync: no node is running here, last sign of life ' \
 		paris/says
 	start_site paris
 	wait_until 20 all_say_it
 	stop_site paris
 	says_nothing_of_it paris
-	grep -q '^paris is not known to be in sync: no node runs here for [0-9.]* s (start' paris/says
+	grep -q '^paris is not known to be in sync: no node is running here, stopped [0-9.]* s ago (start' paris/says
 	kill_site london
 	says_nothing_of_it london
-	grep -q '^london is not known to be in sync: no node runs here' london/says
+	grep -q '^london is not known to be in sync: no node is running here' london/says
 	fails grep -q 'not heard from' london/says
 }
 
@@ -46,7 +46,7 @@ copies_that_were_removed() {
 	wait_until 20 all_say_it
 	at paris repository remove --all
 	says_nothing_of_it paris
-	grep -q 'is taking stock of its primary' paris/says
+	grep -q 'is running its first full comparison' paris/says
 	[ "$(status_of paris reason)" = not_compared ]
 	stop_site paris
 	set_conf paris sync.consistencyInterval 1s
@@ -64,7 +64,7 @@ a_secondary_that_is_gone() {
 	start_sites
 	wait_until 20 says_in_sync paris
 	says_nothing_of_it london
-	grep -q 'tokyo has not asked yet' london/says
+	grep -q 'tokyo has not connected yet' london/says
 	git config --file london/refrelay.conf --remove-section secondary.tokyo
 	kill -HUP "$(site_pid london)"
 	wait_until 20 all_say_it
@@ -72,7 +72,7 @@ a_secondary_that_is_gone() {
 	git config --file london/refrelay.conf --remove-section secondary.paris
 	kill -HUP "$(site_pid london)"
 	wait_until 20 was_logged london node.reloaded
-	wait_until 20 shows london 'no secondary has asked yet'
+	wait_until 20 shows london 'no secondary has connected yet'
 	fails grep paris london/says
 }
 
@@ -86,7 +86,7 @@ two_nodes_of_one_name() {
 	start_site berlin
 	wait_until 20 was_logged london secondary.twice
 	says_nothing_of_it london
-	grep -q '^two nodes ask as paris' london/says
+	grep -q '^two nodes use the name paris' london/says
 	kill -STOP "$(site_pid berlin)" # which no answer shows
 	says_nothing_of_it london
 	kill -CONT "$(site_pid berlin)"

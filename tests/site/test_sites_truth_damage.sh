@@ -33,7 +33,7 @@ restore_packs() { # REPOSITORY
 # By all that say it, with the repository and what to do.
 is_told() { # REPOSITORY
 	says_nothing_of_it london || return
-	grep -q "for instance $1: " london/says || return
+	grep -q "e.g. $1: " london/says || return
 	[ "$(status_of london in_sync)" = false ] || return
 	curl -fsS "$(site_url london)/readyz" | grep -q '"in_sync":false' || return
 	metric_is london refrelay_in_sync 0 || return
@@ -122,13 +122,13 @@ a_push_to_a_destination() {
 a_check() {
 	begin_damage
 	at london check >good || true
-	grep -q 'repositories .*3 have what their refs name' good
+	grep -q 'repositories .*3 have the objects that their refs point to' good
 	lose_packs two
 	expect 1 at london check
-	grep -q 'WRONG  repositories .*1 of 3 repositories lack objects .* two: ' out
+	grep -q 'FAIL   repositories .*1 of 3 repositories lack objects .* two: ' out
 	wait_until 2 is_told two
 	expect 1 at london check
-	grep -q 'WRONG  repositories .*1 of 3 repositories lack objects .* two: ' out
+	grep -q 'FAIL   repositories .*1 of 3 repositories lack objects .* two: ' out
 	ends_when_it_is_whole two
 }
 

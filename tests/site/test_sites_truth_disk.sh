@@ -46,7 +46,7 @@ a_full_disk_of_the_database() {
 	metric_is london 'refrelay_secondary_in_sync{site="paris"}' 1
 	fill paris/data
 	wait_until $THIRTY_SECONDS says_nothing_of_it paris
-	grep -q 'could write nothing down for .*\(No space left\|full\)' paris/says
+	grep -q 'could not write to its disk for .*\(No space left\|full\)' paris/says
 	wait_until $THIRTY_SECONDS says_nothing_of_it london
 	is_ready 503
 	grep -q '"in_sync":false,"not_in_sync":"not_written"' ready
@@ -55,7 +55,7 @@ a_full_disk_of_the_database() {
 	metric_is london 'refrelay_secondary_in_sync{site="paris"}' 0
 	reads_answer paris
 	expect 1 at paris check
-	grep -q '^WRONG .*data .*No space left' out
+	grep -q '^FAIL .*data .*No space left' out
 	rm paris/data/filler
 	wait_until 20 all_say_it
 	wait_until 10 is_ready 200
@@ -68,10 +68,10 @@ a_full_disk_of_the_copies() {
 	wait_until 20 all_say_it
 	fill paris/git
 	wait_until $THIRTY_SECONDS says_nothing_of_it paris
-	grep -q 'could write nothing down for .*paris/git' paris/says
+	grep -q 'could not write to its disk for .*paris/git' paris/says
 	[ "$(status_of paris reason)" = not_written ]
 	expect 1 at paris check
-	grep -q '^WRONG .*MiB are free at .*paris/git' out
+	grep -q '^FAIL .*MiB are free at .*paris/git' out
 	rm paris/git/filler
 	wait_until 20 all_say_it
 }

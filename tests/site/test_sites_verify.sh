@@ -30,7 +30,7 @@ copies_altered_by_hand_are_found_and_mended_in_place() {
 	[ "$(row_of london moved checksum)" = "$(row_of paris moved primary_checksum)" ]
 	wait_until 10 status_is paris repositories.failed 5
 	expect 3 at paris status
-	grep -q '5 fail, for instance gone: .*repository list --failed' out
+	grep -q '5 failing, e.g. gone: .*repository list --failed' out
 	mending_goes_on
 	converge
 	wait_until 10 status_is paris repositories.verification.succeeded 5
@@ -51,7 +51,7 @@ commits_that_only_the_copy_has_are_held() {
 	mine=$(git -C paris/git/r.git rev-parse main)
 	wait_until 20 is_held r
 	expect 3 at paris status
-	grep -q "1 is held, for instance r: .*$mine" out
+	grep -q "1 held, e.g. r: .*$mine" out
 	[ "$(git -C paris/git/r.git rev-parse main)" = "$mine" ]
 	expect 0 at paris repository sync --force --wait r
 	converge
@@ -113,7 +113,7 @@ damaged_copies_are_found_and_made_anew() {
 	for way in "${ways[@]}"; do
 		wait_until 10 row_is paris "$way" state failed
 		is_disproved "$way" .
-		grep -q '"remedy":"the copy is made anew at the next try' row ||
+		grep -q '"remedy":"the copy is replaced at the next try' row ||
 			row_is paris "$way" failure_class missing
 		diff "refs-of-$way" "paris/git/$way.git/packed-refs"
 	done

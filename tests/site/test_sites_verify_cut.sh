@@ -25,7 +25,7 @@ a_push_in_the_middle_of_a_verification_arrives() {
 	done
 	are_verified_again paris
 	nothing_failed
-	[ -z "$(metric paris 'refrelay_verifications_total{kind="repository",state="disproved"}')" ]
+	[ "$(metric paris 'refrelay_verifications_total{kind="repository",state="disproved"}')" = 0 ]
 	nothing_is_started
 }
 

@@ -73,7 +73,7 @@ the_primary_verifies_itself_and_finds_changes() {
 are_told() { # NAME...
 	local name
 	at london status >said || true
-	grep -q "; $# fails\?[:,] .*for instance .*list --failed" said || {
+	grep -q "; $# failing[:,] .*e.g. .*list --failed" said || {
 		cat said
 		return 1
 	}
@@ -130,7 +130,7 @@ objects_that_the_primary_loses_are_told_there_and_not_followed() {
 		equal_repositories "saved-$way.git" "paris/git/$way.git"
 	done
 	expect 3 at london status
-	grep -q '; 4 fail[:,] .*for instance ' out
+	grep -q '; 4 failing[:,] .*e.g. ' out
 
 	# What is well goes on, also beside it.
 	add_commits london/git/fine.git refs/heads/main 2
@@ -206,7 +206,7 @@ what_the_primary_cannot_read_is_told_and_hinders_no_other() {
 		equal_repositories template.git "paris/git/$way-later.git"
 	done
 	expect 3 at paris status
-	grep -q ' fail[:,] .*for instance ' out
+	grep -q ' failing[:,] .*e.g. ' out
 	row_is paris fine state synced
 
 	# What is put right is copied at once, where refs tell of it; of objects that are back

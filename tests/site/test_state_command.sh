@@ -79,8 +79,8 @@ why_the_cache_is_not_used() {
 	git -C $app config --unset include.path
 	printf '[core]\n\tbroken\n[' >>$app/config
 	expect 0 site state team/app
-	grep -q '  cache: not used, nor is it served: ' out
-	grep -q '; what to do: mend ' out
+	grep -q '  cache: not used; the repository is not served: ' out
+	grep -q '; hint: mend ' out
 	[ "$(member team/app cache_used)" = false ]
 	[ "$(member team/app failure)" != null ]
 }
@@ -91,7 +91,7 @@ a_state_that_is_in_the_way() {
 	echo 'in the way' >$state
 	expect 0 site state team/app
 	grep -qx '  key unknown' out
-	grep -q '  cache: not used: .* written: state of the repository is no directory' out
+	grep -q '  cache: not used: .* written: state of the repository is not a directory' out
 	[ "$(member team/app bypass)" = '"unwritable"' ]
 	[ "$(member team/app key)" = null ]
 }
@@ -133,7 +133,7 @@ wrong_calls() {
 	expect 2 site state team/app --json -- touch "$PWD/ran"
 	expect 4 site state team/none
 	expect 4 site state ../repos/team/app
-	grep -qF 'what to do: give its path below site.repositories' err
+	grep -qF 'hint: give its path below site.repositories' err
 	expect 4 site state team/none -- touch "$PWD/ran"
 	[ ! -e ran ]
 	expect 2 site cache
@@ -157,8 +157,8 @@ a_bracket_is_seen() {
 	start_bracket 'echo said; read line <go'
 	is_pending 1
 	expect 0 site state team/app
-	grep -qE "^  writing: refrelay process $bracket, alive, last heard of [0-9]+ s ago" out
-	grep -qx '  cache: not used: a write goes on' out
+	grep -qE "^  writing: refrelay process $bracket, alive, last sign of life [0-9]+ s ago" out
+	grep -qx '  cache: not used: it is being written' out
 	[ "$(member team/app pending.0.pid)" = "$bracket" ]
 	[ "$(member team/app pending.0.state)" = '"alive"' ]
 	[ "$(member team/app pending.0.program)" = '"refrelay"' ]
@@ -229,7 +229,7 @@ a_killed_bracket() {
 	kill -KILL "$bracket"
 	ends_with 137
 	expect 0 site state team/app
-	grep -qx '  cache: not used: a write goes on' out
+	grep -qx '  cache: not used: it is being written' out
 	is_pending 1
 	[ "$(cat $state/key)" = "$key" ]
 	kill -KILL "$command"

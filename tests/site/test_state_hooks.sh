@@ -291,8 +291,8 @@ is_refused() { # PATTERN COMMAND...
 	local pattern=$1
 	shift
 	"$@" 2>err && fail "the change was not refused"
-	grep -q 'refrelay: this change is refused, since readers .*: '"$pattern" err || fail "$(<err)"
-	grep -q '^refrelay: what to do: ' err || fail "$(<err)"
+	grep -q 'refrelay: this change is refused, because readers .*: '"$pattern" err || fail "$(<err)"
+	grep -q '^refrelay: hint: ' err || fail "$(<err)"
 	[ "$(value refs/heads/x)" = "$old" ]
 	[ ! -e r.git/refs/heads/x.lock ]
 }
@@ -351,7 +351,7 @@ who_may_not_write_there_is_refused() {
 	chmod a+rx bin bin/refrelay-hook
 	chmod -R a-w r.git/refrelay/state
 	is_refused "Permission denied" as_nobody git -C r.git update-ref refs/heads/x "$new"
-	grep -q 'let all who push write below refrelay' err
+	grep -q 'let every pusher write below refrelay' err
 	chmod -R u+w r.git/refrelay/state
 	as_nobody git -C r.git update-ref refs/heads/x "$new"
 }

@@ -1,9 +1,15 @@
 #!/usr/bin/env python3
-"""A Git server for test_git_remote.c and test_transfer_remote.c that can be told to fail.
+"""A Git server for tests of pulls and pushes by HTTP that can be told to fail.
 
 usage: git_server.py ROOT       serves ROOT/*.git; ROOT/mode says how, ROOT/port (a pipe)
                                 gets the port; see below for what it writes down;
                                 ROOT/server.pem: by TLS, with this certificate and key
+
+ROOT/meanwhile                  a script that runs, once, before what a push may change is
+                                listed
+
+A mode may begin with "ours", then git itself is served well, and with "GET" or "POST",
+then the other requests are.
 """
 
 import base64
@@ -43,6 +49,29 @@ def look_for(secrets):
                 note("looked", text.replace("\0", " ") + "\n")
             if any(secret in text for secret in secrets):
                 note("seen", f"{process}/{name}\n")
+
+
+def packet(text):
+    return b"%04x" % (len(text) + 4) + text
+
+
+def report(*lines):
+    """Of a push, in the band for it."""
+    text = b"".join(map(packet, lines)) + b"0000"
+    return packet(b"\1" + text) + b"0000"
+
+
+# What is said of a push that was not done.
+REPORTS = {
+    "refused": report(b"unpack ok\n", b"ng refs/heads/main no\n"),
+    "unpacked": report(b"unpack disk full\n", b"ok refs/heads/main\n"),
+    "others": report(b"unpack ok\n", b"ok refs/heads/main\n", b"ok refs/heads/other\n"),
+    "twice": report(b"unpack ok\n", b"ok refs/heads/main\n", b"ng refs/heads/main no\n"),
+    "silent": report(b"unpack ok\n"),
+    "endless": report(b"unpack ok\n", b"ok refs/heads/main\n")[:-8] + b"0000",
+    "error": packet(b"\3it broke") + report(b"unpack ok\n", b"ok refs/heads/main\n"),
+    "bare": packet(b"unpack ok\n") + packet(b"ok refs/heads/main\n") + b"0000",
+}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -97,8 +126,19 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
         self.wfile.write(pack)
 
-    def do_GET(self):
+    def mode(self):
         mode = (ROOT / "mode").read_text()
+        first, _, rest = mode.partition(" ")
+        if first == "ours":
+            mode = rest if self.headers.get("User-Agent") == "git/refrelay" else ""
+        first, _, rest = mode.partition(" ")
+        self.is_meant = first == self.command
+        if first in ("GET", "POST"):
+            mode = rest if self.is_meant else ""
+        return mode
+
+    def do_GET(self):
+        mode = self.mode()
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         header = str(self.headers.get("Authorization"))
         note("asked", f"{self.command} {header}\n")
@@ -111,10 +151,19 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = mode != ""
         if mode == "nothing":
             return
+        if mode in REPORTS:
+            self.answer(200, REPORTS[mode])
+            return
+        if (ROOT / "meanwhile").exists() and "service=git-receive-pack" in self.path:
+            subprocess.run(["sh", "-e", ROOT / "meanwhile"], check=True)
+            (ROOT / "meanwhile").unlink()
         body = self.backend(body)
+        if mode == "failed":
+            self.answer(500, body)
+            return
         if mode == "page":
             body = b"<html>Welcome"
-        if self.command == "POST":
+        if self.command == "POST" or self.is_meant:
             length = len(body)
             if mode in ("cut", "short", "stall"):
                 body = body[:length // 2]

@@ -37,6 +37,18 @@ static inline int test_make_root(void **state)
 	return root_fd < 0 ? -1 : 0;
 }
 
+/* For tests that put a program of their own into the place of git: children are not
+ * confined. Before the first of them is started. */
+static inline void test_free_children(void)
+{
+	const char *run = getenv("REFRELAY_RUN");
+	const char *slash = run ? strrchr(run, '/') : NULL;
+	AUTO_FREE char *path = xasprintf("%.*s/tests/free_run",
+					 slash ? (int)(slash - run) : 0, run ? run : "");
+
+	setenv("REFRELAY_RUN", path, 1);
+}
+
 static inline int test_remove_root(void **state)
 {
 	(void)state;

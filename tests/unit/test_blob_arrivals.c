@@ -1,6 +1,6 @@
 #include "blob_incoming_test.h"
 
-#include "blob/flush.h"
+#include "base/flush.h"
 
 #include <sys/syscall.h>
 #include <sys/vfs.h>

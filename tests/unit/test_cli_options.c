@@ -138,9 +138,8 @@ static void assert_read(const char *line)
 
 static void assert_refused(const char *line, const char *why)
 {
-	AUTO_FREE char *text = xasprintf("refrelay sample: %s\n  what to do: see "
-					 "refrelay sample --help\n",
-					 why);
+	AUTO_FREE char *text = xasprintf(
+		"refrelay sample: %s\n  hint: see refrelay sample --help\n", why);
 
 	assert_int_equal(read_line(line), EXIT_USAGE);
 	assert_string_equal(said.data, text);
@@ -188,8 +187,8 @@ TEST(letters_stand_for_names)
 	assert_read("-qn 5 x");
 	assert_true(sample.is_quiet);
 	assert_int_equal(sample.number, 5);
-	assert_refused("-lz x", "wrong option -lz");
-	assert_refused("x -n", "wrong option -n");
+	assert_refused("-lz x", "unknown option -lz");
+	assert_refused("x -n", "unknown option -n");
 }
 
 TEST(what_is_unknown_or_lacks_its_argument_is_refused)
@@ -200,7 +199,7 @@ TEST(what_is_unknown_or_lacks_its_argument_is_refused)
 					     "--help=yes" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
-		AUTO_FREE char *why = xasprintf("wrong option %s", lines[i]);
+		AUTO_FREE char *why = xasprintf("unknown option %s", lines[i]);
 		AUTO_FREE char *line = xasprintf("x %s", lines[i]);
 		assert_refused(line, why);
 	}
@@ -214,14 +213,14 @@ TEST(a_wrong_value_is_refused_with_what_is_right)
 
 	assert_refused("--number 1 x", "--number takes a number from 2 to 9, not \"1\"");
 	assert_refused("-n10 x", "--number takes a number from 2 to 9, not \"10\"");
-	assert_refused("--color pink x", "pink is no color");
+	assert_refused("--color pink x", "\"pink\" is not a valid color");
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		AUTO_FREE char *line = xasprintf("--free %s x", bad[i]);
 		assert_refused(line, "--free takes a number");
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
 		AUTO_FREE char *line = xasprintf("--text a --for %s x", times[i]);
-		assert_refused(line, "--for takes a time like 90s or 10m");
+		assert_refused(line, "--for takes a duration such as 90s or 10m");
 	}
 }
 
@@ -229,8 +228,8 @@ TEST(options_need_and_exclude_others_wherever_they_stand)
 {
 	assert_refused("--for 5 x", "--for needs --text");
 	assert_read("--for 5 x --text a");
-	assert_refused("--loud x --quiet", "--loud or --quiet, not both");
-	assert_refused("-q x -l", "--loud or --quiet, not both");
+	assert_refused("--loud x --quiet", "--loud and --quiet cannot be combined");
+	assert_refused("-q x -l", "--loud and --quiet cannot be combined");
 }
 
 TEST(operands_stand_before_options_and_behind_dashes)
@@ -246,8 +245,8 @@ TEST(operands_stand_before_options_and_behind_dashes)
 	assert_string_equal(operands.items[1], "--loud");
 	assert_null(operands.items[2]);
 	assert_null(operands.command);
-	assert_refused("", "it takes one ID or two");
-	assert_refused("a b --loud c", "it takes one ID or two");
+	assert_refused("", "expected one ID or two");
+	assert_refused("a b --loud c", "expected one ID or two");
 }
 
 TEST(a_command_behind_dashes_is_no_operand)
@@ -281,9 +280,21 @@ TEST(verbs_take_their_options_and_operands)
 	assert_refused("give a b --text t", "give does not take --text");
 	assert_refused("remake", "remake takes one ID");
 	assert_refused("take x", "take takes nothing");
-	assert_refused("give a", "it takes make or so");
-	assert_refused("", "it takes make or so");
-	assert_refused("mak", "mak is none of its verbs: it takes make or so");
+	assert_refused("give a", "expected make or so");
+	assert_refused("", "expected make or so");
+	assert_refused("mak", "unknown subcommand \"mak\"; expected make or so");
+}
+
+TEST(notes_are_left_out_when_they_are_not_wanted)
+{
+	table = &with_verbs;
+	assert_read("make a");
+	assert_false(cli_is_quiet());
+	assert_read("make -q a");
+	assert_true(cli_is_quiet());
+	assert_read("make a --quiet");
+	assert_int_equal(operands.count, 1);
+	assert_refused("make a --quiet=yes", "unknown option --quiet=yes");
 }
 
 TEST(the_help_lines_up)
@@ -494,6 +505,7 @@ int main(void)
 		LINE_CASE(operands_stand_before_options_and_behind_dashes),
 		LINE_CASE(a_command_behind_dashes_is_no_operand),
 		LINE_CASE(verbs_take_their_options_and_operands),
+		LINE_CASE(notes_are_left_out_when_they_are_not_wanted),
 		LINE_CASE(the_help_lines_up),
 		LINE_CASE(options_of_one_verb_stand_below_it),
 		cmocka_unit_test(the_table_of_each_command_holds),

@@ -1,6 +1,7 @@
 #include "test.h"
 
 #include "base/clock.h"
+#include "base/hook_wire.h"
 
 TEST(a_clock_that_is_set_back_is_noticed_once)
 {
@@ -44,9 +45,25 @@ TEST(times_are_read_strictly)
 			fail_msg("\"%s\"", bad[i]);
 }
 
+TEST(a_boot_is_named_with_dashes_however_it_is_given)
+{
+	static const char kernel[] = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+	char id[BOOT_ID_LEN + 1];
+
+	assert_true(boot_id_read("0f1e2d3c4b5a69788796a5b4c3d2e1f0", id));
+	assert_string_equal(id, kernel);
+	assert_true(boot_id_read("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0\n", id));
+	assert_string_equal(id, kernel);
+	assert_false(boot_id_read("", id));
+	assert_false(boot_id_read("0f1e2d3c4b5a69788796a5b4c3d2e1f", id));
+	assert_false(boot_id_read("0f1e2d3c4b5a69788796a5b4c3d2e1f00", id));
+	assert_false(boot_id_read("0f1e2d3c4b5a69788796a5b4c3d2e1fX", id));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(a_boot_is_named_with_dashes_however_it_is_given),
 		CASE(a_clock_that_is_set_back_is_noticed_once),
 		CASE(times_are_read_strictly),
 		CASE(a_clock_that_went_ahead_and_back_was_set_back),

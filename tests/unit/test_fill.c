@@ -378,5 +378,6 @@ int main(void)
 		CASE(a_stop_ends_it),
 	};
 
+	test_free_children();
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
 }

@@ -726,7 +726,8 @@ TEST(a_step_of_its_own_clock_costs_no_holder_the_lease_and_takes_no_fence_back)
 }
 
 /* A step of most servers ends the lease there; its holder hears of that at its next
- * renewal, and the fence stops it until then. One of a minority is nothing. */
+ * renewal, and the fence stops it until then. One of a minority is nothing. The holder
+ * pauses until somebody else has it: else its renewal may come first, and right so. */
 TEST(a_step_of_the_servers_clock_is_stopped_by_the_fence)
 {
 	struct process holder, next;
@@ -739,10 +740,12 @@ TEST(a_step_of_the_servers_clock_is_stopped_by_the_fence)
 		set_server_clock(i, "+" STEP);
 	if (few > 0)
 		assert_waits_in_vain("3000");
+	kill(holder.pid, SIGSTOP);
 	for (size_t i = 0; i < kind->servers; i++)
 		set_server_clock(i, i < few ? "+0" : "+" STEP);
 	run(&next, "hold", "two", FAULT_TTL, "5000", "0");
 	uint64_t second = hear_held(&next, &how);
+	kill(holder.pid, SIGCONT);
 	assert_true(second > first);
 	assert_string_equal(hear(&holder), "lost, refused");
 	for (size_t i = 0; i < kind->servers; i++)

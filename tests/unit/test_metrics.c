@@ -5,22 +5,28 @@
 #include "test.h"
 
 #include "base/metrics.h"
+#include "base/process.h"
 #include "base/thread.h"
 
 /* The lines of one metric, as rendered. */
-static const char *rendered(const char *name)
+static const char *rendered_as(enum metrics_format format, const char *name)
 {
 	static struct str lines = STR_INIT;
 	AUTO_STR struct str all = STR_INIT;
 	AUTO_FREE char *head = xasprintf("# HELP %s ", name);
 
-	metrics_render(&all);
+	metrics_render_as(format, &all);
 	const char *start = strstr(all.data, head);
 	assert_non_null(start);
 	const char *end = strstr(start + 1, "# HELP ");
 	str_reset(&lines);
 	str_add_bytes(&lines, start, end ? (size_t)(end - start) : strlen(start));
 	return lines.data;
+}
+
+static const char *rendered(const char *name)
+{
+	return rendered_as(METRICS_PROMETHEUS, name);
 }
 
 TEST(a_counter_without_labels_is_there_from_the_start)
@@ -141,6 +147,125 @@ TEST(a_histogram_counts_into_rising_buckets)
 	metric_histogram("refrelay_bare_seconds", "Times.", metric_buckets_seconds);
 }
 
+TEST(openmetrics_names_families_and_bounds_its_own_way)
+{
+	static const double bounds[] = { 0.5, 2, 600, 1e22, 0 };
+	AUTO_STR struct str all = STR_INIT;
+
+	metric_add(metric_at(metric_counter("refrelay_open_total", "Opened \"by\" all.",
+					    "state"),
+			     "x"),
+		   3);
+	metric_observe(
+		metric_at(metric_histogram("refrelay_open_seconds", "Times.", bounds)),
+		2);
+	assert_string_equal(rendered_as(METRICS_OPEN, "refrelay_open"),
+			    "# HELP refrelay_open Opened \\\"by\\\" all.\n"
+			    "# TYPE refrelay_open counter\n"
+			    "refrelay_open_total{state=\"x\"} 3\n");
+	assert_string_equal(rendered_as(METRICS_OPEN, "refrelay_open_seconds"),
+			    "# HELP refrelay_open_seconds Times.\n"
+			    "# TYPE refrelay_open_seconds histogram\n"
+			    "refrelay_open_seconds_bucket{le=\"0.5\"} 0\n"
+			    "refrelay_open_seconds_bucket{le=\"2.0\"} 1\n"
+			    "refrelay_open_seconds_bucket{le=\"600.0\"} 1\n"
+			    "refrelay_open_seconds_bucket{le=\"1e+22\"} 1\n"
+			    "refrelay_open_seconds_bucket{le=\"+Inf\"} 1\n"
+			    "refrelay_open_seconds_sum 2\n"
+			    "refrelay_open_seconds_count 1\n");
+	metrics_render_as(METRICS_OPEN, &all);
+	assert_true(text_ends_with(all.data, "\n# EOF\n"));
+	str_reset(&all);
+	metrics_render(&all);
+	assert_null(strstr(all.data, "# EOF"));
+}
+
+TEST(the_form_is_the_one_that_is_preferred)
+{
+	static const struct {
+		const char *accept;
+		enum metrics_format format;
+	} table[] = {
+		{ NULL, METRICS_PROMETHEUS },
+		{ "", METRICS_PROMETHEUS },
+		{ "*/*", METRICS_PROMETHEUS },
+		{ "text/plain", METRICS_PROMETHEUS },
+		{ "application/openmetrics-text", METRICS_OPEN },
+		{ "Application/OpenMetrics-Text; Version=\"1.0.0\"", METRICS_OPEN },
+		{ "application/openmetrics-text; version=0.0.1", METRICS_PROMETHEUS },
+		{ "application/openmetrics-text; version=2.0.0", METRICS_PROMETHEUS },
+		{ "application/openmetrics-textual", METRICS_PROMETHEUS },
+		/* Prometheus 2.42 */
+		{ "application/openmetrics-text;version=1.0.0,application/"
+		  "openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,"
+		  "*/*;q=0.1",
+		  METRICS_OPEN },
+		{ "application/openmetrics-text; q=0.5, text/plain; q=0.7",
+		  METRICS_PROMETHEUS },
+		{ "application/openmetrics-text; q=0", METRICS_PROMETHEUS },
+		{ "application/openmetrics-text;q=0.0, */*", METRICS_PROMETHEUS },
+		{ ",,;q=1,application/openmetrics-text", METRICS_OPEN },
+		{ "text/*;q=0.2,application/openmetrics-text;q=0.3", METRICS_OPEN },
+		{ "application/openmetrics-text;q=", METRICS_OPEN },
+		{ "application/openmetrics-text;version=", METRICS_OPEN },
+		{ ";", METRICS_PROMETHEUS },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (metrics_negotiate(table[i].accept) != table[i].format)
+			fail_msg("%s", table[i].accept);
+}
+
+static double value_of(const char *name)
+{
+	AUTO_FREE char *line = xasprintf("\n%s ", name);
+	const char *found = strstr(rendered(name), line);
+
+	assert_non_null(found);
+	return strtod(found + strlen(line), NULL);
+}
+
+TEST(a_process_tells_what_it_takes)
+{
+	int64_t now = clock_wall_ms() / 1000;
+	AUTO_CLOSE int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	double open_before;
+
+	process_set_metrics();
+	assert_true(value_of("process_cpu_seconds_total") >= 0);
+	assert_true(value_of("process_resident_memory_bytes") > 1 << 20);
+	assert_true(value_of("process_virtual_memory_bytes") >
+		    value_of("process_resident_memory_bytes"));
+	assert_int_equal((int)value_of("process_threads"), 1);
+	assert_true(value_of("process_start_time_seconds") > (double)(now - 600));
+	assert_true(value_of("process_start_time_seconds") < (double)(now + 5));
+	assert_true(value_of("process_max_fds") >= value_of("process_open_fds"));
+	open_before = value_of("process_open_fds");
+	close(TAKE_FD(fd));
+	process_set_metrics();
+	assert_int_equal((int)value_of("process_open_fds"), (int)open_before - 1);
+}
+
+TEST(series_that_are_begun_are_there_with_0)
+{
+	struct metric *metric =
+		metric_counter("refrelay_begun_total", "Begun.", "kind", "state");
+
+	metric_add(metric_at(metric, "a", "x"), 2);
+	metric_begin(metric, METRIC_LIST("a", "b"), METRIC_LIST("x", "y"));
+	assert_string_equal(rendered("refrelay_begun_total"),
+			    "# HELP refrelay_begun_total Begun.\n"
+			    "# TYPE refrelay_begun_total counter\n"
+			    "refrelay_begun_total{kind=\"a\",state=\"x\"} 2\n"
+			    "refrelay_begun_total{kind=\"a\",state=\"y\"} 0\n"
+			    "refrelay_begun_total{kind=\"b\",state=\"x\"} 0\n"
+			    "refrelay_begun_total{kind=\"b\",state=\"y\"} 0\n");
+	metric = metric_counter("refrelay_begun_once_total", "Begun.", "state");
+	metric_begin(metric, METRIC_LIST("x"), NULL);
+	assert_non_null(
+		strstr(rendered("refrelay_begun_once_total"), "{state=\"x\"} 0\n"));
+}
+
 TEST(a_forgotten_gauge_shows_only_what_is_set_again)
 {
 	struct metric *metric = metric_gauge("refrelay_rows", "Rows.", "state");
@@ -181,6 +306,8 @@ TEST(names_are_in_base_units)
 		{ METRIC_GAUGE, "refrelay_", false },
 		{ METRIC_GAUGE, "refrelay_x_", false },
 		{ METRIC_GAUGE, "git_rows", false },
+		{ METRIC_GAUGE, "process_open_fds", true },
+		{ METRIC_COUNTER, "process_cpu_seconds_total", true },
 		{ METRIC_GAUGE, "", false },
 		{ METRIC_HISTOGRAM, "refrelay_sync_seconds", true },
 		{ METRIC_HISTOGRAM, "refrelay_sync_milliseconds", false },
@@ -280,6 +407,10 @@ int main(void)
 		cmocka_unit_test(label_values_and_help_are_escaped),
 		cmocka_unit_test(numbers_keep_their_value),
 		cmocka_unit_test(a_histogram_counts_into_rising_buckets),
+		cmocka_unit_test(openmetrics_names_families_and_bounds_its_own_way),
+		cmocka_unit_test(the_form_is_the_one_that_is_preferred),
+		cmocka_unit_test(a_process_tells_what_it_takes),
+		cmocka_unit_test(series_that_are_begun_are_there_with_0),
 		cmocka_unit_test(a_forgotten_gauge_shows_only_what_is_set_again),
 		cmocka_unit_test(names_are_in_base_units),
 		cmocka_unit_test(no_update_from_any_thread_is_lost),

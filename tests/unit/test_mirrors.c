@@ -175,8 +175,7 @@ TEST(a_watcher_watches_what_there_is_with_one_credential)
 {
 	static const char *const cases[][2] = {
 		{ MIRROR_M "[watcher \"w\"]\ntokenFile = /t\n", "watcher.w.mirror" },
-		{ MIRROR_M "[watcher \"w\"]\nmirror = n\n",
-		  "there is no [mirror \"n\"]" },
+		{ MIRROR_M "[watcher \"w\"]\nmirror = n\n", "no [mirror \"n\"] section" },
 		{ MIRROR_M "[watcher \"w\"]\nmirror =\n", "is empty" },
 		{ MIRROR_M "[watcher \"w\"]\nmirror = m\ntokenFile = /t\n"
 			   "passwordFile = /p\nuserName = u\n",
@@ -364,7 +363,7 @@ TEST(a_list_says_what_it_is_and_where)
 		{ "[mirrors \"a\"]\nfrom = directory\nurl = srv/git\n", "absolute" },
 		{ "[mirrors \"a\"]\nfrom = directory\nurl = /srv\ntokenFile = /t\n",
 		  "tokenFile" },
-		{ LIST_A "watcher = w\n", "there is no [watcher \"w\"]" },
+		{ LIST_A "watcher = w\n", "no [watcher \"w\"] section" },
 		{ LIST_A "interval = 1ms\n", "mirrors.a.interval" },
 		{ LIST_A "include =\n", "is empty" },
 	};

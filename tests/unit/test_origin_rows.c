@@ -199,6 +199,57 @@ TEST(pages_are_in_byte_order)
 	assert_string_equal(rows.items[1].name, "b");
 }
 
+struct looking {
+	struct origin_filter filter;
+	origin_rows rows;
+};
+
+static int find_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	struct looking *looking = arg;
+
+	return origin_rows_find(tx, &looking->filter, &looking->rows, error);
+}
+
+/* Names that were found, each with a blank behind it. */
+static const char *found(const char *search, bool is_failing_only, const char *after)
+{
+	static struct str names = STR_INIT;
+	struct looking looking = { .filter = { .kind = KIND_REPOSITORY,
+					       .after = after,
+					       .limit = 3,
+					       .search = search,
+					       .is_failing_only = is_failing_only } };
+
+	assert_ok(store_read(store, find_work, &looking, &err));
+	str_reset(&names);
+	for (size_t i = 0; i < looking.rows.count; i++)
+		str_addf(&names, "%s ", looking.rows.items[i].name);
+	origin_rows_clear(&looking.rows);
+	return names.data;
+}
+
+TEST(names_are_found_by_any_part_of_them)
+{
+	static const char *const names[] = { "team/app", "Team/web",    "a_b",  "axb",
+					     "50%",      "back\\slash", "xxapp" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		assert_ok(add(names[i], 0));
+	assert_string_equal(found("app", false, NULL), "team/app xxapp ");
+	assert_string_equal(found("TEAM", false, NULL), "Team/web team/app ");
+	assert_string_equal(found("a_b", false, NULL), "a_b ");
+	assert_string_equal(found("%", false, NULL), "50% ");
+	assert_string_equal(found("\\", false, NULL), "back\\slash ");
+	assert_string_equal(found("' OR 1", false, NULL), "");
+	assert_string_equal(found("", false, "axb"), "back\\slash team/app xxapp ");
+	AUTO_ORIGIN_ROW struct origin_row row = get("axb");
+	row.verification = VERIFICATION_FAILED;
+	assert_ok(update(&row, 1));
+	assert_string_equal(found(NULL, true, NULL), "axb ");
+	assert_string_equal(found("app", true, NULL), "");
+}
+
 static int add_blob_work(struct store_tx *tx, void *arg, struct err *error)
 {
 	return origin_row_add(tx, "lfs", arg, error);
@@ -519,6 +570,7 @@ int main(void)
 		STORE_CASE(only_the_row_that_was_compared_with_is_removed),
 		STORE_CASE(counts_follow_the_states),
 		STORE_CASE(pages_are_in_byte_order),
+		STORE_CASE(names_are_found_by_any_part_of_them),
 		STORE_CASE(what_waited_longest_is_claimed_first_and_once),
 		STORE_CASE(what_is_due_next_is_what_nobody_has_or_whose_claim_ends),
 		STORE_CASE(a_result_counts_while_the_claim_is_its_own),

@@ -241,7 +241,7 @@ TEST(keys_without_a_meaning_here_and_unknown_ones_are_noted)
 	assert_int_equal(settings->notes.count, 9);
 	assert_note("t.conf:3: remote.r.authGroup", "all that projects and push take");
 	assert_note("t.conf:4: ", "hidden");
-	assert_note("t.conf:5: remote.r.thread", "no such key");
+	assert_note("t.conf:5: remote.r.thread", "unknown key");
 	assert_note("t.conf:6: ", "pull replication");
 	assert_note("t.conf:8: gerrit.autoReload", "SIGHUP");
 	assert_note("t.conf:9: ", "secure.config");
@@ -438,7 +438,7 @@ TEST(secure_config_must_be_kept_from_others)
 	assert_int_equal(unlinkat(root_fd, "secure.config", 0), 0);
 	assert_int_equal(mkdirat(root_fd, "secure.config", 0700), 0);
 	assert_fails(read_settings(text), ERR_CONFIG);
-	assert_non_null(strstr(err.text, "no regular file"));
+	assert_non_null(strstr(err.text, "not a regular file"));
 }
 
 TEST(a_secure_config_that_is_named_must_be_there)

@@ -162,6 +162,77 @@ TEST(what_is_no_list_of_refs_is_refused)
 #undef CASE
 #define CASE(name) cmocka_unit_test_teardown(name, forget)
 
+static int push_advert_of(const char *lines, size_t len, struct push_advert *push)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	pkt_addf(&text, "# service=git-receive-pack\n");
+	pkt_add_flush(&text);
+	pkt_add(&text, lines, len);
+	pkt_add_flush(&text);
+	push_advert_clear(push);
+	return push_advert_read(text.data, text.len, push, &err);
+}
+
+#define PUSH_ADVERT(line) push_advert_of(line, sizeof(line) - 1, &push)
+
+TEST(what_a_push_may_change_comes_with_what_it_may_ask_for)
+{
+	struct push_advert push = { 0 };
+
+	assert_ok(PUSH_ADVERT(
+		A " refs/heads/main\0report-status delete-refs push-cert=1-2 agent=a"));
+	assert_int_equal(push.refs.refs.count, 1);
+	assert_int_equal(push.oid_len, 20);
+	assert_true(push_advert_has(&push, "report-status"));
+	assert_true(push_advert_has(&push, "push-cert"));
+	assert_true(push_advert_has(&push, "agent"));
+	assert_false(push_advert_has(&push, "report"));
+	assert_false(push_advert_has(&push, "status"));
+	assert_false(push_advert_has(&push, "1-2"));
+	assert_ok(PUSH_ADVERT(NULLS " capabilities^{}\0x report-status\n"));
+	assert_int_equal(push.refs.refs.count, 0);
+	assert_true(push_advert_has(&push, "x"));
+	assert_true(push_advert_has(&push, "report-status"));
+	assert_ok(PUSH_ADVERT(A " refs/heads/main\n"));
+	assert_false(push_advert_has(&push, "report-status"));
+	assert_fails(PUSH_ADVERT(A " refs/heads/../main\0report-status\n"), ERR_CORRUPT);
+	assert_false(push_advert_has(&push, "report-status"));
+	push_advert_clear(&push);
+	assert_fails(push_advert_read("001e# service=git-upload-pack\n00000000", 38,
+				      &push, &err),
+		     ERR_CORRUPT);
+	push_advert_clear(&push);
+}
+
+TEST(what_git_says_to_who_pushes_has_no_refs_of_others)
+{
+	struct push_advert push = { 0 };
+	AUTO_STR struct str said = STR_INIT;
+	char text[OID_MAX_TEXT];
+
+	must("git init -q --bare dst.git && "
+	     "echo ../../r.git/objects >dst.git/objects/info/alternates");
+	must("git -C r.git update-ref refs/heads/main %s", oid_text(&commits[9], text));
+	for (int i = 0; i < 3; i++) {
+		must("{ printf '001f# service=git-receive-pack\n0000'; "
+		     "git receive-pack --http-backend-info-refs dst.git; } >said");
+		str_reset(&said);
+		assert_ok(file_read(root_fd, "said", 1 << 20, &said, &err));
+		push_advert_clear(&push);
+		assert_ok(push_advert_read(said.data, said.len, &push, &err));
+		assert_int_equal(push.refs.refs.count, i);
+		assert_true(push_advert_has(&push, "report-status"));
+		assert_true(push_advert_has(&push, "side-band-64k"));
+		assert_false(push_advert_has(&push, "push-cert"));
+		must("cd dst.git && git config receive.hideRefs refs/hidden && "
+		     "git update-ref refs/tags/t%d %s && "
+		     "git update-ref refs/hidden/x %s",
+		     i, oid_text(&tags[0], text), text);
+	}
+	push_advert_clear(&push);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +242,8 @@ int main(void)
 		CASE(refs_come_in_order_whatever_the_server_does),
 		CASE(sha256_is_told_by_its_length),
 		CASE(what_is_no_list_of_refs_is_refused),
+		CASE(what_a_push_may_change_comes_with_what_it_may_ask_for),
+		GIT_CASE(what_git_says_to_who_pushes_has_no_refs_of_others),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);

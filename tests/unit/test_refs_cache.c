@@ -541,5 +541,6 @@ int main(void)
 		REFS_CASE(sweeping_keeps_what_was_asked_for_lately),
 	};
 
+	test_free_children();
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
 }

@@ -1,11 +1,28 @@
 #include "test.h"
 
+#include <dlfcn.h>
+#include <sqlite3.h>
+
 #include "base/clock.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "replicable/registry_row.h"
 
 static struct store *store;
+
+/* How often a statement was prepared again. */
+static int prepared_again;
+
+/* In the place of SQLite's. */
+int sqlite3_step(sqlite3_stmt *statement)
+{
+	int (*step)(sqlite3_stmt *);
+
+	*(void **)&step = dlsym(RTLD_NEXT, "sqlite3_step");
+	int result = step(statement);
+	prepared_again += sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 1);
+	return result;
+}
 
 static void open_store(void)
 {
@@ -538,6 +555,15 @@ TEST(rows_are_listed_in_order_by_what_one_looks_for)
 	filter.gone_only = true;
 	assert_int_equal(list(&filter, &rows), 1);
 	assert_string_equal(rows.items[0].name, "new2");
+	filter.search = "W2";
+	assert_int_equal(list(&filter, &rows), 1);
+	filter.search = "w_";
+	assert_int_equal(list(&filter, &rows), 0);
+	filter.gone_only = false;
+	filter.state = REGISTRY_FAILED;
+	filter.search = "1";
+	assert_int_equal(list(&filter, &rows), 1);
+	assert_string_equal(rows.items[0].name, "failed1");
 	store_close(store);
 }
 
@@ -695,6 +721,29 @@ static void assert_counted(const char *of_kind)
 	store_close(store);
 }
 
+/* That would take longer than most of them run. */
+TEST(statements_are_prepared_once)
+{
+	registry_rows rows = { 0 };
+	int64_t sync_at, verification_at;
+
+	open_store();
+	add_all(20);
+	for (int round = 0; round < 5; round++) {
+		if (round == 2)
+			prepared_again = 0;
+		assert_ok(registry_next_due(store, KIND_REPOSITORY, &sync_at,
+					    &verification_at, &err));
+		assert_ok(registry_claim(store, KIND_REPOSITORY, 2, 90000, &rows, &err));
+		assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 2, 90000,
+						      &rows, &err));
+	}
+	assert_int_equal(rows.count, 10);
+	assert_int_equal(prepared_again, 0);
+	registry_rows_clear(&rows);
+	store_close(store);
+}
+
 TEST(the_counters_are_what_is_there_whatever_happens)
 {
 	assert_counted(KIND_REPOSITORY);
@@ -726,6 +775,7 @@ int main(void)
 		CASE(what_is_started_is_due_after_the_longest_delay),
 		CASE(verifications_have_a_longest_delay_of_their_own),
 		CASE(rows_are_listed_in_order_by_what_one_looks_for),
+		CASE(statements_are_prepared_once),
 		CASE(the_counters_are_what_is_there_whatever_happens),
 		CASE(the_counters_of_blobs_are_too),
 	};

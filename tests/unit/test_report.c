@@ -105,9 +105,8 @@ TEST(what_cannot_be_written_is_said_with_its_remedy)
 	err_remedy(&report.signs.write_failure, "free some");
 	assert_false(report_is_good(&report));
 	report_sentence(&report, &text);
-	assert_string_equal(text.data,
-			    "paris could write nothing down for 40 s: no space "
-			    "(free some); 0 of 0 repositories verified");
+	assert_string_equal(text.data, "paris could not write to its disk for 40 s: no "
+				       "space (free some); 0 of 0 repositories verified");
 }
 
 static void assert_sentence(const struct report *report, const char *expected)
@@ -132,31 +131,32 @@ TEST(a_node_that_does_not_run_is_said_first_and_no_secondary_is_blamed)
 			.site = paris, .seen_at = 5000, .age_ms = -1 }));
 	report.repositories.all = 2;
 	assert_sentence(&report,
-			"london is not known to be in sync: no node runs here for 0.3 s "
-			"(start refrelay serve); 2 repositories");
+			"london is not known to be in sync: no node is running here, "
+			"stopped 0.3 s ago (start it: refrelay serve); 2 repositories");
 	report.last_sign = (struct vitals_last){ .at = 2000 }; /* killed */
-	assert_sentence(&report,
-			"london is not known to be in sync: no node runs here, and the "
-			"last sign of one is 8.0 s old (start refrelay serve); 2 "
-			"repositories");
+	assert_sentence(
+		&report,
+		"london is not known to be in sync: no node is running here, last sign "
+		"of life 8.0 s ago (start it: refrelay serve); 2 repositories");
 	report.signs.node = NODE_MUTE;
-	assert_sentence(&report,
-			"the node of london does not answer: it is stopped, starting or "
-			"overloaded, and last wrote that it lives 8.0 s ago; 2 "
-			"repositories");
+	assert_sentence(
+		&report,
+		"the node of london does not answer: it is suspended, starting or "
+		"overloaded, and its last sign of life was 8.0 s ago; 2 repositories");
 	report.role = SITE_SECONDARY;
 	report.signs.node = NODE_NONE;
 	report.last_sign = (struct vitals_last){ 0 };
-	assert_sentence(&report, "london is not known to be in sync: no node runs here "
-				 "(start refrelay serve); 0 of 2 repositories verified");
+	assert_sentence(&report,
+			"london is not known to be in sync: no node is running here "
+			"(start it: refrelay serve); 0 of 2 repositories verified");
 	report.is_root_lost = true;
-	assert_sentence(&report, "london does not find its copies; 0 of 2 repositories "
-				 "verified (no node runs here: start refrelay serve)");
+	assert_sentence(&report,
+			"london cannot find its copies; 0 of 2 repositories verified (no "
+			"node is running here; start it: refrelay serve)");
 	report.role = SITE_STANDALONE;
 	report.is_root_lost = false;
-	assert_sentence(&report,
-			"no node runs here (start refrelay serve); london stands "
-			"alone: it has nothing to follow; 2 repositories");
+	assert_sentence(&report, "no node is running here (start it: refrelay serve); "
+				 "london has no remotes and no mirrors; 2 repositories");
 	vec_clear(&report.secondaries);
 }
 
@@ -170,8 +170,8 @@ TEST(what_a_secondary_lacks_is_said_in_words)
 	};
 
 	vec_add(&report.secondaries, one);
-	assert_sentence(&report, "paris is not in sync: it has not compared everything "
-				 "yet; 0 repositories");
+	assert_sentence(&report, "paris is not in sync: it has not finished a full "
+				 "comparison yet; 0 repositories");
 	report.secondaries.items[0].why = later;
 	assert_sentence(&report, "paris is not in sync: a_later_word; 0 repositories");
 	vec_clear(&report.secondaries);
@@ -185,18 +185,17 @@ TEST(a_primary_that_was_heard_is_not_called_unheard)
 	};
 
 	report.signs.heard_age_ms = -1;
-	assert_sentence(&report, "paris has not heard of its primary yet since its node "
-				 "was started; 0 of 0 repositories verified");
+	assert_sentence(&report, "paris has not heard from its primary yet since its "
+				 "node was started; 0 of 0 repositories verified");
 	report.signs.news_void = NEWS_OF_ANOTHER_LOG;
 	assert_sentence(&report,
-			"paris compares everything with its primary, whose log of events "
-			"is another one than before: it was restored, or made anew; 0 of "
-			"0 repositories verified");
+			"paris is comparing everything with its primary, whose event log "
+			"was restored or recreated; 0 of 0 repositories verified");
 	report.signs.news_void = NEWS_LOST;
-	assert_sentence(&report,
-			"paris compares everything with its primary, which does not keep "
-			"events for as long as paris was away; 0 of 0 repositories "
-			"verified");
+	assert_sentence(
+		&report,
+		"paris is comparing everything with its primary, which no longer has the "
+		"events since paris was last connected; 0 of 0 repositories verified");
 }
 
 TEST(what_keeps_copies_from_coming_is_said)
@@ -214,9 +213,9 @@ TEST(what_keeps_copies_from_coming_is_said)
 	report.repositories.all = 1;
 	report.repositories.states[REGISTRY_PENDING] = 1;
 	report_sentence(&report, &text);
-	assert_non_null(strstr(text.data, "; no repository is copied: "
-					  "sync.repositoryCapacity is 0; "
-					  "sync.bandwidth is 1.0 kB a second"));
+	assert_non_null(strstr(text.data,
+			       "; no repository is being copied: sync.repositoryCapacity "
+			       "is 0; limited by sync.bandwidth to 1.0 kB a second"));
 	assert_null(strstr(text.data, "read again"));
 }
 
@@ -237,15 +236,14 @@ TEST(what_only_fails_is_not_said_to_be_copied)
 	counts->states[REGISTRY_FAILED] = 1;
 	counts->proved = 3;
 	report_sentence(&report, &text);
-	assert_string_equal(
-		text.data, "paris is 4.0 s behind: 3 of 4 repositories verified; 1 fails "
-			   "(see refrelay repository list --failed)");
+	assert_string_equal(text.data,
+			    "paris is 4.0 s behind: 3 of 4 repositories verified; 1 "
+			    "failing (see refrelay repository list --failed)");
 	counts->states[REGISTRY_SYNCED] = 2;
 	counts->states[REGISTRY_PENDING] = 1;
 	str_reset(&text);
 	report_sentence(&report, &text);
-	assert_non_null(
-		strstr(text.data, "1 repository of 4 has to be copied, 3 verified"));
+	assert_non_null(strstr(text.data, "1 repository of 4 to copy, 3 verified"));
 }
 
 static void shows_clock(struct report *report, const char *wanted)
@@ -254,6 +252,29 @@ static void shows_clock(struct report *report, const char *wanted)
 
 	report_text(report, &text);
 	assert_non_null(strstr(text.data, wanted));
+}
+
+TEST(a_lease_server_that_is_away_is_named_where_it_keeps_copies_back)
+{
+	char site[] = "paris";
+	struct report report = { .role = SITE_SECONDARY,
+				 .site = site,
+				 .signs = well(),
+				 .compared_at = 1,
+				 .repositories = { .all = 4, .proved = 3 } };
+	static const char why[] = "; no copying starts: the lease server does not answer";
+
+	report.repositories.states[REGISTRY_SYNCED] = 3;
+	report.repositories.states[REGISTRY_PENDING] = 1;
+	report.signs.leases_away = 1;
+	AUTO_STR struct str text = STR_INIT;
+	report_text(&report, &text);
+	assert_non_null(strstr(text.data, why));
+	str_reset(&text);
+	report.repositories.states[REGISTRY_SYNCED] = 4;
+	report.repositories.states[REGISTRY_PENDING] = 0;
+	report_text(&report, &text);
+	assert_null(strstr(text.data, why));
 }
 
 TEST(a_clock_is_right_or_not_and_unknown_before_it_was_heard)
@@ -268,9 +289,9 @@ TEST(a_clock_is_right_or_not_and_unknown_before_it_was_heard)
 	report.skew_ms = 999;
 	shows_clock(&report, ", event 0 of 0\n");
 	report.skew_ms = -1000;
-	shows_clock(&report, ", its clock is -1.0 s from ours\n");
+	shows_clock(&report, ", clock difference -1.0 s\n");
 	report.skew_ms = 1200;
-	shows_clock(&report, ", its clock is +1.2 s from ours\n");
+	shows_clock(&report, ", clock difference +1.2 s\n");
 }
 
 static int read_record(struct store_tx *tx, void *arg, struct err *error)
@@ -306,10 +327,10 @@ TEST(a_primary_that_cannot_look_at_its_repositories_says_so)
 			      &report, &err));
 	assert_false(report_is_good(&report));
 	report_sentence(&report, &text);
-	assert_true(text_starts_with(text.data,
-				     "london cannot look through its repositories for "));
+	assert_true(text_starts_with(
+		text.data, "london has been unable to scan its repositories for "));
 	assert_non_null(strstr(text.data, ": away (mount it); "));
-	assert_non_null(strstr(text.data, "; 2 are left out, for instance x: y"));
+	assert_non_null(strstr(text.data, "; 2 left out, e.g. x: y"));
 	report_clear(&report);
 	assert_ok(scan_record_keep(store, KIND_REPOSITORY,
 				   &(struct scan_record){ .whole_at = 6000 }, &err));
@@ -380,23 +401,22 @@ TEST(a_site_that_stands_alone_says_first_which_destination_is_behind)
 				 .repositories.all = 2,
 				 .push = { .is_on = true } };
 
-	says(&report, "gerrit stands alone: it has nothing to follow; 2 repositories");
+	says(&report, "gerrit has no remotes and no mirrors; 2 repositories");
 	report.push.remotes.items = remotes;
 	report.push.remotes.count = 2;
 	assert_true(report_is_good(&report));
-	says(&report, "all is pushed: nothing waits for 2 remotes; 2 repositories");
+	says(&report, "everything is pushed to 2 remotes; 2 repositories");
 	remotes[0] = remote_of(m1, 0, 1, 3000);
 	assert_false(report_is_good(&report));
-	says(&report, "m1 is 3.0 s behind: 1 push to do; 2 repositories");
+	says(&report, "m1 is 3.0 s behind: 1 push waiting; 2 repositories");
 	remotes[1] = remote_of(m2, 5, 0, 200000);
 	remotes[1].failing = 2;
 	remotes[1].example = name;
 	err_set(&remotes[1].failure, ERR_NETWORK, "refused");
 	err_remedy(&remotes[1].failure, "start it");
 	says(&report,
-	     "m2 is 3 min behind: 5 pushes to do, 2 fail, for instance team/app: "
-	     "refused (start it); m1 is 3.0 s behind: 1 push to do; "
-	     "2 repositories");
+	     "m2 is 3 min behind: 5 pushes waiting, 2 failing, e.g. team/app: refused "
+	     "(start it); m1 is 3.0 s behind: 1 push waiting; 2 repositories");
 }
 
 TEST(remotes_that_are_equally_behind_are_each_said_once)
@@ -412,9 +432,9 @@ TEST(remotes_that_are_equally_behind_are_each_said_once)
 		remotes[i] = remote_of(name, 1, 0, 1000);
 	report.push.remotes.items = remotes;
 	report.push.remotes.count = ARRAY_SIZE(remotes);
-	says(&report, "m is 1.0 s behind: 1 push to do; m is 1.0 s behind: 1 push to do; "
-		      "m is 1.0 s behind: 1 push to do; 2 more remotes are behind; "
-		      "0 repositories");
+	says(&report,
+	     "m is 1.0 s behind: 1 push waiting; m is 1.0 s behind: 1 push waiting; m is "
+	     "1.0 s behind: 1 push waiting; 2 more remotes are behind; 0 repositories");
 }
 
 /* As of a primary whose only secondary is in sync. */
@@ -481,22 +501,21 @@ TEST(what_was_given_up_set_aside_or_is_owed_is_not_good)
 
 	report.push.remotes.items = remotes;
 	report.push.remotes.count = 1;
-	says(&report, "no secondary has asked yet; 0 repositories");
+	says(&report, "no secondary has connected yet; 0 repositories");
 	report.push.given_up = 1;
 	report.push.example_given_up = name;
 	err_set(&report.push.given_up_why, ERR_CONFLICT, "not a fast-forward");
 	assert_false(is_good_with_paris(&report));
-	says(&report,
-	     "1 push was given up, for instance team/app: not a fast-forward (see "
-	     "refrelay push queue, then retry or discard); no secondary has asked yet; "
-	     "0 repositories");
+	says(&report, "1 push was given up, e.g. team/app: not a fast-forward (see "
+		      "refrelay push queue, then retry or discard); no secondary has "
+		      "connected yet; 0 repositories");
 	report.push.given_up = 0;
 	report.push.owed =
 		(struct owed_summary){ .count = 2, .example = "a", .why = { 0 } };
 	err_set(&report.push.owed.why, ERR_DISK, "full");
 	assert_false(is_good_with_paris(&report));
-	says(&report, "of 2 changed repositories no task could be made, for instance a: "
-		      "full; no secondary has asked yet; 0 repositories");
+	says(&report, "no push task could be written for 2 changed repositories, e.g. a: "
+		      "full; no secondary has connected yet; 0 repositories");
 	report.push.owed.count = 0;
 	report.push.unreadable = 1;
 	assert_false(is_good_with_paris(&report));
@@ -618,12 +637,12 @@ TEST(a_mirror_is_equal_only_if_it_was_found_so_in_time)
 		    (struct mirror_at){ late, -119 * minute, REGISTRY_SYNCED, true },
 		    VERDICT_IN_SYNC, "1 of 1 mirror is up to date");
 	mirror_says(store, (struct mirror_at){ late, late, REGISTRY_SYNCED, true },
-		    VERDICT_MIRROR_OLD, "up to date, of 1 it is not known");
+		    VERDICT_MIRROR_OLD, "up to date, unknown for 1");
 	/* A clock that was set back by more than a moment. */
 	mirror_says(store, (struct mirror_at){ minute / 2, 0, REGISTRY_SYNCED, true },
 		    VERDICT_IN_SYNC, "1 of 1 mirror is up to date");
 	mirror_says(store, (struct mirror_at){ 2 * minute, 0, REGISTRY_SYNCED, true },
-		    VERDICT_MIRROR_OLD, "up to date, of 1 it is not known");
+		    VERDICT_MIRROR_OLD, "up to date, unknown for 1");
 	mirror_says(store, (struct mirror_at){ 0, 0, REGISTRY_SYNCED, false },
 		    VERDICT_MIRROR_BEHIND, "0 of 1 mirror is up to date");
 	mirror_says(store, (struct mirror_at){ 0, 0, REGISTRY_FAILED, true },
@@ -735,6 +754,8 @@ int main(void)
 		cmocka_unit_test(a_primary_that_was_heard_is_not_called_unheard),
 		cmocka_unit_test(what_keeps_copies_from_coming_is_said),
 		cmocka_unit_test(what_only_fails_is_not_said_to_be_copied),
+		cmocka_unit_test(
+			a_lease_server_that_is_away_is_named_where_it_keeps_copies_back),
 		cmocka_unit_test(a_clock_is_right_or_not_and_unknown_before_it_was_heard),
 		cmocka_unit_test(a_primary_that_cannot_look_at_its_repositories_says_so),
 		cmocka_unit_test(nothing_is_left_of_a_report_that_could_not_be_made),

@@ -96,20 +96,20 @@ TEST(what_is_to_be_copied_is_said_with_its_size_until_it_is_proved)
 	add_copy("a", 3400000000);
 	add_copy("b", 1500);
 	look(SITE_SECONDARY, NULL);
-	assert_non_null(strstr(text.data, "paris is 4.0 s behind: 0 of 0 repositories "
-					  "verified, 2 blobs of kind lfs (3.4 GB) to be "
-					  "copied"));
+	assert_non_null(strstr(text.data,
+			       "paris is 4.0 s behind: 0 of 0 repositories verified, "
+			       "2 blobs of kind lfs (3.4 GB) to copy"));
 	assert_false(report_is_good(&report));
 	assert_int_equal(report.blobs.items[0].never_copied, 2);
 	assert_ok(move("a", REGISTRY_BEGUN));
 	assert_ok(move("a", REGISTRY_BROUGHT));
 	look(SITE_SECONDARY, NULL);
-	assert_non_null(strstr(text.data, ", 1 blob of kind lfs (1.5 kB) to be copied"));
+	assert_non_null(strstr(text.data, ", 1 blob of kind lfs (1.5 kB) to copy"));
 	assert_ok(move("b", REGISTRY_BEGUN));
 	assert_ok(move("b", REGISTRY_BROUGHT));
 	assert_ok(move("b", REGISTRY_PROVED));
 	look(SITE_SECONDARY, NULL);
-	assert_non_null(strstr(text.data, "paris is not done: 0 of 0 repositories "
+	assert_non_null(strstr(text.data, "paris is catching up: 0 of 0 repositories "
 					  "verified, 1 of 2 blobs of kind lfs verified"));
 	assert_false(report_is_good(&report));
 	assert_ok(move("a", REGISTRY_PROVED));
@@ -129,11 +129,11 @@ TEST(a_blob_that_fails_or_is_held_is_named_with_the_command_to_see_it)
 	assert_ok(move("b", REGISTRY_HELD));
 	look(SITE_SECONDARY, NULL);
 	assert_non_null(strstr(text.data,
-			       "; 1 blob of kind lfs fails, for instance a: wrong bytes "
+			       "; 1 blob of kind lfs failing, e.g. a: wrong bytes "
 			       "(see refrelay blob list --type lfs --failed)"));
 	assert_non_null(strstr(text.data,
-			       "; 1 blob of kind lfs is held, for instance b: too many "
-			       "(see refrelay blob list --type lfs --state held)"));
+			       "; 1 blob of kind lfs held, e.g. b: too many (see "
+			       "refrelay blob list --type lfs --state held)"));
 }
 
 static void fails_by(const char *name, enum err_class class, const char *why)
@@ -162,11 +162,10 @@ TEST(failures_of_several_classes_are_counted_by_class)
 	fails_by("b", ERR_DISK, "no space");
 	fails_by("c", ERR_DISK, "no space either");
 	look(SITE_SECONDARY, NULL);
-	assert_non_null(
-		strstr(text.data,
-		       "; 3 blobs of kind lfs fail: 2 disk, for instance b: no space; "
-		       "1 corrupt, for instance a: wrong bytes (see refrelay blob list "
-		       "--type lfs --failed)"));
+	assert_non_null(strstr(
+		text.data,
+		"; 3 blobs of kind lfs failing: 2 disk, e.g. b: no space; 1 corrupt, "
+		"e.g. a: wrong bytes (see refrelay blob list --type lfs --failed)"));
 	report_metrics(&report);
 	metrics_render(&metrics);
 	assert_non_null(strstr(metrics.data,
@@ -230,7 +229,8 @@ TEST(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way)
 			      &report, &err));
 	str_reset(&text);
 	report_text(&report, &text);
-	assert_non_null(strstr(text.data, "12 bytes to come, 5 bytes of that arrived\n"));
+	assert_non_null(
+		strstr(text.data, "12 bytes still to copy, 5 bytes of that received\n"));
 	json_auto_t *object = report_json(&report);
 	const json_t *lfs = json_object_get(json_object_get(object, "blobs"), "lfs");
 	assert_int_equal(json_integer_value(json_object_get(lfs, "bytes_arrived")), 5);
@@ -282,13 +282,14 @@ TEST(a_primary_says_what_it_has_not_read_yet_and_what_it_cannot)
 	assert_ok(store_write(store, add_origin, NULL, &err));
 	look(SITE_PRIMARY, NULL);
 	assert_string_equal(text.data,
-			    "no secondary has asked yet; 0 repositories, 1 blob of kind "
-			    "lfs (2.0 MB), 0 of 1 blob of kind lfs verified");
+			    "no secondary has connected yet; 0 repositories, 1 blob of "
+			    "kind lfs (2.0 MB), 0 of 1 blob of kind lfs verified");
 	assert_false(report_is_good(&report));
 	assert_ok(store_write(store, add_origin, store, &err));
 	look(SITE_PRIMARY, NULL);
-	assert_non_null(strstr(text.data, "; 1 blob of kind uploads fails, for instance "
-					  "a: it is a directory"));
+	assert_non_null(
+		strstr(text.data,
+		       "; 1 blob of kind uploads failing, e.g. a: it is a directory"));
 	json_auto_t *object = report_json(&report);
 	const json_t *lfs = json_object_get(json_object_get(object, "blobs"), "lfs");
 	assert_int_equal(json_integer_value(json_object_get(lfs, "bytes")), 2000000);

@@ -26,6 +26,13 @@ int fsync(int fd)
 	return fails_now(STEP_SYNC) ? -1 : (int)syscall(SYS_fsync, fd);
 }
 
+int sync_file_range(int fd, off_t offset, off_t len, unsigned flags)
+{
+	return fails_now(STEP_SYNC)
+		       ? -1
+		       : (int)syscall(SYS_sync_file_range, fd, offset, len, flags);
+}
+
 int renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
 	return fails_now(STEP_RENAME)
@@ -518,7 +525,7 @@ TEST(a_disk_that_fails_is_an_error)
 		must("rm -f copy.git/objects/pack/* && "
 		     "git -C copy.git update-ref -d refs/x/new && rmdir copy.git/refs/x");
 	}
-	assert_true(failures == 2 + 3 + 2);
+	assert_true(failures >= 2 + 3 + 2); /* more where one log orders all */
 }
 
 int main(void)

@@ -57,6 +57,11 @@ TEST(the_password_is_sent_and_seen_nowhere_else)
 	set_refs("refs/heads/main=2");
 	assert_ok(push("refs/heads/main"));
 	assert_arrived("refs/heads/main=2");
+	remote.mirrors = true; /* a deletion is git's */
+	set_refs("refs/heads/x=2");
+	assert_ok(push("refs/heads/main refs/heads/x"));
+	assert_true(result.used_git);
+	assert_arrived("refs/heads/x=2");
 	AUTO_FREE char *asked = read_text("asked");
 	/* robot:c4nary;p"w */
 	assert_non_null(strstr(asked, "POST Basic cm9ib3Q6YzRuYXJ5O3Aidw==\n"));
@@ -76,7 +81,6 @@ TEST(what_an_http_server_answers_has_a_class)
 		{ "404", ERR_MISSING }, { "500", ERR_NETWORK },
 		{ "302", ERR_CONFIG },  { "nothing", ERR_NETWORK },
 		{ "504", ERR_TIMEOUT }, { "page", ERR_NETWORK },
-		{ "cut", ERR_NETWORK },
 	};
 
 	set_refs("refs/heads/main=3");
@@ -90,12 +94,26 @@ TEST(what_an_http_server_answers_has_a_class)
 	}
 }
 
+/* A deletion, which is git's. */
+static int delete_by(const char *mode)
+{
+	set_refs("refs/heads/main=3 refs/heads/x=4");
+	assert_ok(push("refs/heads/main refs/heads/x"));
+	remote.mirrors = true;
+	set_refs("refs/heads/main=3");
+	write_mode(mode);
+	return push("refs/heads/x");
+}
+
+TEST(an_answer_that_is_cut_is_a_network_error)
+{
+	assert_fails(delete_by("cut"), ERR_NETWORK);
+}
+
 TEST(a_server_that_rests_is_left_after_the_silence)
 {
 	remote.silence_ms = 700;
-	write_mode("stall");
-	set_refs("refs/heads/main=3");
-	assert_fails(push("refs/heads/main"), ERR_TIMEOUT);
+	assert_fails(delete_by("stall"), ERR_TIMEOUT);
 }
 
 TEST(a_broken_ref_is_told_by_http_too)
@@ -178,6 +196,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		HTTP_CASE(the_password_is_sent_and_seen_nowhere_else),
 		HTTP_CASE(what_an_http_server_answers_has_a_class),
+		HTTP_CASE(an_answer_that_is_cut_is_a_network_error),
 		HTTP_CASE(a_server_that_rests_is_left_after_the_silence),
 		HTTP_CASE(a_broken_ref_is_told_by_http_too),
 		PUSH_CASE(nobody_who_listens_is_a_network_error),

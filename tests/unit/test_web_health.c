@@ -162,7 +162,7 @@ TEST(a_secondary_is_ready_when_it_has_caught_up)
 	now.never_copied = 1989;
 	assert_ready(false, "1989 repositories have not been copied yet");
 	now.is_root_lost = true;
-	assert_ready(false, "does not find its copies");
+	assert_ready(false, "cannot find its copies");
 	now.report_fails = true;
 	assert_int_equal(status_of(get("/readyz")), 507);
 }
@@ -179,6 +179,20 @@ TEST(metrics_are_for_readers)
 	const char *metrics = get("/metrics");
 	assert_non_null(strstr(metrics, "text/plain; version=0.0.4"));
 	assert_non_null(strstr(metrics, "\nrefrelay_lag_seconds 2.5\n"));
+	metrics = exchange("GET /metrics HTTP/1.1\r\nAccept: application/"
+			   "openmetrics-text; version=1.0.0",
+			   NULL, 0);
+	assert_non_null(strstr(metrics, "application/openmetrics-text; version=1.0.0; "
+					"charset=utf-8\r\n"));
+	assert_non_null(strstr(metrics, "\r\nVary: Accept\r\n"));
+	assert_non_null(strstr(metrics, "\nprocess_open_fds "));
+	assert_true(text_ends_with(metrics, "\n# EOF\n"));
+	assert_non_null(strstr(metrics,
+			       "\nrefrelay_http_request_duration_seconds_count{kind="
+			       "\"monitor\",class=\"2xx\"} "));
+	assert_non_null(strstr(metrics,
+			       "\nrefrelay_http_request_duration_seconds_count{kind="
+			       "\"git_refs\",class=\"5xx\"} 0\n"));
 	send_text(fd, "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nVia: 1.1 x\r\n"
 		      "Connection: close\r\n\r\n");
 	assert_true(receive_all(fd, 5000, &answer));

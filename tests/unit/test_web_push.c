@@ -8,8 +8,8 @@
 
 #include "git/git_child.h"
 #include "lease/directory.h"
+#include "push/act.h"
 #include "push/push.h"
-#include "push/queue_view.h"
 
 static struct push_settings *settings;
 static char reported[4096];
@@ -113,16 +113,16 @@ static int teardown(void **state)
 	return test_remove_root(state);
 }
 
-static const char *post(const char *body, const char *token)
+static const char *post_to(const char *verb, const char *body, const char *token)
 {
 	AUTO_STR struct str request = STR_INIT;
 	AUTO_STR struct str answer = STR_INIT;
 	AUTO_CLOSE int fd = dial();
 
 	str_addf(&request,
-		 "POST /api/v1/push/start HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+		 "POST /api/v1/push/%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
 		 "%s%s%sContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-		 token ? "Authorization: Bearer " : "", token ? token : "",
+		 verb, token ? "Authorization: Bearer " : "", token ? token : "",
 		 token ? "\r\n" : "", strlen(body), body);
 	send_text(fd, request.data);
 	assert_true(receive_all(fd, 5000, &answer));
@@ -130,9 +130,26 @@ static const char *post(const char *body, const char *token)
 	return reported;
 }
 
+static const char *post(const char *body, const char *token)
+{
+	return post_to("start", body, token);
+}
+
+#define TOKEN "0123456789abcdef0123456789abcdef"
+
 static const char *order(const char *body)
 {
-	return post(body, "0123456789abcdef0123456789abcdef");
+	return post(body, TOKEN);
+}
+
+static const char *retry(const char *body)
+{
+	return post_to("retry", body, TOKEN);
+}
+
+static const char *discard(const char *body)
+{
+	return post_to("discard", body, TOKEN);
 }
 
 static size_t queued(void)
@@ -144,6 +161,14 @@ static size_t queued(void)
 	count = view.uris.count;
 	queue_view_clear(&view);
 	return count;
+}
+
+static size_t listed_in(const char *target)
+{
+	const char *body = body_of(get(target));
+	json_auto_t *object = json_parse_object(body, strlen(body), 65536, &err);
+
+	return json_array_size(json_object_get(object, "queue"));
 }
 
 TEST(an_order_makes_tasks_and_says_their_keys)
@@ -162,6 +187,9 @@ TEST(an_order_makes_tasks_and_says_their_keys)
 	assert_int_equal(status_of(answer), 200);
 	assert_non_null(strstr(answer, "\"uri\":\"git://127.0.0.1:1/m2/a.git\""));
 	assert_non_null(strstr(answer, "\"refs\":[\"..all..\"]"));
+	assert_int_equal(listed_in("/api/v1/push/queue"), 3);
+	assert_int_equal(listed_in("/api/v1/push/queue?limit=2"), 2);
+	assert_int_equal(status_of(get("/api/v1/push/queue?limit=0")), 400);
 }
 
 TEST(an_order_can_name_projects_remotes_and_urls)
@@ -209,9 +237,229 @@ TEST(only_an_operator_gives_orders)
 	assert_int_equal(queued(), 0);
 }
 
+#define URI_A "git://127.0.0.1:1/m1/a.git"
+
+static const char *digits_of_a(void)
+{
+	static char key[URI_KEY_SIZE];
+
+	uri_key_of(URI_A, key);
+	key[PUSH_KEY_LEAST] = '\0';
+	return key;
+}
+
+/* {"keys":[the first digits of a's key, and so many more]} */
+static char *keys_of_a(const char *more)
+{
+	return xasprintf("{\"keys\":[\"%s\"]%s}", digits_of_a(), more);
+}
+
+static void assert_acted(const char *answer, int done, const char *result)
+{
+	AUTO_FREE char *wanted = xasprintf("\"done\":%d,\"busy\":0,", done);
+
+	if (status_of(answer) != 200 || !strstr(answer, wanted) ||
+	    (result && !strstr(answer, result)))
+		fail_msg("no %s %s in %s", wanted, result ? result : "", answer);
+}
+
+static void queue_all(void)
+{
+	int64_t before = listed_at();
+
+	assert_int_equal(status_of(order("{\"all\":true}")), 202);
+	wait_until_listed(before);
+}
+
+/* The node tries it, and then waits for its next try. */
+TEST(what_waits_is_tried_when_that_is_asked_for)
+{
+	AUTO_FREE char *by_key = keys_of_a(",\"remotes\":[\"m1\"]");
+	AUTO_FREE char *by_two = keys_of_a(",\"remotes\":[\"m2\"]");
+	int tries = 0;
+
+	queue_all();
+	assert_int_equal(status_of(retry(by_two)), 404);
+	assert_acted(retry(by_key), 1, "\"result\":\"due\"");
+	assert_non_null(strstr(reported, "\"remote\":\"m1\",\"project\":\"a\","
+					 "\"uri\":\"" URI_A "\","
+					 "\"request\":null,\"failure\":null"));
+	while (!strstr(get("/api/v1/push/queue"), "\"failures\":1")) {
+		if (tries++ > 500)
+			fail_msg("it is not tried");
+		usleep(10000);
+	}
+	assert_int_equal(queued(), 3);
+}
+
+/* As if it had been tried. */
+static void give_up_a(void)
+{
+	claimed_tasks tasks = { 0 };
+	ref_failures refs = { 0 };
+	struct err why;
+
+	assert_ok(task_store_claim(services.tasks, URI_A, &tasks, &err));
+	assert_int_equal(tasks.count, 1);
+	err_set(&why, ERR_CONFLICT, "not a fast-forward");
+	assert_ok(task_store_fail(services.tasks, &tasks.items[0], &why, &refs, &err));
+	claimed_tasks_clear(&tasks);
+}
+
+static size_t given_up(void)
+{
+	dead_letters letters = { 0 };
+	size_t count;
+
+	assert_ok(task_store_dead_letters(services.tasks, &letters, &err));
+	count = letters.count;
+	dead_letters_clear(&letters);
+	return count;
+}
+
+TEST(what_was_given_up_waits_again_or_goes)
+{
+	AUTO_FREE char *by_key = keys_of_a("");
+
+	queue_all();
+	give_up_a();
+	assert_int_equal(given_up(), 1);
+	assert_acted(discard("{\"all\":true,\"remotes\":[\"m1\"],\"dry_run\":true}"), 2,
+		     "\"result\":\"discarded\"");
+	assert_int_equal(given_up(), 1);
+	assert_int_equal(queued(), 2);
+	assert_acted(retry(by_key), 1, "\"result\":\"put_back\"");
+	assert_int_equal(given_up(), 0);
+}
+
+TEST(what_is_discarded_is_not_pushed)
+{
+	AUTO_FREE char *by_key = keys_of_a(",\"dry_run\":false");
+
+	queue_all();
+	give_up_a();
+	assert_acted(discard(by_key), 1, "\"unknown\":[]");
+	assert_int_equal(given_up(), 0);
+	assert_int_equal(queued(), 2);
+	assert_int_equal(status_of(discard(by_key)), 404);
+	assert_non_null(strstr(reported, "no such key"));
+	assert_acted(discard("{\"all\":true,\"remotes\":[\"m1\"]}"), 1, "/m1/b.git");
+	assert_int_equal(queued(), 1);
+	assert_acted(discard("{\"orphans\":true}"), 0, NULL);
+	assert_int_equal(queued(), 1);
+	assert_int_equal(status_of(discard("{\"all\":true,\"remotes\":[\"m9\"]}")), 404);
+	assert_int_equal(status_of(retry("{\"remotes\":[\"m9\"]}")), 404);
+}
+
+TEST(a_key_that_names_nothing_is_told_beside_one_that_does)
+{
+	AUTO_FREE char *both =
+		xasprintf("{\"keys\":[\"nothing\",\"%s\"]}", digits_of_a());
+
+	queue_all();
+	assert_acted(discard(both), 1, "\"unknown\":[\"nothing\"]");
+	assert_int_equal(queued(), 2);
+}
+
+static const char other_text[] = "[remote \"m0\"]\n"
+				 "url = git://127.0.0.1:1/m0/${name}.git\n"
+				 "[remote \"m9\"]\n"
+				 "url = git://127.0.0.1:1/m9/${name}.git\n";
+
+/* What remotes m0 and m9 had to push when they were in the configuration. */
+static void leave_orphans(void)
+{
+	AUTO_CONF struct conf *conf = NULL;
+	struct push_settings *others;
+	text_list projects = { 0 }, keys = { 0 };
+
+	assert_ok(conf_load_text("test", other_text, strlen(other_text), &conf, &err));
+	assert_ok(push_settings_read(conf, root, &others, &err));
+	vec_add(&projects, xstrdup("a"));
+	assert_ok(push_start_repositories(services.tasks, others, &projects,
+					  &(struct push_start_filter){ 0 }, &keys, &err));
+	assert_int_equal(keys.count, 2);
+	text_list_clear(&projects);
+	text_list_clear(&keys);
+	push_settings_unref(others);
+}
+
+TEST(orphans_are_discarded_by_their_remote_or_all)
+{
+	queue_all();
+	leave_orphans();
+	assert_int_equal(queued(), 5);
+	assert_acted(retry("{\"remotes\":[\"m9\"]}"), 0, "\"result\":\"orphan\"");
+	assert_acted(discard("{\"orphans\":true,\"remotes\":[\"m9\"]}"), 1, "/m9/a.git");
+	assert_int_equal(queued(), 4);
+	assert_acted(discard("{\"orphans\":true}"), 1, "/m0/a.git");
+	assert_int_equal(queued(), 3);
+}
+
+TEST(files_that_are_no_tasks_go_when_that_is_asked_for)
+{
+	static const char dry[] = "{\"unreadable\":true,\"dry_run\":true}";
+
+	assert_ok(file_replace(root_fd, "ref-updates/waiting/nothing", "x", 1,
+			       FILE_NO_SYNC, &err));
+	assert_acted(discard(dry), 1, NULL);
+	assert_acted(discard(dry), 1, NULL);
+	assert_acted(discard("{\"unreadable\":true}"), 1, "\"entries\":[]");
+	assert_acted(discard(dry), 0, NULL);
+}
+
+TEST(a_decision_that_is_not_understood_does_nothing)
+{
+	static const char *const bodies[] = {
+		"",
+		"[]",
+		"{}",
+		"{\"all\":false}",
+		"{\"keys\":[]}",
+		"{\"keys\":[1]}",
+		"{\"keys\":[\"012345\"],\"all\":true}",
+		"{\"all\":1}",
+		"{\"all\":true,\"remote\":[\"m1\"]}",
+		"{\"all\":true,\"remotes\":[]}",
+	};
+	static const char *const of_discard[] = {
+		"{\"all\":true}",
+		"{\"remotes\":[\"m1\"]}",
+		"{\"all\":true,\"remotes\":[\"m1\"],\"force\":true}",
+		"{\"orphans\":true,\"all\":true}",
+		"{\"orphans\":true,\"keys\":[\"012345\"]}",
+		"{\"unreadable\":true,\"remotes\":[\"m1\"]}",
+		"{\"unreadable\":true,\"orphans\":true}",
+	};
+
+	queue_all();
+	for (size_t i = 0; i < ARRAY_SIZE(bodies); i++)
+		if (status_of(retry(bodies[i])) != 400 ||
+		    status_of(discard(bodies[i])) != 400)
+			fail_msg("%s: %s", bodies[i], reported);
+	for (size_t i = 0; i < ARRAY_SIZE(of_discard); i++)
+		if (status_of(discard(of_discard[i])) != 400)
+			fail_msg("%s: %s", of_discard[i], reported);
+	assert_int_equal(status_of(retry("{\"all\":true,\"dry_run\":true}")), 400);
+	assert_int_equal(status_of(retry("{\"orphans\":true}")), 400);
+	assert_int_equal(queued(), 3);
+}
+
+TEST(only_an_operator_decides)
+{
+	queue_all();
+	assert_int_equal(status_of(post_to("retry", "{\"all\":true}", NULL)), 401);
+	assert_int_equal(
+		status_of(post_to("discard", "{\"all\":true,\"remotes\":[\"m1\"]}", "x")),
+		401);
+	assert_int_equal(queued(), 3);
+}
+
 TEST(a_site_without_remotes_says_so)
 {
 	services.push = NULL;
+	assert_int_equal(status_of(retry("{\"all\":true}")), 409);
+	assert_int_equal(status_of(discard("{\"orphans\":true}")), 409);
 	assert_int_equal(status_of(order("{\"all\":true}")), 409);
 	assert_non_null(strstr(get("/api/v1/push/queue"), "NO_REMOTES"));
 }
@@ -225,6 +473,14 @@ int main(void)
 		SERVED(an_order_can_name_projects_remotes_and_urls),
 		SERVED(an_order_that_is_not_understood_makes_nothing),
 		SERVED(only_an_operator_gives_orders),
+		SERVED(what_waits_is_tried_when_that_is_asked_for),
+		SERVED(what_was_given_up_waits_again_or_goes),
+		SERVED(what_is_discarded_is_not_pushed),
+		SERVED(a_key_that_names_nothing_is_told_beside_one_that_does),
+		SERVED(orphans_are_discarded_by_their_remote_or_all),
+		SERVED(files_that_are_no_tasks_go_when_that_is_asked_for),
+		SERVED(a_decision_that_is_not_understood_does_nothing),
+		SERVED(only_an_operator_decides),
 		SERVED(a_site_without_remotes_says_so),
 	};
 

@@ -559,25 +559,49 @@ TEST(a_handlers_error_is_a_problem_with_a_fitting_status)
 	static const struct {
 		enum err_class class;
 		int status;
-		const char *code;
+		const char *code, *title;
 	} cases[] = {
-		{ ERR_MISSING, 404, "MISSING" },   { ERR_CONFLICT, 409, "CONFLICT" },
-		{ ERR_CONFIG, 400, "CONFIG" },     { ERR_AUTH, 403, "AUTH" },
-		{ ERR_BUSY, 409, "BUSY" },         { ERR_DISK, 507, "DISK" },
-		{ ERR_TIMEOUT, 504, "TIMEOUT" },   { ERR_CORRUPT, 500, "CORRUPT" },
-		{ ERR_INTERNAL, 500, "INTERNAL" },
+		{ ERR_MISSING, 404, "MISSING", "Not found" },
+		{ ERR_CONFLICT, 409, "CONFLICT", "Conflict" },
+		{ ERR_CONFIG, 400, "CONFIG", "Invalid request or setting" },
+		{ ERR_AUTH, 403, "AUTH", "Not permitted" },
+		{ ERR_BUSY, 409, "BUSY", "Busy" },
+		{ ERR_DISK, 507, "DISK", "Disk failure" },
+		{ ERR_TIMEOUT, 504, "TIMEOUT", "Timeout" },
+		{ ERR_CORRUPT, 500, "CORRUPT", "Damaged data" },
+		{ ERR_INTERNAL, 500, "INTERNAL", "Internal error" },
+		{ ERR_LOCK_TIMEOUT, 503, "LOCK_TIMEOUT", "Lock timeout" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		AUTO_FREE char *target = xasprintf("/failure?class=%d", cases[i].class);
-		AUTO_FREE char *problem =
-			xasprintf("{\"code\":\"%s\",\"message\":\"it went wrong\","
-				  "\"remedy\":\"do better\"}\n",
-				  cases[i].code);
+		AUTO_FREE char *problem = xasprintf(
+			"{\"code\":\"%s\",\"message\":\"it went wrong\","
+			"\"remedy\":\"do better\","
+			"\"type\":\"urn:refrelay:error:%s\","
+			"\"title\":\"%s\",\"status\":%d,"
+			"\"detail\":\"it went wrong\"}\n",
+			cases[i].code, cases[i].code, cases[i].title, cases[i].status);
 		const char *answer = get(target);
 		assert_int_equal(status_of(answer), cases[i].status);
 		assert_string_equal(body_of(answer), problem);
 	}
+}
+
+/* What is not below /api/ may be Git's, which sites of before 0.2.0 know as JSON. */
+TEST(a_problem_of_the_api_says_so_by_its_type)
+{
+	static const char problem[] = "Content-Type: application/problem+json\r\n";
+	static const char plain[] = "Content-Type: application/json\r\n";
+	const char *answer = get("/api/v1/nothing");
+
+	assert_int_equal(status_of(answer), 404);
+	assert_non_null(strstr(answer, problem));
+	assert_non_null(strstr(answer, "\"title\":\"Not found\",\"status\":404,"
+				       "\"detail\":\"nothing at this URL\""));
+	assert_non_null(strstr(get("/failure?class=4"), problem));
+	assert_non_null(strstr(get("/nothing"), plain));
+	assert_non_null(strstr(get("/team/a.git/info/ref"), plain));
 }
 
 TEST(a_stream_that_breaks_is_seen_as_broken)
@@ -883,6 +907,7 @@ int main(void)
 		SERVED(a_request_whose_end_is_in_doubt_is_the_last_of_its_connection),
 		SERVED(an_encoded_name_is_one_segment),
 		SERVED(a_handlers_error_is_a_problem_with_a_fitting_status),
+		SERVED(a_problem_of_the_api_says_so_by_its_type),
 		SERVED(a_stream_that_breaks_is_seen_as_broken),
 		SERVED(stop_ends_a_long_poll_at_once_with_its_answer),
 		SERVED(a_stream_has_its_grace_when_the_server_ends),

@@ -9,13 +9,18 @@
  * missing. The same holds for the rename that was made last: its directory's last
  * change is not older than any rename before.
  *
+ * So a file whose pages were waited for, and which gets its name after that, is never
+ * seen by that name with less in it: what is in the log of the name comes later than what
+ * is in it of the file, and before a part of the log counts as written the device has
+ * emptied its cache. That is what flush_before_names() does, without a flush of its own.
+ *
  * The log must be there: ext4 also drives file systems without one (and those of ext2,
  * which look the same to statfs). The kernel tells in sysfs; where it does not, there is
  * none for us.
  *
  * syncfs() needs no such argument, but writes what strangers have to write, too.
  */
-#include "blob/flush.h"
+#include "base/flush.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -23,10 +28,16 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 
 /* From so many files on one flush of everything is cheaper than one for each. */
 #define MANY 16
+
+/* How long it is taken for granted that a file system has its log still. */
+#define LOG_KNOWN_MS 10000
+#define LOGS_KNOWN 8
 
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
@@ -48,6 +59,57 @@ static bool ext4_has_journal(dev_t device)
 	       text.data[0] >= '0' && text.data[0] <= '9';
 }
 
+/* A file system of ext4, as far as it is known. Another one may be mounted from the same
+ * device. */
+struct known_log {
+	dev_t device;
+	fsid_t id;
+	int64_t until; /* boot ms; 0: nothing is known */
+	bool has_log;
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	struct known_log logs[LOGS_KNOWN]; /* guarded by mutex */
+	size_t next;                       /* likewise: whose place is taken next */
+} known = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static bool flush_find_log(const struct known_log *asked, bool *has_log)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&known.mutex);
+
+	for (size_t i = 0; i < LOGS_KNOWN; i++) {
+		const struct known_log *one = &known.logs[i];
+		if (one->until < asked->until || one->device != asked->device ||
+		    memcmp(&one->id, &asked->id, sizeof(one->id)) != 0)
+			continue;
+		*has_log = one->has_log;
+		return true;
+	}
+	return false;
+}
+
+static void flush_keep_log(struct known_log found)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&known.mutex);
+
+	found.until += LOG_KNOWN_MS;
+	known.logs[known.next++ % LOGS_KNOWN] = found;
+}
+
+/* The question costs more than a flush of a small file may. */
+static bool ext4_has_known_journal(dev_t device, fsid_t id)
+{
+	struct known_log log = { .device = device, .id = id, .until = clock_boot_ms() };
+	bool has_log;
+
+	if (flush_find_log(&log, &has_log))
+		return has_log;
+	log.has_log = ext4_has_journal(device);
+	flush_keep_log(log);
+	return log.has_log;
+}
+
 static bool has_one_log(int fd)
 {
 	struct statfs fs;
@@ -56,7 +118,7 @@ static bool has_one_log(int fd)
 	if (fstatfs(fd, &fs) != 0 || fstat(fd, &st) != 0)
 		return false;
 	if ((unsigned long)fs.f_type == EXT4_SUPER_MAGIC)
-		return ext4_has_journal(st.st_dev);
+		return ext4_has_known_journal(st.st_dev, fs.f_fsid);
 	return (unsigned long)fs.f_type == XFS_SUPER_MAGIC;
 }
 
@@ -85,11 +147,10 @@ static int flush_each(const int *files, size_t count, struct err *err)
 }
 
 /* All begin before the first is waited for. */
-static int flush_by_log(const int *files, size_t count, struct err *err)
+static int flush_write_pages(const int *files, size_t count, struct err *err)
 {
 	const unsigned wait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
 			      SYNC_FILE_RANGE_WAIT_AFTER;
-	int last = files[count - 1];
 
 	for (size_t i = 0; i < count; i++)
 		if (sync_file_range(files[i], 0, 0, SYNC_FILE_RANGE_WRITE) != 0)
@@ -97,6 +158,15 @@ static int flush_by_log(const int *files, size_t count, struct err *err)
 	for (size_t i = 0; i < count; i++)
 		if (sync_file_range(files[i], 0, 0, wait) != 0)
 			return flush_fail("write a file to disk", err);
+	return 0;
+}
+
+static int flush_by_log(const int *files, size_t count, struct err *err)
+{
+	int last = files[count - 1];
+
+	if (flush_write_pages(files, count, err) != 0)
+		return -1;
 	if (futimens(last, NULL) != 0 || fsync(last) != 0)
 		return flush_fail("bring files to disk", err);
 	return 0;
@@ -109,6 +179,14 @@ int flush_data(const int *files, size_t count, enum flush_way way, struct err *e
 	if (way == FLUSH_JOURNAL)
 		return flush_by_log(files, count, err);
 	return syncfs(files[0]) == 0 ? 0 : flush_fail("bring files to disk", err);
+}
+
+int flush_before_names(const int *files, size_t count, struct err *err)
+{
+	if (count == 0)
+		return 0;
+	return has_one_log(files[0]) ? flush_write_pages(files, count, err)
+				     : flush_each(files, count, err);
 }
 
 /* Those above it too: who made them may not have come to flush them. */

@@ -1,0 +1,121 @@
+#include "node/alerts.h"
+
+#include "web/api.h"
+#include "web/tokens.h"
+
+#define PEERS_MOST 50
+
+static const char certificate_remedy[] =
+	"put a new one into http.tlsCertificate, then: systemctl reload refrelay";
+static const char token_remedy[] =
+	"put a new token into its file, or set expires to a later time, then: systemctl "
+	"reload refrelay";
+
+/* alert_sources.report */
+static int node_alerts_report(void *arg, struct report *report, struct err *err)
+{
+	return api_report(arg, true, report, err);
+}
+
+static void node_alerts_add_tokens(const struct conf *conf, alert_endings *endings)
+{
+	struct tokens tokens = { 0 };
+
+	/* They were read before; those that changed meanwhile are the next reload's. */
+	tokens_read(conf, &tokens, ERR_IGNORED);
+	for (size_t i = 0; i < tokens.list.count; i++) {
+		const struct token *one = &tokens.list.items[i];
+		if (one->expires_ms != INT64_MAX)
+			vec_add(endings, ((struct alert_ending){
+						 .what = xasprintf("the %s", one->name),
+						 .at_ms = one->expires_ms,
+						 .remedy = token_remedy }));
+	}
+	tokens_clear(&tokens);
+}
+
+static void node_alerts_add_endings(const struct conf *conf,
+				    const struct node_settings *settings,
+				    alert_endings *endings)
+{
+	const struct tls_identity *identity = settings->transport.identity;
+
+	if (identity)
+		vec_add(endings, ((struct alert_ending){
+					 .what = xstrdup("the TLS certificate of this "
+							 "site"),
+					 .at_ms = tls_identity_expires(identity) * 1000,
+					 .remedy = certificate_remedy }));
+	node_alerts_add_tokens(conf, endings);
+}
+
+static bool node_alerts_has_peer(const alert_peers *peers, const char *what)
+{
+	for (size_t i = 0; i < peers->count; i++)
+		if (strcmp(peers->items[i].what, what) == 0)
+			return true;
+	return false;
+}
+
+/* Of those on one host and port the first stands for all. */
+static void node_alerts_add_mirror(const struct mirror *mirror, alert_peers *peers)
+{
+	const struct uri_text *uri = &mirror->uri;
+
+	if (!text_starts_with(mirror->url, "https://") || !uri->host ||
+	    peers->count >= PEERS_MOST)
+		return;
+	AUTO_FREE char *port = uri->port ? xasprintf(":%u", uri->port) : xstrdup("");
+	AUTO_FREE char *what = xasprintf("the TLS certificate of %s%s", uri->host, port);
+	if (node_alerts_has_peer(peers, what))
+		return;
+	vec_add(peers,
+		((struct alert_peer){
+			.what = TAKE(what),
+			.url = xasprintf("https://%s%s/", uri->host, port),
+			.ca_file = mirror->ca_file ? xstrdup(mirror->ca_file) : NULL }));
+}
+
+static void node_alerts_add_peers(const struct node_settings *settings,
+				  alert_peers *peers)
+{
+	const char *primary = settings->site.primary_url;
+
+	if (settings->site.role == SITE_SECONDARY && primary &&
+	    text_starts_with(primary, "https://"))
+		vec_add(peers, ((struct alert_peer){
+				       .what = xstrdup("the TLS certificate of the "
+						       "primary"),
+				       .url = xstrdup(primary) }));
+	for (size_t i = 0; i < settings->mirrors.sections.count; i++)
+		node_alerts_add_mirror(settings->mirrors.sections.items[i], peers);
+}
+
+struct alerter *node_alerts_start(const struct conf *conf, struct node_settings *settings,
+				  const struct node_alerts_place *place)
+{
+	const struct web_services *services = place->services;
+	alert_endings endings = { 0 };
+	alert_peers peers = { 0 };
+	struct alerter *alerter;
+
+	node_alerts_add_endings(conf, settings, &endings);
+	node_alerts_add_peers(settings, &peers);
+	alerter = alerter_start(&(struct alerter_options){
+		.alerts = &settings->alerts,
+		.peers = &peers,
+		.endings = &endings,
+		.site = services->site,
+		.role = site_role_name(services->role),
+		.sources = { .store = services->store,
+			     .report = node_alerts_report,
+			     .arg = (struct web_services *)(uintptr_t)services,
+			     .data = services->data,
+			     .root = services->root,
+			     .push_data = place->push_data,
+			     .here = services->here,
+			     .started_at = place->started_at } });
+	alert_endings_clear(&endings);
+	alert_peers_clear(&peers);
+	return alerter;
+}

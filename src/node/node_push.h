@@ -1,0 +1,40 @@
+/*
+ * Push replication's part of a node: its task store, the leases of its tasks, and what
+ * works on them.
+ */
+#ifndef NODE_NODE_PUSH_H
+#define NODE_NODE_PUSH_H
+
+#include "lease/lease.h"
+#include "node/settings.h"
+#include "push/push.h"
+#include "push/push_events.h"
+#include "verify/verify_origin.h"
+
+struct node_push {
+	struct task_store *tasks; /* NULL: nothing is said of push, as all of these */
+	struct lease_manager *leases;
+	struct push_sink *sink;
+	struct push_events *events;
+	struct push *push;
+	char *root, *name;                   /* owned; the node in the cluster */
+	struct verify_origin *verify_origin; /* borrowed; hears of what is damaged; may be
+						NULL */
+};
+
+/* What takes changes; nothing is pushed yet. Without settings of push it does nothing, as
+ * all below. ERR_DISK: the task store is away. */
+int node_push_open(const struct node_settings *settings, struct node_push *parts,
+		   struct err *err);
+
+/* Begins to push; after this tasks of all nodes are worked on. */
+int node_push_start(const struct node_settings *settings, struct node_push *parts,
+		    struct err *err);
+
+/* Other settings; taken over. The task store stays the one of the start. */
+void node_push_set(struct node_push *parts, struct push_settings *settings);
+
+/* After all that may make tasks has ended. */
+void node_push_stop(struct node_push *parts, int64_t grace_ms);
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * What a report says of [alert]s whose messages do not get through
+ * (report/report_alerts.c). What they are about is alert/.
+ */
+#ifndef REPORT_REPORT_ALERTS_H
+#define REPORT_REPORT_ALERTS_H
+
+#include "base/base.h"
+#include "base/vec.h"
+
+struct report_alert {
+	char *name; /* owned */
+	int64_t since;
+	struct err why;
+};
+
+typedef VEC(struct report_alert) report_alerts;
+
+#endif

@@ -1,0 +1,485 @@
+// Looks at a node's page as people do, in a real Chromium. Used by tests/lib/paged.sh.
+//
+//	drive.js browser FILE           runs the browser until it is killed; FILE: how it is reached
+//	drive.js SCENARIO ARGUMENT...   one of those below, in that browser ($BROWSER names FILE)
+//
+// Each scenario fails, too, if the page has broken its policy, thrown an error, or opened a
+// dialog of the browser.
+
+"use strict";
+const assert = require("assert");
+const { execFileSync } = require("child_process");
+const fs = require("fs");
+const path = require("path");
+const { chromium } = require("playwright-core");
+
+const PATIENCE = 90000;
+const LONGEST_TASK = 2000;
+
+async function runBrowser(file) {
+	const server = await chromium.launchServer({
+		executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+		args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
+	});
+	fs.writeFileSync(file + ".new", server.wsEndpoint());
+	fs.renameSync(file + ".new", file);
+}
+
+const bad = [];
+
+async function open(browser, url, { token, dark, phone, mock } = {}) {
+	const context = await browser.newContext({
+		colorScheme: dark ? "dark" : "light",
+		viewport: phone ? { width: 360, height: 740 } : { width: 1240, height: 900 },
+		isMobile: !!phone, hasTouch: !!phone, deviceScaleFactor: phone ? 1.5 : 1,
+		reducedMotion: "reduce",
+	});
+	context.setDefaultTimeout(PATIENCE);
+	await context.addInitScript((shown) => {
+		window.broken = [];
+		window.tasks = [];
+		document.addEventListener("securitypolicyviolation", (event) =>
+			window.broken.push(event.violatedDirective + " " + event.blockedURI));
+		new PerformanceObserver((list) => window.tasks.push(
+			...list.getEntries().map((task) => task.duration))).observe({ entryTypes: ["longtask"] });
+		if (shown)
+			sessionStorage.setItem("refrelay.token", shown);
+	}, token || "");
+	const page = await context.newPage();
+	page.on("pageerror", (error) => bad.push("error: " + error.stack));
+	page.on("dialog", (dialog) => {
+		bad.push("dialog: " + dialog.message());
+		dialog.dismiss();
+	});
+	page.on("console", (message) => /content security policy/i.test(message.text()) &&
+		bad.push(message.text()));
+	page.on("request", (request) => {
+		if (new URL(request.url()).origin !== new URL(url).origin && !request.url().startsWith("data:"))
+			bad.push("it asked " + request.url());
+		if (token && request.url().includes(token))
+			bad.push("the token is in a URL");
+	});
+	if (mock)
+		for (const [pattern, answer] of Object.entries(mock))
+			await page.route(pattern, (route) => route.fulfill({ json: answer }));
+	await page.goto(url);
+	return page;
+}
+
+async function leave(page) {
+	bad.push(...await page.evaluate(() => window.broken));
+	await page.context().close();
+}
+
+const sees = (page, selector, text) =>
+	page.locator(selector).filter({ hasText: text }).first().waitFor();
+const has = (page, selector) => page.locator(selector).count();
+
+async function visit(page, hash) {
+	await page.evaluate((to) => { location.hash = to; }, hash);
+}
+
+async function isAccessible(page, what) {
+	await page.evaluate(fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8"));
+	const result = await page.evaluate(() => window.axe.run(document));
+	const found = result.violations.filter((one) => ["serious", "critical"].includes(one.impact));
+	assert.deepStrictEqual(found.map((one) => what + ": " + one.id + ": " +
+		one.nodes.map((node) => node.target + " " + node.failureSummary).join("; ")), []);
+	assert(result.passes.length > 10, what + ": axe looked at next to nothing");
+}
+
+async function isNarrow(page, what) {
+	const wide = await page.evaluate(() => {
+		const most = document.documentElement.clientWidth;
+		return [document.scrollingElement.scrollWidth > most ? "scrolls to " +
+			document.scrollingElement.scrollWidth + " of " + most : "", ...[...document.querySelectorAll("body *")]
+			.filter((element) => element.getBoundingClientRect().right > most + 1 &&
+				getComputedStyle(element).position !== "absolute" && !element.closest(".skip, .unseen"))
+			.map((element) => element.tagName + "." + element.className)];
+	});
+	assert(wide[0] === "", what + ": " + wide.join(" "));
+}
+
+async function picture(page, name) {
+	const folder = process.env.PAGE_SCREENSHOTS;
+	if (folder)
+		await page.screenshot({ path: path.join(folder, name + ".png"), animations: "disabled" });
+}
+
+const apiRow = async (url, token, name) => (await fetch(
+	url + "/api/v1/repositories/" + encodeURIComponent(name),
+	{ headers: { Authorization: "Bearer " + token } })).json();
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+const scenarios = {
+
+	// A site that is in sync says so, with its numbers, map, curve and leases.
+	async overview(browser, url, sentence, tone, ...sections) {
+		const page = await open(browser, url);
+		await sees(page, "#sentence", sentence);
+		await sees(page, ".sentence." + tone, "");
+		for (const section of sections)
+			await sees(page, "h2", section);
+		assert.match(await page.title(), tone === "good" ? /^\w/ : /^! /);
+		await isAccessible(page, "overview");
+		await leave(page);
+	},
+
+	// What is pushed is on the page soon after the API has it, without being asked for.
+	async live(browser, url, token, name, work) {
+		const page = await open(browser, url + "/#/item/repository/" + encodeURIComponent(name), { token });
+		const late = [];
+		await sees(page, "h2", "Syncs and verifications");
+		for (let i = 0; i < 5; i++) {
+			const before = (await apiRow(url, token, name)).generation;
+			const seen = page.waitForFunction((was) => [...document.querySelectorAll(".table td")].some(
+				(cell) => cell.textContent === String(was + 1) &&
+					cell.previousSibling.textContent.includes("(here)")), before, { polling: 20 })
+				.then(() => Date.now());
+			execFileSync("git", ["-C", work, "commit", "-q", "--allow-empty", "-m", "change " + i]);
+			execFileSync("git", ["-C", work, "push", "-q"]);
+			let row;
+			do {
+				await sleep(30);
+				row = await apiRow(url, token, name);
+			} while (row.generation <= before);
+			const there = Date.now();
+			late.push(await seen - there);
+		}
+		console.log("late by ms: " + late.join(" "));
+		late.sort((a, b) => a - b);
+		assert(late[2] <= 2000, "the page is late by " + late.join(", ") + " ms");
+		await sees(page, "td", /^updated$/);
+		await leave(page);
+	},
+
+	// A primary shows who follows it, and which refs changed.
+	async primary(browser, url, token, secondary, name) {
+		const page = await open(browser, url, { token });
+		const place = page.locator(".flow.to", { has: page.getByRole("heading", { name: secondary }) });
+		await place.locator(".word.good", { hasText: "up to date" }).waitFor();
+		await isAccessible(page, "primary");
+		await visit(page, "#/list/repository?search=" + encodeURIComponent(name));
+		await sees(page, "tbody tr", name);
+		await page.locator("tbody a").first().click();
+		const refs = page.locator("section", { has: page.locator("#refs") });
+		await refs.locator("tbody tr", { hasText: "refs/heads/main" }).first().waitFor();
+		await isAccessible(page, "primary's row");
+		await leave(page);
+	},
+
+	// A site of its own: an upstream, who watches it, and where it is pushed to.
+	async standalone(browser, url, mirror, watcher, remote) {
+		const page = await open(browser, url);
+		const mirrors = page.locator("section", { has: page.locator("#mirrors") });
+		const row = mirrors.locator("tbody tr", { hasText: mirror });
+		await row.locator(".word", { hasText: "up to date" }).waitFor();
+		await row.locator("td", { hasText: watcher }).waitFor();
+		await page.locator(".flow.from").getByRole("heading", { name: "1 upstream" }).waitFor();
+		await page.locator(".flow.to", { has: page.getByRole("heading", { name: remote }) })
+			.locator(".word.good").waitFor();
+		await isAccessible(page, "standalone");
+		await leave(page);
+	},
+
+	// Rows that fail, are held, are gone, wait.
+	async troubles(browser, url) {
+		const page = await open(browser, url);
+		const held = page.locator("section", { has: page.locator("#held") });
+		const failing = page.locator("section", { has: page.locator("#failing") });
+		await held.getByText("docs", { exact: true }).waitFor();
+		assert.equal(await held.locator("button", { hasText: "Release" }).count(), 0);
+		await held.locator("code", { hasText: "refrelay repository sync --force docs" }).waitFor();
+		await held.locator("code", { hasText: "refrelay repository remove old/1" }).first().waitFor();
+		await failing.getByText("1 repository failing").waitFor();
+		await failing.getByText("broken/app", { exact: true }).waitFor();
+		await failing.locator(".remedy").waitFor();
+		await sees(page, ".sentence.bad", "");
+		await isAccessible(page, "overview with troubles");
+		for (const [state, name, word] of [["failed", "broken/app", "failing"], ["held", "docs", "held"],
+			["held", "old/1", "held"], ["synced", "team/app", "up to date"]]) {
+			await visit(page, "#/list/repository?state=" + state);
+			const row = page.locator("tbody tr", { has: page.getByText(name, { exact: true }) });
+			await row.locator(".word", { hasText: word }).waitFor();
+		}
+		await visit(page, "#/item/repository/broken%2Fapp");
+		await sees(page, ".trouble .remedy", "What to do");
+		assert.equal(await has(page, "main button:has-text('Resync')"), 0);
+		await isAccessible(page, "a row");
+		await leave(page);
+	},
+
+	async waiting(browser, url, ...names) {
+		const page = await open(browser, url);
+		const waiting = page.locator("section", { has: page.locator("#waiting") });
+		for (const name of names)
+			await waiting.getByText(name, { exact: true }).waitFor();
+		await leave(page);
+	},
+
+	// A worker has it: how much came, and who it is.
+	async running(browser, url, name) {
+		const page = await open(browser, url);
+		const running = page.locator("section", { has: page.locator("#running") });
+		const row = running.locator("tbody tr", { has: page.getByText(name, { exact: true }) });
+		await row.locator(".word", { hasText: "copying" }).waitFor();
+		await row.locator("td", { hasText: /B$/ }).waitFor();
+		await row.locator("td", { hasText: /process \d+/ }).waitFor();
+		assert.equal(await has(page, "#failing"), 0);
+		await leave(page);
+	},
+
+	// Who has a lease is told; nothing fails because of it.
+	async lease(browser, url, key) {
+		const page = await open(browser, url);
+		const leases = page.locator("section", { has: page.locator("#leases") });
+		await leases.locator("tbody tr", { hasText: key }).locator("td", { hasText: /process \d+/ }).waitFor();
+		assert.equal(await has(page, "#failing"), 0);
+		await leave(page);
+	},
+
+	// Every word that a row can have, of an API that has them all.
+	async words(browser, url) {
+		const words = { "up to date": "good", verifying: "busy", copying: "busy", behind: "wait",
+			waiting: "wait", held: "bad", failing: "bad", gone: "bad", "missing on primary": "bad" };
+		const rows = Object.keys(words).map((word) => ({ name: "is " + word, word, lag: 1,
+			state: "synced", held_reason: word === "held" ? "because" : null }));
+		const page = await open(browser, url + "/#/list/repository",
+			{ mock: { "**/api/v1/repositories?*": { repositories: rows } } });
+		for (const [word, tone] of Object.entries(words)) {
+			const row = page.locator("tbody tr", { has: page.getByText("is " + word, { exact: true }) });
+			await row.locator(".word." + tone, { hasText: word }).waitFor();
+		}
+		await isAccessible(page, "all words");
+		await leave(page);
+	},
+
+	// The token is typed in, kept in the tab alone, and forgotten.
+	async signin(browser, url, token) {
+		const page = await open(browser, url);
+		await page.getByLabel("Token").waitFor();
+		assert.equal(await has(page, "#sentence"), 0);
+		await isAccessible(page, "sign-in");
+		await page.getByLabel("Token").fill("wrong-" + token);
+		await page.keyboard.press("Enter");
+		await sees(page, "#token-fails", "not known");
+		await page.getByLabel("Token").fill(token);
+		await page.keyboard.press("Enter");
+		await sees(page, "#sentence", "");
+		assert(!page.url().includes(token));
+		assert.equal(await page.evaluate(() => document.cookie + localStorage.length), "0");
+		await page.reload();
+		await sees(page, "#sentence", "");
+		const other = await page.context().newPage();
+		await other.goto(url);
+		await other.getByLabel("Token").waitFor();
+		await page.getByRole("button", { name: "Sign out" }).click();
+		await page.getByLabel("Token").waitFor();
+		assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+		await leave(page);
+	},
+
+	async reader(browser, url, token, name) {
+		const page = await open(browser, url + "/#/item/repository/" + encodeURIComponent(name), { token });
+		await sees(page, ".who", "read-only");
+		await sees(page, "main", "Generations");
+		for (const button of ["Sync", "Resync", "Reverify", "Retry now", "Release…"])
+			assert.equal(await page.getByRole("button", { name: button, exact: true }).count(), 0, button);
+		await leave(page);
+	},
+
+	// By keyboard alone.
+	async operator(browser, url, token, name) {
+		const page = await open(browser, url + "/#/item/repository/" + encodeURIComponent(name), { token });
+		for (const button of ["Sync", "Resync", "Reverify"]) {
+			await page.getByRole("button", { name: button, exact: true }).focus();
+			const answer = page.waitForResponse((one) => one.request().method() === "POST");
+			await page.keyboard.press("Enter");
+			assert.equal((await answer).status(), 200, button);
+			await sees(page, "#toast", "Done");
+		}
+		assert.equal(await page.getByRole("button", { name: "Retry now" }).count(), 0);
+		await page.getByRole("link", { name: "Repositories" }).first().focus();
+		await page.keyboard.press("/");
+		await page.waitForFunction(() => document.activeElement.id === "search");
+		await page.keyboard.type(name);
+		await page.waitForFunction((shown) => {
+			const rows = [...document.querySelectorAll("tbody tr")];
+			return rows.length === 1 && rows[0].textContent.includes(shown);
+		}, name);
+		await leave(page);
+	},
+
+	async retry(browser, url, token, name) {
+		const page = await open(browser, url + "/#/item/repository/" + encodeURIComponent(name), { token });
+		await page.getByRole("button", { name: "Retry now" }).click();
+		await sees(page, "main .word", "up to date");
+		await leave(page);
+	},
+
+	// A push that fails is tried again; what was given up is so, too, or goes, in two steps.
+	async pushes(browser, url, token, failing, lost) {
+		const page = await open(browser, url, { token });
+		const waiting = page.locator("section", { has: page.locator("#waiting") });
+		const fails = waiting.locator("tbody tr", { hasText: failing });
+		const isLost = waiting.locator("tbody tr", { hasText: lost });
+		await fails.locator(".word", { hasText: "failing" }).waitFor();
+		await isLost.locator(".word", { hasText: "given up" }).waitFor();
+		await isAccessible(page, "pushes that fail");
+		const retried = page.waitForResponse((one) => one.url().endsWith("/push/retry"));
+		await fails.getByRole("button", { name: "Retry now" }).click();
+		assert.equal((await (await retried).json()).done, 1);
+		await sees(page, "#toast", "Done");
+		assert.equal(await fails.getByRole("button", { name: "Discard…" }).count(), 0);
+		await isLost.getByRole("button", { name: "Discard…" }).click();
+		await page.getByRole("button", { name: "Cancel", exact: true }).click();
+		await isLost.getByRole("button", { name: "Discard…" }).click();
+		await page.getByRole("button", { name: "Discard", exact: true }).click();
+		await sees(page, "#toast", "discard");
+		await isLost.waitFor({ state: "detached" });
+		await leave(page);
+	},
+
+	// A held row is let go in two steps; the second says what is lost.
+	async release(browser, url, token, name) {
+		const page = await open(browser, url, { token });
+		const held = page.locator("section", { has: page.locator("#held") });
+		const row = held.locator("li", { has: page.getByText(name, { exact: true }) });
+		await row.getByRole("button", { name: "Release…" }).click();
+		const dialog = page.getByRole("dialog");
+		await dialog.getByText(name, { exact: true }).waitFor();
+		await dialog.getByText(/are lost/).waitFor();
+		await isAccessible(page, "dialog");
+		await dialog.getByRole("button", { name: "Cancel" }).click();
+		assert.equal((await apiRow(url, token, name)).word, "held");
+		await row.getByRole("button", { name: "Release…" }).click();
+		await dialog.getByRole("button", { name: "Release", exact: true }).click();
+		await row.waitFor({ state: "detached" });
+		await leave(page);
+	},
+
+	// The node goes, and comes back.
+	async away(browser, url, stop, start) {
+		const page = await open(browser, url);
+		await sees(page, "#sentence", "");
+		execFileSync("bash", ["-c", stop]);
+		await sees(page, "#away", "does not answer since");
+		assert.equal(await page.locator("#sentence").count(), 1, "what was known stays");
+		assert.match(await page.title(), /^\? /);
+		execFileSync("bash", ["-c", start]);
+		await page.waitForFunction(() => document.getElementById("away").textContent === "");
+		await page.waitForFunction(() => !document.title.startsWith("? "));
+		await leave(page);
+	},
+
+	// Very many rows: a page of them at a time, and never a long task.
+	async many(browser, url, last) {
+		const page = await open(browser, url);
+		await sees(page, ".tile .count", /10,0\d\d/);
+		await visit(page, "#/list/repository");
+		await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 100);
+		for (let turn = 2; turn < 5; turn++) {
+			await page.getByRole("button", { name: "Next" }).click();
+			await sees(page, ".buttons", "Page " + turn);
+			await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 100);
+		}
+		await page.getByRole("button", { name: "Previous" }).click();
+		await sees(page, ".buttons", "Page 3");
+		await page.getByLabel("Search").fill(last);
+		await page.waitForFunction((shown) => {
+			const rows = [...document.querySelectorAll("tbody tr")];
+			return rows.length === 1 && rows[0].textContent.includes(shown);
+		}, last);
+		const found = await page.evaluate(() => ({ tasks: window.tasks,
+			elements: document.querySelectorAll("*").length }));
+		console.log("long tasks in ms: " + found.tasks.map(Math.round).join(" "));
+		assert(Math.max(0, ...found.tasks) < LONGEST_TASK, "a task took " + Math.max(...found.tasks) + " ms");
+		assert(found.elements < 3000);
+		await leave(page);
+	},
+
+	// Names that would be markup, turn the line around, or never end.
+	async hostile(browser, url, file) {
+		const names = JSON.parse(fs.readFileSync(file, "utf8"));
+		for (const phone of [false, true]) {
+			const page = await open(browser, url + "/#/list/repository?search=hostile", { phone });
+			await page.waitForFunction((count) => document.querySelectorAll("tbody tr").length === count,
+				names.length);
+			const shown = await page.evaluate(() => [...document.querySelectorAll("tbody bdi.name")].map(
+				(element) => [element.textContent, element.title, getComputedStyle(element).unicodeBidi]));
+			assert.deepStrictEqual(shown.map(([text]) => text).sort(), [...names].sort());
+			for (const [text, title, bidi] of shown) {
+				assert.equal(title, text);
+				assert.equal(bidi, "isolate");
+			}
+			await isNarrow(page, "hostile names");
+			for (const name of phone ? names : []) {
+				await visit(page, "#/item/repository/" + encodeURIComponent(name));
+				await page.waitForFunction((text) =>
+					document.querySelector("h1").textContent === text &&
+					document.querySelector("main").textContent.includes("Generations"), name);
+				await isNarrow(page, name.slice(0, 40));
+			}
+			assert.equal(await page.evaluate(() => window.harmed), undefined);
+			await isAccessible(page, "hostile names");
+			await leave(page);
+		}
+	},
+
+	async phone(browser, url, token) {
+		for (const dark of [false, true]) {
+			const page = await open(browser, url, { phone: true, dark, token });
+			await sees(page, "#sentence", "");
+			await sees(page, "h2", "Leases");
+			await isNarrow(page, "overview");
+			await isAccessible(page, "overview on a phone");
+			await visit(page, "#/list/repository");
+			await sees(page, "tbody tr", "");
+			await isNarrow(page, "list");
+			await page.locator("tbody a").first().click();
+			await sees(page, "main", "Generations");
+			await isNarrow(page, "row");
+			await isAccessible(page, "row on a phone");
+			await leave(page);
+		}
+	},
+
+	async curves(browser, url, text) {
+		const page = await open(browser, url);
+		await page.getByRole("img", { name: new RegExp(text) }).first().waitFor();
+		assert(await page.locator("figure.curve polyline").first().evaluate(
+			(line) => line.parentNode.querySelectorAll("polyline").length) >= 2, "a gap is a gap");
+		await leave(page);
+	},
+
+	async pictures(browser, url, token) {
+		let page = await open(browser, url, { token });
+		await sees(page, "h2", "Leases");
+		await picture(page, "page-light");
+		await leave(page);
+		page = await open(browser, url, { token, phone: true, dark: true });
+		await sees(page, "h2", "Leases");
+		await picture(page, "page-phone-dark");
+		await leave(page);
+	},
+};
+
+async function main([verb, ...rest]) {
+	if (verb === "browser")
+		return runBrowser(...rest);
+	const browser = await chromium.connect(fs.readFileSync(process.env.BROWSER, "utf8"));
+	try {
+		await scenarios[verb](browser, ...rest);
+	} finally {
+		if (bad.length)
+			console.log(bad.join("\n"));
+		await browser.close();
+	}
+	assert.deepStrictEqual(bad, []);
+}
+
+main(process.argv.slice(2)).catch((error) => {
+	console.log(error.stack);
+	process.exitCode = 1;
+});

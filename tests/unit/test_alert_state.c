@@ -1,0 +1,369 @@
+#include "test.h"
+
+#include "alert/store.h"
+
+#define SETTLE 60000
+#define REPEAT 3600000
+
+static char name[] = "oncall", other_name[] = "other", subject[] = "paris",
+	    remedy[] = "do it";
+static struct alert alert = { .name = name, .settle_ms = SETTLE, .repeat_ms = REPEAT };
+static struct alert_state known;
+static int64_t now;
+
+static int begin(void **unused)
+{
+	now = 1795252443000;
+	alert.repeat_ms = REPEAT;
+	return test_make_root(unused);
+}
+
+static int end(void **unused)
+{
+	alert_state_clear(&known);
+	return test_remove_root(unused);
+}
+
+#define STATE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+/* One look, at which there is this trouble; text NULL: there is none. */
+static bool look_at(const char *text, int64_t bound_ms, bool is_open)
+{
+	struct alert_trouble one = { .kind = ALERT_LAG,
+				     .subject = subject,
+				     .text = (char *)(uintptr_t)text,
+				     .remedy = remedy,
+				     .bound_ms = bound_ms,
+				     .is_open = is_open };
+	const alert_troubles all = { .items = &one, .count = text ? 1 : 0 };
+
+	return alert_state_take(&known, &all, true, &alert, now);
+}
+
+static bool look(const char *text)
+{
+	return look_at(text, 0, false);
+}
+
+static enum alert_telling telling(void)
+{
+	return known.entries.count > 0
+		       ? alert_entry_due(&known.entries.items[0], &alert, now)
+		       : ALERT_TELLS_NOTHING;
+}
+
+static void tell(void)
+{
+	assert_true(alert_state_is_due(&known, &alert, now));
+	alert_state_told(&known, &alert, now);
+	assert_false(alert_state_is_due(&known, &alert, now));
+}
+
+/* Until it was told. */
+static void have_trouble(void)
+{
+	look("behind");
+	now += SETTLE;
+	look("behind");
+	assert_int_equal(telling(), ALERT_BEGINS);
+	tell();
+}
+
+TEST(a_trouble_is_told_once_when_it_has_held_for_long_enough)
+{
+	assert_true(look("behind"));
+	now += SETTLE - 1;
+	assert_false(look("further behind"));
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+	now++;
+	assert_true(look("further behind"));
+	assert_int_equal(telling(), ALERT_BEGINS);
+	assert_int_equal(known.entries.items[0].news, ALERT_BEGAN);
+	assert_string_equal(known.entries.items[0].text, "further behind");
+	tell();
+	now += REPEAT - 1;
+	assert_false(look("behind"));
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+}
+
+TEST(what_passes_by_itself_is_told_to_nobody)
+{
+	for (int i = 0; i < 5; i++) {
+		look("behind");
+		now += SETTLE - 1;
+		look(NULL);
+		assert_int_equal(known.entries.count, 0);
+	}
+}
+
+TEST(a_trouble_counts_when_it_is_as_old_as_its_bound)
+{
+	look_at("failing", 10 * SETTLE, false);
+	now += 10 * SETTLE - 1;
+	look_at("failing", 10 * SETTLE, false);
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+	now++;
+	look_at("failing", 10 * SETTLE, false);
+	assert_int_equal(telling(), ALERT_BEGINS);
+}
+
+TEST(what_is_known_of_its_age_counts)
+{
+	struct alert_trouble one = { .subject = subject,
+				     .text = subject,
+				     .remedy = remedy,
+				     .since = now - 10 * SETTLE,
+				     .bound_ms = 10 * SETTLE };
+	const alert_troubles all = { .items = &one, .count = 1 };
+
+	alert_state_take(&known, &all, true, &alert, now);
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING); /* it settles first */
+	now += SETTLE;
+	alert_state_take(&known, &all, true, &alert, now);
+	assert_int_equal(telling(), ALERT_BEGINS);
+	assert_int_equal(known.entries.items[0].since, one.since);
+}
+
+TEST(its_end_is_told_once_when_it_was_away_for_long_enough)
+{
+	have_trouble();
+	now += 1000;
+	assert_true(look(NULL));
+	now += SETTLE - 1;
+	assert_false(look(NULL));
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+	now++;
+	assert_true(look(NULL));
+	assert_int_equal(telling(), ALERT_IS_OVER);
+	assert_int_equal(known.entries.items[0].news, ALERT_ENDED);
+	assert_int_equal(known.entries.items[0].gone_at, now - SETTLE);
+	tell();
+	assert_int_equal(known.entries.count, 0);
+}
+
+TEST(one_that_comes_back_soon_was_never_away)
+{
+	have_trouble();
+	for (int i = 0; i < 5; i++) {
+		now += SETTLE - 1;
+		look(NULL);
+		now += SETTLE - 1;
+		look("behind");
+		assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+	}
+}
+
+TEST(one_that_comes_back_before_its_end_was_told_goes_on)
+{
+	have_trouble();
+	look(NULL);
+	now += SETTLE;
+	look(NULL);
+	assert_int_equal(telling(), ALERT_IS_OVER);
+	look("behind");
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+	assert_int_equal(known.entries.items[0].gone_at, 0);
+}
+
+TEST(between_two_bounds_all_stays_as_it_was)
+{
+	look_at("behind", 0, true);
+	now += 2 * SETTLE;
+	look_at("behind", 0, true);
+	assert_int_equal(known.entries.count, 0);
+	have_trouble();
+	now += 2 * SETTLE;
+	assert_false(look_at("less behind", 0, true));
+	assert_int_equal(known.entries.items[0].gone_at, 0);
+	assert_string_equal(known.entries.items[0].text, "behind");
+}
+
+TEST(what_cannot_be_looked_at_ends_nothing)
+{
+	const alert_troubles none = { 0 };
+
+	have_trouble();
+	now += 5 * SETTLE;
+	assert_false(alert_state_take(&known, &none, false, &alert, now));
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+	assert_int_equal(known.entries.items[0].gone_at, 0);
+	look(NULL);
+	now += 5 * SETTLE;
+	alert_state_take(&known, &none, false, &alert, now);
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+}
+
+TEST(it_is_told_again_after_a_while_unless_that_is_off)
+{
+	have_trouble();
+	now += REPEAT;
+	look("still behind");
+	assert_int_equal(telling(), ALERT_REPEATS);
+	tell();
+	alert.repeat_ms = 0;
+	now += 100 * (int64_t)REPEAT;
+	look("still behind");
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+}
+
+/* The receiver was away for all of it. */
+TEST(an_end_is_told_of_what_could_not_be_told)
+{
+	look("behind");
+	now += SETTLE;
+	look("behind");
+	assert_int_equal(telling(), ALERT_BEGINS);
+	look(NULL);
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+	now += SETTLE;
+	look(NULL);
+	assert_int_equal(telling(), ALERT_IS_OVER);
+}
+
+TEST(a_clock_that_was_set_back_delays_nothing_for_long)
+{
+	have_trouble();
+	now -= 30 * (int64_t)86400000;
+	look("behind");
+	now += REPEAT;
+	look("behind");
+	assert_int_equal(telling(), ALERT_REPEATS);
+	look(NULL);
+	now -= 30 * (int64_t)86400000;
+	look(NULL);
+	now += SETTLE;
+	look(NULL);
+	assert_int_equal(telling(), ALERT_IS_OVER);
+}
+
+static struct store *open_store(void)
+{
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+	struct store *store;
+
+	assert_ok(store_open(url, &store, &err));
+	return store;
+}
+
+static void restart(struct alert_sending *sending)
+{
+	struct store *store = open_store();
+
+	assert_ok(alert_store_write(store, alert.name, &known, sending, &err));
+	store_close(store);
+	alert_state_clear(&known);
+	store = open_store();
+	assert_ok(alert_store_read(store, alert.name, &known, sending, &err));
+	store_close(store);
+}
+
+TEST(after_a_restart_nothing_is_told_twice)
+{
+	struct alert_sending sending = { .sent_at = 5 };
+
+	have_trouble();
+	restart(&sending);
+	now += REPEAT / 2;
+	look("behind");
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+	now += REPEAT / 2;
+	look("behind");
+	assert_int_equal(telling(), ALERT_REPEATS);
+	assert_int_equal(sending.sent_at, 5);
+}
+
+TEST(what_ended_while_the_node_was_down_is_told_after_it)
+{
+	struct alert_sending sending = { 0 };
+
+	have_trouble();
+	restart(&sending);
+	now += 1000;
+	look(NULL);
+	now += SETTLE;
+	look(NULL);
+	assert_int_equal(telling(), ALERT_IS_OVER);
+	restart(&sending);
+	look(NULL);
+	assert_int_equal(telling(), ALERT_IS_OVER);
+	tell();
+	restart(&sending);
+	assert_int_equal(known.entries.count, 0);
+}
+
+TEST(what_had_not_held_for_long_enough_goes_on_settling)
+{
+	struct alert_sending sending = { 0 };
+
+	look("behind");
+	restart(&sending);
+	now += SETTLE;
+	look("behind");
+	assert_int_equal(telling(), ALERT_BEGINS);
+}
+
+TEST(how_sending_fails_is_kept)
+{
+	struct alert_sending sending = {
+		.failing_since = 7, .failed_at = 8, .failures = 3, .beat_failing_since = 9
+	};
+
+	err_set(&sending.why, ERR_AUTH, "it says no");
+	err_remedy(&sending.why, "ask why");
+	snprintf(sending.beat_why, sizeof(sending.beat_why), "not now");
+	restart(&sending);
+	assert_int_equal(sending.failing_since, 7);
+	assert_int_equal(sending.failed_at, 8);
+	assert_int_equal(sending.failures, 3);
+	assert_int_equal(sending.why.class, ERR_AUTH);
+	assert_string_equal(sending.why.text, "it says no");
+	assert_string_equal(sending.why.remedy, "ask why");
+	assert_string_equal(sending.beat_why, "not now");
+}
+
+TEST(alerts_whose_sections_are_gone_are_forgotten)
+{
+	struct alert other = { .name = other_name };
+	struct alert *list[] = { &other };
+	const struct alerts alerts = { .list = { .items = list, .count = 1 } };
+	struct alert_sending sending = { .sent_at = 5 };
+	struct store *store;
+
+	have_trouble();
+	restart(&sending);
+	store = open_store();
+	assert_ok(alert_store_write(store, "other", &known, &sending, &err));
+	assert_ok(alert_store_forget_others(store, &alerts, &err));
+	alert_state_clear(&known);
+	assert_ok(alert_store_read(store, "oncall", &known, &sending, &err));
+	assert_int_equal(known.entries.count, 0);
+	assert_int_equal(sending.sent_at, 0);
+	assert_ok(alert_store_read(store, "other", &known, &sending, &err));
+	assert_int_equal(known.entries.count, 1);
+	store_close(store);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STATE(a_trouble_is_told_once_when_it_has_held_for_long_enough),
+		STATE(what_passes_by_itself_is_told_to_nobody),
+		STATE(a_trouble_counts_when_it_is_as_old_as_its_bound),
+		STATE(what_is_known_of_its_age_counts),
+		STATE(its_end_is_told_once_when_it_was_away_for_long_enough),
+		STATE(one_that_comes_back_soon_was_never_away),
+		STATE(one_that_comes_back_before_its_end_was_told_goes_on),
+		STATE(between_two_bounds_all_stays_as_it_was),
+		STATE(what_cannot_be_looked_at_ends_nothing),
+		STATE(it_is_told_again_after_a_while_unless_that_is_off),
+		STATE(an_end_is_told_of_what_could_not_be_told),
+		STATE(a_clock_that_was_set_back_delays_nothing_for_long),
+		STATE(after_a_restart_nothing_is_told_twice),
+		STATE(what_ended_while_the_node_was_down_is_told_after_it),
+		STATE(what_had_not_held_for_long_enough_goes_on_settling),
+		STATE(how_sending_fails_is_kept),
+		STATE(alerts_whose_sections_are_gone_are_forgotten),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

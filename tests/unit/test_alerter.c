@@ -1,0 +1,204 @@
+/*
+ * The thread and its workers, with a report that the test makes: who is told when, and
+ * who waits for nobody.
+ */
+#include "http_peer.h"
+
+#include "alert/alerter.h"
+#include "alert/store.h"
+
+static struct store *store;
+static struct alerts alerts;
+static struct alerter *alerter;
+static atomic_bool is_held, is_broken;
+static atomic_size_t looks;
+static char told[128];
+
+static int begin(void **state)
+{
+	if (test_make_root(state) != 0)
+		return -1;
+	is_held = is_broken = false;
+	snprintf(told, sizeof(told), "%s/told", root);
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+	return store_open(url, &store, &err);
+}
+
+static int end(void **state)
+{
+	alerter_stop(TAKE(alerter));
+	alerts_clear(&alerts);
+	store_close(store);
+	return test_remove_root(state);
+}
+
+#define ALERTER(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+/* alert_sources.report */
+static int make_report(void *arg, struct report *report, struct err *error)
+{
+	(void)arg;
+	looks++;
+	if (is_broken)
+		return err_set(error, ERR_CORRUPT, "the database is malformed");
+	*report = (struct report){ .role = SITE_SECONDARY,
+				   .site = xstrdup("paris"),
+				   .now = clock_wall_ms(),
+				   .signs = VITAL_SIGNS_NONE };
+	report->signs.heard_age_ms = report->signs.written_age_ms = 0;
+	report->repositories.held = is_held;
+	return 0;
+}
+
+/* Kinds are those of which the machine's own disk is none. */
+static struct alert *add_alert(const char *name, const char *command)
+{
+	struct alert *alert = xcalloc(1, sizeof(*alert));
+
+	alert->name = xstrdup(name);
+	alert->command = command ? xstrdup(command) : NULL;
+	alert->kinds = 1u << ALERT_HELD | 1u << ALERT_STORAGE;
+	alert->settle_ms = 20;
+	alert->heartbeat_ms = 100;
+	vec_add(&alerts.list, alert);
+	return alert;
+}
+
+static void start(void)
+{
+	alert_endings endings = { 0 };
+	alert_peers peers = { 0 };
+
+	alerter = alerter_start(&(struct alerter_options){
+		.alerts = &alerts,
+		.peers = &peers,
+		.endings = &endings,
+		.site = "paris",
+		.role = "secondary",
+		.sources = { .store = store,
+			     .report = make_report,
+			     .data = root,
+			     .root = root,
+			     .started_at = clock_boot_ms() } });
+}
+
+static bool is_told(const char *what)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	return file_read(AT_FDCWD, told, 1 << 20, &text, ERR_IGNORED) == 0 &&
+	       strstr(text.data, what);
+}
+
+static void add_teller(void)
+{
+	AUTO_FREE char *command = xasprintf("/usr/bin/tee -a %s", told);
+
+	add_alert("teller", command);
+}
+
+static struct alert_sending sending_of(const char *name)
+{
+	struct alert_state state = { 0 };
+	struct alert_sending sending = { 0 };
+
+	assert_ok(alert_store_read(store, name, &state, &sending, &err));
+	alert_state_clear(&state);
+	return sending;
+}
+
+TEST(what_begins_and_what_is_over_is_told)
+{
+	add_teller();
+	start();
+	is_held = true;
+	wait_until(is_told("\"event\":\"begins\",\"kind\":\"held\""));
+	is_held = false;
+	wait_until(is_told("\"event\":\"over\",\"kind\":\"held\""));
+	wait_until(sending_of("teller").sent_at > 0);
+}
+
+/* It says nothing of what it cannot know then. */
+TEST(a_report_that_cannot_be_made_is_told_and_ends_nothing)
+{
+	add_teller();
+	start();
+	is_held = true;
+	wait_until(is_told("\"begins\",\"kind\":\"held\""));
+	is_broken = true;
+	wait_until(is_told("\"begins\",\"kind\":\"storage\""));
+	assert_false(is_told("\"over\",\"kind\":\"held\""));
+	is_broken = false;
+	wait_until(is_told("\"over\",\"kind\":\"storage\""));
+	assert_false(is_told("\"over\",\"kind\":\"held\""));
+}
+
+TEST(who_fails_or_hangs_holds_up_nobody)
+{
+	int64_t before;
+
+	add_alert("fails", "/bin/false");
+	add_alert("hangs", "/bin/sleep 1000");
+	add_teller();
+	is_held = true;
+	start();
+	wait_until(is_told("\"begins\",\"kind\":\"held\""));
+	wait_until(sending_of("fails").failures > 1);
+	assert_int_equal(sending_of("fails").why.class, ERR_INTERNAL);
+	is_held = false;
+	wait_until(is_told("\"over\",\"kind\":\"held\""));
+	before = clock_boot_ms();
+	alerter_stop(TAKE(alerter));
+	assert_true(clock_boot_ms() - before < 30000); /* not a thousand seconds */
+}
+
+static void answer_beats(struct peer_link *link)
+{
+	while (peer_hear_head(link) &&
+	       peer_say(link, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"))
+		;
+}
+
+/* Between two looks are a quarter of a second and several heartbeats. */
+static void wait_for_looks(size_t count)
+{
+	const size_t until = looks + count;
+
+	wait_until(looks >= until);
+}
+
+TEST(a_node_that_cannot_work_sends_no_heartbeat)
+{
+	size_t beats, rounds = 0;
+
+	peer_start(answer_beats);
+	struct alert *alert = add_alert("beats", NULL);
+	alert->heartbeat = xstrdup(peer.url);
+	is_broken = true;
+	start();
+	wait_for_looks(3);
+	assert_int_equal(peer.requests, 0);
+	is_broken = false;
+	wait_until(peer.requests > 3);
+	is_broken = true;
+	do { /* one may have been on its way */
+		assert_true(rounds++ < 5);
+		beats = peer.requests;
+		wait_for_looks(3);
+	} while (peer.requests != beats);
+	assert_true(sending_of("beats").beat_at > 0);
+	alerter_stop(TAKE(alerter));
+	peer_stop();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ALERTER(what_begins_and_what_is_over_is_told),
+		ALERTER(a_report_that_cannot_be_made_is_told_and_ends_nothing),
+		ALERTER(who_fails_or_hangs_holds_up_nobody),
+		ALERTER(a_node_that_cannot_work_sends_no_heartbeat),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
