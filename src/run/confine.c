@@ -150,7 +150,8 @@ static bool is_of_system(const char *path)
 	return strncmp(path, "/usr/", strlen("/usr/")) == 0;
 }
 
-/* Where it really stands, as well: there are what it uses and starts. */
+/* Where it really stands, as well: there are what it uses and starts. Not so of `/`:
+ * below that is everything. */
 static int allow_program_at(int ruleset, char path[PATH_MAX])
 {
 	char real[PATH_MAX], *slash;
@@ -162,7 +163,9 @@ static int allow_program_at(int ruleset, char path[PATH_MAX])
 	if (!realpath(path, real) || is_of_system(real))
 		return 0;
 	slash = strrchr(real, '/');
-	slash[slash == real] = '\0';
+	if (slash == real)
+		return 0;
+	*slash = '\0';
 	return allow_path(ruleset, real, RUNS);
 }
 
