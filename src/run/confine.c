@@ -265,10 +265,18 @@ static const uint16_t refused[] = {
 	SYS_listen,
 	SYS_accept,
 	SYS_accept4,
+	/* the numbers of others' queues and semaphores can be guessed */
 	SYS_shmget,
 	SYS_shmat,
+	SYS_shmctl,
 	SYS_msgget,
+	SYS_msgsnd,
+	SYS_msgrcv,
+	SYS_msgctl,
 	SYS_semget,
+	SYS_semop,
+	SYS_semtimedop,
+	SYS_semctl,
 	SYS_mq_open,
 	SYS_mq_unlink,
 	/* other processes, and the kernel's further doors */

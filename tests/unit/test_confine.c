@@ -243,6 +243,13 @@ static const struct answer reaches[] = {
 	{ "call(SYS['migrate_pages'], parent, 0, 0, 0)", NULL, "EPERM" },
 	{ "call(SYS['move_pages'], parent, 0, 0, 0, 0, 0)", NULL, "EPERM" },
 	{ "os.kill(os.getpid(), 0)", "done", "done" },
+	{ "call(SYS['shmctl'], -1, 2, 0)", "EINVAL", "EPERM" },
+	{ "call(SYS['msgsnd'], -1, queued, 1, 0)", "EINVAL", "EPERM" },
+	{ "call(SYS['msgrcv'], -1, queued, 1, 0, 0)", "EINVAL", "EPERM" },
+	{ "call(SYS['msgctl'], -1, 0, 0)", "EINVAL", "EPERM" },
+	{ "call(SYS['semop'], -1, queued, 1)", "EINVAL", "EPERM" },
+	{ "call(SYS['semtimedop'], -1, queued, 1, 0)", "EINVAL", "EPERM" },
+	{ "call(SYS['semctl'], -1, 0, 0, 0)", "EINVAL", "EPERM" },
 };
 
 static const char answer_helpers[] =
@@ -283,6 +290,13 @@ static void add_numbers(struct str *script)
 		{ "rt_tgsigqueueinfo", SYS_rt_tgsigqueueinfo },
 		{ "migrate_pages", SYS_migrate_pages },
 		{ "move_pages", SYS_move_pages },
+		{ "shmctl", SYS_shmctl },
+		{ "msgsnd", SYS_msgsnd },
+		{ "msgrcv", SYS_msgrcv },
+		{ "msgctl", SYS_msgctl },
+		{ "semop", SYS_semop },
+		{ "semtimedop", SYS_semtimedop },
+		{ "semctl", SYS_semctl },
 	};
 
 	str_add(script, "SYS = {");
