@@ -115,6 +115,26 @@ without_it_nothing_stops_it() {
 	[ ! -s "$R/emptied" ]
 }
 
+# What check says of kernels with other versions of Landlock.
+check_says() {
+	local version text
+
+	make_served 5
+	cc -shared -fPIC -o older.so "$TESTS/lib/older_landlock.c"
+	while IFS='|' read -r version text; do
+		LD_PRELOAD=$PWD/older.so LANDLOCK_VERSION=$version ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0 \
+			"$REFRELAY" -c one/refrelay.conf check >said || true
+		[ "$(sed -n 's/^\(ok\|note\)  *confinement  */\1 /p' said)" = "$text" ] ||
+			fail "version $version: $(<said)"
+	done <<-'END'
+		7|ok git reads repositories under Landlock and a syscall filter
+		6|ok git reads repositories under Landlock and a syscall filter
+		5|ok git reads repositories under Landlock and a syscall filter; it can signal other processes of its user, which Linux prevents since 6.12
+		1|ok git reads repositories under Landlock and a syscall filter; it can signal other processes of its user, which Linux prevents since 6.12
+		0|note git reads repositories under a syscall filter only: the kernel offers no Landlock; it can signal other processes of its user; hint: start the kernel with landlock in its list lsm=; it has it since 5.13
+	END
+}
+
 # Git itself needs no more: alternates, links, includes, a cut history, a partial clone.
 git_gets_what_it_needs() {
 	local name
@@ -192,5 +212,6 @@ tap_test 'a git that was replaced escapes nowhere' it_is_stopped
 tap_test 'the filter stops what needs no Landlock' what_the_filter_stops
 tap_test 'without the confinement nothing stops it' without_it_nothing_stops_it
 tap_test 'a program in the root directory opens nothing else' a_program_in_the_root
+tap_test 'check says what the kernel lacks for it' check_says
 tap_test 'git itself gets what it needs' git_gets_what_it_needs
 tap_done
