@@ -15,8 +15,9 @@ enum {
 struct acting {
 	const struct push_act *act;
 	struct push_act_result *result;
-	listed_tasks tasks; /* for retry */
-	bool *is_used;      /* for each key: it named something */
+	listed_tasks tasks;          /* for retry */
+	const dead_letters *letters; /* for discard */
+	bool *is_used;               /* for each key: it named something */
 };
 
 bool push_key_is(const char *word, const char *key)
@@ -279,10 +280,12 @@ static int act_retry_uri(struct acting *acting, const struct queued_uri *uri,
 	return 0;
 }
 
+typedef int (*act_discarding)(struct task_store *store, const char *key, struct err *err);
+
 static int act_discard_key(struct acting *acting, const struct goal *goal,
-			   const char *key, struct err *err)
+			   const char *key, act_discarding discard, struct err *err)
 {
-	if (!acting->act->is_dry && task_store_discard(acting->act->tasks, key, err) != 0)
+	if (!acting->act->is_dry && discard(acting->act->tasks, key, err) != 0)
 		/* Done or discarded meanwhile: gone is gone. */
 		return err->class == ERR_MISSING ? 0
 						 : act_pass_over(acting, goal, key, err);
@@ -333,6 +336,16 @@ static int act_discard_requests(struct acting *acting, const struct goal *goal,
 	return 0;
 }
 
+/* A key has no time in it: what was given up may have come again since, and waits under
+ * the same one. Then the key names what was given up. */
+static bool act_takes_task(struct acting *acting, const char *key, const char *remote)
+{
+	for (size_t i = 0; i < acting->letters->count; i++)
+		if (strcmp(acting->letters->items[i].key, key) == 0)
+			return false;
+	return act_takes(acting, key, remote);
+}
+
 /* A task that is named goes alone; a destination with all that is for it. */
 static int act_discard_uri(struct acting *acting, const struct queued_uri *uri,
 			   struct err *err)
@@ -348,12 +361,12 @@ static int act_discard_uri(struct acting *acting, const struct queued_uri *uri,
 
 	for (size_t i = 0; result == 0 && i < uri->keys.count; i++) {
 		const char *key = uri->keys.items[i];
-		if (!whole && (is_orphans || !act_takes(acting, key, uri->remote)))
+		if (!whole && (is_orphans || !act_takes_task(acting, key, uri->remote)))
 			continue;
 		if (!is_noted)
 			act_note_discarded(acting, &goal);
 		is_noted = true;
-		result = act_discard_key(acting, &goal, key, err);
+		result = act_discard_key(acting, &goal, key, task_store_discard, err);
 	}
 	return result == 0 && whole ? act_discard_requests(acting, &goal, uri, err)
 				    : result;
@@ -417,6 +430,7 @@ int push_act_discard(const struct push_act *act, const struct queue_view *view,
 	int done = 0;
 
 	act_begin(&acting, act, result);
+	acting.letters = &view->letters;
 	for (size_t i = 0; done == 0 && i < view->letters.count; i++) {
 		const struct dead_letter *letter = &view->letters.items[i];
 		const struct task *task = &letter->task;
@@ -425,7 +439,8 @@ int push_act_discard(const struct push_act *act, const struct queue_view *view,
 					   uri_key };
 		uri_key_of(task->uri, uri_key);
 		if (act_discards_letter(&acting, letter))
-			done = act_discard_key(&acting, &goal, letter->key, err);
+			done = act_discard_key(&acting, &goal, letter->key,
+					       task_store_discard_letter, err);
 	}
 	for (size_t i = 0; done == 0 && i < view->uris.count; i++)
 		done = act_discard_uri(&acting, &view->uris.items[i], err);

@@ -351,6 +351,43 @@ TEST(what_is_discarded_is_not_pushed)
 	assert_int_equal(status_of(retry("{\"remotes\":[\"m9\"]}")), 404);
 }
 
+static char *key_given_up(void)
+{
+	dead_letters letters = { 0 };
+	char *key;
+
+	assert_ok(task_store_dead_letters(services.tasks, &letters, &err));
+	assert_int_equal(letters.count, 1);
+	key = xstrdup(letters.items[0].key);
+	dead_letters_clear(&letters);
+	return key;
+}
+
+/* The key of a task is the same each time. */
+TEST(what_came_again_stays_when_what_was_given_up_is_discarded)
+{
+	queue_all();
+	give_up_a();
+	queue_all();
+	AUTO_FREE char *key = key_given_up();
+	AUTO_FREE char *by_key = xasprintf("{\"keys\":[\"%s\"]}", key);
+	AUTO_FREE char *dry = xasprintf("{\"keys\":[\"%s\"],\"dry_run\":true}", key);
+	assert_int_equal(queued(), 3);
+	assert_acted(discard(dry), 1, "\"unknown\":[]");
+	assert_acted(discard(by_key), 1, "\"unknown\":[]");
+	assert_int_equal(given_up(), 0);
+	assert_int_equal(queued(), 3);
+	/* Now it names the task that waits. */
+	assert_acted(discard(by_key), 1, "\"unknown\":[]");
+	assert_int_equal(queued(), 2);
+	queue_all();
+	give_up_a();
+	queue_all();
+	assert_acted(discard("{\"all\":true,\"remotes\":[\"m1\"]}"), 3, NULL);
+	assert_int_equal(given_up(), 0);
+	assert_int_equal(queued(), 1);
+}
+
 TEST(a_key_that_names_nothing_is_told_beside_one_that_does)
 {
 	AUTO_FREE char *both =
@@ -476,6 +513,7 @@ int main(void)
 		SERVED(what_waits_is_tried_when_that_is_asked_for),
 		SERVED(what_was_given_up_waits_again_or_goes),
 		SERVED(what_is_discarded_is_not_pushed),
+		SERVED(what_came_again_stays_when_what_was_given_up_is_discarded),
 		SERVED(a_key_that_names_nothing_is_told_beside_one_that_does),
 		SERVED(orphans_are_discarded_by_their_remote_or_all),
 		SERVED(files_that_are_no_tasks_go_when_that_is_asked_for),
