@@ -165,18 +165,6 @@ static int act_clear_retry(struct acting *acting, const struct goal *goal,
 	return result < 0 ? -1 : 0;
 }
 
-static int act_make_due(struct acting *acting, const struct goal *goal, struct err *err)
-{
-	struct lease *lease = NULL;
-	int result;
-
-	if (act_hold_uri(acting, goal, &lease, err) != 0)
-		return -1;
-	result = act_clear_retry(acting, goal, err);
-	lease_release(lease);
-	return result;
-}
-
 static int act_hurry(struct acting *acting, struct task *task, struct err *err)
 {
 	return push_hurry(acting->act->tasks, acting->act->settings, task, err);
@@ -206,6 +194,21 @@ static int act_allow_deletions(struct acting *acting, const struct goal *goal,
 			     goal->uri, &destination, err) != 0)
 		return -1;
 	return uri_request_add(acting->act->tasks, &destination, REQUEST_FORCE, err);
+}
+
+/* What is busy stays as it was, its brake as well. */
+static int act_make_due(struct acting *acting, const struct goal *goal, struct err *err)
+{
+	struct lease *lease = NULL;
+	int result;
+
+	if (act_hold_uri(acting, goal, &lease, err) != 0)
+		return -1;
+	result = act_allow_deletions(acting, goal, err);
+	if (result == 0)
+		result = act_clear_retry(acting, goal, err);
+	lease_release(lease);
+	return result;
 }
 
 /* A node that found the permission without the task would take it away again. */
@@ -270,8 +273,6 @@ static int act_retry_uri(struct acting *acting, const struct queued_uri *uri,
 		act_tell(acting, &goal, &acted);
 		return 0;
 	}
-	if (act_allow_deletions(acting, &goal, err) != 0)
-		return -1;
 	if (act_make_due(acting, &goal, err) != 0)
 		return act_pass_over(acting, &goal, uri->uri_key, err);
 	if (act_hurry_all(acting, uri, err) != 0)

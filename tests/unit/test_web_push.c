@@ -292,6 +292,44 @@ TEST(what_waits_is_tried_when_that_is_asked_for)
 	assert_int_equal(queued(), 3);
 }
 
+/* As a node that pushes there. */
+static struct lease *hold(const char *uri)
+{
+	char uri_key[URI_KEY_SIZE];
+	struct lease *lease = NULL;
+
+	uri_key_of(uri, uri_key);
+	AUTO_FREE char *key = xasprintf(PUSH_URI_LEASE "%s", uri_key);
+	const struct lease_request request = { .key = key, .operation = "push" };
+	assert_ok(lease_acquire(services.push_leases, &request, &lease, &err));
+	return lease;
+}
+
+static size_t requests(void)
+{
+	requested_list list = { 0 };
+	size_t count;
+
+	assert_ok(uri_request_list(services.tasks, &list, &err));
+	count = list.count;
+	requested_list_clear(&list);
+	return count;
+}
+
+TEST(deletions_are_not_permitted_where_it_is_busy)
+{
+	AUTO_FREE char *by_key = keys_of_a(",\"remotes\":[\"m1\"],\"force\":true");
+
+	queue_all();
+	struct lease *lease = hold(URI_A);
+	const char *answer = retry(by_key);
+	assert_int_equal(status_of(answer), 200);
+	assert_non_null(strstr(answer, "\"done\":0,\"busy\":1,"));
+	assert_int_equal(requests(), 0);
+	lease_release(lease);
+	assert_acted(retry(by_key), 1, "\"result\":\"due\"");
+}
+
 /* As if it had been tried. */
 static void give_up_a(void)
 {
@@ -511,6 +549,7 @@ int main(void)
 		SERVED(an_order_that_is_not_understood_makes_nothing),
 		SERVED(only_an_operator_gives_orders),
 		SERVED(what_waits_is_tried_when_that_is_asked_for),
+		SERVED(deletions_are_not_permitted_where_it_is_busy),
 		SERVED(what_was_given_up_waits_again_or_goes),
 		SERVED(what_is_discarded_is_not_pushed),
 		SERVED(what_came_again_stays_when_what_was_given_up_is_discarded),
