@@ -8,7 +8,8 @@
 #include "push/push.h"
 
 enum {
-	HOLD_WAIT_MS = 2000,
+	HOLD_WAIT_MS = 2000,     /* for one destination */
+	HOLD_WAIT_ALL_MS = 5000, /* for all of them: a person waits for the answer */
 	HOLD_LOOK_MS = 50,
 };
 
@@ -18,6 +19,7 @@ struct acting {
 	listed_tasks tasks;          /* for retry */
 	const dead_letters *letters; /* for discard */
 	bool *is_used;               /* for each key: it named something */
+	int64_t wait_ms;             /* that is left for what is busy */
 };
 
 bool push_key_is(const char *word, const char *key)
@@ -131,19 +133,32 @@ static int act_try_lease(struct acting *acting, const struct lease_request *requ
 	return err->class == ERR_BUSY ? 0 : -1;
 }
 
+/* As act_try_lease(), which did not take it. */
+static int act_wait_for_lease(struct acting *acting, const struct lease_request *request,
+			      struct lease **lease, struct err *err)
+{
+	const int64_t began_at = clock_boot_ms();
+	const int64_t until = began_at + (acting->wait_ms < HOLD_WAIT_MS ? acting->wait_ms
+									 : HOLD_WAIT_MS);
+	int taken = 0;
+
+	while (taken == 0 && clock_boot_ms() < until &&
+	       !stop_wait(acting->act->stop, HOLD_LOOK_MS))
+		taken = act_try_lease(acting, request, lease, err);
+	acting->wait_ms -= clock_boot_ms() - began_at;
+	return taken;
+}
+
 static int act_hold_uri(struct acting *acting, const struct goal *goal,
 			struct lease **lease, struct err *err)
 {
 	AUTO_FREE char *key = xasprintf(PUSH_URI_LEASE "%s", goal->uri_key);
 	const struct lease_request request = { .key = key,
 					       .operation = acting->act->operation };
-	int64_t until = clock_boot_ms() + HOLD_WAIT_MS;
-	int taken;
+	int taken = act_try_lease(acting, &request, lease, err);
 
-	while ((taken = act_try_lease(acting, &request, lease, err)) == 0 &&
-	       clock_boot_ms() < until)
-		if (stop_wait(acting->act->stop, HOLD_LOOK_MS))
-			break;
+	if (taken == 0)
+		taken = act_wait_for_lease(acting, &request, lease, err);
 	if (taken != 0)
 		return taken > 0 ? 0 : -1;
 	return err_set(err, ERR_BUSY, "%s is being pushed to %s now", goal->project,
@@ -391,7 +406,9 @@ static void act_begin(struct acting *acting, const struct push_act *act,
 		      struct push_act_result *result)
 {
 	*result = (struct push_act_result){ 0 };
-	*acting = (struct acting){ .act = act, .result = result };
+	*acting = (struct acting){ .act = act,
+				   .result = result,
+				   .wait_ms = HOLD_WAIT_ALL_MS };
 	acting->is_used = xcalloc(act->key_count + 1, sizeof(*acting->is_used));
 }
 

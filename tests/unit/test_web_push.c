@@ -330,6 +330,50 @@ TEST(deletions_are_not_permitted_where_it_is_busy)
 	assert_acted(retry(by_key), 1, "\"result\":\"due\"");
 }
 
+static void ignore_acted(void *arg, const struct push_acted *acted)
+{
+	(void)arg;
+	(void)acted;
+}
+
+static const char *const names[] = { "a", "b", "c", "d", "e", "f" };
+
+/* Not two seconds for each. */
+TEST(what_is_busy_is_waited_for_a_few_seconds_in_all)
+{
+	AUTO_PUSH_ACT_RESULT struct push_act_result result = { 0 };
+	const char *const remotes[] = { "m1", NULL };
+	struct lease *leases[ARRAY_SIZE(names)];
+	struct queue_view view;
+	struct stop stop;
+
+	for (size_t i = 2; i < ARRAY_SIZE(names); i++)
+		make_repository(names[i]);
+	queue_all();
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_FREE char *uri = xasprintf("git://127.0.0.1:1/m1/%s.git", names[i]);
+		leases[i] = hold(uri);
+	}
+	stop_init(&stop);
+	assert_ok(queue_view_read(services.tasks, services.push_leases, settings, &view,
+				  &err));
+	const struct push_act act = { .tasks = services.tasks,
+				      .leases = services.push_leases,
+				      .settings = settings,
+				      .operation = "retry",
+				      .stop = &stop,
+				      .remotes = remotes,
+				      .tell = ignore_acted };
+	const int64_t began_at = clock_boot_ms();
+	assert_ok(push_act_retry(&act, &view, &result, &err));
+	assert_true(clock_boot_ms() - began_at < 9000);
+	assert_int_equal(result.busy, ARRAY_SIZE(names));
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		lease_release(leases[i]);
+	queue_view_clear(&view);
+	stop_clear(&stop);
+}
+
 /* As if it had been tried. */
 static void give_up_a(void)
 {
@@ -550,6 +594,7 @@ int main(void)
 		SERVED(only_an_operator_gives_orders),
 		SERVED(what_waits_is_tried_when_that_is_asked_for),
 		SERVED(deletions_are_not_permitted_where_it_is_busy),
+		SERVED(what_is_busy_is_waited_for_a_few_seconds_in_all),
 		SERVED(what_was_given_up_waits_again_or_goes),
 		SERVED(what_is_discarded_is_not_pushed),
 		SERVED(what_came_again_stays_when_what_was_given_up_is_discarded),
