@@ -1,7 +1,8 @@
 /*
  * An entry's life:
  *
- *	seen		a trouble was met; it vanishes without a word if that ends
+ *	seen		a trouble was met; it vanishes without a word if that ends,
+ *			but not while that is open
  *	due		it held for alert.settle, and is as old as its bound: it is told,
  *			and again each alert.repeat
  *	gone		it is away; back at once if it comes again
@@ -83,7 +84,7 @@ static bool state_take_one(struct alert_state *state, const struct alert_trouble
 	bool is_changed = !entry && !trouble->is_open;
 
 	if (trouble->is_open) {
-		if (entry && entry->is_due)
+		if (entry)
 			entry->is_found = true;
 		return false;
 	}

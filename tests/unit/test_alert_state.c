@@ -178,6 +178,22 @@ TEST(between_two_bounds_all_stays_as_it_was)
 	assert_string_equal(known.entries.items[0].text, "behind");
 }
 
+/* Else what fails, and is tried again and again, would begin anew each time. */
+TEST(what_is_open_for_a_while_keeps_its_age)
+{
+	for (int i = 0; i < 10; i++) {
+		look_at("failing", 10 * SETTLE, false);
+		now += SETTLE / 2;
+		look_at("tried again", 10 * SETTLE, true);
+		assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+		now += SETTLE / 2;
+	}
+	look_at("tried again", 10 * SETTLE, true);
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+	look_at("failing", 10 * SETTLE, false);
+	assert_int_equal(telling(), ALERT_BEGINS);
+}
+
 TEST(what_cannot_be_looked_at_ends_nothing)
 {
 	const alert_troubles none = { 0 };
@@ -354,6 +370,7 @@ int main(void)
 		STATE(one_that_comes_back_soon_was_never_away),
 		STATE(one_that_comes_back_before_its_end_was_told_goes_on),
 		STATE(between_two_bounds_all_stays_as_it_was),
+		STATE(what_is_open_for_a_while_keeps_its_age),
 		STATE(what_cannot_be_looked_at_ends_nothing),
 		STATE(it_is_told_again_after_a_while_unless_that_is_off),
 		STATE(an_end_is_told_of_what_could_not_be_told),
