@@ -653,8 +653,8 @@ TEST(a_mirror_is_equal_only_if_it_was_found_so_in_time)
 static int write_failing_mirrors(struct store_tx *tx, void *arg, struct err *error)
 {
 	static const char *const texts[] = {
-		"INSERT INTO mirror (name, interval_ms)"
-		" VALUES ('a', 60000), ('b', 60000), ('c', 60000), ('d', 60000)",
+		"INSERT INTO mirror (name, interval_ms, checked_at)"
+		" SELECT name, 60000, 0 FROM registry",
 		"UPDATE registry SET state = 3, behind_since = 2000 WHERE name = 'a'",
 		"UPDATE registry SET state = 3, behind_since = 1500 WHERE name = 'b'",
 		"UPDATE registry SET state = 3 WHERE name = 'c'",
