@@ -97,7 +97,8 @@ const TOKEN = "refrelay.token";
 
 const token = () => sessionStorage.getItem(TOKEN);
 const mayOperate = () => !!S.who && S.who.rights.includes("operate");
-const enc = encodeURIComponent;
+/* As one segment of a path or one value of a query; "." and ".." would be another path. */
+const enc = (text) => /^\.\.?$/.test(text) ? "%00" : encodeURIComponent(text);
 
 class Refused extends Error {
 	constructor(status, problem) {
@@ -151,7 +152,7 @@ const rowsPath = (kind) => kind === REPOSITORY ? "/api/v1/repositories"
 	: "/api/v1/blobs/" + enc(kind);
 const rowPath = (kind, name) => rowsPath(kind) + "/" + enc(name);
 const rowsOf = (page) => page ? page.repositories || page.blobs || [] : [];
-const listLink = (kind, state) => "#/list/" + enc(kind) + (state ? "?state=" + state : "");
+const listLink = (kind, state) => "#/list/" + enc(kind) + (state ? "?state=" + enc(state) : "");
 const itemLink = (kind, name) => "#/item/" + enc(kind) + "/" + enc(name);
 
 /* ---- words ---- */
@@ -847,7 +848,7 @@ async function loadList() {
 	try {
 		page = await ask(rowsPath(kind) + "?limit=" + LIST_ROWS +
 			(after ? "&after=" + enc(after) : "") + (search ? "&search=" + enc(search) : "") +
-			(state ? "&state=" + state : ""));
+			(state ? "&state=" + enc(state) : ""));
 	} catch (error) {
 		if (!(error instanceof Refused) || error.status === 401)
 			throw error;

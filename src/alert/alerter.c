@@ -138,7 +138,7 @@ static void alerter_note_success(struct alerter_one *one,
 	AUTO_STR struct str title = STR_INIT;
 
 	alert_message_title(message, &title);
-	alert_state_told(&one->state, one->alert, message->at);
+	alert_state_told(&one->state, one->alert, message->at, ALERT_MESSAGE_MOST);
 	one->sending.sent_at = message->at;
 	one->sending.failing_since = 0;
 	one->sending.failures = 0;

@@ -10,29 +10,27 @@ static const char *const telling_names[] = {
 	[ALERT_IS_OVER] = "over",
 };
 
-/* In the order in which a reader wants them: what is wrong goes first. */
-static const enum alert_telling tellings[] = { ALERT_BEGINS, ALERT_REPEATS,
-					       ALERT_IS_OVER };
-
 typedef void (*message_visit)(const struct alert_message *message,
 			      const struct alert_entry *entry, enum alert_telling telling,
 			      void *arg);
 
-/* Returns how many there are; of those above the limit `visit` is not told. */
+/* Returns how many there are; of those above the limit `visit` is not told. What is wrong
+ * goes first: alert_state_told() counts in the same order. */
 static size_t message_each(const struct alert_message *message, message_visit visit,
 			   void *arg)
 {
 	size_t count = 0;
 
-	for (size_t k = 0; message->state && k < ARRAY_SIZE(tellings); k++)
+	for (enum alert_telling telling = ALERT_BEGINS;
+	     message->state && telling <= ALERT_IS_OVER; telling++)
 		for (size_t i = 0; i < message->state->entries.count; i++) {
 			const struct alert_entry *entry =
 				&message->state->entries.items[i];
 			if (alert_entry_due(entry, message->settings, message->at) !=
-			    tellings[k])
+			    telling)
 				continue;
 			if (count++ < ALERT_MESSAGE_MOST)
-				visit(message, entry, tellings[k], arg);
+				visit(message, entry, telling, arg);
 		}
 	return count;
 }

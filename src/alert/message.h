@@ -6,7 +6,7 @@
 
 #include "alert/state.h"
 
-#define ALERT_MESSAGE_MOST 50 /* troubles in one message; of more only the number */
+#define ALERT_MESSAGE_MOST 50 /* troubles in one message; more are in the next one */
 
 struct alert_message {
 	const char *alert, *site, *role; /* borrowed */

@@ -194,6 +194,15 @@ static struct alert_trouble *rule_add_failure(const struct alert_judging *judgin
 	return trouble;
 }
 
+static struct alert_trouble *rule_add_failure_since(const struct alert_judging *judging,
+						    const char *subject, int64_t since)
+{
+	struct alert_trouble *trouble = rule_add_failure(judging, subject);
+
+	trouble->since = since;
+	return trouble;
+}
+
 /* What a primary reads wrong on its own disk is damage, unless it could not be read. */
 static bool rule_is_damage(const struct alert_judging *judging, const char *class)
 {
@@ -263,12 +272,14 @@ static void rule_failing_mirrors(const struct alert_judging *judging)
 	const struct report_mirrors *mirrors = &judging->report->mirrors;
 
 	if (mirrors->failing > 0)
-		rule_say(rule_add_failure(judging, "mirrors"), mirrors->remedy,
-			 "mirrors failing: %" PRId64 ", e.g. %s: %s", mirrors->failing,
-			 mirrors->example ? mirrors->example : "?",
+		rule_say(rule_add_failure_since(judging, "mirrors",
+						mirrors->failing_since),
+			 mirrors->remedy, "mirrors failing: %" PRId64 ", e.g. %s: %s",
+			 mirrors->failing, mirrors->example ? mirrors->example : "?",
 			 mirrors->why ? mirrors->why : "?");
 	if (mirrors->checkouts_failing > 0)
-		rule_say(rule_add_failure(judging, "working trees"),
+		rule_say(rule_add_failure_since(judging, "working trees",
+						mirrors->checkouts_failing_since),
 			 mirrors->checkout_remedy,
 			 "working trees of mirrors failing: %" PRId64 ", e.g. %s: %s",
 			 mirrors->checkouts_failing, mirrors->checkout,

@@ -1,7 +1,8 @@
 /*
  * An entry's life:
  *
- *	seen		a trouble was met; it vanishes without a word if that ends
+ *	seen		a trouble was met; it vanishes without a word if that ends,
+ *			but not while that is open
  *	due		it held for alert.settle, and is as old as its bound: it is told,
  *			and again each alert.repeat
  *	gone		it is away; back at once if it comes again
@@ -83,7 +84,7 @@ static bool state_take_one(struct alert_state *state, const struct alert_trouble
 	bool is_changed = !entry && !trouble->is_open;
 
 	if (trouble->is_open) {
-		if (entry && entry->is_due)
+		if (entry)
 			entry->is_found = true;
 		return false;
 	}
@@ -190,14 +191,30 @@ bool alert_state_is_due(const struct alert_state *state, const struct alert *ale
 	return false;
 }
 
-void alert_state_told(struct alert_state *state, const struct alert *alert, int64_t at)
+/* Returns how many. What was told is due no more, so none is counted twice. */
+static size_t state_told_as(struct alert_state *state, const struct alert *alert,
+			    int64_t at, enum alert_telling told, size_t most)
 {
-	for (size_t i = state->entries.count; i-- > 0;) {
+	size_t count = 0;
+
+	for (size_t i = 0; i < state->entries.count && count < most;) {
 		struct alert_entry *entry = &state->entries.items[i];
-		const enum alert_telling told = alert_entry_due(entry, alert, at);
-		if (told == ALERT_IS_OVER)
+		const bool was_told = alert_entry_due(entry, alert, at) == told;
+		count += was_told;
+		if (was_told && told == ALERT_IS_OVER) {
 			state_remove_at(state, i);
-		else if (told != ALERT_TELLS_NOTHING)
+			continue;
+		}
+		if (was_told)
 			entry->told_at = at;
+		i++;
 	}
+	return count;
+}
+
+void alert_state_told(struct alert_state *state, const struct alert *alert, int64_t at,
+		      size_t most)
+{
+	for (enum alert_telling told = ALERT_BEGINS; told <= ALERT_IS_OVER; told++)
+		most -= state_told_as(state, alert, at, told, most);
 }

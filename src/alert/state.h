@@ -35,7 +35,7 @@ void alert_state_clear(struct alert_state *state);
 bool alert_state_take(struct alert_state *state, const alert_troubles *troubles,
 		      bool is_whole, const struct alert *alert, int64_t now);
 
-/* What a message would tell of an entry now. */
+/* What a message would tell of an entry now; those above come first in it. */
 enum alert_telling { ALERT_TELLS_NOTHING, ALERT_BEGINS, ALERT_REPEATS, ALERT_IS_OVER };
 enum alert_telling alert_entry_due(const struct alert_entry *entry,
 				   const struct alert *alert, int64_t now);
@@ -44,7 +44,9 @@ enum alert_telling alert_entry_due(const struct alert_entry *entry,
 bool alert_state_is_due(const struct alert_state *state, const struct alert *alert,
 			int64_t now);
 
-/* A message told all that was due at that time: ends are forgotten. */
-void alert_state_told(struct alert_state *state, const struct alert *alert, int64_t at);
+/* A message told so many, at most, of what was due at that time, in its order; the others
+ * stay due. Ends that were told are forgotten. */
+void alert_state_told(struct alert_state *state, const struct alert *alert, int64_t at,
+		      size_t most);
 
 #endif

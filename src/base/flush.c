@@ -14,6 +14,9 @@
  * is in it of the file, and before a part of the log counts as written the device has
  * emptied its cache. That is what flush_before_names() does, without a flush of its own.
  *
+ * It is assumed that the log is on the file system's own device, as it is unless somebody
+ * has made it otherwise: ext4 does not tell.
+ *
  * The log must be there: ext4 also drives file systems without one (and those of ext2,
  * which look the same to statfs). The kernel tells in sysfs; where it does not, there is
  * none for us.
@@ -23,7 +26,9 @@
 #include "base/flush.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -110,6 +115,15 @@ static bool ext4_has_known_journal(dev_t device, fsid_t id)
 	return log.has_log;
 }
 
+/* Files on a device of their own have nothing to do with the log's. */
+static bool xfs_is_realtime(int fd)
+{
+	struct fsxattr attributes;
+
+	return ioctl(fd, FS_IOC_FSGETXATTR, &attributes) != 0 ||
+	       (attributes.fsx_xflags & (FS_XFLAG_REALTIME | FS_XFLAG_RTINHERIT)) != 0;
+}
+
 static bool has_one_log(int fd)
 {
 	struct statfs fs;
@@ -119,7 +133,7 @@ static bool has_one_log(int fd)
 		return false;
 	if ((unsigned long)fs.f_type == EXT4_SUPER_MAGIC)
 		return ext4_has_known_journal(st.st_dev, fs.f_fsid);
-	return (unsigned long)fs.f_type == XFS_SUPER_MAGIC;
+	return (unsigned long)fs.f_type == XFS_SUPER_MAGIC && !xfs_is_realtime(fd);
 }
 
 enum flush_way flush_way_for(int fd, size_t files)

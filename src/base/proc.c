@@ -177,11 +177,23 @@ static pthread_once_t path_once = PTHREAD_ONCE_INIT;
 static char supervisor_path[PATH_MAX];
 static _Atomic uint64_t started;
 
-bool proc_can_confine(void)
+static long landlock_version(void)
 {
 	enum { SAY_VERSION = 1 };
 
-	return syscall(SYS_landlock_create_ruleset, NULL, 0, SAY_VERSION) > 0;
+	return syscall(SYS_landlock_create_ruleset, NULL, 0, SAY_VERSION);
+}
+
+bool proc_can_confine(void)
+{
+	return landlock_version() > 0;
+}
+
+bool proc_can_confine_signals(void)
+{
+	enum { HAS_SCOPES = 6 };
+
+	return landlock_version() >= HAS_SCOPES;
 }
 
 uint64_t proc_started(void)

@@ -35,8 +35,8 @@ struct proc_request {
 	uint64_t file_most;   /* bytes of each file that it writes; 0: no limit */
 	uint64_t memory_most; /* bytes of each of its processes; 0: no limit */
 	/* It is confined: it reads its directory, these paths with what is below them,
-	 * and what the system has; it writes nothing, and reaches nobody. NULL: it is
-	 * free; ends in NULL. At most PROC_READS_MAX. */
+	 * and what the system has; it writes nothing, and reaches nobody (but for signals
+	 * on older kernels). NULL: it is free; ends in NULL. At most PROC_READS_MAX. */
 	const char *const *reads;
 	struct deadline *deadline; /* may be NULL */
 	const struct stop *stop;   /* may be NULL */
@@ -61,6 +61,9 @@ int proc_run(const struct proc_request *request, struct proc_result *result,
 /* Whether the kernel can confine a child to files (Landlock); without it only its
  * syscalls are. */
 bool proc_can_confine(void);
+
+/* Whether it also keeps the child's signals from processes outside (since Linux 6.12). */
+bool proc_can_confine_signals(void);
 
 /* How many children this process has started so far. */
 uint64_t proc_started(void);

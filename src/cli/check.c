@@ -542,13 +542,17 @@ static void check_confinement(struct checking *checking)
 {
 	if (proc_can_confine()) {
 		check_say(checking, CHECK_GOOD, "confinement", "",
-			  "git reads repositories under Landlock and a syscall filter");
+			  "git reads repositories under Landlock and a syscall filter%s",
+			  proc_can_confine_signals()
+				  ? ""
+				  : "; it can signal other processes of its user, which "
+				    "Linux prevents since 6.12");
 		return;
 	}
 	check_say(checking, CHECK_NOTE, "confinement",
 		  "start the kernel with landlock in its list lsm=; it has it since 5.13",
 		  "git reads repositories under a syscall filter only: the kernel offers "
-		  "no Landlock");
+		  "no Landlock; it can signal other processes of its user");
 }
 
 static void report_skew(struct checking *checking, int64_t skew_ms)

@@ -27,6 +27,8 @@
 #define PLAIN_COMMITS 32 /* walked before what is known is walked from */
 #define PLAIN_LOOKS 16   /* at `known` as it is, before it is sorted */
 #define DEPTH_LIMIT 128  /* of folders in each other: each takes some of the stack */
+#define PARENTS_MOST                                                                     \
+	64 /* of a commit: each entry of a tree is looked up in all of theirs */
 
 #define MODE_KIND 0170000
 #define MODE_TREE 0040000
@@ -239,10 +241,29 @@ static struct new_commit *commit_of(struct new_walk *walk, const struct oid *oid
 	return commit;
 }
 
+/* Each once. False: there are more than is worth a look here. */
+static bool new_commit_add_parents(struct new_walk *walk, struct new_commit *commit,
+				   const char *at, const char *end, const char **stop)
+{
+	struct oid oid;
+
+	while (read_oid_line(&at, end, "parent", &oid)) {
+		struct new_commit *parent = commit_of(walk, &oid);
+		bool is_double = false;
+		for (size_t i = 0; i < commit->parents.count; i++)
+			is_double = is_double || commit->parents.items[i] == parent;
+		if (!is_double)
+			vec_add(&commit->parents, parent);
+		if (commit->parents.count > PARENTS_MOST)
+			return false;
+	}
+	*stop = at;
+	return true;
+}
+
 static int parse_commit(struct new_walk *walk, struct new_commit *commit)
 {
 	AUTO_OBJECT struct object object = { 0 };
-	struct oid parent;
 	int result;
 
 	if (commit->is_parsed)
@@ -256,8 +277,8 @@ static int parse_commit(struct new_walk *walk, struct new_commit *commit)
 		return commit->is_known
 			       ? 0
 			       : wrong_object(walk, &commit->oid, "is no whole commit");
-	while (read_oid_line(&at, end, "parent", &parent))
-		vec_add(&commit->parents, commit_of(walk, &parent));
+	if (!new_commit_add_parents(walk, commit, at, end, &at))
+		return 0;
 	commit->date = read_date(at - 1, end);
 	commit->is_parsed = true;
 	return 1;

@@ -153,6 +153,7 @@ static bool merge_read(struct merge *merge, const struct pack_item *item,
 	    !pack_index_open(merge->repo->fd, index_path, OID_LEN, &index))
 		return false;
 	bool is_read = count == index.count &&
+		       pack_put_is_whole(index.data, index.size) &&
 		       memcmp(pack_index_pack_digest(&index),
 			      text->data + text->len - OID_LEN, OID_LEN) == 0 &&
 		       merge_add_entries(merge, &index, text);

@@ -4,6 +4,7 @@
  */
 #include "net/mail.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <curl/curl.h>
 
@@ -49,6 +50,37 @@ const char *mail_check_server(const char *server)
 	return host[0] ? NULL : "it names no host";
 }
 
+/* By the whole address: a name may begin with "127." as well. */
+static bool mail_is_loopback(const char *address)
+{
+	struct in_addr four;
+	struct in6_addr six;
+
+	if (inet_pton(AF_INET, address, &four) == 1)
+		return ntohl(four.s_addr) >> 24 == IN_LOOPBACKNET;
+	return inet_pton(AF_INET6, address, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+bool mail_is_near(const char *server)
+{
+	const char *host = mail_find_host(server);
+	char address[INET6_ADDRSTRLEN];
+	size_t len;
+
+	if (!host)
+		return false;
+	const bool has_brackets = host[0] == '[';
+	host += has_brackets;
+	len = strcspn(host, has_brackets ? "]" : ":");
+	const char *behind = host + len + has_brackets;
+	if (len >= sizeof(address) || (has_brackets && host[len] != ']') ||
+	    (*behind != '\0' && *behind != ':'))
+		return false;
+	memcpy(address, host, len);
+	address[len] = '\0';
+	return mail_is_loopback(address) || strcmp(address, "localhost") == 0;
+}
+
 bool mail_is_address(const char *text)
 {
 	const char *at = strrchr(text, '@');
@@ -59,13 +91,6 @@ bool mail_is_address(const char *text)
 		if (!isgraph((unsigned char)*text) || strchr("<>()[],;:\\\"", *text))
 			return false;
 	return true;
-}
-
-static bool mail_is_loopback(const char *host)
-{
-	return text_starts_with(host, "127.") || text_starts_with(host, "[::1]") ||
-	       (text_starts_with(host, "localhost") &&
-		(host[9] == '\0' || host[9] == ':'));
 }
 
 static void mail_add_quoted(const char *text, struct str *out)
@@ -144,7 +169,7 @@ static size_t mail_give_text(char *buffer, size_t size, size_t count, void *arg)
 static void mail_set_security(const struct mail_sending *sending)
 {
 	const struct mail_request *request = sending->request;
-	const bool is_near = mail_is_loopback(mail_find_host(request->server));
+	const bool is_near = mail_is_near(request->server);
 	CURL *easy = sending->easy;
 
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "smtp,smtps");

@@ -26,6 +26,9 @@ struct mail_request {
 /* Why it is not smtp://HOST[:PORT] or smtps://HOST[:PORT], or NULL. Static. */
 const char *mail_check_server(const char *server);
 
+/* Whether it is on loopback: 127.0.0.0/8, ::1, or localhost. */
+bool mail_is_near(const char *server);
+
 /* Whether it is NAME@HOST, and can stand in a mail's head. */
 bool mail_is_address(const char *text);
 

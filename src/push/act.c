@@ -8,15 +8,18 @@
 #include "push/push.h"
 
 enum {
-	HOLD_WAIT_MS = 2000,
+	HOLD_WAIT_MS = 2000,     /* for one destination */
+	HOLD_WAIT_ALL_MS = 5000, /* for all of them: a person waits for the answer */
 	HOLD_LOOK_MS = 50,
 };
 
 struct acting {
 	const struct push_act *act;
 	struct push_act_result *result;
-	listed_tasks tasks; /* for retry */
-	bool *is_used;      /* for each key: it named something */
+	listed_tasks tasks;          /* for retry */
+	const dead_letters *letters; /* for discard */
+	bool *is_used;               /* for each key: it named something */
+	int64_t wait_ms;             /* that is left for what is busy */
 };
 
 bool push_key_is(const char *word, const char *key)
@@ -130,19 +133,32 @@ static int act_try_lease(struct acting *acting, const struct lease_request *requ
 	return err->class == ERR_BUSY ? 0 : -1;
 }
 
+/* As act_try_lease(), which did not take it. */
+static int act_wait_for_lease(struct acting *acting, const struct lease_request *request,
+			      struct lease **lease, struct err *err)
+{
+	const int64_t began_at = clock_boot_ms();
+	const int64_t until = began_at + (acting->wait_ms < HOLD_WAIT_MS ? acting->wait_ms
+									 : HOLD_WAIT_MS);
+	int taken = 0;
+
+	while (taken == 0 && clock_boot_ms() < until &&
+	       !stop_wait(acting->act->stop, HOLD_LOOK_MS))
+		taken = act_try_lease(acting, request, lease, err);
+	acting->wait_ms -= clock_boot_ms() - began_at;
+	return taken;
+}
+
 static int act_hold_uri(struct acting *acting, const struct goal *goal,
 			struct lease **lease, struct err *err)
 {
 	AUTO_FREE char *key = xasprintf(PUSH_URI_LEASE "%s", goal->uri_key);
 	const struct lease_request request = { .key = key,
 					       .operation = acting->act->operation };
-	int64_t until = clock_boot_ms() + HOLD_WAIT_MS;
-	int taken;
+	int taken = act_try_lease(acting, &request, lease, err);
 
-	while ((taken = act_try_lease(acting, &request, lease, err)) == 0 &&
-	       clock_boot_ms() < until)
-		if (stop_wait(acting->act->stop, HOLD_LOOK_MS))
-			break;
+	if (taken == 0)
+		taken = act_wait_for_lease(acting, &request, lease, err);
 	if (taken != 0)
 		return taken > 0 ? 0 : -1;
 	return err_set(err, ERR_BUSY, "%s is being pushed to %s now", goal->project,
@@ -162,18 +178,6 @@ static int act_clear_retry(struct acting *acting, const struct goal *goal,
 		result = uri_state_write(tasks, goal->uri_key, &state, err);
 	}
 	return result < 0 ? -1 : 0;
-}
-
-static int act_make_due(struct acting *acting, const struct goal *goal, struct err *err)
-{
-	struct lease *lease = NULL;
-	int result;
-
-	if (act_hold_uri(acting, goal, &lease, err) != 0)
-		return -1;
-	result = act_clear_retry(acting, goal, err);
-	lease_release(lease);
-	return result;
 }
 
 static int act_hurry(struct acting *acting, struct task *task, struct err *err)
@@ -205,6 +209,21 @@ static int act_allow_deletions(struct acting *acting, const struct goal *goal,
 			     goal->uri, &destination, err) != 0)
 		return -1;
 	return uri_request_add(acting->act->tasks, &destination, REQUEST_FORCE, err);
+}
+
+/* What is busy stays as it was, its brake as well. */
+static int act_make_due(struct acting *acting, const struct goal *goal, struct err *err)
+{
+	struct lease *lease = NULL;
+	int result;
+
+	if (act_hold_uri(acting, goal, &lease, err) != 0)
+		return -1;
+	result = act_allow_deletions(acting, goal, err);
+	if (result == 0)
+		result = act_clear_retry(acting, goal, err);
+	lease_release(lease);
+	return result;
 }
 
 /* A node that found the permission without the task would take it away again. */
@@ -269,8 +288,6 @@ static int act_retry_uri(struct acting *acting, const struct queued_uri *uri,
 		act_tell(acting, &goal, &acted);
 		return 0;
 	}
-	if (act_allow_deletions(acting, &goal, err) != 0)
-		return -1;
 	if (act_make_due(acting, &goal, err) != 0)
 		return act_pass_over(acting, &goal, uri->uri_key, err);
 	if (act_hurry_all(acting, uri, err) != 0)
@@ -279,10 +296,12 @@ static int act_retry_uri(struct acting *acting, const struct queued_uri *uri,
 	return 0;
 }
 
+typedef int (*act_discarding)(struct task_store *store, const char *key, struct err *err);
+
 static int act_discard_key(struct acting *acting, const struct goal *goal,
-			   const char *key, struct err *err)
+			   const char *key, act_discarding discard, struct err *err)
 {
-	if (!acting->act->is_dry && task_store_discard(acting->act->tasks, key, err) != 0)
+	if (!acting->act->is_dry && discard(acting->act->tasks, key, err) != 0)
 		/* Done or discarded meanwhile: gone is gone. */
 		return err->class == ERR_MISSING ? 0
 						 : act_pass_over(acting, goal, key, err);
@@ -333,6 +352,16 @@ static int act_discard_requests(struct acting *acting, const struct goal *goal,
 	return 0;
 }
 
+/* A key has no time in it: what was given up may have come again since, and waits under
+ * the same one. Then the key names what was given up. */
+static bool act_takes_task(struct acting *acting, const char *key, const char *remote)
+{
+	for (size_t i = 0; i < acting->letters->count; i++)
+		if (strcmp(acting->letters->items[i].key, key) == 0)
+			return false;
+	return act_takes(acting, key, remote);
+}
+
 /* A task that is named goes alone; a destination with all that is for it. */
 static int act_discard_uri(struct acting *acting, const struct queued_uri *uri,
 			   struct err *err)
@@ -348,12 +377,12 @@ static int act_discard_uri(struct acting *acting, const struct queued_uri *uri,
 
 	for (size_t i = 0; result == 0 && i < uri->keys.count; i++) {
 		const char *key = uri->keys.items[i];
-		if (!whole && (is_orphans || !act_takes(acting, key, uri->remote)))
+		if (!whole && (is_orphans || !act_takes_task(acting, key, uri->remote)))
 			continue;
 		if (!is_noted)
 			act_note_discarded(acting, &goal);
 		is_noted = true;
-		result = act_discard_key(acting, &goal, key, err);
+		result = act_discard_key(acting, &goal, key, task_store_discard, err);
 	}
 	return result == 0 && whole ? act_discard_requests(acting, &goal, uri, err)
 				    : result;
@@ -377,7 +406,9 @@ static void act_begin(struct acting *acting, const struct push_act *act,
 		      struct push_act_result *result)
 {
 	*result = (struct push_act_result){ 0 };
-	*acting = (struct acting){ .act = act, .result = result };
+	*acting = (struct acting){ .act = act,
+				   .result = result,
+				   .wait_ms = HOLD_WAIT_ALL_MS };
 	acting->is_used = xcalloc(act->key_count + 1, sizeof(*acting->is_used));
 }
 
@@ -417,6 +448,7 @@ int push_act_discard(const struct push_act *act, const struct queue_view *view,
 	int done = 0;
 
 	act_begin(&acting, act, result);
+	acting.letters = &view->letters;
 	for (size_t i = 0; done == 0 && i < view->letters.count; i++) {
 		const struct dead_letter *letter = &view->letters.items[i];
 		const struct task *task = &letter->task;
@@ -425,7 +457,8 @@ int push_act_discard(const struct push_act *act, const struct queue_view *view,
 					   uri_key };
 		uri_key_of(task->uri, uri_key);
 		if (act_discards_letter(&acting, letter))
-			done = act_discard_key(&acting, &goal, letter->key, err);
+			done = act_discard_key(&acting, &goal, letter->key,
+					       task_store_discard_letter, err);
 	}
 	for (size_t i = 0; done == 0 && i < view->uris.count; i++)
 		done = act_discard_uri(&acting, &view->uris.items[i], err);

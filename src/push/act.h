@@ -60,8 +60,9 @@ struct push_act_result {
 #define AUTO_PUSH_ACT_RESULT __attribute__((cleanup(push_act_result_clear)))
 void push_act_result_clear(struct push_act_result *result);
 
-/* In what `view` has. What is busy is waited for, a moment each, then counted. After a
- * failure some may be done. Nodes look by themselves: to have them look now wake them. */
+/* In what `view` has. What is busy is waited for, 2 seconds each and 5 together, then
+ * counted. After a failure some may be done. Nodes look by themselves: to have them look
+ * now wake them. */
 int push_act_retry(const struct push_act *act, struct queue_view *view,
 		   struct push_act_result *result, struct err *err);
 int push_act_discard(const struct push_act *act, const struct queue_view *view,

@@ -493,16 +493,32 @@ static int discard_from(struct task_store *store, enum store_place place,
 	return errno == ENOENT ? 0 : err_errno(err, "cannot remove %s", name);
 }
 
+/* As discard_from(). */
+static int discard_failed(struct task_store *store, const char *key, struct err *err)
+{
+	int failed = store_check_key(key, err) == 0
+			     ? discard_from(store, FAILED, key, err)
+			     : -1;
+
+	return failed < 0 || remove_why(store, key, err) != 0 ? -1 : failed;
+}
+
+int task_store_discard_letter(struct task_store *store, const char *key, struct err *err)
+{
+	int failed = discard_failed(store, key, err);
+
+	if (failed < 0)
+		return -1;
+	return failed > 0 ? 0 : no_letter(store, key, err);
+}
+
 int task_store_discard(struct task_store *store, const char *key, struct err *err)
 {
 	AUTO_FREE char *json = xasprintf("%s.json", key);
 	uint64_t births = task_index_births(&store->index);
-	int failed, waiting, other;
+	int failed = discard_failed(store, key, err), waiting, other;
 
-	if (store_check_key(key, err) != 0)
-		return -1;
-	failed = discard_from(store, FAILED, key, err);
-	if (failed < 0 || remove_why(store, key, err) != 0)
+	if (failed < 0)
 		return -1;
 	waiting = discard_from(store, WAITING, key, err);
 	other = waiting < 0 ? -1 : discard_from(store, WAITING, json, err);

@@ -47,6 +47,8 @@ int task_store_dead_letters(struct task_store *store, dead_letters *letters,
  * ERR_MISSING: no such; ERR_BUSY: it is being pushed. */
 int task_store_retry(struct task_store *store, const char *key, struct err *err);
 int task_store_discard(struct task_store *store, const char *key, struct err *err);
+/* The dead letter alone: the same may have come again since, and waits. */
+int task_store_discard_letter(struct task_store *store, const char *key, struct err *err);
 
 /* Members "class", "reason", "text" and "remedy"; secrets are masked. */
 void err_put_json(json_t *object, const struct err *from);

@@ -6,10 +6,11 @@
 #include "git/new_objects.h"
 
 enum {
-	OBJECTS_MOST = 100,    /* so many git unpacks; of more it keeps the pack */
-	READ_MOST = 2000,      /* objects, to find which are new */
-	ANCESTORS_MOST = 1000, /* commits, to find that a value moves forward */
-	KNOWN_MOST = 2000,     /* refs of the destination that are told to the walk */
+	OBJECTS_MOST = 100,       /* so many git unpacks; of more it keeps the pack */
+	READ_MOST = 2000,         /* objects, to find which are new */
+	ANCESTORS_MOST = 1000,    /* commits, to find that a value moves forward */
+	ANCESTOR_BYTES = 1 << 20, /* of all of them; anybody may have made them */
+	KNOWN_MOST = 2000,        /* refs of the destination that are told to the walk */
 };
 
 bool small_push_open(struct small_push *push)
@@ -49,17 +50,22 @@ static int compare_oids(const struct oid *a, const struct oid *b)
 	return memcmp(a->bytes, b->bytes, sizeof(a->bytes));
 }
 
-/* Adds those parents that were not met yet. False: it cannot be read as a commit. */
+/* Adds those parents that were not met yet. False: it cannot be read as a commit of what
+ * is left of the bytes. */
 static bool add_parents(struct object_store *store, const struct oid *commit,
-			struct map *met, oid_list *list)
+			uint64_t *left, struct map *met, oid_list *list)
 {
 	AUTO_OBJECT struct object object = { 0 };
 	char text[OID_MAX_TEXT];
+	enum object_kind kind;
 	struct oid parent;
+	uint64_t size;
 
-	if (object_store_read(store, commit, &object, ERR_IGNORED) != 0 ||
-	    object.kind != OBJECT_COMMIT)
+	if (object_store_look(store, commit, &kind, &size, ERR_IGNORED) != 0 ||
+	    kind != OBJECT_COMMIT || size > *left ||
+	    object_store_read(store, commit, &object, ERR_IGNORED) != 0)
 		return false;
+	*left -= size;
 	AUTO_FREE char *head = xstrndup((const char *)object.data, object.len);
 	const char *at = strchr(head, '\n');
 	for (at = at ? at + 1 : ""; next_parent(&at, &parent);)
@@ -75,6 +81,7 @@ static bool is_forward(struct object_store *store, const struct oid *old,
 	oid_list list = { 0 };
 	struct map met = { 0 };
 	bool is_found = false, is_good = true;
+	uint64_t left = ANCESTOR_BYTES;
 
 	vec_add(&list, *new);
 	for (size_t i = 0; i < list.count && i < ANCESTORS_MOST && is_good; i++) {
@@ -82,7 +89,7 @@ static bool is_forward(struct object_store *store, const struct oid *old,
 		is_found = compare_oids(&commit, old) == 0;
 		if (is_found)
 			break;
-		is_good = add_parents(store, &commit, &met, &list);
+		is_good = add_parents(store, &commit, &left, &met, &list);
 	}
 	map_clear(&met);
 	vec_clear(&list);

@@ -27,7 +27,7 @@
 #include "net/http.h"
 #include "push/small_push.h"
 
-#define LIST_MOST ((size_t)64 << 20)  /* bytes; git has no such limit */
+#define LIST_MOST ((size_t)16 << 20)  /* bytes, all for nothing if it is more */
 #define ANSWER_MOST ((size_t)1 << 20) /* likewise, with what hooks say */
 #define LIST_MS 60000
 #define LIST_SILENCE_MS 30000

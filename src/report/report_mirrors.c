@@ -15,7 +15,8 @@
 struct report_mirror {
 	const char *name; /* borrowed, as the others */
 	int64_t interval_ms, equal_at;
-	int64_t state; /* of its row; -1: there is none yet */
+	int64_t behind_since; /* 0: it lacks no change, or that is not known */
+	int64_t state;        /* of its row; -1: there is none yet */
 	bool is_proved, is_gone;
 	bool is_lacking; /* objects of LFS */
 	const char *held_reason, *failure, *remedy;
@@ -41,6 +42,12 @@ static bool report_mirrors_is_old(const struct report *report, int64_t at,
 	return age_ms > INTERVALS * interval_ms + MOMENT_MS || age_ms < -MOMENT_MS;
 }
 
+static void report_mirrors_note_since(int64_t since, int64_t *oldest)
+{
+	if (since > 0 && (*oldest == 0 || since < *oldest))
+		*oldest = since;
+}
+
 static void report_mirrors_add(struct report *report, const struct report_mirror *one)
 {
 	struct report_mirrors *mirrors = &report->mirrors;
@@ -57,6 +64,8 @@ static void report_mirrors_add(struct report *report, const struct report_mirror
 	mirrors->failing += is_failing;
 	mirrors->held += one->held_reason != NULL;
 	mirrors->stale += is_stale;
+	if (is_failing)
+		report_mirrors_note_since(one->behind_since, &mirrors->failing_since);
 	if (is_failing || one->held_reason)
 		report_mirrors_say(mirrors, one);
 }
@@ -70,7 +79,7 @@ static int report_mirrors_read_present(struct store_tx *tx, struct report *repor
 	if (query_ask(tx, &query, err,
 		      "SELECT mirror.name, interval_ms, checked_at, last_success_at,"
 		      " state, proved, held_reason, failure, registry.remedy,"
-		      " next_at, message, mirror_lfs.remedy FROM mirror"
+		      " next_at, message, mirror_lfs.remedy, behind_since FROM mirror"
 		      " LEFT JOIN registry ON registry.kind = ?1"
 		      " AND registry.name = mirror.name"
 		      " LEFT JOIN mirror_lfs ON mirror_lfs.mirror = mirror.name"
@@ -84,6 +93,7 @@ static int report_mirrors_read_present(struct store_tx *tx, struct report *repor
 			.name = query_text(query, 0),
 			.interval_ms = query_int(query, 1),
 			.equal_at = checked_at > synced_at ? checked_at : synced_at,
+			.behind_since = query_int(query, 12),
 			.state = query_is_null(query, 4) ? -1 : query_int(query, 4),
 			.is_proved = query_int(query, 5) != 0,
 			.held_reason = query_text(query, 6),
@@ -162,11 +172,13 @@ static int report_mirrors_read_checkouts(struct store_tx *tx, struct report *rep
 	int found;
 
 	if (query_open(tx,
-		       "SELECT name, message, remedy FROM mirror_checkout"
+		       "SELECT name, message, remedy, failing_since FROM mirror_checkout"
 		       " WHERE failing_since > 0 ORDER BY name",
 		       &query, err) != 0)
 		return -1;
 	while ((found = query_step(query, err)) > 0) {
+		report_mirrors_note_since(query_int(query, 3),
+					  &mirrors->checkouts_failing_since);
 		if (mirrors->checkouts_failing++ > 0)
 			continue;
 		mirrors->checkout = query_copy_text(query, 0);

@@ -10,8 +10,10 @@
 struct report_mirrors {
 	int64_t all, synced, failing, held, stale; /* stale: not found equal in time */
 	char *example, *why, *remedy; /* of one that fails, or is held; owned, or NULL */
+	int64_t failing_since; /* the oldest change that one that fails lacks, wall ms;
+				  0: not known */
 	/* Working trees that are not as they should be. */
-	int64_t checkouts_failing;
+	int64_t checkouts_failing, checkouts_failing_since;
 	char *checkout, *checkout_why, *checkout_remedy; /* of one; owned, or NULL */
 	/* Lists of upstreams; stale: not read in time. */
 	int64_t lists, lists_failing, lists_stale;

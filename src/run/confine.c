@@ -6,7 +6,8 @@
  *
  * What changes names, owners, modes, times and attributes is in the list, too: Landlock
  * knows nothing of the latter, and older kernels lack it. Opening a file for writing is
- * Landlock's alone, since git opens /dev/null so.
+ * Landlock's alone, since git opens /dev/null so; but a file that is emptied by an open
+ * for reading is the filter's, since Landlock's first two versions let that pass.
  */
 #include "run/confine.h"
 
@@ -24,6 +25,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -148,7 +150,8 @@ static bool is_of_system(const char *path)
 	return strncmp(path, "/usr/", strlen("/usr/")) == 0;
 }
 
-/* Where it really stands, as well: there are what it uses and starts. */
+/* Where it really stands, as well: there are what it uses and starts. Not so of `/`:
+ * below that is everything. */
 static int allow_program_at(int ruleset, char path[PATH_MAX])
 {
 	char real[PATH_MAX], *slash;
@@ -160,7 +163,9 @@ static int allow_program_at(int ruleset, char path[PATH_MAX])
 	if (!realpath(path, real) || is_of_system(real))
 		return 0;
 	slash = strrchr(real, '/');
-	slash[slash == real] = '\0';
+	if (slash == real)
+		return 0;
+	*slash = '\0';
 	return allow_path(ruleset, real, RUNS);
 }
 
@@ -242,7 +247,11 @@ static int confine_files(const struct confinement *confinement)
 
 #ifdef ARCHITECTURE
 
-enum { KNOWN = 463 }; /* syscalls from there on are newer than this */
+enum {
+	KNOWN = 463,             /* syscalls from there on are newer than this */
+	NEW_SYS_fchmodat2 = 452, /* the headers of a release may lack it */
+	IO_PRIORITY_OF_PROCESS = 1,
+};
 
 #define NEW_NAMESPACES                                                                   \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |   \
@@ -256,10 +265,18 @@ static const uint16_t refused[] = {
 	SYS_listen,
 	SYS_accept,
 	SYS_accept4,
+	/* the numbers of others' queues and semaphores can be guessed */
 	SYS_shmget,
 	SYS_shmat,
+	SYS_shmctl,
 	SYS_msgget,
+	SYS_msgsnd,
+	SYS_msgrcv,
+	SYS_msgctl,
 	SYS_semget,
+	SYS_semop,
+	SYS_semtimedop,
+	SYS_semctl,
 	SYS_mq_open,
 	SYS_mq_unlink,
 	/* other processes, and the kernel's further doors */
@@ -267,6 +284,12 @@ static const uint16_t refused[] = {
 	SYS_process_vm_readv,
 	SYS_process_vm_writev,
 	SYS_pidfd_getfd,
+	SYS_pidfd_open,
+	SYS_pidfd_send_signal,
+	SYS_rt_sigqueueinfo,
+	SYS_rt_tgsigqueueinfo,
+	SYS_move_pages,
+	SYS_migrate_pages,
 	SYS_kcmp,
 	SYS_perf_event_open,
 	SYS_bpf,
@@ -332,9 +355,7 @@ static const uint16_t refused[] = {
 	SYS_mkdirat,
 	SYS_mknodat,
 	SYS_truncate,
-#ifdef SYS_fchmodat2
-	SYS_fchmodat2,
-#endif
+	NEW_SYS_fchmodat2,
 #ifdef SYS_renameat
 	SYS_renameat,
 #endif
@@ -348,6 +369,7 @@ static const uint16_t refused[] = {
 	SYS_utime,
 	SYS_utimes,
 	SYS_futimesat,
+	SYS_creat,
 	SYS_rename,
 	SYS_unlink,
 	SYS_link,
@@ -377,7 +399,8 @@ static void filter_add(struct filter *filter, struct sock_filter instruction)
 #define ADD_JUMP(test, value, yes, no)                                                   \
 	filter_add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | (test) | BPF_K, value, \
 							yes, no))
-#define LOAD(member) ADD(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
+#define LOAD(member)                                                                     \
+	ADD(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, member))
 #define RETURN(value) ADD(BPF_RET | BPF_K, value)
 #define REFUSE(error) (SECCOMP_RET_ERRNO | (error))
 
@@ -396,28 +419,93 @@ static void filter_add_beginning(struct filter *filter)
 	RETURN(REFUSE(ENOSYS));
 }
 
-/* clone3 hides its flags in memory: without it the C library uses clone. What types into
- * a terminal would type into its owner's. */
-static const uint16_t special[] = { SYS_clone3, SYS_clone, SYS_ioctl };
+/* These hide their flags in memory. Without them the C library uses clone, and openat. */
+static const uint16_t absent[] = { SYS_clone3, SYS_openat2 };
 
-static void filter_add_special(struct filter *filter)
+/* What depends on arguments. */
+static const uint16_t special[] = {
+	SYS_openat,
+#ifdef __x86_64__
+	SYS_open,
+#endif
+	SYS_clone,
+	SYS_ioctl,
+	SYS_setpriority,
+	SYS_ioprio_set,
+	/* whose first argument is a process */
+	SYS_prlimit64,
+	SYS_sched_setaffinity,
+	SYS_sched_setattr,
+	SYS_sched_setparam,
+	SYS_sched_setscheduler,
+};
+
+/* Each of these passes over its instructions if it is another syscall. */
+
+/* O_TRUNC is refused unless the file is opened for writing, for which Landlock has a
+ * right. So it is with both bits of the mode, which the kernel takes for neither. */
+static void filter_add_opening(struct filter *filter, uint32_t call, unsigned flags)
 {
-	ADD_JUMP(BPF_JEQ, SYS_clone3, 0, 1);
-	RETURN(REFUSE(ENOSYS));
+	ADD_JUMP(BPF_JEQ, call, 0, 6);
+	LOAD(ARGUMENT(flags));
+	ADD(BPF_ALU | BPF_AND | BPF_K, O_TRUNC | O_ACCMODE);
+	ADD_JUMP(BPF_JEQ, O_TRUNC | O_RDONLY, 1, 0);
+	ADD_JUMP(BPF_JEQ, O_TRUNC | O_ACCMODE, 0, 1);
+	RETURN(REFUSE(EPERM));
+	RETURN(SECCOMP_RET_ALLOW);
+}
+
+static void filter_add_clone(struct filter *filter)
+{
 	ADD_JUMP(BPF_JEQ, SYS_clone, 0, 4);
 	LOAD(ARGUMENT(0));
 	ADD_JUMP(BPF_JSET, NEW_NAMESPACES, 0, 1);
 	RETURN(REFUSE(EPERM));
 	RETURN(SECCOMP_RET_ALLOW);
-	LOAD(ARGUMENT(1)); /* of ioctl */
+}
+
+/* What types into a terminal would type into its owner's. */
+static void filter_add_ioctl(struct filter *filter)
+{
+	ADD_JUMP(BPF_JEQ, SYS_ioctl, 0, 5);
+	LOAD(ARGUMENT(1));
 	ADD_JUMP(BPF_JEQ, TIOCSTI, 1, 0);
 	ADD_JUMP(BPF_JEQ, TIOCLINUX, 0, 1);
 	RETURN(REFUSE(EPERM));
 	RETURN(SECCOMP_RET_ALLOW);
 }
 
+/* Its own priority, as of nice and ionice in a hook: not those of a group or a user. */
+static void filter_add_priority(struct filter *filter, uint32_t call, uint32_t process)
+{
+	ADD_JUMP(BPF_JEQ, call, 0, 6);
+	LOAD(ARGUMENT(0));
+	ADD_JUMP(BPF_JEQ, process, 0, 2);
+	LOAD(ARGUMENT(1));
+	ADD_JUMP(BPF_JEQ, 0, 1, 0);
+	RETURN(REFUSE(EPERM));
+	RETURN(SECCOMP_RET_ALLOW);
+}
+
+/* The most frequent first. What is left at the end may name no process but its own. */
+static void filter_add_special(struct filter *filter)
+{
+	filter_add_opening(filter, SYS_openat, 2);
+#ifdef __x86_64__
+	filter_add_opening(filter, SYS_open, 1);
+#endif
+	filter_add_ioctl(filter);
+	filter_add_clone(filter);
+	filter_add_priority(filter, SYS_setpriority, PRIO_PROCESS);
+	filter_add_priority(filter, SYS_ioprio_set, IO_PRIORITY_OF_PROCESS);
+	LOAD(ARGUMENT(0));
+	ADD_JUMP(BPF_JEQ, 0, 1, 0);
+	RETURN(REFUSE(EPERM));
+	RETURN(SECCOMP_RET_ALLOW);
+}
+
 /* Where a comparison leads: the instructions behind the tree, in this order. */
-enum verdict { ALLOWED, REFUSED, SPECIAL };
+enum verdict { ALLOWED, REFUSED, ABSENT, SPECIAL };
 
 /* Syscalls from `first` on, up to the next range, have this verdict. */
 struct range {
@@ -432,6 +520,8 @@ static unsigned make_ranges(struct range ranges[KNOWN])
 
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
 		verdicts[refused[i]] = REFUSED;
+	for (size_t i = 0; i < sizeof(absent) / sizeof(*absent); i++)
+		verdicts[absent[i]] = ABSENT;
 	for (size_t i = 0; i < sizeof(special) / sizeof(*special); i++)
 		verdicts[special[i]] = SPECIAL;
 	for (uint32_t i = 0; i < KNOWN; i++)
@@ -482,6 +572,7 @@ static int confine_calls(void)
 	filter_add_tree(filter, ranges, count, filter->count + count - 1);
 	RETURN(SECCOMP_RET_ALLOW);
 	RETURN(REFUSE(EPERM));
+	RETURN(REFUSE(ENOSYS));
 	filter_add_special(filter);
 	program = (struct sock_fprog){ .len = made.count, .filter = made.items };
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);

@@ -2,7 +2,8 @@
  * Takes away from this process, and from all that it starts, what a Git child that only
  * reads has no need of. By Landlock: other files than those named, writing, running other
  * programs than the system's, TCP, signals to strangers. By a seccomp filter: sockets,
- * other processes' memory, namespaces, keys, changes of names, owners and times.
+ * other processes' memory, limits and priorities, namespaces, keys, changes of names,
+ * owners and times. Signals it can send to all of its user before Linux 6.12.
  *
  * A kernel without Landlock leaves the filter; refrelay check says so.
  */

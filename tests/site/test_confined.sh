@@ -30,10 +30,12 @@ replace_git() {
 		try 'data directory' ls $PWD/one/data
 		try 'passwords' cat /etc/shadow
 		try 'own file' sh -c 'echo x >>description'
+		try 'own file for reading' /usr/bin/python3 -c 'import os; os.open("emptied", os.O_TRUNC)'
 		try 'own mode' chmod g+r description
 		try 'new file' sh -c 'echo x >$PWD/new'
 		try 'new name' mv description description
 		try 'other processes' cat /proc/\$PPID/environ
+		try 'limits' prlimit --core --pid \$PPID
 		try 'signals' kill -0 \$PPID
 		try 'network' /usr/bin/python3 -c 'import socket; socket.socket()'
 		try 'node' /usr/bin/python3 -c 'import socket; socket.create_connection(("127.0.0.1", $port))'
@@ -56,7 +58,7 @@ ask() {
 make_attacked() {
 	make_served 5
 	git init -q --bare one/git/other.git
-	echo text >"$R/description"
+	echo text | tee "$R/description" >"$R/emptied"
 	replace_git
 }
 
@@ -78,16 +80,19 @@ it_is_stopped() {
 		data directory: no
 		passwords: no
 		own file: no
+		own file for reading: no
 		own mode: no
 		new file: no
 		new name: no
 		other processes: no
+		limits: no
 		network: no
 		node: no
 		namespace: no
 	END
 	[ ! -e new ]
 	[ "$(<"$R/description")" = text ]
+	[ "$(<"$R/emptied")" = text ]
 }
 
 # On each kernel.
@@ -95,7 +100,7 @@ what_the_filter_stops() {
 	make_attacked
 	PATH=$PWD/bin:$PATH start_site one
 	ask >said
-	for what in 'own mode' 'new name' network node namespace; do
+	for what in 'own file for reading' 'own mode' limits 'new name' network node namespace; do
 		grep -q "^$what: no$" said || fail "$(<said)"
 	done
 }
@@ -107,6 +112,27 @@ without_it_nothing_stops_it() {
 	[ "$(id -u)" = 0 ] || sed -i /^passwords/d said
 	fails grep ': no$' said
 	[ -e new ]
+	[ ! -s "$R/emptied" ]
+}
+
+# What check says of kernels with other versions of Landlock.
+check_says() {
+	local version text
+
+	make_served 5
+	cc -shared -fPIC -o older.so "$TESTS/lib/older_landlock.c"
+	while IFS='|' read -r version text; do
+		LD_PRELOAD=$PWD/older.so LANDLOCK_VERSION=$version ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0 \
+			"$REFRELAY" -c one/refrelay.conf check >said || true
+		[ "$(sed -n 's/^\(ok\|note\)  *confinement  */\1 /p' said)" = "$text" ] ||
+			fail "version $version: $(<said)"
+	done <<-'END'
+		7|ok git reads repositories under Landlock and a syscall filter
+		6|ok git reads repositories under Landlock and a syscall filter
+		5|ok git reads repositories under Landlock and a syscall filter; it can signal other processes of its user, which Linux prevents since 6.12
+		1|ok git reads repositories under Landlock and a syscall filter; it can signal other processes of its user, which Linux prevents since 6.12
+		0|note git reads repositories under a syscall filter only: the kernel offers no Landlock; it can signal other processes of its user; hint: start the kernel with landlock in its list lsm=; it has it since 5.13
+	END
 }
 
 # Git itself needs no more: alternates, links, includes, a cut history, a partial clone.
@@ -138,8 +164,54 @@ git_gets_what_it_needs() {
 	fails logged one git.failed
 }
 
+# In a root of our own: in this one nobody may put a program.
+run_at_root() { # PROGRAM, as refrelay-run starts it there
+	unshare -Urm /usr/bin/python3 - "$BUILD/refrelay-run" "$1" <<-'END'
+		import os, shutil, socket, subprocess, sys
+
+		supervisor, program = sys.argv[1:]
+		os.mkdir(os.path.basename(program))
+		os.chdir(os.path.basename(program))
+		os.makedirs('root/srv')
+		os.mkdir('root/repository')
+		for name in ('usr', 'bin', 'lib', 'lib32', 'lib64', 'dev', 'proc'):
+		    if os.path.islink('/' + name):
+		        os.symlink(os.readlink('/' + name), 'root/' + name)
+		    elif os.path.isdir('/' + name):
+		        os.mkdir('root/' + name)
+		        subprocess.run(['mount', '--rbind', '/' + name, 'root/' + name], check=True)
+		shutil.copy(supervisor, 'root/run')
+		with open('root/srv/secret', 'w') as file:
+		    file.write('secret\n')
+		with open('root/real', 'w') as file:
+		    file.write('#!/bin/sh\necho runs\ncat /srv/secret\nls /srv\n')
+		os.chmod('root/real', 0o755)
+		os.symlink('../real', 'root/srv/link')
+		ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+		os.chroot('root')
+		os.chdir('/repository')
+		subprocess.run(['/run', str(its.fileno()), '1000', str(1 << 60), '0', '+0', program],
+		               pass_fds=[its.fileno()])
+	END
+}
+
+a_program_in_the_root() {
+	local program
+
+	unshare -Urm true 2>/dev/null || skip "no user namespaces here"
+	make_served 5
+	can_confine || skip "the kernel has no Landlock"
+	for program in /real /srv/link; do
+		run_at_root "$program" >said 2>wrong || true
+		[ "$(<said)" = runs ] || fail "$program: $(<said) $(<wrong)"
+		[ "$(grep -c 'Permission denied' wrong)" = 2 ] || fail "$program: $(<wrong)"
+	done
+}
+
 tap_test 'a git that was replaced escapes nowhere' it_is_stopped
 tap_test 'the filter stops what needs no Landlock' what_the_filter_stops
 tap_test 'without the confinement nothing stops it' without_it_nothing_stops_it
+tap_test 'a program in the root directory opens nothing else' a_program_in_the_root
+tap_test 'check says what the kernel lacks for it' check_says
 tap_test 'git itself gets what it needs' git_gets_what_it_needs
 tap_done

@@ -168,6 +168,39 @@ TEST(mail_addresses_and_servers_are_judged)
 	assert_non_null(mail_check_server("smtp://mail/x\r\ny"));
 }
 
+/* Mails, and a password, go in the clear there. */
+TEST(only_loopback_is_near)
+{
+	static const char *const near[] = {
+		"smtp://127.0.0.1",     "smtp://127.0.0.1:2525", "smtp://127.1.2.3:25",
+		"smtp://localhost",     "smtp://localhost:2525", "smtp://[::1]",
+		"smtp://[0:0::1]:2525", "smtps://127.0.0.1:465",
+	};
+	static const char *const far[] = {
+		"smtp://127.relay.example.com",
+		"smtp://127.0.0.1.example.com:25",
+		"smtp://127.0.0.1x",
+		"smtp://128.0.0.1",
+		"smtp://1270.0.0.1",
+		"smtp://localhost.example.com",
+		"smtp://localhostess",
+		"smtp://[::2]",
+		"smtp://[::1",
+		"smtp://[::1]x",
+		"smtp://::1",
+		"smtp://",
+		"https://127.0.0.1",
+		"smtp://mail.a-name-that-is-longer-than-any-address.example.com:25",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(near); i++)
+		if (!mail_is_near(near[i]))
+			fail_msg("%s is far", near[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(far); i++)
+		if (mail_is_near(far[i]))
+			fail_msg("%s is near", far[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +211,7 @@ int main(void)
 		cmocka_unit_test(of_very_many_the_rest_is_counted),
 		cmocka_unit_test(a_mail_is_plain_ascii_in_short_lines),
 		cmocka_unit_test(mail_addresses_and_servers_are_judged),
+		cmocka_unit_test(only_loopback_is_near),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

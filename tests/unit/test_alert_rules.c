@@ -328,8 +328,17 @@ TEST(remotes_and_mirrors_are_told_of)
 	report.mirrors.failing = 1;
 	report.mirrors.example = T("acme/app");
 	report.mirrors.why = T("no such host");
-	expect_one(ALERT_FAILURES, "mirrors", false);
+	report.mirrors.failing_since = report.now - MINUTE;
+	const struct alert_trouble *one = expect_one(ALERT_FAILURES, "mirrors", false);
+	assert_int_equal(one->since, report.now - MINUTE);
 	report.mirrors.failing = 0;
+	report.mirrors.checkouts_failing = 1;
+	report.mirrors.checkouts_failing_since = report.now - 2 * MINUTE;
+	report.mirrors.checkout = T("acme/app");
+	report.mirrors.checkout_why = T("no room");
+	one = expect_one(ALERT_FAILURES, "working trees", false);
+	assert_int_equal(one->since, report.now - 2 * MINUTE);
+	report.mirrors.checkouts_failing = 0;
 	report.mirrors.stale = 1;
 	expect_one(ALERT_LAG, "mirrors", false);
 }

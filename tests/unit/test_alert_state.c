@@ -55,7 +55,7 @@ static enum alert_telling telling(void)
 static void tell(void)
 {
 	assert_true(alert_state_is_due(&known, &alert, now));
-	alert_state_told(&known, &alert, now);
+	alert_state_told(&known, &alert, now, SIZE_MAX);
 	assert_false(alert_state_is_due(&known, &alert, now));
 }
 
@@ -178,6 +178,22 @@ TEST(between_two_bounds_all_stays_as_it_was)
 	assert_string_equal(known.entries.items[0].text, "behind");
 }
 
+/* Else what fails, and is tried again and again, would begin anew each time. */
+TEST(what_is_open_for_a_while_keeps_its_age)
+{
+	for (int i = 0; i < 10; i++) {
+		look_at("failing", 10 * SETTLE, false);
+		now += SETTLE / 2;
+		look_at("tried again", 10 * SETTLE, true);
+		assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+		now += SETTLE / 2;
+	}
+	look_at("tried again", 10 * SETTLE, true);
+	assert_int_equal(telling(), ALERT_TELLS_NOTHING);
+	look_at("failing", 10 * SETTLE, false);
+	assert_int_equal(telling(), ALERT_BEGINS);
+}
+
 TEST(what_cannot_be_looked_at_ends_nothing)
 {
 	const alert_troubles none = { 0 };
@@ -234,6 +250,54 @@ TEST(a_clock_that_was_set_back_delays_nothing_for_long)
 	now += SETTLE;
 	look(NULL);
 	assert_int_equal(telling(), ALERT_IS_OVER);
+}
+
+/* "1" begins, "2" is due again, "3" and "4" are over, "5" begins. */
+static void have_five(void)
+{
+	for (int i = 1; i <= 5; i++) {
+		const bool is_over = i == 3 || i == 4;
+		const struct alert_entry entry = { .kind = ALERT_LAG,
+						   .subject = xasprintf("%d", i),
+						   .text = xstrdup(""),
+						   .remedy = xstrdup(""),
+						   .since = now,
+						   .gone_at = is_over ? now : 0,
+						   .told_at = i == 1 || i == 5
+								      ? 0
+								      : now - REPEAT,
+						   .is_due = true,
+						   .is_over = is_over };
+		vec_add(&known.entries, entry);
+	}
+}
+
+/* The subjects of what is due. */
+static void expect_due(const char *wanted)
+{
+	AUTO_STR struct str due = STR_INIT;
+
+	for (size_t i = 0; i < known.entries.count; i++)
+		if (alert_entry_due(&known.entries.items[i], &alert, now) !=
+		    ALERT_TELLS_NOTHING)
+			str_add(&due, known.entries.items[i].subject);
+	assert_string_equal(due.data, wanted);
+}
+
+TEST(what_a_message_had_no_room_for_stays_due)
+{
+	have_five();
+	expect_due("12345");
+	alert_state_told(&known, &alert, now, 1);
+	expect_due("2345");
+	alert_state_told(&known, &alert, now, 1); /* a beginning goes before the rest */
+	expect_due("234");
+	alert_state_told(&known, &alert, now, 2);
+	expect_due("4");
+	assert_int_equal(known.entries.count, 4); /* an end that was told is forgotten */
+	alert_state_told(&known, &alert, now, 2);
+	expect_due("");
+	assert_int_equal(known.entries.count, 3);
 }
 
 static struct store *open_store(void)
@@ -354,10 +418,12 @@ int main(void)
 		STATE(one_that_comes_back_soon_was_never_away),
 		STATE(one_that_comes_back_before_its_end_was_told_goes_on),
 		STATE(between_two_bounds_all_stays_as_it_was),
+		STATE(what_is_open_for_a_while_keeps_its_age),
 		STATE(what_cannot_be_looked_at_ends_nothing),
 		STATE(it_is_told_again_after_a_while_unless_that_is_off),
 		STATE(an_end_is_told_of_what_could_not_be_told),
 		STATE(a_clock_that_was_set_back_delays_nothing_for_long),
+		STATE(what_a_message_had_no_room_for_stays_due),
 		STATE(after_a_restart_nothing_is_told_twice),
 		STATE(what_ended_while_the_node_was_down_is_told_after_it),
 		STATE(what_had_not_held_for_long_enough_goes_on_settling),

@@ -289,7 +289,7 @@ TEST(a_repository_is_described_as_it_stands)
 	assert_string_equal(entry.fingerprint, "");
 	assert_null(entry.description); /* it is git's own */
 	manifest_entry_clear(&entry);
-	run("git clone -q r.git w 2>&1");
+	run("git clone -q r.git w 2>/dev/null");
 	run("GIT_AUTHOR_DATE='1700000000 +0000' GIT_COMMITTER_DATE='1700000000 +0000' "
 	    "git -C w -c user.name=a -c user.email=a@example.com commit -q "
 	    "--allow-empty -m one");

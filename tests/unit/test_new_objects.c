@@ -334,6 +334,38 @@ TEST(a_tag_names_the_kind_of_its_object)
 }
 
 /* Folders in each other, until the stack would be too small. */
+/* A commit of `count` parents, which have one tree; `many` of them are others. */
+static void make_octopus(const char *count, const char *many)
+{
+	must("cd w && t=$(git rev-parse main^{tree}) && "
+	     "{ echo tree $t; for i in $(seq %s); do "
+	     "echo parent $(git commit-tree -m $((i %% %s)) $t); done; "
+	     "echo 'author a <a@b> 1700000000 +0000'; "
+	     "echo 'committer a <a@b> 1700000000 +0000'; echo; echo m; } >../octopus && "
+	     "git update-ref refs/heads/octopus "
+	     "$(git hash-object --literally -t commit -w ../octopus)",
+	     count, many);
+}
+
+TEST(very_many_parents_are_for_git)
+{
+	oid_list list = { 0 };
+
+	setenv("GIT_COMMITTER_DATE", "1700000000 +0000", 1);
+	setenv("GIT_AUTHOR_DATE", "1700000000 +0000", 1);
+	make_octopus("200", "3");
+	assert_int_equal(list_new("octopus", "", MOST, &list), 1);
+	list.count = 0;
+	make_octopus("60", "60");
+	assert_int_equal(list_new("octopus", "", MOST, &list), 1);
+	list.count = 0;
+	make_octopus("70", "70");
+	assert_int_equal(list_new("octopus", "", MOST, &list), 0);
+	vec_clear(&list);
+	unsetenv("GIT_COMMITTER_DATE");
+	unsetenv("GIT_AUTHOR_DATE");
+}
+
 TEST(very_deep_folders_are_for_git)
 {
 	oid_list list = { 0 };
@@ -406,6 +438,7 @@ int main(void)
 		WORK_CASE(known_objects_that_are_missing_are_for_git),
 		WORK_CASE(an_object_must_be_what_it_is_said_to_be),
 		WORK_CASE(a_tag_names_the_kind_of_its_object),
+		WORK_CASE(very_many_parents_are_for_git),
 		WORK_CASE(very_deep_folders_are_for_git),
 		WORK_CASE(random_histories_are_complete),
 	};

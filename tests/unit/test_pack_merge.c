@@ -162,12 +162,13 @@ TEST(what_is_damaged_or_has_more_beside_it_is_left_alone)
 
 	must(COPY
 	     "set -- objects/pack/*.pack; touch ${1%%pack}keep ${2%%pack}rev "
-	     "${3%%pack}promisor; chmod u+w $4 ${5%%pack}idx; "
+	     "${3%%pack}promisor; chmod u+w $4 ${5%%pack}idx ${6%%pack}idx; "
 	     "printf X | dd of=$4 bs=1 seek=14 conv=notrunc status=none; "
 	     "printf X | dd of=${5%%pack}idx bs=1 seek=1060 conv=notrunc status=none; "
-	     "ls -l $1 $2 $3 $4 $5 >../before");
-	assert_int_equal(merge(), count - 5);
-	assert_int_equal(packs_count(), 6);
+	     "printf X | dd of=${6%%pack}idx bs=1 seek=1040 conv=notrunc status=none; "
+	     "ls -l $1 $2 $3 $4 $5 $6 >../before");
+	assert_int_equal(merge(), count - 6);
+	assert_int_equal(packs_count(), 7);
 	must(COPY "cut -d/ -f3 ../before | while read -r name; do "
 		  "[ -e objects/pack/$name ]; done");
 }

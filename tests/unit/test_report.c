@@ -650,6 +650,50 @@ TEST(a_mirror_is_equal_only_if_it_was_found_so_in_time)
 	store_close(store);
 }
 
+static int write_failing_mirrors(struct store_tx *tx, void *arg, struct err *error)
+{
+	static const char *const texts[] = {
+		"INSERT INTO mirror (name, interval_ms, checked_at)"
+		" SELECT name, 60000, 0 FROM registry",
+		"UPDATE registry SET state = 3, behind_since = 2000 WHERE name = 'a'",
+		"UPDATE registry SET state = 3, behind_since = 1500 WHERE name = 'b'",
+		"UPDATE registry SET state = 3 WHERE name = 'c'",
+		"UPDATE registry SET behind_since = 1000 WHERE name = 'd'",
+		"INSERT INTO mirror_checkout (name, failing_since, message)"
+		" VALUES ('a', 4000, 'no'), ('b', 3000, 'no'), ('c', 0, NULL)",
+	};
+
+	(void)arg;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		if (query_write(tx, error, texts[i]) != 0)
+			return -1;
+	return 0;
+}
+
+TEST(of_mirrors_that_fail_it_is_known_since_when)
+{
+	const char *const names[] = { "a", "b", "c", "d" };
+	struct vital_signs signs = well();
+	struct report report;
+	struct store *store;
+
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(registry_add(store, KIND_MIRROR, names, ARRAY_SIZE(names), &err));
+	assert_ok(store_write(store, write_failing_mirrors, NULL, &err));
+	assert_ok(report_make(&(struct report_options){ .role = SITE_STANDALONE,
+							.site = "paris",
+							.data = "/nowhere",
+							.signs = &signs,
+							.store = store },
+			      &report, &err));
+	assert_int_equal(report.mirrors.failing, 3);
+	assert_int_equal(report.mirrors.failing_since, 1500);
+	assert_int_equal(report.mirrors.checkouts_failing, 2);
+	assert_int_equal(report.mirrors.checkouts_failing_since, 3000);
+	report_clear(&report);
+	store_close(store);
+}
+
 /* A list of an hour's interval. */
 struct list_at {
 	int64_t read_ms; /* from now */
@@ -760,6 +804,7 @@ int main(void)
 		cmocka_unit_test(a_primary_that_cannot_look_at_its_repositories_says_so),
 		cmocka_unit_test(nothing_is_left_of_a_report_that_could_not_be_made),
 		cmocka_unit_test(a_mirror_is_equal_only_if_it_was_found_so_in_time),
+		cmocka_unit_test(of_mirrors_that_fail_it_is_known_since_when),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 	};
 

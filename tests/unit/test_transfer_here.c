@@ -151,6 +151,21 @@ TEST(a_hook_that_is_no_program_is_none)
 	assert_by_git(false);
 }
 
+/* It would be read whole to see what it comes from. */
+TEST(a_commit_with_a_huge_message_is_gits)
+{
+	set_refs("refs/heads/main=3");
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(false);
+	must("cd r.git && head -c 3000000 /dev/zero | tr '\\0' x >../huge && "
+	     "git update-ref refs/heads/main "
+	     "$(git commit-tree -p main -F ../huge main^{tree})");
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(true);
+	assert_status("refs/heads/main", REF_OK);
+	assert_sound();
+}
+
 TEST(sha256_and_a_working_tree_are_gits)
 {
 	must("rm -rf r.git dst.git && git init -q --bare --object-format=sha256 r.git && "
@@ -223,6 +238,7 @@ int main(void)
 		HERE_CASE(what_is_not_plain_is_pushed_by_git),
 		HERE_CASE(what_git_is_to_flush_makes_no_difference),
 		HERE_CASE(a_hook_that_is_no_program_is_none),
+		HERE_CASE(a_commit_with_a_huge_message_is_gits),
 		HERE_CASE(sha256_and_a_working_tree_are_gits),
 		HERE_CASE(
 			a_deletion_a_locked_ref_and_a_broken_one_are_gits_and_the_others_go),

@@ -197,7 +197,8 @@ static void *run_fetching(void *arg)
 	return NULL;
 }
 
-/* In milliseconds, with so many connections at once. */
+/* In milliseconds, with so many connections at once. Where others need the processors it
+ * takes longer, but never less. */
 static int64_t fetch(const char *target, uint64_t bandwidth, int connections, int repeats)
 {
 	struct fetching all[4];
@@ -223,24 +224,24 @@ TEST(a_site_has_what_it_asks_for_a_second_and_no_more)
 	static const char *const targets[] = { "/stream", "/stream?sized=1", "/memory" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(targets); i++)
-		assert_in_range(fetch(targets[i], RATE, 1, 1), 400, 900);
+		assert_in_range(fetch(targets[i], RATE, 1, 1), 400, 3000);
 }
 
 TEST(all_connections_of_a_site_share_it)
 {
-	assert_in_range(fetch("/stream", RATE, 2, 1), 900, 1500);
+	assert_in_range(fetch("/stream", RATE, 2, 1), 900, 4500);
 }
 
 TEST(many_short_answers_count_like_a_long_one)
 {
-	assert_in_range(fetch("/short", 1 << 20, 2, 8), 350, 900); /* 512 KiB */
+	assert_in_range(fetch("/short", 1 << 20, 2, 8), 350, 3000); /* 512 KiB */
 }
 
 TEST(a_site_gets_no_more_than_its_primary_lets_it_have)
 {
 	configure("\tbandwidth = 10m\n");
-	assert_in_range(fetch("/stream", 0, 1, 1), 400, 900);
-	assert_in_range(fetch("/memory", (uint64_t)1 << 30, 1, 1), 400, 900);
+	assert_in_range(fetch("/stream", 0, 1, 1), 400, 3000);
+	assert_in_range(fetch("/memory", (uint64_t)1 << 30, 1, 1), 400, 3000);
 	configure("");
 	assert_true(fetch("/stream", 0, 1, 1) < 400);
 }

@@ -292,6 +292,88 @@ TEST(what_waits_is_tried_when_that_is_asked_for)
 	assert_int_equal(queued(), 3);
 }
 
+/* As a node that pushes there. */
+static struct lease *hold(const char *uri)
+{
+	char uri_key[URI_KEY_SIZE];
+	struct lease *lease = NULL;
+
+	uri_key_of(uri, uri_key);
+	AUTO_FREE char *key = xasprintf(PUSH_URI_LEASE "%s", uri_key);
+	const struct lease_request request = { .key = key, .operation = "push" };
+	assert_ok(lease_acquire(services.push_leases, &request, &lease, &err));
+	return lease;
+}
+
+static size_t requests(void)
+{
+	requested_list list = { 0 };
+	size_t count;
+
+	assert_ok(uri_request_list(services.tasks, &list, &err));
+	count = list.count;
+	requested_list_clear(&list);
+	return count;
+}
+
+TEST(deletions_are_not_permitted_where_it_is_busy)
+{
+	AUTO_FREE char *by_key = keys_of_a(",\"remotes\":[\"m1\"],\"force\":true");
+
+	queue_all();
+	struct lease *lease = hold(URI_A);
+	const char *answer = retry(by_key);
+	assert_int_equal(status_of(answer), 200);
+	assert_non_null(strstr(answer, "\"done\":0,\"busy\":1,"));
+	assert_int_equal(requests(), 0);
+	lease_release(lease);
+	assert_acted(retry(by_key), 1, "\"result\":\"due\"");
+}
+
+static void ignore_acted(void *arg, const struct push_acted *acted)
+{
+	(void)arg;
+	(void)acted;
+}
+
+static const char *const names[] = { "a", "b", "c", "d", "e", "f" };
+
+/* Not two seconds for each. */
+TEST(what_is_busy_is_waited_for_a_few_seconds_in_all)
+{
+	AUTO_PUSH_ACT_RESULT struct push_act_result result = { 0 };
+	const char *const remotes[] = { "m1", NULL };
+	struct lease *leases[ARRAY_SIZE(names)];
+	struct queue_view view;
+	struct stop stop;
+
+	for (size_t i = 2; i < ARRAY_SIZE(names); i++)
+		make_repository(names[i]);
+	queue_all();
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_FREE char *uri = xasprintf("git://127.0.0.1:1/m1/%s.git", names[i]);
+		leases[i] = hold(uri);
+	}
+	stop_init(&stop);
+	assert_ok(queue_view_read(services.tasks, services.push_leases, settings, &view,
+				  &err));
+	const struct push_act act = { .tasks = services.tasks,
+				      .leases = services.push_leases,
+				      .settings = settings,
+				      .operation = "retry",
+				      .stop = &stop,
+				      .remotes = remotes,
+				      .tell = ignore_acted };
+	const int64_t began_at = clock_boot_ms();
+	assert_ok(push_act_retry(&act, &view, &result, &err));
+	assert_true(clock_boot_ms() - began_at < 9000);
+	assert_int_equal(result.busy, ARRAY_SIZE(names));
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		lease_release(leases[i]);
+	queue_view_clear(&view);
+	stop_clear(&stop);
+}
+
 /* As if it had been tried. */
 static void give_up_a(void)
 {
@@ -349,6 +431,43 @@ TEST(what_is_discarded_is_not_pushed)
 	assert_int_equal(queued(), 1);
 	assert_int_equal(status_of(discard("{\"all\":true,\"remotes\":[\"m9\"]}")), 404);
 	assert_int_equal(status_of(retry("{\"remotes\":[\"m9\"]}")), 404);
+}
+
+static char *key_given_up(void)
+{
+	dead_letters letters = { 0 };
+	char *key;
+
+	assert_ok(task_store_dead_letters(services.tasks, &letters, &err));
+	assert_int_equal(letters.count, 1);
+	key = xstrdup(letters.items[0].key);
+	dead_letters_clear(&letters);
+	return key;
+}
+
+/* The key of a task is the same each time. */
+TEST(what_came_again_stays_when_what_was_given_up_is_discarded)
+{
+	queue_all();
+	give_up_a();
+	queue_all();
+	AUTO_FREE char *key = key_given_up();
+	AUTO_FREE char *by_key = xasprintf("{\"keys\":[\"%s\"]}", key);
+	AUTO_FREE char *dry = xasprintf("{\"keys\":[\"%s\"],\"dry_run\":true}", key);
+	assert_int_equal(queued(), 3);
+	assert_acted(discard(dry), 1, "\"unknown\":[]");
+	assert_acted(discard(by_key), 1, "\"unknown\":[]");
+	assert_int_equal(given_up(), 0);
+	assert_int_equal(queued(), 3);
+	/* Now it names the task that waits. */
+	assert_acted(discard(by_key), 1, "\"unknown\":[]");
+	assert_int_equal(queued(), 2);
+	queue_all();
+	give_up_a();
+	queue_all();
+	assert_acted(discard("{\"all\":true,\"remotes\":[\"m1\"]}"), 3, NULL);
+	assert_int_equal(given_up(), 0);
+	assert_int_equal(queued(), 1);
 }
 
 TEST(a_key_that_names_nothing_is_told_beside_one_that_does)
@@ -474,8 +593,11 @@ int main(void)
 		SERVED(an_order_that_is_not_understood_makes_nothing),
 		SERVED(only_an_operator_gives_orders),
 		SERVED(what_waits_is_tried_when_that_is_asked_for),
+		SERVED(deletions_are_not_permitted_where_it_is_busy),
+		SERVED(what_is_busy_is_waited_for_a_few_seconds_in_all),
 		SERVED(what_was_given_up_waits_again_or_goes),
 		SERVED(what_is_discarded_is_not_pushed),
+		SERVED(what_came_again_stays_when_what_was_given_up_is_discarded),
 		SERVED(a_key_that_names_nothing_is_told_beside_one_that_does),
 		SERVED(orphans_are_discarded_by_their_remote_or_all),
 		SERVED(files_that_are_no_tasks_go_when_that_is_asked_for),
