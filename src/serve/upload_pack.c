@@ -25,6 +25,7 @@
 #include "git/git_child.h"
 #include "git/git_message.h"
 #include "git/objects.h"
+#include "git/read_settings.h"
 #include "git/repo.h"
 #include "serve/http_service.h"
 #include "serve/ref_list.h"
@@ -226,7 +227,17 @@ static bool is_ref(const struct ref_snapshot *refs, const struct oid *oid)
 	return false;
 }
 
-/* The object that git refused to know. */
+/* What git hides it refuses by rights. */
+static bool may_hide(const struct repo *repo)
+{
+	AUTO_STR struct str settings = STR_INIT;
+
+	return read_settings_take(repo, &settings, ERR_IGNORED) != 0 ||
+	       strcasestr(settings.data, "hideRefs");
+}
+
+/* The object that git refused to know. It may be back by now: damage is mended while the
+ * answer is on its way. */
 static bool is_lost(const struct upload_pack *pack, const char *path,
 		    const struct oid *oid)
 {
@@ -239,6 +250,8 @@ static bool is_lost(const struct upload_pack *pack, const char *path,
 	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, ERR_IGNORED) != 0 ||
 	    !is_ref(&refs, oid))
 		return false;
+	if (!may_hide(&repo))
+		return true;
 	vec_add(&asked, *oid);
 	if (objects_present(&pack->work, &repo, &asked, &present, ERR_IGNORED) == 0)
 		is_there = present.count > 0;

@@ -89,7 +89,7 @@ as_entries() {
 		journal.bind(sys.argv[1])
 		with open(sys.argv[1] + ".entries", "wb") as entries:
 		    while True:
-		        entries.write(journal.recv(1 << 20) + b"\0")
+		        entries.write(journal.recv(1 << 20) + b"\n")
 		        entries.flush()
 	END
 	wait_until 20 test -S journal
