@@ -273,7 +273,7 @@ import json
 said = json.load(open("out"))
 assert said["total"] == 3 and said["not_reached"] + said["created"] + said["unchanged"] == 3, said
 assert said["failed"] == 0 and said["not_reached"] > 0, said'
-		no_workers_but_london
+		wait_until 10 no_workers_but_london # its own children hear of the end
 		run_url 0 failed=0
 		equal_trees london/git dest
 		rm -rf dest/a.git dest/b.git dest/c.git
