@@ -156,14 +156,15 @@ uint64_t process_group_limit(const char *groups, const char *mount)
 
 	while ((line = strsep(&rest, "\n")) != NULL) {
 		const char *kinds = strchr(line, ':');
-		const char *group = kinds ? strstr(kinds, ":/") : NULL;
+		char *group = kinds ? strstr(kinds, ":/") : NULL;
 		if (!group)
 			continue;
+		bool is_memory = memmem(kinds, (size_t)(group - kinds), "memory", 6);
 		group += 1 + (strcmp(group, ":/") == 0);
 		if (text_starts_with(kinds, "::")) {
 			process_read_limits(mount, group, "memory.max", &least);
 			process_read_limits(unified, group, "memory.max", &least);
-		} else if (strstr(kinds, "memory")) {
+		} else if (is_memory) {
 			process_read_limits(memory, group, "memory.limit_in_bytes",
 					    &least);
 		}

@@ -274,7 +274,7 @@ static int check_refusal(const struct upload_pack *pack, const char *path, size_
 	if (!git_message_refused_object(said, oid_len, &oid) ||
 	    !is_lost(pack, path, &oid))
 		return 0;
-	err_set(err, ERR_CORRUPT, "the object %s of a ref is not there",
+	err_set(err, ERR_CORRUPT, "git does not find the object %s, which a ref names",
 		oid_text(&oid, text));
 	err_because(err, REASON_LOST_OBJECT);
 	return err_remedy(err,

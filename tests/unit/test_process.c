@@ -43,6 +43,8 @@ TEST(groups_of_version_1_have_theirs_elsewhere)
 	limit_is("top/memory/a/memory.limit_in_bytes", "700000\n");
 	limit_is("top/memory/x/memory.limit_in_bytes", "1\n");
 	assert_int_equal(limit_of(groups), 700000);
+	limit_is("top/memory/memory-heavy/memory.limit_in_bytes", "2\n");
+	assert_int_equal(limit_of("5:cpu:/memory-heavy\n4:memory:/a\n"), 700000);
 }
 
 TEST(this_process_has_some_memory)

@@ -432,6 +432,35 @@ TEST(a_refusal_of_what_a_ref_has_and_is_lost_is_damage)
 	close_body();
 }
 
+/* The index may be whole again when the object is looked for: then git was wrong all the
+ * same, unless it hides what it refuses. */
+TEST(a_refusal_of_what_a_ref_has_and_is_back_is_damage)
+{
+	char text[OID_MAX_TEXT];
+
+	fill();
+	must("mkdir bin && printf '#!/bin/sh\n"
+	     "case \"$*\" in *upload-pack*)\n"
+	     "\tprintf \"0049ERR upload-pack: not our ref %s\"; exit 128;;\n"
+	     "esac\n"
+	     "exec /usr/bin/git \"$@\"\n' >bin/git && chmod +x bin/git",
+	     oid_text(&commits[9], text));
+	AUTO_FREE char *before = xstrdup(getenv("PATH"));
+	AUTO_FREE char *shimmed = xasprintf("%s/bin:%s", root, before);
+	setenv("PATH", shimmed, 1);
+	assert_ok(git_setup(root, &err));
+	want(&commits[9], "", true);
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CORRUPT);
+	assert_int_equal(err.reason, REASON_LOST_OBJECT);
+	close_body();
+	must("/usr/bin/git -C r.git config transfer.hideRefs refs/hidden");
+	want(&commits[9], "", true);
+	serve();
+	setenv("PATH", before, 1);
+	assert_non_null(strstr(answer.data, "ERR upload-pack: not our ref "));
+	close_body();
+}
+
 /* Git finds it out behind the first packet, the pack's. */
 TEST(what_breaks_soon_after_its_beginning_is_an_error)
 {
@@ -760,6 +789,7 @@ int main(void)
 		CASE(the_empty_request_of_a_probe_has_an_empty_answer),
 		CASE(a_refusal_is_an_answer),
 		CASE(a_refusal_of_what_a_ref_has_and_is_lost_is_damage),
+		CASE(a_refusal_of_what_a_ref_has_and_is_back_is_damage),
 		CASE(what_breaks_soon_after_its_beginning_is_an_error),
 		CASE(hidden_refs_and_what_no_ref_reaches_are_refused_by_protocol_0),
 		CASE(a_body_in_memory_is_read_as_one_in_a_file),
