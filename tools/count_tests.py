@@ -3,7 +3,8 @@
 
 usage: count_tests.py LOG            prints three numbers: passed failed skipped
        count_tests.py --failed LOG   prints a line for each program that failed: its name,
-                                     a tab, and the first test of it that did
+                                     a tab, and the first test of it that did, with
+                                     what it says of that, shortened
 
 A program that speaks TAP counts with each of its tests, any other program as one. A
 program that failed as a whole (a crash, a timeout, tests missing from its plan) counts
@@ -17,6 +18,8 @@ import sys
 POINT = re.compile(r"^(not )?ok\b(.*)$", re.MULTILINE)
 SKIP = re.compile(r"#\s*skip", re.IGNORECASE)
 TODO = re.compile(r"#\s*todo", re.IGNORECASE)
+COMMENTS = re.compile(r"(\n#.*)*")
+MOST_TEXT = 400
 GOOD = ("OK", "EXPECTEDFAIL")
 
 
@@ -44,11 +47,22 @@ def count_program(record):
     return passed, max(failed, 1), skipped
 
 
+def shorten(lines):
+    """The first of them say what failed, or the last: a script ends with it."""
+    text = " | ".join(line for line in lines if line)
+    half = MOST_TEXT // 2
+    return text if len(text) <= MOST_TEXT else f"{text[:half]} ... {text[-half:]}"
+
+
 def first_failure(record):
     """What to look for in the output of a program that failed."""
-    for negation, rest in POINT.findall(record.get("stdout") or ""):
+    text = record.get("stdout") or ""
+    for point in POINT.finditer(text):
+        negation, rest = point.groups()
         if negation and not TODO.search(rest) and not SKIP.search(rest):
-            return "not ok" + rest
+            told = COMMENTS.match(text, point.end()).group().splitlines()
+            why = shorten([line.lstrip("# ").rstrip() for line in told])
+            return f"not ok{rest}: {why}" if why else f"not ok{rest}"
     return record["result"].lower()
 
 

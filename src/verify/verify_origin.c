@@ -26,6 +26,8 @@
 
 /* How often claims are renewed. */
 #define RENEW_MS (ORIGIN_CLAIM_MS / 3)
+/* After another node has claimed what was due here. */
+#define OUTRUN_MS 100
 
 void verify_lane_clear(struct verify_lane *lane)
 {
@@ -86,12 +88,11 @@ static void take_dues(struct verify_origin *verify, struct verify_lane *lane,
 }
 
 /* Of what is slow no more than is begun at once: new blobs shall find a claim to come
- * before it. Nothing is claimed that may not be begun. */
+ * before it. Nothing is claimed that may not be begun. 1: some was asked for. */
 static int claim_dues(struct verify_origin *verify, struct verify_lane *lane,
-		      const struct origin_next *next, struct err *err)
+		      const struct origin_next *next, int64_t now, struct err *err)
 {
 	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
-	int64_t now = clock_wall_ms();
 
 	lock(&verify->mutex);
 	bool may_work = verify->threads < verify->options.capacity;
@@ -107,25 +108,37 @@ static int claim_dues(struct verify_origin *verify, struct verify_lane *lane,
 			      known_limit, &rows, err) != 0)
 		return -1;
 	take_dues(verify, lane, &rows);
-	return 0;
+	return 1;
 }
 
+/* What is due, and may not be begun, waits for the end of a work, which wakes us. So it
+ * is judged by one time what is due: what becomes so only after it was left alone would
+ * wait for an end that nobody brings. */
 static int64_t verify_origin_due_fill_lane(struct verify_origin *verify,
 					   struct verify_lane *lane)
 {
 	struct filling filling = { .kind = lane->kind.of.type };
 	const struct origin_next *next = &filling.next;
 	struct err err;
+	int claimed;
 
 	verify_lane_clear(lane);
-	if (store_read(verify->options.store, read_next_due, &filling, &err) != 0 ||
-	    claim_dues(verify, lane, next, &err) != 0) {
+	if (store_read(verify->options.store, read_next_due, &filling, &err) != 0) {
 		log_warn("verify.no_list", LOG_ERR(&err));
 		return VERIFY_PATIENCE_MS;
 	}
 	int64_t now = clock_wall_ms();
+	claimed = claim_dues(verify, lane, next, now, &err);
+	if (claimed < 0) {
+		log_warn("verify.no_list", LOG_ERR(&err));
+		return VERIFY_PATIENCE_MS;
+	}
+	if (lane->dues.count > 0)
+		return 0;
+	if (claimed > 0)
+		return OUTRUN_MS;
 	bool is_due = next->new_at <= now || next->known_at <= now;
-	return lane->dues.count > 0 || is_due ? 0 : compute_wait(verify, next->at);
+	return is_due ? 0 : compute_wait(verify, next->at);
 }
 
 /* Something may have become due since it was looked for. */

@@ -7,12 +7,19 @@ converge() {
 }
 
 # With the repositories that ./london/git has by now; all are in sync. Only verifications
-# find what is wrong with copies.
+# find what is wrong with copies, once nobody looks any more at what was just synced.
 start_verified() {
 	unwatch paris
 	set_conf paris sync.reverifyInterval 1s
 	start_sites
 	converge
+	wait_until 10 copies_are_settled paris
+}
+
+# A copy is looked at after its sync, and again until its files are old enough to be known by
+# their times; its record then says so.
+copies_are_settled() { # SITE
+	! find "$1/git" -path '*/refrelay/copy' -exec grep -L '"settled":true' {} + | grep -q .
 }
 
 status_is() { # SITE MEMBER VALUE

@@ -57,7 +57,7 @@ a_reader() {
 		lose_packs one
 		expect 128 git -c "protocol.version=$version" clone -q \
 			"$(site_url london)/one.git" got
-		grep 'remote error: the repository is damaged: the object .* is not there' err
+		grep 'remote error: the repository is damaged: git does not find the object .*, which a ref names' err
 		wait_until 2 is_told one
 		wait_until 10 was_logged london repository.doubted repo=one
 		ends_when_it_is_whole one

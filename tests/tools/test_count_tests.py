@@ -44,6 +44,13 @@ class CountTests(unittest.TestCase):
                                     ("TIMEOUT", "ok 1\n"), options=["--failed"]),
                          "a\tnot ok 2 - b\na\ttimeout")
 
+    def test_what_failed_is_told_with_it(self):
+        self.assertEqual(self.count(("FAIL", "not ok 1 - a\n# line 3: false\n# \n#  that\nok 2\n# no\n"),
+                                    options=["--failed"]), "a\tnot ok 1 - a: line 3: false | that")
+        told = self.count(("FAIL", f"not ok 1\n# one{'x' * 999}\n# last\n"), options=["--failed"])
+        self.assertRegex(told, "one.* [.][.][.] .*last$")
+        self.assertLess(len(told), 450)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -437,6 +437,41 @@ TEST(what_another_node_verifies_is_left_alone_until_its_time_is_over)
 	close_all();
 }
 
+static void wait_for_end_of_claim(void)
+{
+	bool is_claimed = true;
+
+	for (int tries = 0; is_claimed; tries++) {
+		AUTO_ORIGIN_ROW struct origin_row row = read_row();
+		is_claimed = row.claim_token[0] != '\0';
+		assert_true(tries < 10000);
+		usleep(1000);
+	}
+}
+
+/* A scan, or another's result, writes the row between the look and the claim. */
+TEST(one_that_is_put_off_while_it_is_looked_for_is_not_forgotten)
+{
+	open_all(clock_wall_ms() + 3600000);
+	start_verify(1);
+	for (int i = 0, seen = 0; i < 12; i++) {
+		AUTO_FREE char *later = xasprintf("UPDATE origin SET"
+						  " verification_due_at = %" PRId64,
+						  clock_wall_ms() + 50);
+		sql("UPDATE origin SET verification_due_at = 1");
+		verify_origin_wake(verify);
+		sql(later);
+		for (int tries = 0; atomic_load(&compared) == seen; tries++) {
+			assert_true(tries < 10000);
+			usleep(1000);
+		}
+		wait_for_end_of_claim();
+		usleep(50000); /* the worker rests, and its end wakes */
+		seen = atomic_load(&compared);
+	}
+	close_all();
+}
+
 /* Its node was killed, and is started again. */
 TEST(what_was_verified_when_the_node_was_killed_is_due_at_the_start)
 {
@@ -562,6 +597,7 @@ int main(void)
 		CASE(it_sleeps_until_the_next_one_is_due),
 		CASE(what_was_put_off_by_a_wrong_clock_is_due_at_the_start),
 		CASE(what_another_node_verifies_is_left_alone_until_its_time_is_over),
+		CASE(one_that_is_put_off_while_it_is_looked_for_is_not_forgotten),
 		CASE(what_was_verified_when_the_node_was_killed_is_due_at_the_start),
 		CASE(who_was_too_slow_records_nothing),
 		CASE(what_is_read_while_somebody_meets_damage_proves_nothing),
