@@ -274,24 +274,35 @@ static int copy_watch_inspect_copy(struct copy_watch *watch, struct watched *cop
 	return verdict == COPY_CHANGED ? copy_doubt(watch->pull, copy->name, err) : 0;
 }
 
+static void look_at_suspect(struct copy_watch *watch, struct watched *copy)
+{
+	struct err err;
+
+	if (copy_watch_inspect_copy(watch, copy, &err) == 0) {
+		watch->reported_failure = false;
+		return;
+	}
+	copy_watch_report_failure(watch, &err);
+	copy->is_suspect = true;
+	postpone(copy);
+}
+
 static void look_at_suspects(struct copy_watch *watch, const struct stop *stop)
 {
 	int64_t now = clock_boot_ms();
+	size_t at = 0, looks = 0, left = 0;
 	struct watched *copy;
-	size_t at = 0;
-	struct err err;
 
 	while ((copy = next_place(watch, true, &at)) != NULL) {
-		if (!copy->is_suspect || copy->look_at > now || stop_is_requested(stop))
-			continue;
-		if (copy_watch_inspect_copy(watch, copy, &err) == 0) {
-			watch->reported_failure = false;
-			continue;
+		if (copy->is_suspect && copy->look_at <= now &&
+		    !stop_is_requested(stop)) {
+			look_at_suspect(watch, copy);
+			looks++;
 		}
-		copy_watch_report_failure(watch, &err);
-		copy->is_suspect = true;
-		postpone(copy);
+		left += copy->is_suspect;
 	}
+	if (looks > 0 && left == 0)
+		log_debug("copy_watch.settled", LOG_NUMBER("copies", looks));
 }
 
 /* Directories may have come: they are armed anew. The folders above a copy are in the map

@@ -686,8 +686,6 @@ void repository_end(struct pull_job *job)
 	struct sync_call *call = job->own;
 
 	if (call && (pull_item_is_placed(item) || item->end == PULL_UNCHANGED)) {
-		copy_watch_report(job->pull->copy_watch, item->row->name);
-		maintainer_report(job->pull->maintainer, job->kind.type, item->row->name);
 		log_info("sync.done", LOG_NUMBER("dur_ms", job->took_ms),
 			 LOG_NUMBER("bytes", job->bytes),
 			 LOG_TEXT("way", call->result.is_by_pack ? "delta"
@@ -697,6 +695,8 @@ void repository_end(struct pull_job *job)
 			 LOG_NUMBER("refs", call->result.refs_changed),
 			 LOG_NUMBER("generation", item->generation),
 			 LOG_NUMBER("lag_ms", item->lag_ms));
+		copy_watch_report(job->pull->copy_watch, item->row->name);
+		maintainer_report(job->pull->maintainer, job->kind.type, item->row->name);
 	}
 	free(call);
 }

@@ -17,9 +17,11 @@ start_verified() {
 }
 
 # A copy is looked at after its sync, and again until its files are old enough to be known by
-# their times; its record then says so.
+# their times.
 copies_are_settled() { # SITE
-	! find "$1/git" -path '*/refrelay/copy' -exec grep -L '"settled":true' {} + | grep -q .
+	local last
+	last=$(grep -aoE ' ev=(sync.done|copy_watch.settled) ' "$1/log" | tail -n 1)
+	[ "$last" = ' ev=copy_watch.settled ' ]
 }
 
 status_is() { # SITE MEMBER VALUE
