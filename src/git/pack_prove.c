@@ -2,7 +2,7 @@
  * What counts is between a header of 12 bytes and the digest at the end: entries, one
  * behind the other, of which the index knows where each begins. So each must end where
  * the next one begins, and nothing else is there. An entry is an object, or a delta to
- * another one of the pack (git/packs.c has the form). Those are walked from each whole
+ * another one of the pack (git/pack_delta.c). Those are walked from each whole
  * object down to the deltas on it, so that each is inflated once; what is held at a time
  * are the objects between one and the whole one above it, and of a chain only the last.
  */
@@ -16,13 +16,12 @@
 #include "base/thread.h"
 #include "base/vec.h"
 #include "git/oid.h"
+#include "git/pack_delta.h"
 #include "git/pack_index.h"
 #include "git/packs.h"
 
 #define FOLDER "objects/pack"
 #define HEADER 12
-#define OFS_DELTA 6
-#define REF_DELTA 7
 #define NONE UINT32_MAX
 
 /* Of one object, or its entry; and of all that one thread holds. */
@@ -75,15 +74,6 @@ struct pack_prover {
 	struct err err;
 };
 
-/* An entry's beginning. */
-struct pack_head {
-	unsigned kind;
-	uint64_t size;
-	uint64_t base;            /* where a delta's base begins; 0: */
-	const unsigned char *oid; /* its name */
-	size_t len;               /* of all this */
-};
-
 static int pack_proof_fail(const struct pack_proof *proof, const struct pack_entry *entry,
 			   const char *what, struct err *err)
 {
@@ -101,49 +91,6 @@ static int pack_proof_fail_index(const struct pack_proof *proof, struct err *err
 {
 	return err_set(err, ERR_CORRUPT, FOLDER "/%s.idx is not the index of that pack",
 		       proof->name);
-}
-
-static bool pack_head_read_base(const unsigned char *at, const unsigned char *end,
-				uint64_t offset, struct pack_head *head)
-{
-	uint64_t back;
-	const unsigned char *from = at;
-
-	if (at == end)
-		return false;
-	for (back = *at & 0x7f; *at++ & 0x80;) {
-		if (at == end || back > UINT64_MAX >> 8)
-			return false;
-		back = ((back + 1) << 7) | (*at & 0x7f);
-	}
-	head->len += (size_t)(at - from);
-	head->base = offset - back;
-	return back > 0 && back < offset;
-}
-
-static bool pack_head_read(const unsigned char *bytes, size_t len, uint64_t offset,
-			   size_t oid_len, struct pack_head *head)
-{
-	const unsigned char *at = bytes, *end = bytes + len;
-	unsigned shift = 4;
-
-	if (len == 0)
-		return false;
-	*head = (struct pack_head){ .kind = (*at >> 4) & 7, .size = *at & 15 };
-	while (*at++ & 0x80) {
-		if (at == end || shift > 56)
-			return false;
-		head->size |= (uint64_t)(*at & 0x7f) << shift;
-		shift += 7;
-	}
-	head->len = (size_t)(at - bytes);
-	if (head->kind == OFS_DELTA)
-		return pack_head_read_base(at, end, offset, head);
-	if (head->kind != REF_DELTA)
-		return head->kind >= 1 && head->kind <= 4;
-	head->oid = at;
-	head->len += oid_len;
-	return (size_t)(end - at) >= oid_len;
 }
 
 static uint64_t pack_proof_end_of(const struct pack_proof *proof, uint32_t at)
@@ -226,9 +173,9 @@ static int pack_proof_link(struct pack_proof *proof, uint32_t at, struct err *er
 	if (len > LARGE || head.size > LARGE)
 		return 1;
 	entry->kind = (unsigned char)head.kind;
-	if (head.kind < OFS_DELTA)
+	if (head.kind < PACK_OFS_DELTA)
 		return 0;
-	if (head.kind == OFS_DELTA)
+	if (head.kind == PACK_OFS_DELTA)
 		base = pack_proof_find(proof, head.base);
 	else if (pack_index_find(&proof->index, head.oid, &place) &&
 		 pack_index_offset(&proof->index, place, &head.base))
@@ -247,68 +194,6 @@ static int pack_proof_plan(struct pack_proof *proof, struct err *err)
 	for (uint32_t i = 0; result == 0 && i < proof->count; i++)
 		result = pack_proof_link(proof, i, err);
 	return result;
-}
-
-static bool pack_delta_read_size(const unsigned char **at, const unsigned char *end,
-				 uint64_t *size)
-{
-	*size = 0;
-	for (unsigned shift = 0; *at < end && shift <= 56; shift += 7) {
-		unsigned char byte = *(*at)++;
-		*size |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			return true;
-	}
-	return false;
-}
-
-/* Where from and how much, as the bits of `what` say which bytes are there. */
-static bool pack_delta_read_copy(const unsigned char **at, const unsigned char *end,
-				 unsigned what, size_t *from, size_t *len)
-{
-	size_t numbers[7] = { 0 };
-
-	for (unsigned i = 0; i < 7; i++)
-		if (what & (1u << i)) {
-			if (*at == end)
-				return false;
-			numbers[i] = *(*at)++;
-		}
-	*from = numbers[0] | numbers[1] << 8 | numbers[2] << 16 | numbers[3] << 24;
-	*len = numbers[4] | numbers[5] << 8 | numbers[6] << 16;
-	if (*len == 0)
-		*len = 0x10000;
-	return true;
-}
-
-/* `out` has exactly the place for it. */
-static bool pack_delta_apply(const struct held *base, const unsigned char *at,
-			     const unsigned char *end, struct held *out)
-{
-	size_t done = 0, from, len;
-
-	while (at < end) {
-		unsigned what = *at++;
-		const unsigned char *source = at;
-		if (what == 0)
-			return false;
-		if (what & 0x80) {
-			if (!pack_delta_read_copy(&at, end, what & 0x7f, &from, &len) ||
-			    from > base->len || len > base->len - from)
-				return false;
-			source = base->data + from;
-		} else {
-			len = what;
-			if (len > (size_t)(end - at))
-				return false;
-			at += len;
-		}
-		if (len > out->len - done)
-			return false;
-		memcpy(out->data + done, source, len);
-		done += len;
-	}
-	return done == out->len;
 }
 
 /* All of the entry, with what the index says that its bytes sum up to. */
@@ -394,32 +279,19 @@ static int pack_prover_make(struct pack_prover *prover, uint32_t at,
 			    const struct held *base, struct held *made, struct err *err)
 {
 	const struct pack_entry *entry = &prover->proof->entries[at];
-	const unsigned char *from, *end;
-	uint64_t base_len, len;
 	struct held delta;
-	int result = 0;
+	int result;
 
 	if (pack_prover_inflate(prover, at, &delta, err) != 0)
 		return -1;
-	from = delta.data;
-	end = from + delta.len;
 	*made = (struct held){ .next = entry->child };
-	if (!pack_delta_read_size(&from, end, &base_len) ||
-	    !pack_delta_read_size(&from, end, &len) || base_len != base->len) {
-		result = pack_proof_fail(prover->proof, entry, "is no delta", err);
-	} else if (len > LARGE) {
-		result = 1;
-	} else {
-		made->len = (size_t)len;
-		made->data = xmalloc(made->len + 1);
-		if (!pack_delta_apply(base, from, end, made)) {
-			free(made->data);
-			result =
-				pack_proof_fail(prover->proof, entry, "is no delta", err);
-		}
-	}
+	result = pack_delta_make((struct pack_bytes){ base->data, base->len },
+				 (struct pack_bytes){ delta.data, delta.len }, LARGE,
+				 &made->data, &made->len);
 	free(delta.data);
-	return result;
+	if (result < 0)
+		return pack_proof_fail(prover->proof, entry, "is no delta", err);
+	return result == 0;
 }
 
 static void pack_prover_pop(struct pack_prover *prover)
@@ -490,7 +362,7 @@ static int pack_prover_turn(struct pack_prover *prover, uint64_t from, struct er
 
 	for (uint64_t at = from; result == 0 && at < from + TURN && at < proof->count;
 	     at++)
-		if (proof->entries[at].kind < OFS_DELTA)
+		if (proof->entries[at].kind < PACK_OFS_DELTA)
 			result = pack_prover_family(prover, (uint32_t)at, err);
 	return result;
 }

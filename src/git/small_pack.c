@@ -5,8 +5,9 @@
  *
  * What comes is taken apart in memory, whose size is bounded by what the objects say of
  * themselves before any of it is used, and put on disk as it came. Objects get their
- * names from libgit2, which knows contents that were made to have another's SHA-1. Deltas
- * are git's to take: a small change has hardly any use for them.
+ * names from libgit2, which knows contents that were made to have another's SHA-1. What
+ * has deltas is put on disk as a pack of whole objects: packs are merged by copying their
+ * objects (git/pack_merge.c).
  */
 #include "git/small_pack.h"
 
@@ -14,10 +15,12 @@
 
 #include "base/vec.h"
 #include "git/new_objects.h"
+#include "git/pack_delta.h"
 #include "git/pack_put.h"
 
 #define HEAD_SIZE PACK_PUT_HEAD
 #define TRAILER PACK_PUT_TRAILER
+#define OID_SIZE 20
 #define PACK_LIMIT INT32_MAX /* what offsets of 31 bits reach */
 
 static void add_head(struct str *out, enum object_kind kind, uint64_t size)
@@ -32,14 +35,14 @@ static void add_head(struct str *out, enum object_kind kind, uint64_t size)
 }
 
 /* The stream is used again and again: its memory takes longer than a small object. */
-static int add_content(z_stream *stream, const struct object *object, struct str *out,
+static int add_content(z_stream *stream, const void *data, size_t len, struct str *out,
 		       struct err *err)
 {
-	const uLong bound = deflateBound(stream, object->len);
+	const uLong bound = deflateBound(stream, len);
 
 	str_reserve(out, bound);
-	stream->next_in = (Bytef *)(uintptr_t)object->data; /* only read */
-	stream->avail_in = (uInt)object->len;
+	stream->next_in = (Bytef *)(uintptr_t)data; /* only read */
+	stream->avail_in = (uInt)len;
 	stream->next_out = (Bytef *)out->data + out->len;
 	stream->avail_out = (uInt)bound;
 	if (deflate(stream, Z_FINISH) != Z_STREAM_END || deflateReset(stream) != Z_OK)
@@ -65,7 +68,7 @@ static int add_object(struct object_store *store, const struct oid *oid, uint64_
 		return -1;
 	*left -= size;
 	add_head(pack, object.kind, object.len);
-	return add_content(stream, &object, pack, err) == 0 ? 1 : -1;
+	return add_content(stream, object.data, object.len, pack, err) == 0 ? 1 : -1;
 }
 
 static int add_objects(struct object_store *store, const oid_list *list, uint64_t most,
@@ -109,6 +112,7 @@ struct taker {
 	const unsigned char *data, *at, *end; /* up to the trailer */
 	z_stream stream;
 	uint64_t left; /* of most_bytes */
+	bool has_deltas;
 	VEC(struct pack_entry) entries;
 	VEC(struct object_lent) lent;
 	VEC(struct pack_put_entry) placed;
@@ -134,30 +138,6 @@ static int check_pack(struct taker *taker, uint32_t *count)
 	return *count <= request->most;
 }
 
-/* 1, 0: a delta, -1. */
-static int take_head(struct taker *taker, unsigned *kind, uint64_t *size)
-{
-	unsigned shift = 4;
-	unsigned char byte;
-
-	if (taker->at == taker->end)
-		return wrong_pack(taker, "has fewer objects than it says");
-	byte = *taker->at++;
-	*kind = byte >> 4 & 7;
-	*size = byte & 15;
-	for (; byte & 0x80; shift += 7) {
-		if (taker->at == taker->end || shift > 63 - 7)
-			return wrong_pack(taker, "has an object of impossible size");
-		byte = *taker->at++;
-		*size |= (uint64_t)(byte & 0x7f) << shift;
-	}
-	if (*kind >= OBJECT_COMMIT && *kind <= OBJECT_TAG)
-		return 1;
-	return *kind == 6 || *kind == 7
-		       ? 0
-		       : wrong_pack(taker, "has an object of no known kind");
-}
-
 /* There is room for one byte more than there may be, which must stay unused. */
 static int take_content(struct taker *taker, unsigned char *data, uint64_t size)
 {
@@ -177,33 +157,97 @@ static int take_content(struct taker *taker, unsigned char *data, uint64_t size)
 	return 1;
 }
 
-/* 1, 0: it is too large, or a delta, -1. */
+static int compare_offsets(const void *key, const void *item)
+{
+	const uint64_t *offset = key;
+	const struct pack_entry *entry = item;
+
+	return *offset < entry->offset ? -1 : *offset > entry->offset;
+}
+
+/* What the delta is on. Those before it alone: git writes a base first. */
+static const struct object_lent *find_base(const struct taker *taker,
+					   const struct pack_head *head)
+{
+	const struct pack_entry *found = NULL;
+
+	if (taker->entries.count == 0)
+		return NULL;
+	if (head->kind == PACK_OFS_DELTA)
+		found = bsearch(&head->base, taker->entries.items, taker->entries.count,
+				sizeof(*found), compare_offsets);
+	for (size_t i = 0;
+	     head->kind == PACK_REF_DELTA && !found && i < taker->entries.count; i++)
+		if (memcmp(taker->entries.items[i].object.oid.bytes, head->oid,
+			   OID_SIZE) == 0)
+			found = &taker->entries.items[i];
+	return found ? &found->object : NULL;
+}
+
+/* Takes the place of the delta. 1, 0: it is too large, -1. */
+static int apply_delta(struct taker *taker, const struct object_lent *base,
+		       struct object_lent *object)
+{
+	const struct pack_bytes delta = { object->data, object->len };
+	unsigned char *data = NULL;
+	int result = pack_delta_make((struct pack_bytes){ base->data, base->len }, delta,
+				     taker->left, &data, &object->len);
+
+	free((void *)(uintptr_t)object->data);
+	object->data = data;
+	object->kind = base->kind;
+	if (result < 0)
+		return wrong_pack(taker, "has a delta that is none");
+	taker->left -= result > 0 ? object->len : 0;
+	return result;
+}
+
+/* 1, 0: its base is none of those before it, or it is too large, -1. */
+static int take_object(struct taker *taker, const struct pack_head *head,
+		       struct object_lent *object)
+{
+	const struct object_lent *base = NULL;
+	unsigned char *data;
+	int result;
+
+	if (head->size > taker->left || head->size >= PACK_LIMIT)
+		return 0;
+	if (head->kind >= PACK_OFS_DELTA && !(base = find_base(taker, head)))
+		return 0;
+	taker->left -= head->size;
+	taker->at += head->len;
+	object->data = data = xmalloc(head->size + 1);
+	object->len = head->size;
+	object->kind = (enum object_kind)head->kind;
+	result = take_content(taker, data, head->size);
+	if (result != 1 || !base)
+		return result;
+	taker->has_deltas = true;
+	return apply_delta(taker, base, object);
+}
+
+/* As take_object(). */
 static int take_entry(struct taker *taker)
 {
 	const unsigned char *begin = taker->at;
 	struct pack_entry entry = { .offset = (uint32_t)(begin - taker->data) };
-	unsigned kind = 0;
-	uint64_t size = 0;
-	int result = take_head(taker, &kind, &size);
+	struct object_lent *object = &entry.object;
+	struct pack_head head;
+	int result;
 
-	if (result != 1)
-		return result;
-	if (size > taker->left || size >= PACK_LIMIT)
-		return 0;
-	taker->left -= size;
-	AUTO_FREE unsigned char *data = xmalloc(size + 1);
-	result = take_content(taker, data, size);
-	if (result != 1)
-		return result;
-	entry.object.kind = (enum object_kind)kind;
-	entry.object.len = size;
+	if (!pack_head_read(begin, (size_t)(taker->end - begin), entry.offset, OID_SIZE,
+			    &head))
+		return wrong_pack(taker, "has an object of no known kind, or was cut");
+	result = take_object(taker, &head, object);
 	entry.crc = (uint32_t)crc32_z(0, begin, (size_t)(taker->at - begin));
-	if (object_name(entry.object.kind, data, size, &entry.object.oid, taker->err) !=
-	    0)
-		return -1;
-	entry.object.data = TAKE(data);
-	vec_add(&taker->entries, entry);
-	return 1;
+	if (result == 1 && object_name(object->kind, object->data, object->len,
+				       &object->oid, taker->err) != 0)
+		result = -1;
+	if (result == 1)
+		vec_add(&taker->entries, entry);
+	else
+		free((void *)(uintptr_t)object->data);
+	return result;
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -281,20 +325,50 @@ static void tell_peels(const struct taker *taker)
 	}
 }
 
+/* A pack of the same objects without deltas, in the order of their names. */
+static int make_whole(struct taker *taker, struct str *pack)
+{
+	z_stream stream = { 0 };
+	int result = 0;
+
+	if (deflateInit(&stream, Z_BEST_SPEED) != Z_OK)
+		return err_set(taker->err, ERR_INTERNAL, "zlib cannot deflate");
+	pack_put_head((uint32_t)taker->entries.count, pack);
+	for (size_t i = 0; result == 0 && i < taker->entries.count; i++) {
+		struct pack_entry *entry = &taker->entries.items[i];
+		entry->offset = (uint32_t)pack->len;
+		add_head(pack, entry->object.kind, entry->object.len);
+		result = add_content(&stream, entry->object.data, entry->object.len, pack,
+				     taker->err);
+		entry->crc =
+			(uint32_t)crc32_z(0, (const Bytef *)pack->data + entry->offset,
+					  pack->len - entry->offset);
+	}
+	deflateEnd(&stream);
+	pack_put_trailer(pack, 0);
+	return result;
+}
+
 static int keep(struct taker *taker)
 {
 	const struct small_pack_request *request = taker->request;
+	struct pack_put put = { .pack = request->pack, .len = request->len };
+	AUTO_STR struct str whole = STR_INIT;
 
+	if (taker->has_deltas) {
+		if (make_whole(taker, &whole) != 0)
+			return -1;
+		put.pack = whole.data;
+		put.len = whole.len;
+	}
 	for (size_t i = 0; i < taker->entries.count; i++) {
 		const struct pack_entry *entry = &taker->entries.items[i];
 		vec_add(&taker->placed,
 			((struct pack_put_entry){ entry->object.oid, entry->offset,
 						  entry->crc }));
 	}
-	const struct pack_put put = { .pack = request->pack,
-				      .len = request->len,
-				      .entries = taker->placed.items,
-				      .count = taker->placed.count };
+	put.entries = taker->placed.items;
+	put.count = taker->placed.count;
 	return pack_put(request->copy, &put, taker->err) == 0 ? 1 : -1;
 }
 

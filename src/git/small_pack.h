@@ -29,13 +29,14 @@ struct small_pack_request {
 				      becomes known, unless that is a tag; NULL: none */
 };
 
-/* Takes a pack into the copy: nothing touches the disk before each object has its name
- * from its content, the pack has the right trailer and nothing behind it, and the walk of
- * new_objects_list() on copy and pack has found that nothing is missing. Objects that
- * the tips do not reach stay in the pack.
+/* Takes a pack into the copy, without its deltas: nothing touches the disk before each
+ * object has its name from its content, the pack has the right trailer and nothing behind
+ * it, and the walk of new_objects_list() on copy and pack has found that nothing is
+ * missing. Objects that the tips do not reach stay in the pack.
  *
  * 1: the objects are there, complete and durable. 0: that cannot be proved here (bounds,
- * deltas, a copy that is git's alone to read): take git. -1: ERR_CORRUPT: what came is
+ * a delta on what is not before it in the pack, a copy that is git's alone to read): take
+ * git. -1: ERR_CORRUPT: what came is
  * wrong; ERR_DISK and the like. Except for 1 nothing is left in the copy; after a crash
  * at most git's own kind of temporary files, or a pack without index (upkeep/stale.h).
  * A pack of no objects with tips that are all there: 1 without a file. */

@@ -323,8 +323,8 @@ TEST(heads_that_lie_are_refused)
 		{ OBJECT_BLOB, 0, -1 },
 		{ 0, 3, -1 },
 		{ 5, 3, -1 },
-		{ 6, 3, 0 },
-		{ 7, 3, 0 },
+		{ 6, 3, -1 },
+		{ 7, 3, -1 },
 		{ OBJECT_BLOB, 3, 1 },
 		{ OBJECT_BLOB, MOST_BYTES + 1, 0 },
 		{ OBJECT_BLOB, (uint64_t)1 << 40, 0 },
@@ -412,21 +412,94 @@ TEST(more_objects_than_are_wanted_are_for_git)
 }
 
 /* Deltas against what the copy has, or within the pack. */
-TEST(deltas_are_for_git)
+/* As git makes them, in the copy without any. */
+TEST(deltas_are_made_whole)
 {
-	AUTO_STR struct str thin = STR_INIT, whole = STR_INIT;
+	static const char *const options[] = { "--thin", "", "--delta-base-offset" };
 
 	must(WORK "seq 3000 >n; c; cd .. && rm -rf copy.git && "
 		  "git clone -q --bare --no-hardlinks w copy.git && cd w && echo x >>n; "
-		  "c; echo y >>n; c");
-	must("cd w && printf 'main\\n^main~2\\n' | git pack-objects -q --thin --revs "
-	     "--stdout >../thin && printf 'main\\n^main~2\\n' | git pack-objects -q "
-	     "--revs "
-	     "--stdout >../whole");
-	assert_ok(file_read(root_fd, "thin", 65536, &thin, &err));
-	assert_ok(file_read(root_fd, "whole", 65536, &whole, &err));
-	assert_not_taken(&thin, "main", "main~2", 0);
-	assert_not_taken(&whole, "main", "main~2", 0);
+		  "c; echo y >>n; c; echo z >>n; c");
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		AUTO_STR struct str pack = STR_INIT;
+		must("cd w && printf 'main\\n^main~3\\n' | git pack-objects -q %s --revs "
+		     "--stdout >../pack && git index-pack --fix-thin --stdin <../pack "
+		     ">../name && git verify-pack -v .git/objects/pack/pack-$(cut -f2 "
+		     "../name).idx | grep -q 'chain length'",
+		     options[i]);
+		assert_ok(file_read(root_fd, "pack", 65536, &pack, &err));
+		if (i == 0) {
+			assert_not_taken(&pack, "main", "main~3", 0);
+			continue;
+		}
+		assert_int_equal(take(&pack, "main", "main~3"), 1);
+		assert_good_copy("main");
+		must("! git -C copy.git verify-pack -v objects/pack/*.idx | grep chain "
+		     "&& "
+		     "rm -f copy.git/objects/pack/* && git -C copy.git unpack-objects -q "
+		     "<pack 2>/dev/null; rm -rf copy.git && git clone -q --bare "
+		     "--no-hardlinks w copy.git && "
+		     "git -C copy.git update-ref refs/heads/main main~3 && git -C "
+		     "copy.git "
+		     "-c gc.reflogExpire=now repack -qad && git -C copy.git prune "
+		     "--expire=now");
+	}
+}
+
+static void add_delta(struct str *pack, size_t back, uint64_t said, const char *delta,
+		      size_t len)
+{
+	uLongf size = compressBound(len);
+	AUTO_FREE unsigned char *bytes = xmalloc(size);
+
+	add_entry_head(pack, 6, said);
+	str_add_char(pack, (char)back);
+	assert_int_equal(compress2(bytes, &size, (const Bytef *)delta, len, 9), Z_OK);
+	str_add_bytes(pack, bytes, size);
+}
+
+/* Each on the blob "abc". */
+TEST(deltas_that_lie_are_refused)
+{
+	static const struct {
+		const char *delta;
+		size_t len, back; /* 0: to the blob */
+		int expected;
+	} deltas[] = {
+		{ "\3\3\220\3", 4, 0, -1 }, /* the same object again */
+		{ "\3\4\220\3\1d", 6, 0, 1 },
+		{ "\4\4\220\3\1d", 6, 0, -1 }, /* on a base of another size */
+		{ "\3\5\220\3\1d", 6, 0, -1 }, /* makes less than it says */
+		{ "\3\3\220\3\1d", 6, 0, -1 }, /* or more */
+		{ "\3\4\220\4", 4, 0, -1 },    /* copies beyond the base */
+		{ "\3\4\221\2\2", 5, 0, -1 },
+		{ "\3\4\220", 3, 0, -1 }, /* is cut */
+		{ "\3\4\4de", 5, 0, -1 },
+		{ "\3\4\0", 3, 0, -1 },                /* has the code that is none */
+		{ "\3\377\377\377\377\177", 6, 0, 0 }, /* too large */
+		{ "\3\377\377\377\377\377\377\377\377\377\377\1", 12, 0, -1 },
+		{ "\3\4\220\3\1d", 6, 1, 0 }, /* on what is no object's beginning */
+		{ "\3\4\220\3\1d", 6, 127, -1 },
+		{ "", 0, 0, -1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(deltas); i++) {
+		AUTO_STR struct str pack = STR_INIT;
+		size_t begin, back = deltas[i].back;
+		begin_pack(&pack, 2);
+		begin = pack.len;
+		add_entry(&pack, OBJECT_BLOB, 3, "abc", 3);
+		add_delta(&pack, back > 0 ? back : pack.len - begin, deltas[i].len,
+			  deltas[i].delta, deltas[i].len);
+		seal(&pack);
+		if (deltas[i].expected != 1)
+			assert_not_taken(&pack, "main~1", "main~1", deltas[i].expected);
+		else
+			assert_int_equal(take(&pack, "main~1", "main~1"), 1);
+	}
+	must("[ $(git -C copy.git cat-file -p $(printf abcd | git hash-object --stdin)) "
+	     "= "
+	     "abcd ]");
 }
 
 TEST(copies_that_only_git_reads_are_for_git)
@@ -503,7 +576,8 @@ int main(void)
 		PAIR_CASE(heads_that_lie_are_refused),
 		PAIR_CASE(a_bomb_takes_no_memory),
 		PAIR_CASE(more_objects_than_are_wanted_are_for_git),
-		PAIR_CASE(deltas_are_for_git),
+		PAIR_CASE(deltas_are_made_whole),
+		PAIR_CASE(deltas_that_lie_are_refused),
 		PAIR_CASE(copies_that_only_git_reads_are_for_git),
 		PAIR_CASE(a_change_that_is_too_large_is_not_made),
 		PAIR_CASE(a_disk_that_fails_is_an_error),
