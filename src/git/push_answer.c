@@ -2,33 +2,14 @@
 
 #include "base/str.h"
 #include "git/pkt_line.h"
+#include "git/side_band.h"
 
 #define UNPACK "unpack "
-
-enum band { BAND_REPORT = 1, BAND_PROGRESS = 2 };
 
 static int answer_fail(struct err *err, const char *what)
 {
 	return err_set(err, ERR_CORRUPT, "the report of the push cannot be read: %s",
 		       what);
-}
-
-/* The report is in packets of a packet's band, which may cut it anywhere. */
-static int join_bands(struct pkt_reader *reader, struct str *report, struct err *err)
-{
-	const char *line;
-	size_t len;
-	enum pkt pkt;
-
-	while ((pkt = pkt_next(reader, &line, &len)) == PKT_LINE) {
-		if (len > 0 && line[0] == BAND_REPORT)
-			str_add_bytes(report, line + 1, len - 1);
-		else if (len == 0 || line[0] != BAND_PROGRESS)
-			return answer_fail(err, "it broke off with an error");
-	}
-	if (pkt != PKT_FLUSH || reader->left > 0)
-		return answer_fail(err, "its band does not end as it should");
-	return 0;
 }
 
 /* The next line without its end, which the caller frees. 1; 0: the end; -1. */
@@ -114,7 +95,8 @@ int push_answer_read(const char *bytes, size_t len, bool has_bands, text_list *t
 	AUTO_STR struct str report = STR_INIT;
 	AUTO_TEXT_LIST text_list told = { 0 };
 	struct pkt_reader reader = { bytes, len };
-	int result = has_bands ? join_bands(&reader, &report, err) : 0;
+	/* its packets are in packets of a band, which may cut them anywhere */
+	int result = has_bands ? side_band_join(&reader, &report, err) : 0;
 
 	*taken = (text_list){ 0 };
 	if (has_bands)

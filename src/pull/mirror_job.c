@@ -193,7 +193,8 @@ static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watc
 					 .marks = job->pull->options.marks,
 					 .is_asked = is_asked,
 					 .timeout_ms = REFS_TIMEOUT_MS,
-					 .stop = &job->pull->kill });
+					 .stop = &job->pull->kill },
+		pull_settings_now(job->pull).takes_deltas);
 
 	mirror_job_open_item(item);
 	job->brought = mirror_job_keep_checkout;

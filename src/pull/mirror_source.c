@@ -1,17 +1,23 @@
 /*
  * The upstream of a mirror as a source: its refs by the mirror's own request
- * (mirror/upstream.h), its objects by git with the same credential.
+ * (mirror/upstream.h), its objects by another one on the same connection if they are few
+ * (mirror/upstream_fetch.h), else by git, each with the same credential.
  */
 #include "pull/mirror_source.h"
 
 #include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "mirror/upstream_fetch.h"
 
 /* An upstream counts nothing: what it has now is always of the one that is wanted. */
 #define UPSTREAM_GENERATION 1
 
 struct mirror_source {
 	struct source source;
-	struct upstream_call manner;
+	struct upstream_call manner; /* with this one: */
+	struct http_line line;
+	bool is_fast;
 	int64_t retry_after_ms; /* of the last reading, as these: */
 	const struct watcher *watcher;
 	int64_t read_at;
@@ -102,11 +108,56 @@ static int mirror_source_read(struct source *source, const char *name,
 	return 0;
 }
 
+/* What is not asked for in vain: a change of what is known, over HTTP, by SHA-1. */
+static bool mirror_source_may_be_small(const struct mirror_source *its,
+				       const struct source_want *want)
+{
+	const struct source_view *view = want->view;
+
+	return its->is_fast && view->oid_len == 20 && !view->is_local &&
+	       view->depth == 0 && !view->ssh_command &&
+	       !http_check_url(view->url, false, NULL) && !want->is_anew && want->known &&
+	       want->known->count > 0;
+}
+
+/* Failpoint: objects.fetched, as by git. */
+static bool mirror_source_bring_small(struct mirror_source *its,
+				      const struct source_want *want)
+{
+	const struct source_view *view = want->view;
+	const uint64_t most = view->pack_most;
+	AUTO_STR struct str pack = STR_INIT;
+	struct err err;
+
+	if (!mirror_source_may_be_small(its, want))
+		return false;
+	if (upstream_fetch_pack(
+		    &(struct upstream_fetch){
+			    .work = want->work,
+			    .url = view->url,
+			    .header = view->header,
+			    .ca_file = view->ca_file,
+			    .wanted = want->oids,
+			    .have = want->known,
+			    .most = most > 0 && most < SOURCE_DELTA_BYTES
+					    ? (size_t)most
+					    : (size_t)SOURCE_DELTA_BYTES },
+		    &its->line, &pack, &err) != 0) {
+		log_debug("mirror.by_git", LOG_ERR(&err));
+		return false;
+	}
+	if (!source_take_pack(want, &pack))
+		return false;
+	failpoint("objects.fetched");
+	return true;
+}
+
 static int mirror_source_bring(struct source *source, const struct source_want *want,
 			       struct err *err)
 {
-	(void)source;
-	return source_fetch(want, NULL, err);
+	return mirror_source_bring_small(mirror_source_of(source), want)
+		       ? 0
+		       : source_fetch(want, NULL, err);
 }
 
 /* By asking again it is seen whether the credential was revoked meanwhile, and the next
@@ -132,6 +183,7 @@ static bool mirror_source_take_refusal(struct source *source, const char *name,
 
 static void mirror_source_free(struct source *source)
 {
+	http_line_close(&mirror_source_of(source)->line);
 	free(source);
 }
 
@@ -144,12 +196,15 @@ static const struct source_ops mirror_source_ops = {
 	.free = mirror_source_free,
 };
 
-struct source *source_new_upstreams(const struct upstream_call *manner)
+struct source *source_new_upstreams(const struct upstream_call *manner, bool is_fast)
 {
 	struct mirror_source *one = xcalloc(1, sizeof(*one));
 
 	one->source.ops = &mirror_source_ops;
 	one->manner = *manner;
+	one->line = http_line_open();
+	one->manner.line = &one->line;
+	one->is_fast = is_fast;
 	return &one->source;
 }
 

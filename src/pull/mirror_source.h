@@ -9,8 +9,8 @@
 #include "pull/source.h"
 
 /* How upstreams are asked: mirrors, watcher, marks, is_asked, timeout_ms and stop of a
- * call; borrowed, and copied. */
-struct source *source_new_upstreams(const struct upstream_call *manner);
+ * call; borrowed, and copied. is_fast: small changes come without git, where they can. */
+struct source *source_new_upstreams(const struct upstream_call *manner, bool is_fast);
 
 /* Of the last reading: when it was (wall ms), and with whose credential; NULL: none. */
 int64_t source_read_at(struct source *source, const struct watcher **watcher);

@@ -487,7 +487,7 @@ static struct pull *pull_new(const struct pull_options *options)
 		pull->source = options->once->source;
 	else if (options->mirrors)
 		pull->source = source_new_upstreams(
-			&(struct upstream_call){ .mirrors = options->mirrors });
+			&(struct upstream_call){ .mirrors = options->mirrors }, false);
 	else if (options->primary)
 		pull->source = source_new_primary(
 			options->primary, options->settings.timeout_ms, &pull->kill);

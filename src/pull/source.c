@@ -501,8 +501,7 @@ struct source *source_new_files(int root)
  * connections as threads that ask at once, and each is kept.
  */
 
-/* Of a delta. What it unpacks to is bounded as well: it may be anybody's. */
-#define SOURCE_DELTA_BYTES ((uint64_t)1 << 20)
+/* Of what a delta's pack unpacks to: it may be anybody's. */
 #define SOURCE_DELTA_UNPACKED ((uint64_t)64 << 20)
 #define SOURCE_DELTA_OBJECTS 2000
 
@@ -637,19 +636,10 @@ static int source_primary_read_since(struct source *source, const char *name,
 			   : result;
 }
 
-/* Whether the pack that came with the refs has brought all. If not, Git finds out what is
- * wrong with it. */
-static bool source_takes_pack(const struct source_want *want)
+bool source_take_pack(const struct source_want *want, const struct str *pack)
 {
-	const struct str *pack = &want->view->pack;
 	struct err err;
-	int taken;
-
-	/* what a delta brings is not enough for a copy that is made anew */
-	if (pack->len == 0 || !want->known || want->is_anew ||
-	    (want->is_new && want->view->is_delta))
-		return false;
-	taken = small_pack_take(
+	int taken = small_pack_take(
 		&(struct small_pack_request){ .copy = want->copy,
 					      .pack = pack->data,
 					      .len = pack->len,
@@ -659,6 +649,7 @@ static bool source_takes_pack(const struct source_want *want)
 					      .most_bytes = SOURCE_DELTA_UNPACKED,
 					      .refs = want->refs },
 		&err);
+
 	if (taken < 0)
 		log_warn("sync.delta_refused", LOG_ERR(&err));
 	if (want->is_by_pack)
@@ -668,6 +659,15 @@ static bool source_takes_pack(const struct source_want *want)
 	return taken > 0;
 }
 
+/* Whether the pack that came with the refs has brought all. What a delta brings is not
+ * enough for a copy that is made anew. */
+static bool source_primary_takes_pack(const struct source_want *want)
+{
+	return want->view->pack.len > 0 && want->known && !want->is_anew &&
+	       !(want->is_new && want->view->is_delta) &&
+	       source_take_pack(want, &want->view->pack);
+}
+
 static int source_primary_bring(struct source *source, const struct source_want *want,
 				struct err *err)
 {
@@ -675,7 +675,7 @@ static int source_primary_bring(struct source *source, const struct source_want 
 	struct primary_line *line;
 	int result;
 
-	if (source_takes_pack(want))
+	if (source_primary_takes_pack(want))
 		return 0;
 	if (!bring_packs_is_worth_it(want))
 		return source_fetch(want, NULL, err);

@@ -166,6 +166,11 @@ int source_read_since(struct source *source, const char *name, struct source_hav
  * work->bytes. */
 int source_bring(struct source *source, const struct source_want *want, struct err *err);
 
+/* Whether that pack, which nobody has looked into yet, has brought all, of a copy whose
+ * `known` is known. If not, git finds out what is wrong with it. */
+#define SOURCE_DELTA_BYTES ((uint64_t)1 << 20) /* no larger one is asked for */
+bool source_take_pack(const struct source_want *want, const struct str *pack);
+
 /* The same by a git child, for sources that do it so. `have` as in objects_fetch(). */
 int source_fetch(const struct source_want *want, const oid_list *have, struct err *err);
 

@@ -262,7 +262,7 @@ removed_while_it_is_fetched() {
 }
 
 tap_test "killed before and while it fetches" dies_with_requests sync.leased sync.fenced \
-	objects.fetched sync.fetched
+	small_pack.indexed small_pack.packed objects.fetched sync.fetched
 tap_test "killed while it publishes" dies_with_requests publish.pending publish.locked \
 	publish.renamed publish.changed
 tap_test "killed after it published" dies_with_requests sync.verified sync.done

@@ -18,8 +18,8 @@ redis_is_up() {
 	[ "$(redis-cli -s "$PWD/redis" PING)" = PONG ]
 }
 
-# Who fetches is seen, and waits a moment: two for one clone at a time are a violation, for
-# several clones they are written down in ./parallel.
+# Who fetches by git is seen, and waits a moment: two for one clone at a time are a violation,
+# for several clones they are written down in ./parallel.
 shim_git() {
 	mkdir -p shim at
 	: >fetches
@@ -146,6 +146,8 @@ fetched_once() { # BACKEND
 	local i before first second
 
 	make_nodes "$1"
+	set_conf paris sync.fastPath false
+	set_conf rome sync.fastPath false
 	start_nodes
 	touch slowly
 	for i in 1 2 3 4; do
@@ -167,6 +169,37 @@ fetched_once() { # BACKEND
 	wait_until 10 no_row_is_new paris 5
 	wait_until 10 no_row_is_new rome 5
 	at rome events | grep '"name":"a"' | tail -n 1 | grep '"generation":5'
+}
+
+packs_asked_for() {
+	grep -ac 'ev=http.request .* method=POST target=/a.git/git-upload-pack ' london/log
+}
+
+were_asked_for() { # TIMES
+	[ "$(packs_asked_for)" -ge "$1" ]
+}
+
+fetched_once_without_git() {
+	local i before first second
+
+	make_nodes redis
+	start_nodes
+	before=$(packs_asked_for)
+	: >fetches
+	for i in 1 2 3 4; do
+		change_a
+		syncs paris &
+		first=$!
+		syncs rome &
+		second=$!
+		wait "$first"
+		wait "$second"
+		both_have_it
+		wait_until 10 were_asked_for $((before + i))
+		[ "$(packs_asked_for)" = $((before + i)) ]
+	done
+	[ ! -s fetches ]
+	nothing_is_wrong
 }
 
 # Different clones do not wait for each other.
@@ -472,6 +505,7 @@ stopped_while_it_waits() {
 
 tap_test "both are asked at once: one fetches, leases on Redis" fetched_once redis
 tap_test "both are asked at once: one fetches, leases in a directory" fetched_once directory
+tap_test "both are asked at once: one fetches, without git" fetched_once_without_git
 tap_test "different mirrors are fetched side by side" side_by_side
 tap_test "both ask the upstream by themselves" polled
 tap_test "what another node brought is no damage" reverified

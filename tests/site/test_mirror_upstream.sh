@@ -111,6 +111,11 @@ make_hostile_sites() { # [INTERVAL]
 	wait_until 20 is_mirrored b
 }
 
+# Another try may be on its way.
+nothing_is_temporary() {
+	[ -z "$(find paris/git -name 'tmp_*')" ]
+}
+
 # Its class is the one that is said, or one of them. Nothing has come of it, and nothing is left;
 # but if all objects had come before it failed, a retry needs no more of the upstream than its refs.
 fails_alone() { # CLASS [REASON]
@@ -122,7 +127,7 @@ fails_alone() { # CLASS [REASON]
 	[[ " $1 " == *" $("$SITE_HELP" member class <said) "* ]]
 	[ -z "${2-}" ] || [ "$("$SITE_HELP" member reason <said)" = "$2" ]
 	[ "$(git -C paris/git/a.git for-each-ref)" = "$before" ] || is_mirrored a
-	[ -z "$(find paris/git -name 'tmp_*')" ]
+	wait_until 10 nothing_is_temporary
 	add_commits london/git/b.git refs/heads/main 1
 	wait_until 20 is_mirrored b
 }

@@ -1,0 +1,116 @@
+#include "mirror/upstream_fetch.h"
+
+#include "base/clock.h"
+#include "git/fetch_small.h"
+
+#define SERVICE "git-upload-pack"
+#define CONNECT_MS 10000
+/* Servers say every few seconds that they live while they make a pack. */
+#define SILENCE_MS 60000
+#define TIMEOUT_MS 120000
+#define HEADERS 6 /* and their end */
+
+struct upstream_answer {
+	struct str body;
+	size_t most;
+};
+
+static int take_answer(void *arg, const char *bytes, size_t count, struct err *err)
+{
+	struct upstream_answer *answer = arg;
+
+	if (count > answer->most - answer->body.len)
+		return err_set(err, ERR_BUSY, "the change is not a small one");
+	str_add_bytes(&answer->body, bytes, count);
+	return 0;
+}
+
+static void fill_headers(const struct upstream_fetch *fetch,
+			 struct http_header headers[HEADERS])
+{
+	size_t count = 0;
+
+	headers[count++] = (struct http_header){ "User-Agent", "git/refrelay" };
+	headers[count++] = (struct http_header){ "Accept", "*/*" };
+	headers[count++] = (struct http_header){ "Content-Type",
+						 "application/x-" SERVICE "-request" };
+	headers[count++] = (struct http_header){ "Expect", NULL };
+	if (fetch->header)
+		headers[count++] =
+			(struct http_header){ "Authorization",
+					      fetch->header + strlen("Authorization: ") };
+	headers[count] = (struct http_header){ 0 };
+}
+
+static int check_answer(const struct http_call *call, struct err *err)
+{
+	const char *type = http_find_header(call, "Content-Type", 0);
+
+	if (call->status == 200 && type &&
+	    strcmp(type, "application/x-" SERVICE "-result") == 0)
+		return 0;
+	return err_set(err, ERR_NETWORK, "it answered HTTP %ld, not with a pack",
+		       call->status);
+}
+
+static int64_t end_of(const struct git_work *work)
+{
+	int64_t until = clock_boot_ms() + TIMEOUT_MS;
+
+	return work->until > 0 && work->until < until ? work->until : until;
+}
+
+static int post(const struct upstream_fetch *fetch, struct http_line *line,
+		const struct str *body, struct upstream_answer *answer, struct err *err)
+{
+	size_t len = strlen(fetch->url);
+	AUTO_FREE char *url = xasprintf(
+		"%.*s/" SERVICE,
+		(int)(len > 0 && fetch->url[len - 1] == '/' ? len - 1 : len), fetch->url);
+	struct http_header headers[HEADERS];
+
+	fill_headers(fetch, headers);
+	struct http_call call = {
+		.line = *line,
+		.request = { .method = "POST",
+			     .url = url,
+			     .headers = headers,
+			     .ca_file = fetch->ca_file,
+			     .body = body->data,
+			     .body_size = body->len,
+			     .connect_ms = CONNECT_MS,
+			     .silence_ms = SILENCE_MS,
+			     .until = end_of(fetch->work),
+			     .stop = fetch->work->stop,
+			     .deadline = fetch->work->deadline },
+		.peer = "the upstream",
+		.remedy = "",
+		.take = take_answer,
+		.taker = answer,
+	};
+	int result = http_begin(&call, err);
+	if (result == 0)
+		result = http_run(&call, http_has_ended, err);
+	if (result == 0)
+		result = http_check_end(&call, err);
+	if (result == 0)
+		result = check_answer(&call, err);
+	http_end(&call);
+	*line = call.line;
+	return result;
+}
+
+int upstream_fetch_pack(const struct upstream_fetch *fetch, struct http_line *line,
+			struct str *pack, struct err *err)
+{
+	struct upstream_answer answer = { .body = STR_INIT, .most = fetch->most };
+	AUTO_STR struct str body = STR_INIT;
+	int result;
+
+	fetch_small_ask(fetch->wanted, fetch->have, &body);
+	result = post(fetch, line, &body, &answer, err);
+	if (result == 0)
+		result = fetch_small_read(answer.body.data, answer.body.len, pack, err);
+	str_clear(&answer.body);
+	return result;
+}

@@ -1,0 +1,24 @@
+/*
+ * A small change of an upstream by one request over HTTP, without git. Any thread.
+ */
+#ifndef MIRROR_UPSTREAM_FETCH_H
+#define MIRROR_UPSTREAM_FETCH_H
+
+#include "git/git_child.h"
+#include "git/oid.h"
+#include "net/http.h"
+
+struct upstream_fetch {
+	const struct git_work *work;
+	const char *url, *header, *ca_file; /* as in struct upstream_view */
+	const oid_list *wanted;             /* of SHA-1, as these */
+	const oid_list *have;               /* with all they reach */
+	size_t most;                        /* bytes of the answer */
+};
+
+/* Appends a pack of what is wanted and not reached from `have`, which nobody has looked
+ * into yet. An error says only that git has to do it, or to find out what is wrong. */
+int upstream_fetch_pack(const struct upstream_fetch *fetch, struct http_line *line,
+			struct str *pack, struct err *err);
+
+#endif
