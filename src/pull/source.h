@@ -41,7 +41,6 @@ struct source_view {
 	struct str pack; /* owned; of what is new; empty: to be fetched, or nothing */
 	uint64_t pack_bytes; /* of its packs, by its own word; 0: not told */
 };
-
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))
 
 /* What a copy is, as its record and its disk prove. None: all 0, the sum of no refs. */
@@ -60,8 +59,7 @@ struct source_want {
 	const struct repo *copy;
 	const struct source_view *view; /* what was read of the source */
 	const oid_list *oids;           /* of the view's refs */
-	const oid_list *known; /* complete in the copy with all they reach; NULL: it is
-				  not known what is */
+	const oid_list *known; /* complete in the copy; NULL: nobody knows what is */
 	bool *is_by_pack;      /* set if the view's pack had all of them; may be NULL */
 	uint64_t *arrived;     /* grows by the bytes of packs; may be NULL */
 	struct ref_snapshot *refs; /* of the view, to learn peels; may be NULL */
@@ -69,7 +67,7 @@ struct source_want {
 	bool is_anew;              /* it lost some: also what seems to be here already */
 };
 
-/* The same with a history that is cut short, or was. */
+/* Of a history that is cut short, or was. */
 struct source_cut_want {
 	const struct source_want *want;
 	const struct ref_snapshot *have; /* as in struct cut_fetch, as these */
@@ -139,8 +137,8 @@ struct source *source_new_primary(struct primary *primary, int64_t valid_ms,
 				  const struct stop *stop);
 void source_free(struct source *source);
 
-/* A name for that repository in records: its path or URL. NULL, with ERR_MISSING: there
- * is none (directories only). The caller frees. */
+/* A name of it in records: its path or URL. NULL, with ERR_MISSING: there is none
+ * (directories only). The caller frees. */
 char *source_url(struct source *source, const char *name, struct err *err);
 
 /* The fingerprint alone: cheap, to see whether anything changed. ERR_MISSING: the
@@ -161,36 +159,33 @@ void source_view_clear(struct source_view *view);
 int source_read_since(struct source *source, const char *name, struct source_have *have,
 		      struct source_view *view, struct err *err);
 
-/* Brings objects, with all they reach that is not in the copy. They are complete and
- * durable when it returns 0; the copy's refs stay as they are. What arrives is added to
- * work->bytes. */
+/* Brings objects, with all they reach that is not in the copy: complete and durable when
+ * it returns 0. The copy's refs stay as they are. work->bytes grows by what arrives. */
 int source_bring(struct source *source, const struct source_want *want, struct err *err);
 
-/* Whether that pack, which nobody has looked into yet, has brought all, of a copy whose
- * `known` is known. If not, git finds out what is wrong with it. */
-#define SOURCE_DELTA_BYTES ((uint64_t)1 << 20) /* no larger one is asked for */
+/* Whether that pack of a stranger's has brought all, where `known` is known. If not, git
+ * finds out what is wrong. Larger ones are not asked for: */
 bool source_take_pack(const struct source_want *want, const struct str *pack);
+#define SOURCE_DELTA_BYTES ((uint64_t)1 << 20)
 
 /* The same by a git child, for sources that do it so. `have` as in objects_fetch(). */
 int source_fetch(const struct source_want *want, const oid_list *have, struct err *err);
 
-/* Likewise, when packs were copied and lack something, as what was loose. */
+/* Likewise, when copied packs lack something, as what was loose. */
 int source_fetch_rest(const struct source_want *want, struct err *err);
 
 /* The same by git, of whatever source, but up to a depth; adds the cuts. */
 int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct err *err);
 
-/* Refuses an upstream whose history is cut itself: -1, ERR_CONFIG. */
-int source_refuse_shallow(struct err *err);
+int source_refuse_shallow(struct err *err); /* an upstream: -1, ERR_CONFIG */
 
-/* Whether that error of bringing may be because the source dropped what the view names (a
- * forced push, and pruning): a new view may do. */
+/* Whether it failed since the source dropped what the view names: a new view may do. */
 bool source_was_outrun(const struct source_view *view, const struct err *err);
 
-/* Whether it may be because the copy lacks what it seemed to have. */
+/* Or because the copy lacks what it seemed to have. */
 bool source_lacked_objects(const struct source_view *view, const struct err *err);
 
-/* Blobs: as primary_blob_read() and primary_blob_read_many(), each within most_ms. From a
+/* As primary_blob_read() and primary_blob_read_many(), each within most_ms. From a
  * directory what is read is of one state of the file (ERR_CONFLICT: it changed). */
 int source_read_blob(struct source *source, const struct blob_part *part, int64_t most_ms,
 		     const struct blob_part_sink *sink, struct err *err);
