@@ -108,6 +108,17 @@ static int get_leases(const struct web_request *request, struct web_response *re
 	return result;
 }
 
+static int get_lease(const struct web_request *request, struct web_response *response,
+		     struct err *err)
+{
+	struct lease_holder holder;
+
+	if (lease_inspect(request->services->leases, request->name, &holder, err) != 0)
+		return -1;
+	web_answer_json(response, 200, lease_holder_json(&holder));
+	return 0;
+}
+
 static int delete_lease(const struct web_request *request, struct web_response *response,
 			struct err *err)
 {
@@ -135,6 +146,7 @@ static int delete_lease(const struct web_request *request, struct web_response *
 
 const struct web_route web_lease_routes[] = {
 	{ "GET", "/api/v1/leases{?held}", WEB_READER, WEB_BODY_NONE, get_leases },
+	{ "GET", "/api/v1/leases/{name}", WEB_READER, WEB_BODY_NONE, get_lease },
 	{ "DELETE", "/api/v1/leases/{name}{?fence,reason}", WEB_OPERATOR, WEB_BODY_NONE,
 	  delete_lease },
 	{ 0 },

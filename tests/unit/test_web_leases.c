@@ -158,7 +158,8 @@ TEST(a_lock_timeout_is_503_with_its_code_and_when_to_come_back)
 
 TEST(leases_that_cannot_be_asked_for_are_503_and_no_timeout)
 {
-	static const char *const targets[] = { "/work", "/api/v1/leases" };
+	static const char *const targets[] = { "/work", "/api/v1/leases",
+					       "/api/v1/leases/" KEY };
 
 	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
 		const char *answer = get(targets[i]);
@@ -173,12 +174,16 @@ TEST(leases_that_cannot_be_asked_for_are_503_and_no_timeout)
 
 TEST(who_holds_what_is_listed_with_its_job)
 {
+	static const char *const targets[] = { "/api/v1/leases", "/api/v1/leases/" KEY };
+
 	hold();
-	const char *answer = get("/api/v1/leases");
-	assert_int_equal(status_of(answer), 200);
-	assert_has(answer, "\"key\":\"" KEY "\"");
-	assert_has(answer, "\"held\":true");
-	assert_has(answer, "\"job\":\"deadbeef00000001\",\"name\":\"team/app\"");
+	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
+		const char *answer = get(targets[i]);
+		assert_int_equal(status_of(answer), 200);
+		assert_has(answer, "\"key\":\"" KEY "\"");
+		assert_has(answer, "\"held\":true");
+		assert_has(answer, "\"job\":\"deadbeef00000001\",\"name\":\"team/app\"");
+	}
 }
 
 TEST(an_operator_takes_away_just_the_grant_that_was_shown)
@@ -209,6 +214,7 @@ TEST(a_lease_that_was_never_granted_is_not_found)
 
 	assert_int_equal(status_of(answer), 404);
 	assert_has(answer, "\"code\":\"MISSING\"");
+	assert_int_equal(status_of(get("/api/v1/leases/" KEY)), 404);
 }
 
 int main(void)
