@@ -7,6 +7,8 @@
 #	tests/chaos/leases.sh SECONDS	leases on all backends under faults
 #	tests/chaos/storm.sh SECONDS	10,000 small changes over 100 repositories, again and again
 #
+# and before, each fuzz target for half a minute.
+#
 # One after the other; the others go on when one fails. The exit status is 1 then. Each says how to repeat what it found.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -23,6 +25,7 @@ export BUILD=$PWD/build-asan PATIENCE=3 REFRELAY=$PWD/build-asan/refrelay REFREL
 export ASAN_OPTIONS=halt_on_error=1:abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
 result=0
+FUZZ_SECONDS=30 tools/test.sh fuzz || result=1
 for script in "${scripts[@]}"; do
 	echo "== $script"
 	bash "$script" $((hours * 3600 / ${#scripts[@]})) || result=1

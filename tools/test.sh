@@ -11,7 +11,7 @@
 #	        has sanitizers
 #	clang   in build-clang/: a build with clang, of the programs, without sanitizers
 #	asan    in build-asan/: unit and site tests, address and undefined sanitizers; each fuzz
-#	        target for $FUZZ_SECONDS seconds (10), with what the others leave of the processors
+#	        target for $FUZZ_SECONDS seconds (4), with what the others leave of the processors
 #	tsan    in build-tsan/: unit tests that start threads, thread sanitizer
 #
 # Only if they are named:
