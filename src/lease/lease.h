@@ -38,12 +38,12 @@ struct store;
 struct lease_holder {
 	char key[LEASE_KEY_SIZE];
 	uint64_t fence; /* of the latest grant; 0: never granted */
+	uint64_t mark;  /* another for each grant, also without a fence; 0: unknown */
 	bool held;      /* granted and neither released nor lapsed */
 	char node[64];  /* host name, or the site's name for it */
 	char boot_id[40];
 	int64_t pid;
-	char job[256]; /* "<job's id> <name>", as lease_job_split() parts it; may be cut
-			*/
+	char job[256];       /* "<job's id> <name>" for lease_job_split(); may be cut */
 	char operation[32];  /* "sync", "repack", ... */
 	int64_t acquired_at; /* wall ms, for people only */
 	int64_t ttl_left_ms; /* <= 0: lapsed, or not held */

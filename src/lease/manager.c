@@ -315,22 +315,30 @@ static int waiter_wait_hint(struct waiter *waiter, int64_t until, bool *hinted,
 	return result < 0 ? -1 : 0;
 }
 
-/* Whether the denial by this holder is news. Seed 000 wants it in the log, but a row that
+/* The holder last told of. */
+struct denial {
+	uint64_t fence, mark;
+};
+
+/* Whether the denial by this holder is news. One of which nothing is known may be the one
+ * that was told of. Seed 000 wants it in the log, but a row that
  * is asked for each few seconds must not fill it. */
 static bool is_first_denial(struct waiter *waiter, const struct lease_holder *holder)
 {
 	struct lease_manager *manager = waiter->manager;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
 	const char *key = waiter->request.key;
-	uint64_t *fence = map_get(&manager->denials, key);
+	const bool is_unknown = holder->fence == 0 && holder->mark == 0;
+	struct denial *told = map_get(&manager->denials, key);
 
-	if (fence && *fence == holder->fence && holder->fence != 0)
+	if (told &&
+	    (is_unknown || (told->fence == holder->fence && told->mark == holder->mark)))
 		return false;
 	if (manager->denials.count >= DENIALS_KEPT)
 		map_clear_owned(&manager->denials);
-	fence = xcalloc(1, sizeof(*fence));
-	*fence = holder->fence;
-	free(map_put(&manager->denials, key, fence));
+	told = xcalloc(1, sizeof(*told));
+	*told = (struct denial){ holder->fence, holder->mark };
+	free(map_put(&manager->denials, key, told));
 	return true;
 }
 
