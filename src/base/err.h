@@ -53,7 +53,7 @@ enum err_reason {
 	REASON_TOO_LARGE,    /* ... or is more than it may be */
 	REASON_LOCK_TIMEOUT, /* as the classes of these names */
 	REASON_LOCK_UNAVAILABLE,
-	REASON_LOCK_LOST, /* with ERR_LOST */
+	REASON_LOCK_LOST, /* the lease ended before the work */
 	REASONS,
 };
 

@@ -44,9 +44,9 @@ static int run_leased(const struct job_request *request, struct lease *lease,
 					   : 0 },
 	};
 
-	if (request->run(&job, request->arg, err) != 0)
-		return -1;
-	return lease_check(lease, err);
+	if (request->run(&job, request->arg, err) == 0 && lease_check(lease, err) == 0)
+		return 0;
+	return lease_blame(lease, err);
 }
 
 int job_run(const struct job_request *request, struct err *err)

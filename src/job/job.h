@@ -41,7 +41,8 @@ struct job_request {
 /* Takes the lease, runs the work, gives the lease up. The error is the work's; besides:
  *  ERR_BUSY: the lease is held by another: later, no retry is counted;
  *  ERR_LOST: the lease was lost meanwhile, so that the work's result does not count;
- *  ERR_TIMEOUT: timeout_ms is over; ERR_CANCELED: stop.
+ *  ERR_TIMEOUT: timeout_ms is over, or, with REASON_LOCK_LOST, the lease, which is never
+ *  renewed; ERR_CANCELED: stop.
  * Errors are logged here (event job.failed), with the time it took. */
 int job_run(const struct job_request *request, struct err *err);
 

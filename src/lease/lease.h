@@ -38,12 +38,12 @@ struct store;
 struct lease_holder {
 	char key[LEASE_KEY_SIZE];
 	uint64_t fence; /* of the latest grant; 0: never granted */
+	uint64_t mark;  /* another for each grant, also without a fence; 0: unknown */
 	bool held;      /* granted and neither released nor lapsed */
 	char node[64];  /* host name, or the site's name for it */
 	char boot_id[40];
 	int64_t pid;
-	char job[256]; /* "<job's id> <name>", as lease_job_split() parts it; may be cut
-			*/
+	char job[256];       /* "<job's id> <name>" for lease_job_split(); may be cut */
 	char operation[32];  /* "sync", "repack", ... */
 	int64_t acquired_at; /* wall ms, for people only */
 	int64_t ttl_left_ms; /* <= 0: lapsed, or not held */
@@ -120,13 +120,6 @@ struct lease_manager *lease_manager_new_to_read(struct store *store,
 int lease_manager_open_redis(const struct lease_options *options,
 			     struct lease_manager **manager, struct err *err);
 
-/* Tries each server, and tells what is wrong with it for leases, and what to do. -1: one
- * of that is an error. */
-int lease_redis_check(const struct lease_options *options,
-		      void (*say)(void *arg, bool is_error, const char *what,
-				  const char *remedy),
-		      void *arg);
-
 /* Releases what is held and ends the keeper. NULL is allowed. */
 void lease_manager_close(struct lease_manager *manager);
 
@@ -154,6 +147,12 @@ enum lease_predecessor lease_predecessor(const struct lease *lease);
 /* ERR_LOST, REASON_LOCK_LOST once the lease is certainly or possibly no longer ours.
  * Cheap. */
 int lease_check(struct lease *lease, struct err *err);
+
+/* Of work that failed by ERR_LOST: if that was since its lease ended, *err says so, as
+ * lease_check() does. Where leases are never renewed, the same work would be too long
+ * again, which is no bad luck: ERR_TIMEOUT, REASON_LOCK_LOST. Other errors stay as they
+ * are. Returns -1. */
+int lease_blame(struct lease *lease, struct err *err);
 
 /* For children that work under the lease: they are dead before it can pass on. Valid
  * until release. */

@@ -65,4 +65,7 @@ typedef void (*lease_finding)(void *arg, bool is_error, const char *what,
 void lease_settings_try(const struct lease_settings *settings, const char *site,
 			lease_finding say, void *arg);
 
+/* The same of each server of Redis (redis_check.c). -1: one finding is an error. */
+int lease_redis_check(const struct lease_options *options, lease_finding say, void *arg);
+
 #endif

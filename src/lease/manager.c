@@ -315,22 +315,30 @@ static int waiter_wait_hint(struct waiter *waiter, int64_t until, bool *hinted,
 	return result < 0 ? -1 : 0;
 }
 
-/* Whether the denial by this holder is news. Seed 000 wants it in the log, but a row that
+/* The holder last told of. */
+struct denial {
+	uint64_t fence, mark;
+};
+
+/* Whether the denial by this holder is news. One of which nothing is known may be the one
+ * that was told of. Seed 000 wants it in the log, but a row that
  * is asked for each few seconds must not fill it. */
 static bool is_first_denial(struct waiter *waiter, const struct lease_holder *holder)
 {
 	struct lease_manager *manager = waiter->manager;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
 	const char *key = waiter->request.key;
-	uint64_t *fence = map_get(&manager->denials, key);
+	const bool is_unknown = holder->fence == 0 && holder->mark == 0;
+	struct denial *told = map_get(&manager->denials, key);
 
-	if (fence && *fence == holder->fence && holder->fence != 0)
+	if (told &&
+	    (is_unknown || (told->fence == holder->fence && told->mark == holder->mark)))
 		return false;
 	if (manager->denials.count >= DENIALS_KEPT)
 		map_clear_owned(&manager->denials);
-	fence = xcalloc(1, sizeof(*fence));
-	*fence = holder->fence;
-	free(map_put(&manager->denials, key, fence));
+	told = xcalloc(1, sizeof(*told));
+	*told = (struct denial){ holder->fence, holder->mark };
+	free(map_put(&manager->denials, key, told));
 	return true;
 }
 
@@ -883,21 +891,44 @@ enum lease_predecessor lease_predecessor(const struct lease *lease)
 	return lease->predecessor;
 }
 
+static int say_lost(const struct lease *lease, struct err *err)
+{
+	const struct lease_manager *manager = lease->manager;
+
+	err_set(err, ERR_LOST, "lease %.300s: no longer ours (fence %" PRIu64 ")",
+		lease->grant.key, lease->grant.fence);
+	if (manager->ways.is_fixed) {
+		err_set(err, ERR_LOST,
+			"lease %.200s: the work takes longer than lease.ttl (%" PRId64
+			" s), which lease.compatibility = docora does not extend",
+			lease->grant.key, manager->backend->ttl_ms / 1000);
+		err_remedy(err, "raise lease.ttl above the time that the longest job "
+				"needs, or remove lease.compatibility; do the same on "
+				"all nodes of the site");
+	}
+	return err_because(err, REASON_LOCK_LOST);
+}
+
 int lease_check(struct lease *lease, struct err *err)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&lease->manager->mutex);
 
 	if (!lease->lost && clock_boot_ms() < lease->valid_until)
 		return 0;
-	err_set(err, ERR_LOST, "lease %.300s: no longer ours (fence %" PRIu64 ")",
-		lease->grant.key, lease->grant.fence);
+	return say_lost(lease, err);
+}
+
+int lease_blame(struct lease *lease, struct err *err)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&lease->manager->mutex);
+
+	if (err->class != ERR_LOST ||
+	    (!lease->lost && clock_boot_ms() < deadline_at(&lease->deadline)))
+		return -1;
+	say_lost(lease, err);
 	if (lease->manager->ways.is_fixed)
-		err_remedy(err,
-			   "the work took longer than lease.ttl (%" PRId64
-			   " s), which lease.compatibility keeps from being renewed: "
-			   "raise lease.ttl",
-			   lease->manager->backend->ttl_ms / 1000);
-	return err_because(err, REASON_LOCK_LOST);
+		err->class = ERR_TIMEOUT;
+	return -1;
 }
 
 struct deadline *lease_deadline(struct lease *lease)

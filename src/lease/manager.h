@@ -95,7 +95,7 @@ struct lease_manager {
 	int64_t renew_at; /* guarded by mutex; INT64_MAX: nothing is held */
 	bool closing;     /* guarded by mutex */
 	struct lease_ways ways;
-	struct map denials;     /* guarded by mutex; the fence last told of, by key */
+	struct map denials;     /* guarded by mutex; struct denial by key */
 	int64_t probe_at;       /* guarded by mutex; boot ms */
 	int64_t asked_at;       /* guarded by mutex; boot ms; by the keeper, which has no
 				   answer yet; 0: it asks nothing */

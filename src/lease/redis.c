@@ -291,6 +291,7 @@ static bool redis_try_look_at_dead(struct redis_try *try, const struct redisRepl
 		waiter = xasprintf("- fence=1 %s", redis_reply_text(reply, 1));
 		redis_view_read(waiter, 0, &try->in_the_way);
 		try->in_the_way.owner.holder.fence = 0;
+		try->in_the_way.owner.holder.mark = 0;
 	}
 	struct owner *owner = &try->in_the_way.owner;
 	lease_server_judge(&try->backend->server, owner, attempt->hint_fd,

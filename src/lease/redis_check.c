@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "lease/lease.h"
+#include "lease/lease_settings.h"
 #include "lease/redis_round.h"
 
 struct redis_check {
@@ -162,10 +162,7 @@ static void redis_check_server(struct redis_check *check,
 	redis_connection_free(connection);
 }
 
-int lease_redis_check(const struct lease_options *options,
-		      void (*say)(void *arg, bool is_error, const char *what,
-				  const char *remedy),
-		      void *arg)
+int lease_redis_check(const struct lease_options *options, lease_finding say, void *arg)
 {
 	struct redis_check check = { .options = options, .say = say, .arg = arg };
 	struct err err;

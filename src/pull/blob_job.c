@@ -410,6 +410,7 @@ static int blob_item_lease(const struct blob_work *work, const struct pull_item 
 	return lease_acquire(leases,
 			     &(struct lease_request){ .key = key,
 						      .operation = operation,
+						      .job = work->job->id,
 						      .name = name,
 						      .stop = &work->job->pull->kill },
 			     &blob_of(item)->lease, err);

@@ -62,7 +62,7 @@ struct pull_job {
 	struct kind kind; /* of the rows; no parts: upkeep */
 	registry_rows rows;
 	struct pull_item *items; /* as many; NULL until it runs */
-	const char *id;          /* lease_job_new(), of who asked for it; NULL: none */
+	char id[LEASE_JOB_SIZE]; /* in logs, leases and the API: pull_job_take_id() */
 	int64_t lease_wait_ms; /* how long it waits for the lease; 0: held means later */
 	int64_t leased_at;     /* wall ms of the last grant; 0: none */
 	bool is_verification;
@@ -144,6 +144,10 @@ struct copy_kind_ops {
 };
 
 extern const struct copy_kind_ops repository_copy_ops, blob_copy_ops;
+
+/* What is done from now on is the job of that id, which somebody asked for; NULL: a new
+ * one. Set when the job runs. */
+void pull_job_take_id(struct pull_job *job, const char *id);
 
 /* An item ends with that error. Returns -1. What this machine lacks is never taken for
  * missing at the primary. */

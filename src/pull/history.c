@@ -29,6 +29,7 @@ struct history_end {
 struct shown_job {
 	struct history_job shown; /* first: its address is that of this */
 	char *kind, *name;        /* owned; of several rows the first */
+	char id[LEASE_JOB_SIZE];  /* guarded by the history's mutex */
 	size_t rows;
 	uint64_t size; /* of them all; 0: not known */
 	bool is_verification;
@@ -96,6 +97,7 @@ struct history_job *history_begin(struct history *history, const struct pull_job
 	shown = xcalloc(1, sizeof(*shown));
 	shown->kind = xstrdup(job->kind.type);
 	shown->name = xstrdup(job->rows.count > 0 ? job->rows.items[0].name : "");
+	snprintf(shown->id, sizeof(shown->id), "%s", job->id);
 	shown->rows = job->rows.count;
 	for (size_t i = 0; i < job->rows.count; i++)
 		shown->size += job->rows.items[i].size;
@@ -105,6 +107,16 @@ struct history_job *history_begin(struct history *history, const struct pull_job
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&history->mutex);
 	TAILQ_INSERT_TAIL(&history->running, shown, link);
 	return &shown->shown;
+}
+
+void history_set_id(struct history *history, struct history_job *shown, const char *id)
+{
+	struct shown_job *own = (struct shown_job *)(void *)shown;
+
+	if (!history || !shown)
+		return;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&history->mutex);
+	snprintf(own->id, sizeof(own->id), "%s", id);
 }
 
 static const char *history_word(const struct pull_job *job, const struct pull_item *item)
@@ -217,6 +229,7 @@ static json_t *history_shown_json(const struct shown_job *shown)
 {
 	json_t *object = json_object();
 
+	json_put_text(object, "job", shown->id);
 	json_put_text(object, "kind", shown->kind);
 	json_put_text(object, "name", shown->name);
 	json_put_number(object, "rows", (int64_t)shown->rows);

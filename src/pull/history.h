@@ -30,6 +30,9 @@ struct history_job *history_begin(struct history *history, const struct pull_job
 void history_end(struct history *history, struct history_job *shown,
 		 const struct pull_job *job);
 
+/* By which id it is shown, if it is. */
+void history_set_id(struct history *history, struct history_job *shown, const char *id);
+
 /* Of one replicable, newest first, at most `most`: an array. The caller owns it. */
 json_t *history_of_json(struct history *history, const char *kind, const char *name,
 			size_t most);

@@ -259,6 +259,7 @@ static int mirror_adopt_one(struct pull_job *job, const struct mirror *mirror,
 			.leases = options->leases,
 			.kind = KIND_MIRROR,
 			.name = mirror->name,
+			.id = job->id,
 			.operation = "adopt",
 			.fence_floor =
 				sync_fence_floor(options->here->root, mirror->name),

@@ -239,27 +239,15 @@ static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *
 	struct err err;
 
 	job->leased_at = 0;
+	pull_job_take_id(job, request->id);
 	if (mirror_job_find_watcher(job, request, &watcher, &err) != 0) {
 		pull_item_fail(item, &err);
 		return mirror_job_end_request(job, request);
 	}
-	job->id = request->id;
 	job->lease_wait_ms = mirror_job_wait_ms(request);
 	mirror_job_bring_as(job, watcher, true);
-	job->id = NULL;
 	job->lease_wait_ms = 0;
 	return mirror_job_end_request(job, request);
-}
-
-/* Nobody's request. */
-static void mirror_job_run_own(struct pull_job *job)
-{
-	char id[LEASE_JOB_SIZE];
-
-	lease_job_new(id);
-	job->id = id;
-	mirror_job_bring_as(job, NULL, job->items[0].row->wishes != 0);
-	job->id = NULL;
 }
 
 static void mirror_job_bring(struct pull_job *job)
@@ -280,8 +268,11 @@ static void mirror_job_bring(struct pull_job *job)
 		log_error("registry.failed", LOG_ERR(&err));
 	for (size_t i = 0; i < requests.count; i++)
 		has_end |= mirror_job_run_request(job, &requests.items[i]);
-	if (!has_end || item->end == PULL_FAILED)
-		mirror_job_run_own(job);
+	if (has_end && item->end != PULL_FAILED)
+		return;
+	if (requests.count > 0)
+		pull_job_take_id(job, NULL); /* it is nobody's request */
+	mirror_job_bring_as(job, NULL, item->row->wishes != 0);
 }
 
 static void mirror_job_end(struct pull_job *job)

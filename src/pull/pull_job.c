@@ -21,6 +21,15 @@
 /* One run tries nothing again: what failed is for the next one. */
 #define NEVER_MS ((int64_t)100 * 365 * 24 * 3600 * 1000)
 
+void pull_job_take_id(struct pull_job *job, const char *id)
+{
+	if (id)
+		snprintf(job->id, sizeof(job->id), "%s", id);
+	else
+		lease_job_new(job->id);
+	history_set_id(job->pull->history, job->shown, job->id);
+}
+
 int pull_item_fail(struct pull_item *item, const struct err *why)
 {
 	item->end = PULL_FAILED;
@@ -654,9 +663,11 @@ void pull_job_run(void *arg)
 		pull_job_forget(job);
 		return;
 	}
+	pull_job_take_id(job, NULL);
 	const struct log_context context = {
 		.repo = job->kind.copies->bring_most > 1 ? NULL : job->rows.items[0].name,
-		.job = job->is_verification ? "verify" : "sync"
+		.job = job->is_verification ? "verify" : "sync",
+		.job_id = job->id, /* whatever id it takes later */
 	};
 	struct log_context before = log_set_context(context);
 	job->shown = history_begin(job->pull->history, job);

@@ -670,6 +670,7 @@ void repository_remove(struct pull_job *job)
 						 .root = pull->options.here->root,
 						 .kind = job->kind.type,
 						 .name = job->rows.items[0].name,
+						 .job = job->id,
 						 .stop = &pull->kill };
 	struct err err = { 0 };
 

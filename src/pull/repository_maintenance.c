@@ -315,11 +315,15 @@ static enum maintain_end maintaining_run(struct maintaining *this)
 	struct pull *pull = call->pull;
 	const char *root = pull->options.here->root;
 	int64_t started = clock_boot_ms();
+	char id[LEASE_JOB_SIZE];
 	struct err err = { 0 };
+
+	lease_job_new(id);
 	int done = job_run(
 		&(struct job_request){ .leases = pull->options.leases,
 				       .kind = call->kind->type,
 				       .name = call->name,
+				       .id = id,
 				       .operation = "maintenance",
 				       .fence_floor = sync_fence_floor(root, call->name),
 				       .timeout_ms = pull_settings_now(pull).timeout_ms,
@@ -328,8 +332,8 @@ static enum maintain_end maintaining_run(struct maintaining *this)
 				       .arg = this },
 		&err);
 
-	struct log_context before =
-		log_set_context((struct log_context){ .repo = call->name });
+	struct log_context before = log_set_context((struct log_context){
+		.repo = call->name, .job = "maintenance", .job_id = id });
 	enum maintain_end end =
 		maintaining_say(this, done, clock_boot_ms() - started, &err);
 	log_set_context(before);

@@ -385,6 +385,7 @@ int removal_run(const struct removal_request *request, struct err *err)
 			.leases = request->leases,
 			.kind = request->kind,
 			.name = request->name,
+			.id = request->job,
 			.operation = "remove",
 			.fence_floor = fence_floor(request->root, path),
 			.wait_ms = request->wait_ms,

@@ -55,6 +55,7 @@ struct removal_request {
 	struct lease_manager *leases;
 	const char *root;
 	const char *kind, *name;
+	const char *job; /* its id, lease_job_new(); NULL: a new one */
 	int64_t wait_ms; /* for the lease */
 	const struct stop *stop;
 	bool is_ordered; /* by a person: it does not count for the deletion limit */

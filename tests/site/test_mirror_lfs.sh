@@ -213,6 +213,8 @@ missing_object() {
 	wait_until 30 mirror_said 'LFS fails: 1 LFS object .*: its upstream does not have 1'
 	mirror_member lfs.missing 1
 	mirror_member lfs.absent 1
+	wait_until 5 was_logged paris mirror.lfs_lacking 'job_id=[0-9a-f]{16} '
+	wait_until 5 was_logged paris mirror.lfs_brought 'job_id=[0-9a-f]{16} '
 	mirror_said 'LFS: next attempt '
 	is_forged
 	at paris status >status || :

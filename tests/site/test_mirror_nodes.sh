@@ -499,6 +499,7 @@ stopped_while_it_waits() {
 	rmdir at/a.git 2>/dev/null || :
 	start_node rome
 	wait_until 60 job_is rome "$job" 'done'
+	wait_until 10 was_logged rome sync.done "job_id=$job "
 	wait_until 20 is_mirrored a
 	nothing_is_wrong
 }

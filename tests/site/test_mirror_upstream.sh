@@ -155,6 +155,61 @@ hostile() {
 	has_no_fault london/git/a.git paris/git/a.git
 }
 
+# A lease that is never renewed is the fetch's last moment: what needs longer fails as such, with the
+# setting to change, and is not tried again at once.
+outlasts_its_lease() {
+	make_hostile_sites
+	set_conf paris mirror.a.interval 1h
+	set_conf paris lease.compatibility docora
+	set_conf paris lease.ttl 2s
+	stop_site paris
+	start_site paris
+	wait_until 20 mirror_is a state synced
+	rules '^POST stall 1500'
+	add_commits london/git/a.git refs/heads/main 30
+	expect 1 at paris mirror sync a --json
+	[ "$("$SITE_HELP" member reason <out)" = lock_lost ]
+	wait_until 20 mirror_is a state failed
+	was_too_long_for_its_lease 1
+	was_logged paris job.failed 'level=warn.* job=sync.* repo=a .*lease\.ttl \(2 s\)'
+	# Nothing is tried before its time, and then once.
+	[ "$(logged paris job.failed)" -eq 2 ] # the request, and the row
+	is_due_now a
+	wait_until 20 was_too_long_for_its_lease 2
+	rules
+	is_due_now a
+	wait_until 20 mirror_is a state synced
+	is_mirrored a
+	has_no_fault london/git/a.git paris/git/a.git
+}
+
+was_too_long_for_its_lease() { # ATTEMPTS
+	at paris mirror show a --json >shown
+	python3 - "$1" <<-'END'
+		import datetime, json, sys
+		row = json.load(open("shown"))
+		def at(name):
+		    return datetime.datetime.fromisoformat(row[name].replace("Z", "+00:00"))
+		assert (row["failure_class"], row["failure_reason"]) == ("timeout", "lock_lost"), row
+		assert "lease.ttl (2 s), which lease.compatibility = docora does not extend" in row["failure"], row
+		assert row["remedy"].startswith("raise lease.ttl"), row
+		assert row["retry_count"] == int(sys.argv[1]), row
+		assert (at("retry_at") - at("last_attempt_at")).total_seconds() > 5, row
+	END
+}
+
+# The backoff itself is not waited for.
+is_due_now() { # NAME
+	python3 - "$1" <<-'END'
+		import sqlite3, sys, time
+		base = sqlite3.connect("paris/data/refrelay.db", timeout=60)
+		changed = base.execute("UPDATE registry SET due_at = ? WHERE kind = 'mirror' AND name = ?"
+		                       " AND due_at > ?", (int(time.time() * 1000), sys.argv[1], time.time() * 1000))
+		assert changed.rowcount == 1, changed.rowcount
+		base.commit()
+	END
+}
+
 # A branch with so many MB that do not shrink.
 add_noise() { # MB
 	local tree
@@ -351,6 +406,7 @@ tap_test "one is asked whether it is as it was, gets rest if it limits that, and
 tap_test "by ssh a key that is refused is marked, and an unknown host is not asked" by_ssh
 tap_test "by git:// it is polled as well" by_git
 tap_test "objects that come cut, turned, garbled or not at all fail their own mirror" hostile
+tap_test "a fetch that is longer than a lease that is never renewed says so, and is tried again later" outlasts_its_lease
 tap_test "a pack that is too large, or would be unpacked, fails its own mirror" too_large
 tap_test "a pack for which there is no room leaves some for others" no_room
 tap_done

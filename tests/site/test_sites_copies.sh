@@ -404,7 +404,7 @@ a_commit_of_a_stranger_is_held() {
 	git -C work commit -q --allow-empty -m stranger
 	in_copy a.git fetch -q "$TEST_DIR/work" main:main
 	wait_until 2 was_seen 1
-	wait_until 10 was_logged paris sync.held
+	wait_until 10 was_logged paris sync.held 'job_id=[0-9a-f]{16} '
 	expect 3 at paris status
 	fails grep -q 'in sync' out
 	at paris repository resync --force a

@@ -131,6 +131,31 @@ a_dead_ones_is_released_by_hand() {
 	is_whole_again paris
 }
 
+# Of what runs: (name, id) as the API has it.
+running_jobs() {
+	curl -fsS "$(site_url paris)/api/v1/running" | python3 -c '
+import json, sys
+for job in json.load(sys.stdin)["running"]:
+    print(job["name"], job["job"])'
+}
+
+# While git fetches, and when all is done.
+a_job_has_one_id_everywhere() {
+	local job
+
+	start_crash_sites
+	hang_a_fetch
+	lease_of_a_is held true
+	job=$(lease_of_a job)
+	[[ $job =~ ^[0-9a-f]{16}$ ]]
+	[ "$(running_jobs)" = "a $job" ]
+	kill -CONT "$(site_pid london)"
+	wait_until 10 is_whole
+	wait_until 10 was_logged paris sync.done "job_id=$job .*repo=a |repo=a .*job_id=$job "
+	[ "$(logged paris sync.done)" -eq "$(logged paris sync.done 'job_id=[0-9a-f]{16} ')" ]
+	is_whole_again paris
+}
+
 # Another one of its threads may have been in the middle of a transaction: then nobody else
 # can write, and it is tried again.
 put_to_sleep() {
@@ -174,5 +199,6 @@ tap_test "the lease of a dead one is shown as such, and is taken at once" \
 tap_test "a reboot ends all leases" a_reboot_ends_all_leases
 tap_test "the children of a dead one die, too" the_children_of_a_dead_one_die
 tap_test "the lease of a dead one can be released by hand" a_dead_ones_is_released_by_hand
+tap_test "a job has one id: at its lease, in the API and in the log" a_job_has_one_id_everywhere
 tap_test "the lease of one that sleeps can be taken away" a_sleepers_is_taken_away
 tap_done

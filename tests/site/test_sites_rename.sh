@@ -60,6 +60,7 @@ a_folder_of_repositories_is_moved() {
 	wait_until 30 has_no_row team/r1
 	converge
 	wait_until 10 is_logged 12 paris sync.renamed
+	is_logged 12 paris sync.renamed 'job=sync .*job_id=[0-9a-f]{16} '
 	[ "$(brought 'group/r')" = 0 ]
 	[ ! -e paris/git/team ]
 	nothing_was_lost_or_held

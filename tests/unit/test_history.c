@@ -118,16 +118,22 @@ TEST(what_runs_is_shown_with_what_came_so_far)
 {
 	struct one_job one;
 	struct pull_job *job = job_of(&one, "a");
-	struct history_job *begun = history_begin(past, job);
 
+	snprintf(job->id, sizeof(job->id), "a job");
+	struct history_job *begun = history_begin(past, job);
 	atomic_fetch_add(&begun->bytes, 4711);
 	shown = history_running_json(past, 10);
 	assert_int_equal(json_array_size(shown), 1);
 	assert_string_equal(text_at(shown, 0, "name"), "a");
 	assert_string_equal(text_at(shown, 0, "what"), "sync");
+	assert_string_equal(text_at(shown, 0, "job"), "a job");
 	assert_int_equal(
 		json_integer_value(json_object_get(json_array_get(shown, 0), "bytes")),
 		4711);
+	json_decref(shown);
+	history_set_id(past, begun, "another");
+	shown = history_running_json(past, 10);
+	assert_string_equal(text_at(shown, 0, "job"), "another");
 	one.item.end = PULL_UNCHANGED;
 	history_end(past, begun, job);
 	json_decref(shown);

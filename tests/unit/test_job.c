@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "job/job.h"
+#include "lease/manager.h"
 #include "replicable/name.h"
 #include "store/store.h"
 
@@ -182,6 +183,8 @@ TEST(a_job_that_lost_its_lease_ends_with_its_children)
 
 	open_leases(900);
 	assert_fails(run(take_it_away, NULL, 0, NULL), ERR_LOST);
+	assert_int_equal(err.reason, REASON_LOCK_LOST);
+	assert_non_null(strstr(err.text, "no longer ours"));
 	assert_true(clock_boot_ms() - started < 5000);
 	close_leases();
 }
@@ -200,6 +203,52 @@ TEST(a_result_that_was_reached_without_the_lease_is_none)
 {
 	open_leases(900);
 	assert_fails(run(lose_it_and_succeed, NULL, 0, NULL), ERR_LOST);
+	assert_int_equal(err.reason, REASON_LOCK_LOST);
+	close_leases();
+}
+
+static int sleep_for_long(struct job *job, void *arg, struct err *e)
+{
+	(void)job;
+	(void)arg;
+	(void)e;
+	usleep(1200000);
+	return 0;
+}
+
+static int find_no_use(struct job *job, void *arg, struct err *e)
+{
+	(void)job;
+	(void)arg;
+	return err_set(e, ERR_LOST, "another has it");
+}
+
+static int fail_late(struct job *job, void *arg, struct err *e)
+{
+	sleep_for_long(job, arg, e);
+	return err_set(e, ERR_NETWORK, "nobody answers");
+}
+
+static void assert_too_long(job_work work)
+{
+	assert_fails(run(work, NULL, 0, NULL), ERR_TIMEOUT);
+	assert_int_equal(err.reason, REASON_LOCK_LOST);
+	assert_non_null(strstr(err.text, "lease.ttl (1 s)"));
+	assert_non_null(strstr(err.text, "lease.compatibility = docora"));
+	assert_non_null(strstr(err.remedy, "raise lease.ttl"));
+}
+
+/* Whether git was stopped at the lease's end, or the work itself came too late. */
+TEST(what_needs_longer_than_a_lease_that_is_never_renewed_fails)
+{
+	open_leases(1000);
+	leases->ways.is_fixed = true;
+	assert_too_long(sleep_in_git);
+	assert_too_long(sleep_for_long);
+	assert_fails(run(fail_late, NULL, 0, NULL), ERR_NETWORK);
+	assert_int_equal(err.reason, REASON_NONE);
+	assert_fails(run(find_no_use, NULL, 0, NULL), ERR_LOST);
+	assert_string_equal(err.text, "another has it");
 	close_leases();
 }
 
@@ -251,6 +300,7 @@ int main(void)
 		CASE(git_children_end_when_we_are_asked_to_stop),
 		CASE(a_job_that_lost_its_lease_ends_with_its_children),
 		CASE(a_result_that_was_reached_without_the_lease_is_none),
+		CASE(what_needs_longer_than_a_lease_that_is_never_renewed_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

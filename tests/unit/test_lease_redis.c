@@ -7,6 +7,8 @@
 
 #include <stdatomic.h>
 
+#include "lease/lease_settings.h"
+
 #define SHORT_TTL 1000
 
 static struct redis_server server;

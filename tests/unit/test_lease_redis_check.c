@@ -4,6 +4,7 @@
  */
 #include "redis_test.h"
 
+#include "lease/lease_settings.h"
 #include "lease/redis_round.h"
 
 static struct redis_server server;

@@ -502,6 +502,42 @@ TEST(other_programs_locks_and_ours_exclude_each_other)
 	lease_manager_close(carol);
 }
 
+/* So many lines are written of this and of further denials. */
+static int denials_told(struct lease_manager *manager, int times)
+{
+	AUTO_FREE char *path = xasprintf("%s/log", root);
+	AUTO_STR struct str text = STR_INIT;
+	int saved = dup(2), fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int count = 0;
+
+	dup2(fd, 2);
+	log_set_level(LOG_LEVEL_INFO);
+	for (int i = 0; i < times; i++)
+		assert_denied_at_last(manager);
+	log_set_level(LOG_LEVEL_NONE);
+	dup2(saved, 2);
+	close(saved);
+	close(fd);
+	assert_ok(file_read(AT_FDCWD, path, 1 << 20, &text, &err));
+	for (const char *at = text.data; (at = strstr(at, "ev=lease.denied")); at++)
+		count++;
+	return count;
+}
+
+/* Their locks have no fence. */
+TEST(each_lock_of_another_program_is_told_of_once)
+{
+	struct lease_manager *carol = open_redlock(1);
+
+	redis_cli(&servers[0], "SET", KEY, "their nonce", "PX", "60000");
+	assert_int_equal(denials_told(carol, 3), 1);
+	assert_int_equal(denials_told(carol, 3), 0);
+	redis_cli(&servers[0], "SET", KEY, "their next nonce", "PX", "60000");
+	assert_int_equal(denials_told(carol, 3), 1);
+	redis_cli(&servers[0], "DEL", KEY);
+	lease_manager_close(carol);
+}
+
 TEST(a_lock_of_another_program_is_waited_for)
 {
 	struct lease_manager *carol = open_redlock(3);
@@ -557,6 +593,7 @@ int main(void)
 		CASE(whoever_waits_hears_of_a_release),
 		CASE(many_grants_take_no_more_descriptors),
 		CASE(other_programs_locks_and_ours_exclude_each_other),
+		CASE(each_lock_of_another_program_is_told_of_once),
 		CASE(a_lock_of_another_program_is_waited_for),
 		CASE(an_operator_sees_and_removes_a_lock_of_another_program),
 		CASE(a_server_that_began_anew_has_no_vote_for_a_ttl),
