@@ -378,7 +378,7 @@ static void rule_damage(const struct alert_judging *judging)
 	    facts->damage_age_ms > DAMAGE_SETTLES * judging->alert->settle_ms)
 		return;
 	rule_say(rule_add(judging, ALERT_DAMAGE, "met"),
-		 "check the disk; what can be brought again is mended by itself",
+		 "check the disk; refrelay replaces damaged copies by itself",
 		 "damage was found: %s", facts->damage.text);
 }
 

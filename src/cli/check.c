@@ -454,6 +454,10 @@ static void check_data(struct checking *checking)
 
 	if (site_check_apart(&checking->site, &err) != 0)
 		return; /* said before; nothing is made there */
+	if (site_data_check_owner(path, &err) != 0) {
+		check_report(checking, CHECK_WRONG, "data", &err);
+		return; /* likewise */
+	}
 	if (site_data_check(path, &err) != 0)
 		check_report(checking, CHECK_WRONG, "data", &err);
 	if (site_data_open(&checking->site, &data, &err) != 0) {

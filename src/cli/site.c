@@ -1,6 +1,7 @@
 #include "cli/site.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
@@ -17,6 +18,20 @@ int site_data_make(const char *directory, struct err *err)
 	if (mkdir(directory, 0700) == 0)
 		return 0;
 	return dir_make(AT_FDCWD, directory, err);
+}
+
+int site_data_check_owner(const char *directory, struct err *err)
+{
+	const struct passwd *user;
+	struct stat st;
+
+	if (geteuid() != 0 || stat(directory, &st) != 0 || st.st_uid == 0)
+		return 0;
+	user = getpwuid(st.st_uid);
+	err_set(err, ERR_CONFIG, "site.data (%s) belongs to user %s, but this is root",
+		directory, user ? user->pw_name : "without a name");
+	return err_remedy(err, "run it as that user: sudo -u %s refrelay ...",
+			  user ? user->pw_name : "NAME");
 }
 
 int site_data_check(const char *directory, struct err *err)

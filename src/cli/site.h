@@ -84,8 +84,11 @@ int site_data_read_leases(const struct site *site, struct site_data *data,
 /* A node's directory: made private first, and locked by the caller. */
 int site_data_make(const char *directory, struct err *err);
 
-/* Of a node's: ERR_CONFIG if others than its owner may enter it. One that is not there is
- * good. */
+/* Of a node's, also if it is missing; one thread at a time. ERR_CONFIG: this is root, and
+ * it belongs to another user, who could not open files that root makes there. */
+int site_data_check_owner(const char *directory, struct err *err);
+
+/* Likewise. ERR_CONFIG: others than its owner may enter it. */
 int site_data_check(const char *directory, struct err *err);
 void site_data_close(struct site_data *data);
 

@@ -527,7 +527,8 @@ static int node_open_data(struct node *node, struct err *err)
 	struct site *site = &node->settings.site;
 
 	site->lease.is_of_node = true;
-	if (site_data_make(site->data, err) != 0 ||
+	if (site_data_check_owner(site->data, err) != 0 ||
+	    site_data_make(site->data, err) != 0 ||
 	    site_data_check(site->data, err) != 0 ||
 	    data_lock_take(site->data, &node->lock, err) != 0)
 		return -1;

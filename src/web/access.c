@@ -616,8 +616,10 @@ static bool ask_for_credential(const struct decision *decision)
 		err_remedy(err, "sign with the secret of a secondary of this site: "
 				"primary.secretFile, or replicate --secret-file");
 	else
-		err_remedy(err, "send the token in http.operatorTokenFile of this site "
-				"in the header Authorization, as Bearer");
+		err_remedy(err,
+			   "send a token as Bearer in the header Authorization: that "
+			   "of http.operatorTokenFile (set it if it is missing), or "
+			   "one of a [token] section");
 	return access_refuse(decision, 401, "NO_CREDENTIALS");
 }
 

@@ -62,6 +62,19 @@ a_data_directory_that_others_may_enter() {
 	stop_site london
 }
 
+# What root makes there the owner could not open any more.
+a_data_directory_of_another_user() {
+	[ "$(id -u)" -eq 0 ] || skip "only root is refused"
+	make_sites
+	mkdir london/data
+	chown 12345 london/data
+	chmod 700 london/data
+	refuses 2 "site.data \\($PWD/london/data\\) belongs to user .*, but this is root"
+	grep '  hint: run it as that user: sudo -u' err
+	refuses 1 "FAIL.*belongs to user .*, but this is root" check
+	[ -z "$(ls -A london/data)" ]
+}
+
 recorded_refs_are_private() {
 	make_sites
 	make_repository london/git/a.git 1
@@ -77,5 +90,6 @@ recorded_refs_are_private() {
 tap_test 'few descriptors' few_descriptors
 tap_test 'little address space' little_address_space
 tap_test 'a data directory that others may enter' a_data_directory_that_others_may_enter
+tap_test 'a data directory of another user' a_data_directory_of_another_user
 tap_test 'recorded refs are private' recorded_refs_are_private
 tap_done
