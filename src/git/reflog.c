@@ -311,7 +311,8 @@ int reflog_tidy(int dir, const struct ref_snapshot *refs, int64_t now,
 	reflog_list(dir, LOGS BRANCHES, BRANCHES, REFS_DEPTH, &logs);
 	vec_add(&logs, xstrdup(HEAD_LOG));
 	for (size_t i = 0; i < logs.count; i++)
-		if (reflog_tidy_one(&tidy, logs.items[i], err) != 0)
+		if (reflog_tidy_one(&tidy, logs.items[i], err) != 0 &&
+		    err->class != ERR_CONFIG)
 			return -1;
 	return 0;
 }

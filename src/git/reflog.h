@@ -32,8 +32,9 @@ enum reflog_tidying { REFLOG_COUNT, REFLOG_REMOVE };
 
 /* Entries of ours that are too old go, with files that get empty by that. Those of
  * branches that `refs` does not have move to the log of HEAD: git takes no other log
- * without its ref, and another branch may need the place. refs NULL: these stay. *found
- * grows by the logs that have some. */
+ * without its ref, and another branch may need the place. refs NULL: these stay. So does
+ * what we may not write, or has too long a name for that. *found grows by the logs that
+ * have some. */
 int reflog_tidy(int dir, const struct ref_snapshot *refs, int64_t now,
 		enum reflog_tidying tidying, size_t *found, struct err *err);
 

@@ -134,9 +134,8 @@ static int rewritten_write(const struct rewritten_request *request,
 	const int64_t now = clock_wall_ms() / 1000;
 	size_t found = 0;
 
-	/* first, since a log may stand where another one must go */
-	if (reflog_tidy(dir, request->to, now, REFLOG_REMOVE, &found, err) != 0)
-		return -1;
+	/* first, since a log may stand where another one must go; else HEAD has that */
+	reflog_tidy(dir, request->to, now, REFLOG_REMOVE, &found, ERR_IGNORED);
 	for (size_t i = 0; i < rewritten->branches.count; i++)
 		if (reflog_keep(dir, &rewritten->branches.items[i], now, err) != 0)
 			return -1;

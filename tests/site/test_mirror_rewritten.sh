@@ -131,6 +131,44 @@ rewritten_and_killed() {
 	wait_until 20 is_settled a
 }
 
+note_git() {
+	mkdir -p bin
+	cat >bin/git <<-END
+		#!/bin/sh
+		echo "\$*" >>$PWD/gits
+		exec $(command -v git) "\$@"
+	END
+	chmod +x bin/git
+	: >gits
+}
+
+far_away() {
+	local before
+
+	make_open_sites
+	stop_site paris
+	note_git
+	start_site paris "PATH=$PWD/bin:$PATH"
+	add_commits london/git/a.git refs/heads/main 3
+	wait_until 20 is_settled a
+	git -C london/git/a.git update-ref refs/heads/main main~2
+	wait_until 20 is_logged 1 paris mirror.rewritten
+	wait_until 20 is_settled a
+	fails grep merge-base gits
+	add_commits london/git/a.git refs/heads/main 2500
+	wait_until 40 is_settled a
+	grep -c merge-base gits | grep -x 1
+	is_logged 1 paris mirror.rewritten
+	before=$(tip london/git/a.git)
+	add_commits london/git/a.git refs/heads/other 2500
+	wait_until 40 is_settled a
+	git -C london/git/a.git update-ref refs/heads/main other
+	wait_until 20 is_logged 2 paris mirror.rewritten
+	grep -c merge-base gits | grep -x 2
+	[ "$(git -C paris/git/a.git rev-parse 'main@{1}')" = "$before" ]
+	wait_until 20 is_settled a
+}
+
 # More than are compared: the log names one of them, and what they were is kept by HEAD.
 many_rewritten() {
 	local i before copy=paris/git/a.git
@@ -154,6 +192,7 @@ many_rewritten() {
 }
 
 tap_test "a branch that is rewritten upstream is followed at once, and what it was is kept" rewritten
+tap_test "git is asked only where many commits lie between" far_away
 tap_test "a name that was rewritten may become a folder, or a folder a name" rewritten_in_the_way
 tap_test "a node that is killed in between has kept what the branch was" rewritten_and_killed
 tap_test "of very many branches some are not compared, and kept all the same" many_rewritten

@@ -184,6 +184,32 @@ TEST(nothing_is_written_by_way_of_a_link)
 	assert_int_equal(tidy("main", NOW + 15 * DAY, REFLOG_REMOVE), 1);
 }
 
+TEST(of_sha256_it_is_the_same)
+{
+	struct reflog_move move = { .ref = "refs/heads/main" };
+	AUTO_FREE char *before = NULL, *after = NULL;
+	size_t found = 0;
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	must("git init -q -b main --object-format=sha256 s && cd s && "
+	     "git commit -q --allow-empty -m one && git tag old && "
+	     "git commit -q --amend --allow-empty -m two && "
+	     "git clone -q --bare . ../s.git && git -C ../s.git tag -d old >/dev/null");
+	before = output_of("git -C s rev-parse old");
+	after = output_of("git -C s rev-parse main");
+	assert_true(oid_parse(before, 32, &move.before) &&
+		    oid_parse(after, 32, &move.after));
+	open_at("s.git", &copy);
+	assert_ok(reflog_keep(copy.fd, &move, time(NULL), &err));
+	must("cd s.git && git gc -q --prune=now && test \"$(git rev-parse 'main@{1}')\" "
+	     "= "
+	     "$(git -C ../s rev-parse old)");
+	assert_ok(reflog_tidy(copy.fd, NULL, time(NULL) + 15 * DAY, REFLOG_REMOVE, &found,
+			      &err));
+	assert_int_equal(found, 1);
+	must("test ! -e s.git/logs");
+}
+
 /* git is at work on it. */
 TEST(a_log_that_is_locked_is_left_for_later)
 {
@@ -207,6 +233,7 @@ int main(void)
 		COPY_CASE(where_another_file_is_in_the_way_head_has_it),
 		COPY_CASE(the_old_values_of_many_stand_in_one_file),
 		COPY_CASE(nothing_is_written_by_way_of_a_link),
+		COPY_CASE(of_sha256_it_is_the_same),
 		COPY_CASE(a_log_that_is_locked_is_left_for_later),
 	};
 
