@@ -46,6 +46,7 @@ static const char *const reasons[] = {
 	[REASON_MOVED] = "moved",
 	[REASON_TOO_SLOW] = "too_slow",
 	[REASON_TOO_LARGE] = "too_large",
+	[REASON_REWRITTEN] = "rewritten",
 	[REASON_LOCK_TIMEOUT] = "lock_timeout",
 	[REASON_LOCK_UNAVAILABLE] = "lock_unavailable",
 	[REASON_LOCK_LOST] = "lock_lost",

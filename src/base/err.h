@@ -51,6 +51,7 @@ enum err_reason {
 	REASON_MOVED,        /* ... it redirects elsewhere */
 	REASON_TOO_SLOW,     /* ... what it sends takes longer than it may */
 	REASON_TOO_LARGE,    /* ... or is more than it may be */
+	REASON_REWRITTEN,    /* ... a branch of it does not descend from what it was */
 	REASON_LOCK_TIMEOUT, /* as the classes of these names */
 	REASON_LOCK_UNAVAILABLE,
 	REASON_LOCK_LOST, /* the lease ended before the work */

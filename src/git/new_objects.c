@@ -23,6 +23,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "git/commit_text.h"
 
 #define PLAIN_COMMITS 32 /* walked before what is known is walked from */
 #define PLAIN_LOOKS 16   /* at `known` as it is, before it is sorted */
@@ -188,43 +189,6 @@ static bool known_has(struct new_walk *walk, const struct oid *oid)
 	return oid_list_has(&walk->sorted, oid);
 }
 
-/* The value of the line "<name> <value>" at *at, which moves behind it. */
-static bool read_oid_line(const char **at, const char *end, const char *name,
-			  struct oid *oid)
-{
-	const size_t len = strlen(name), hex = 2 * 20;
-
-	if ((size_t)(end - *at) < len + 1 + hex + 1 || memcmp(*at, name, len) != 0 ||
-	    (*at)[len] != ' ' || (*at)[len + 1 + hex] != '\n' ||
-	    !oid_parse(*at + len + 1, 20, oid))
-		return false;
-	*at += len + 1 + hex + 1;
-	return true;
-}
-
-/* Of the committer; 0 if it makes no sense. It only says whom to look at first. */
-static int64_t read_date(const char *at, const char *end)
-{
-	static const char mark[] = "\ncommitter ";
-	const char *line = memmem(at, (size_t)(end - at), mark, strlen(mark));
-	const char *stop, *number;
-	int64_t date = 0;
-
-	if (!line)
-		return 0;
-	line += strlen(mark);
-	stop = memchr(line, '\n', (size_t)(end - line));
-	number = stop ? memrchr(line, '>', (size_t)(stop - line)) : NULL;
-	if (!number)
-		return 0;
-	for (number++; number < stop && *number == ' ';)
-		number++;
-	for (; number < stop && *number >= '0' && *number <= '9' && date < INT64_MAX / 16;
-	     number++)
-		date = date * 10 + (*number - '0');
-	return date;
-}
-
 static struct new_commit *commit_of(struct new_walk *walk, const struct oid *oid)
 {
 	char text[OID_MAX_TEXT];
@@ -247,7 +211,7 @@ static bool new_commit_add_parents(struct new_walk *walk, struct new_commit *com
 {
 	struct oid oid;
 
-	while (read_oid_line(&at, end, "parent", &oid)) {
+	while (commit_text_oid(&at, end, "parent", &oid)) {
 		struct new_commit *parent = commit_of(walk, &oid);
 		bool is_double = false;
 		for (size_t i = 0; i < commit->parents.count; i++)
@@ -273,13 +237,13 @@ static int parse_commit(struct new_walk *walk, struct new_commit *commit)
 	if (result != 1)
 		return result;
 	const char *at = (const char *)object.data, *end = at + object.len;
-	if (!read_oid_line(&at, end, "tree", &commit->tree))
+	if (!commit_text_oid(&at, end, "tree", &commit->tree))
 		return commit->is_known
 			       ? 0
 			       : wrong_object(walk, &commit->oid, "is no whole commit");
 	if (!new_commit_add_parents(walk, commit, at, end, &at))
 		return 0;
-	commit->date = read_date(at - 1, end);
+	commit->date = commit_text_date(at - 1, end);
 	commit->is_parsed = true;
 	return 1;
 }
@@ -374,7 +338,7 @@ static bool find_known_commit(struct new_walk *walk, const struct oid *oid,
 		if (read_known(walk, commit, OBJECT_TAG, &object) != 1)
 			return false;
 		const char *at = (const char *)object.data;
-		if (!read_oid_line(&at, at + object.len, "object", commit))
+		if (!commit_text_oid(&at, at + object.len, "object", commit))
 			return false;
 	}
 	return false;
@@ -691,7 +655,7 @@ static int list_tag(struct new_walk *walk, struct oid *oid, enum object_kind *ki
 	if (result != 1)
 		return result;
 	const char *at = (const char *)object.data, *end = at + object.len;
-	if (read_oid_line(&at, end, "object", oid))
+	if (commit_text_oid(&at, end, "object", oid))
 		*kind = read_tagged_kind(at, end);
 	if (*kind == OBJECT_NONE)
 		return wrong_object(walk, &tag, "is no whole tag");

@@ -492,3 +492,17 @@ int objects_has_more(const struct git_work *work, const struct repo *repo,
 		return 0;
 	return objects_find_stranger(work, repo, tips, known, example, err);
 }
+
+int objects_descends(const struct git_work *work, const struct repo *repo,
+		     const struct oid *tip, const struct oid *old, struct err *err)
+{
+	char below[OID_MAX_TEXT], above[OID_MAX_TEXT];
+	const char *const args[] = { "merge-base", "--is-ancestor", oid_text(old, below),
+				     oid_text(tip, above), NULL };
+	struct proc_result ended = { .exit_code = -1 };
+
+	if (objects_run(work, repo, (struct git_call){ .args = args, .ended = &ended },
+			err) == 0)
+		return 1;
+	return ended.exit_code == 1 ? 0 : -1;
+}

@@ -63,6 +63,10 @@ int objects_has_more(const struct git_work *work, const struct repo *repo,
 		     const oid_list *tips, const oid_list *known, struct oid *example,
 		     struct err *err);
 
+/* Whether `tip` descends from `old`, both of which are in the repository: 1, 0, or -1. */
+int objects_descends(const struct git_work *work, const struct repo *repo,
+		     const struct oid *tip, const struct oid *old, struct err *err);
+
 /*
  * The files of a repository's objects at one moment, by stat(): packs, and what lies
  * beside them and in objects/info. Long work compares them afterwards:

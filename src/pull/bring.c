@@ -10,6 +10,7 @@
 #include "pull/bring_cuts.h"
 #include "pull/copy_record.h"
 #include "pull/hold.h"
+#include "pull/rewritten.h"
 
 struct bring_state {
 	const struct bring_request *request;
@@ -216,6 +217,31 @@ int bring_settings(const struct repo *copy, const struct source_view *view,
 	return view->settings ? read_settings_put(copy->fd, view->settings, err) : 0;
 }
 
+/* What an upstream gave up is kept before it is: nothing else names it then. */
+static int bring_publish(const struct bring_state *state, struct err *err)
+{
+	const struct bring_request *request = state->request;
+	AUTO_REWRITTEN struct rewritten rewritten = { 0 };
+
+	if (request->view->is_foreign &&
+	    rewritten_keep(&(struct rewritten_request){ .work = &request->job->work,
+							.copy = request->copy,
+							.from = &state->from,
+							.to = &request->view->refs,
+							.diff = &state->diff },
+			   &rewritten, err) != 0)
+		return -1;
+	if (publish(&(struct publish_request){ .dir = request->copy->fd,
+					       .oid_len = request->copy->oid_len,
+					       .from = &state->from,
+					       .to = &request->view->refs,
+					       .fence = request->job->fence },
+		    err) != 0)
+		return -1;
+	rewritten_report(&rewritten);
+	return 0;
+}
+
 static int change_refs(struct bring_state *state, struct sync_result *result,
 		       struct err *err)
 {
@@ -232,12 +258,7 @@ static int change_refs(struct bring_state *state, struct sync_result *result,
 		return -1;
 	result->outcome = SYNC_UPDATED;
 	result->refs_changed = state->diff.changes.count + state->diff.head_changed;
-	return publish(&(struct publish_request){ .dir = request->copy->fd,
-						  .oid_len = request->copy->oid_len,
-						  .from = &state->from,
-						  .to = &request->view->refs,
-						  .fence = request->job->fence },
-		       err);
+	return bring_publish(state, err);
 }
 
 /* Nobody has proved yet that the copy's objects are complete, or its disk has changed

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "git/lock_file.h"
+#include "git/reflog.h"
 
 #define LOCK_S (15 * 60)
 #define REF_LOCK_S 3600
@@ -170,12 +171,20 @@ static int stale_take_locks(struct stale_look *look, struct err *err)
 	return stale_take_lock(look, "packed-refs.new", err);
 }
 
+/* Of branches that were rewritten upstream long ago. */
+static int stale_take_reflogs(struct stale_look *look, struct err *err)
+{
+	return reflog_tidy(look->repo->fd, NULL, look->now,
+			   look->removes ? REFLOG_REMOVE : REFLOG_COUNT, &look->found,
+			   err);
+}
+
 static int stale_take_all(struct stale_look *look, struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(stale_rules); i++)
 		if (stale_walk(look, &stale_rules[i], err) != 0)
 			return -1;
-	return stale_take_locks(look, err);
+	return stale_take_locks(look, err) == 0 ? stale_take_reflogs(look, err) : -1;
 }
 
 static int stale_take_loose(struct stale_look *look, struct err *err)

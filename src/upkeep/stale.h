@@ -8,6 +8,7 @@
  *day		temporary files and packs without an index, since they were last written
  *	7 days		.keep files of a fetch or a push; objects of a push that never
  *ended
+ *	14 days		our entries in reflogs (git/reflog.h)
  *
  * Under the repository's lease; others may be at work all the same. Source: Gitaly's ages
  * (internal/git/housekeeping/clean_stale_data.go), and a day for what a slow fetch

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An upstream that is rewritten, emptied, away, or back.
+# An upstream that is emptied, away, or back.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
@@ -21,20 +21,6 @@ make_open_sites() {
 
 mirror_is() { # NAME MEMBER VALUE
 	[ "$(at paris mirror show "$1" --json | "$SITE_HELP" member "$2")" = "$3" ]
-}
-
-# Nobody need say a word for that.
-rewritten() {
-	local before
-
-	make_open_sites
-	before=$(tip london/git/a.git)
-	git -C london/git/a.git update-ref refs/heads/other main~5
-	add_commits london/git/a.git refs/heads/other 3
-	git -C london/git/a.git update-ref refs/heads/main other
-	wait_until 20 is_mirrored a
-	git -C paris/git/a.git cat-file -e "$before"
-	wait_until 20 mirror_is a state synced
 }
 
 is_held() { # PATTERN
@@ -398,7 +384,6 @@ checked() {
 }
 
 tap_test "what is wrong with mirrors is found by check" checked
-tap_test "a branch that is rewritten upstream is followed at once" rewritten
 tap_test "many deletions are held until a person says what is advised" emptied
 tap_test "an upstream that is away is told, and brought when it is back" away_and_back
 tap_test "an upstream that is gone leaves its mirror as it is" gone_and_back

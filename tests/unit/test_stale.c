@@ -133,12 +133,31 @@ TEST(what_a_living_owner_has_stays_however_old)
 	repo_close(&repo);
 }
 
+TEST(what_names_an_old_tip_goes_after_fourteen_days)
+{
+	AUTO_FREE char *log = xasprintf("%040d %040d refrelay <refrelay@localhost> "
+					"%lld +0000\trefrelay: the upstream rewrote it\n",
+					1, 2, (long long)time(NULL));
+
+	open_it();
+	must("mkdir -p r.git/logs/refs/heads");
+	make("logs/refs/heads/main", log, 80 * DAY);
+	sweep(14 * DAY - 60);
+	assert_int_equal(stale_count(&repo, time(NULL) + 14 * DAY - 60), 0);
+	assert_true(exists("logs/refs/heads/main"));
+	assert_int_equal(stale_count(&repo, time(NULL) + 14 * DAY + 60), 1);
+	assert_int_equal(sweep(14 * DAY + 60), 1);
+	assert_false(exists("logs"));
+	repo_close(&repo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(what_is_old_goes_and_what_is_young_stays),
 		CASE(half_a_pack_goes_when_nobody_completes_it),
 		CASE(what_a_living_owner_has_stays_however_old),
+		CASE(what_names_an_old_tip_goes_after_fourteen_days),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
