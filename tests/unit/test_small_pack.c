@@ -1,4 +1,5 @@
 #include "pack_faults.h"
+#include <sys/random.h>
 #include <zlib.h>
 
 #include "base/hash.h"
@@ -684,6 +685,54 @@ TEST(deltas_that_lie_are_refused)
 	     "abcd ]");
 }
 
+/* Each a rotation of the same noise by one byte: 900 KB of deltas' making in 20 KB. */
+TEST(deltas_that_make_much_take_no_disk)
+{
+	enum { SIZE = 9000, COUNT = 100 };
+	AUTO_STR struct str pack = STR_INIT;
+	unsigned char noise[SIZE];
+	size_t base;
+
+	assert_int_equal(getrandom(noise, SIZE, 0), SIZE);
+	begin_pack(&pack, COUNT + 1);
+	base = pack.len;
+	add_entry(&pack, OBJECT_BLOB, SIZE, noise, SIZE);
+	for (size_t i = 1; i <= COUNT; i++) {
+		const size_t rest = SIZE - i;
+		const char delta[] = {
+			(char)(SIZE % 128 | 128),
+			(char)(SIZE / 128),
+			(char)(SIZE % 128 | 128),
+			(char)(SIZE / 128),
+			(char)0xb3,
+			(char)i,
+			0,
+			(char)(rest & 255),
+			(char)(rest >> 8),
+			(char)0x93,
+			0,
+			0,
+			(char)i,
+		};
+		const size_t back = pack.len - base;
+		uLongf len = 64;
+		unsigned char bytes[64];
+		add_entry_head(&pack, 6, sizeof(delta));
+		str_add_char(&pack, (char)((back / 128 - 1) | 128));
+		str_add_char(&pack, (char)(back % 128));
+		assert_int_equal(
+			compress2(bytes, &len, (const Bytef *)delta, sizeof(delta), 9),
+			Z_OK);
+		str_add_bytes(&pack, bytes, len);
+	}
+	seal(&pack);
+	assert_ok(file_replace(root_fd, "pack", pack.data, pack.len, FILE_NO_SYNC, &err));
+	assert_int_equal(take(&pack, "main~1", "main~1"), 1);
+	must("cmp pack copy.git/objects/pack/*.pack && cd copy.git && "
+	     "git index-pack -o ../x.idx objects/pack/*.pack >/dev/null && "
+	     "cmp ../x.idx objects/pack/*.idx && git fsck --no-dangling");
+}
+
 TEST(copies_that_only_git_reads_are_for_git)
 {
 	AUTO_STR struct str pack = STR_INIT;
@@ -763,6 +812,7 @@ int main(void)
 		PAIR_CASE(what_a_change_is_compared_with_is_bounded),
 		PAIR_CASE(deltas_are_made_whole),
 		PAIR_CASE(deltas_that_lie_are_refused),
+		PAIR_CASE(deltas_that_make_much_take_no_disk),
 		PAIR_CASE(copies_that_only_git_reads_are_for_git),
 		PAIR_CASE(a_change_that_is_too_large_is_not_made),
 		PAIR_CASE(a_disk_that_fails_is_an_error),
