@@ -28,6 +28,8 @@
 #define PLAIN_COMMITS 32 /* walked before what is known is walked from */
 #define PLAIN_LOOKS 16   /* at `known` as it is, before it is sorted */
 #define DEPTH_LIMIT 128  /* of folders in each other: each takes some of the stack */
+/* Of what is known is read, again and again where many compare themselves with it. */
+#define KNOWN_BYTES ((uint64_t)64 << 20)
 #define PARENTS_MOST                                                                     \
 	64 /* of a commit: each entry of a tree is looked up in all of theirs */
 
@@ -66,6 +68,7 @@ struct new_walk {
 		met; /* trees, blobs and tags by name in text: their kind, as borrowed */
 	size_t work; /* objects that were read or listed */
 	uint64_t bytes;
+	uint64_t known_bytes; /* read of what is known, or was listed before */
 	struct err *err;
 };
 
@@ -139,6 +142,15 @@ static int read_new(struct new_walk *walk, const struct oid *oid, enum object_ki
 	return is_of_kind(walk, oid, object->kind, wanted);
 }
 
+/* Somebody may have put large ones there, for a small change that names them all. */
+static bool takes_known(struct new_walk *walk, uint64_t size)
+{
+	if (size > walk->request->most_bytes || size > KNOWN_BYTES - walk->known_bytes)
+		return false;
+	walk->known_bytes += size;
+	return true;
+}
+
 /* One that is known to be complete: what is wrong with it is no fault of the change. */
 static int read_known(struct new_walk *walk, const struct oid *oid,
 		      enum object_kind wanted, struct object *object)
@@ -149,7 +161,7 @@ static int read_known(struct new_walk *walk, const struct oid *oid,
 	return new_walk_count(walk) &&
 	       object_store_look(walk->request->store, oid, &kind, &size, ERR_IGNORED) ==
 		       0 &&
-	       kind == wanted && size <= walk->request->most_bytes &&
+	       kind == wanted && takes_known(walk, size) &&
 	       object_store_read(walk->request->store, oid, object, ERR_IGNORED) == 0 &&
 	       object->kind == wanted;
 }
@@ -187,6 +199,13 @@ static bool known_has(struct new_walk *walk, const struct oid *oid)
 		oid_list_tidy(&walk->sorted);
 	}
 	return oid_list_has(&walk->sorted, oid);
+}
+
+static bool begins_with(const char *at, const char *end, const char *word)
+{
+	const size_t len = strlen(word);
+
+	return (size_t)(end - at) >= len && memcmp(at, word, len) == 0;
 }
 
 static struct new_commit *commit_of(struct new_walk *walk, const struct oid *oid)
@@ -237,12 +256,14 @@ static int parse_commit(struct new_walk *walk, struct new_commit *commit)
 	if (result != 1)
 		return result;
 	const char *at = (const char *)object.data, *end = at + object.len;
-	if (!commit_text_oid(&at, end, "tree", &commit->tree))
+	/* git refuses a line of a parent that has no name of one */
+	const bool has_tree = commit_text_oid(&at, end, "tree", &commit->tree);
+	if (has_tree && !new_commit_add_parents(walk, commit, at, end, &at))
+		return 0;
+	if (!has_tree || begins_with(at, end, "parent "))
 		return commit->is_known
 			       ? 0
 			       : wrong_object(walk, &commit->oid, "is no whole commit");
-	if (!new_commit_add_parents(walk, commit, at, end, &at))
-		return 0;
 	commit->date = commit_text_date(at - 1, end);
 	commit->is_parsed = true;
 	return 1;
@@ -546,7 +567,7 @@ static int list_entries(struct new_walk *walk, struct new_tree *tree)
 	int found, result = 1;
 
 	while (result == 1 && (found = tree_next(&entry)) != 0) {
-		if (found < 0)
+		if (found < 0 || entry.name_len == 0)
 			return wrong_object(walk, tree->oid, "is no whole tree");
 		result = list_entry(walk, tree, &entry);
 	}
@@ -630,13 +651,16 @@ static int list_history(struct new_walk *walk, struct new_commit *tip)
 	return result;
 }
 
+/* A tag without a name is none, as for git. */
 static enum object_kind read_tagged_kind(const char *at, const char *end)
 {
 	for (enum object_kind kind = OBJECT_COMMIT; kind <= OBJECT_TAG; kind++) {
-		AUTO_FREE char *line = xasprintf("type %s\n", kind_text(kind));
-		size_t len = strlen(line);
-		if ((size_t)(end - at) >= len && memcmp(at, line, len) == 0)
-			return kind;
+		AUTO_FREE char *line = xasprintf("type %s\ntag ", kind_text(kind));
+		if (begins_with(at, end, line))
+			return memchr(at + strlen(line), '\n',
+				      (size_t)(end - at) - strlen(line))
+				       ? kind
+				       : OBJECT_NONE;
 	}
 	return OBJECT_NONE;
 }
@@ -671,6 +695,20 @@ static int add_commit_tip(struct new_walk *walk, const struct oid *oid)
 	return queue_parsed(walk, commit);
 }
 
+/* Git never gets over a tag that says that a commit is a tree. 0: it is not there. */
+static int check_known_target(struct new_walk *walk, const struct oid *oid,
+			      enum object_kind said)
+{
+	enum object_kind kind;
+	uint64_t size;
+
+	if (said == OBJECT_NONE)
+		return 1;
+	if (object_store_look(walk->request->store, oid, &kind, &size, ERR_IGNORED) != 0)
+		return 0;
+	return is_of_kind(walk, oid, kind, said);
+}
+
 /* Trees come later, when it is known what the commits have. */
 static int new_walk_add_tip(struct new_walk *walk, struct oid oid)
 {
@@ -695,7 +733,7 @@ static int new_walk_add_tip(struct new_walk *walk, struct oid oid)
 		if (result != 1 || said == OBJECT_NONE)
 			return result;
 	}
-	return 1;
+	return check_known_target(walk, &oid, said);
 }
 
 static int new_walk_run(struct new_walk *walk)

@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "git/new_objects.h"
 #include "git/pack_delta.h"
+#include "git/pack_merge.h"
 #include "git/pack_put.h"
 
 #define HEAD_SIZE PACK_PUT_HEAD
@@ -325,7 +326,14 @@ static void tell_peels(const struct taker *taker)
 	}
 }
 
-/* A pack of the same objects without deltas, in the order of their names. */
+static void place(struct taker *taker, const struct oid *oid, uint32_t offset,
+		  uint32_t crc)
+{
+	vec_add(&taker->placed, ((struct pack_put_entry){ *oid, offset, crc }));
+}
+
+/* A pack of the same objects without deltas, in the order of their names. 1, 0: it would
+ * be too large to be merged, -1. */
 static int make_whole(struct taker *taker, struct str *pack)
 {
 	z_stream stream = { 0 };
@@ -333,20 +341,31 @@ static int make_whole(struct taker *taker, struct str *pack)
 
 	if (deflateInit(&stream, Z_BEST_SPEED) != Z_OK)
 		return err_set(taker->err, ERR_INTERNAL, "zlib cannot deflate");
-	pack_put_head((uint32_t)taker->entries.count, pack);
-	for (size_t i = 0; result == 0 && i < taker->entries.count; i++) {
-		struct pack_entry *entry = &taker->entries.items[i];
-		entry->offset = (uint32_t)pack->len;
-		add_head(pack, entry->object.kind, entry->object.len);
-		result = add_content(&stream, entry->object.data, entry->object.len, pack,
-				     taker->err);
-		entry->crc =
-			(uint32_t)crc32_z(0, (const Bytef *)pack->data + entry->offset,
-					  pack->len - entry->offset);
+	pack_put_head((uint32_t)taker->lent.count, pack);
+	for (size_t i = 0;
+	     result == 0 && i < taker->lent.count && pack->len <= PACK_MERGE_SMALL; i++) {
+		const struct object_lent *object = &taker->lent.items[i];
+		const size_t offset = pack->len;
+		add_head(pack, object->kind, object->len);
+		result =
+			add_content(&stream, object->data, object->len, pack, taker->err);
+		place(taker, &object->oid, (uint32_t)offset,
+		      (uint32_t)crc32_z(0, (const Bytef *)pack->data + offset,
+					pack->len - offset));
 	}
 	deflateEnd(&stream);
 	pack_put_trailer(pack, 0);
-	return result;
+	return result < 0 ? -1 : pack->len <= PACK_MERGE_SMALL;
+}
+
+/* As it came. */
+static void place_all(struct taker *taker)
+{
+	taker->placed.count = 0;
+	for (size_t i = 0; i < taker->entries.count; i++) {
+		const struct pack_entry *entry = &taker->entries.items[i];
+		place(taker, &entry->object.oid, entry->offset, entry->crc);
+	}
 }
 
 static int keep(struct taker *taker)
@@ -354,18 +373,15 @@ static int keep(struct taker *taker)
 	const struct small_pack_request *request = taker->request;
 	struct pack_put put = { .pack = request->pack, .len = request->len };
 	AUTO_STR struct str whole = STR_INIT;
+	int result = taker->has_deltas ? make_whole(taker, &whole) : 0;
 
-	if (taker->has_deltas) {
-		if (make_whole(taker, &whole) != 0)
-			return -1;
+	if (result < 0)
+		return -1;
+	if (result > 0) {
 		put.pack = whole.data;
 		put.len = whole.len;
-	}
-	for (size_t i = 0; i < taker->entries.count; i++) {
-		const struct pack_entry *entry = &taker->entries.items[i];
-		vec_add(&taker->placed,
-			((struct pack_put_entry){ entry->object.oid, entry->offset,
-						  entry->crc }));
+	} else {
+		place_all(taker);
 	}
 	put.entries = taker->placed.items;
 	put.count = taker->placed.count;

@@ -153,16 +153,20 @@ static int upstream_take(void *arg, const char *bytes, size_t count, struct err 
 	return 0;
 }
 
-static int upstream_is_limited(const struct http_call *call, struct upstream_view *view,
-			       struct err *err)
+bool upstream_is_limited(const struct http_call *call, int64_t *retry_after_ms,
+			 struct err *err)
 {
-	view->retry_after_ms = http_get_rest_ms(call);
+	const int64_t rest_ms = http_get_rest_ms(call);
+
+	if (call->status != 429 && (call->status != 403 || rest_ms <= 0))
+		return false;
+	*retry_after_ms = rest_ms;
 	err_set(err, ERR_NETWORK, "%s limits how often it is asked (HTTP %ld)",
 		call->peer, call->status);
 	err_because(err, REASON_RATE_LIMITED);
-	return err_remedy(err, "it is asked again when it allows it; a watcher with a "
-			       "credential, or a longer mirror.interval, asks less "
-			       "often");
+	err_remedy(err, "it is asked again when it allows it; a watcher with a "
+			"credential, or a longer mirror.interval, asks less often");
+	return true;
 }
 
 static int upstream_fail_status(const struct http_call *call, struct upstream_view *view,
@@ -171,8 +175,8 @@ static int upstream_fail_status(const struct http_call *call, struct upstream_vi
 	const char *whom = view->watcher ? view->watcher->name : NULL;
 	const long status = call->status;
 
-	if (status == 429 || (status == 403 && http_get_rest_ms(call) > 0))
-		return upstream_is_limited(call, view, err);
+	if (upstream_is_limited(call, &view->retry_after_ms, err))
+		return -1;
 	if (status >= 300 && status < 400) {
 		err_set(err, ERR_CONFIG, "%s redirects elsewhere (HTTP %ld)", call->peer,
 			status);

@@ -79,6 +79,11 @@ int upstream_read_secret(const char *path, struct str *secret, struct err *err);
  * *header NULL: it has no credential for that. ERR_CONFIG: it cannot be read. */
 int upstream_make_header(const struct watcher *watcher, char **header, struct err *err);
 
+/* Whether it wants to be asked less often; then *retry_after_ms and *err are set, this to
+ * ERR_NETWORK with REASON_RATE_LIMITED. */
+bool upstream_is_limited(const struct http_call *call, int64_t *retry_after_ms,
+			 struct err *err);
+
 /* Whether another credential might do. */
 bool upstream_refuses(const struct err *err);
 

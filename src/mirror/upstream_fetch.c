@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "git/fetch_small.h"
+#include "mirror/upstream.h"
 
 #define SERVICE "git-upload-pack"
 #define CONNECT_MS 10000
@@ -42,13 +43,16 @@ static void fill_headers(const struct upstream_fetch *fetch,
 	headers[count] = (struct http_header){ 0 };
 }
 
-static int check_answer(const struct http_call *call, struct err *err)
+static int check_answer(const struct http_call *call, int64_t *retry_after_ms,
+			struct err *err)
 {
 	const char *type = http_find_header(call, "Content-Type", 0);
 
 	if (call->status == 200 && type &&
 	    strcmp(type, "application/x-" SERVICE "-result") == 0)
 		return 0;
+	if (upstream_is_limited(call, retry_after_ms, err))
+		return -1;
 	return err_set(err, ERR_NETWORK, "it answered HTTP %ld, not with a pack",
 		       call->status);
 }
@@ -94,7 +98,7 @@ static int post(const struct upstream_fetch *fetch, struct http_line *line,
 	if (result == 0)
 		result = http_check_end(&call, err);
 	if (result == 0)
-		result = check_answer(&call, err);
+		result = check_answer(&call, fetch->retry_after_ms, err);
 	http_end(&call);
 	*line = call.line;
 	return result;

@@ -14,10 +14,13 @@ struct upstream_fetch {
 	const oid_list *wanted;             /* of SHA-1, as these */
 	const oid_list *have;               /* with all they reach */
 	size_t most;                        /* bytes of the answer */
+	int64_t *retry_after_ms;            /* set if the upstream wants rest */
 };
 
 /* Appends a pack of what is wanted and not reached from `have`, which nobody has looked
- * into yet. An error says only that git has to do it, or to find out what is wrong. */
+ * into yet. ERR_NETWORK with REASON_RATE_LIMITED, ERR_CANCELED, ERR_LOST: git would have
+ * no other answer. Any other error says only that git has to do it, or to find out what
+ * is wrong. */
 int upstream_fetch_pack(const struct upstream_fetch *fetch, struct http_line *line,
 			struct str *pack, struct err *err);
 

@@ -108,6 +108,9 @@ static int mirror_source_read(struct source *source, const char *name,
 	return 0;
 }
 
+/* Refs that are asked for, and told: as many lines has the request. */
+#define ASKED_MOST 4000
+
 /* What is not asked for in vain: a change of what is known, over HTTP, by SHA-1. */
 static bool mirror_source_may_be_small(const struct mirror_source *its,
 				       const struct source_want *want)
@@ -117,20 +120,28 @@ static bool mirror_source_may_be_small(const struct mirror_source *its,
 	return its->is_fast && view->oid_len == 20 && !view->is_local &&
 	       view->depth == 0 && !view->ssh_command &&
 	       !http_check_url(view->url, false, NULL) && !want->is_anew && want->known &&
-	       want->known->count > 0;
+	       want->known->count > 0 &&
+	       want->oids->count + want->known->count <= ASKED_MOST;
 }
 
-/* Failpoint: objects.fetched, as by git. */
-static bool mirror_source_bring_small(struct mirror_source *its,
-				      const struct source_want *want)
+/* Whether git would only be told the same, by one more request of it. */
+static bool mirror_source_ends(const struct err *why)
+{
+	return why->class == ERR_CANCELED || why->class == ERR_LOST ||
+	       why->reason == REASON_RATE_LIMITED;
+}
+
+/* 1: take git. Failpoint: objects.fetched, as by git. */
+static int mirror_source_bring_small(struct mirror_source *its,
+				     const struct source_want *want, struct err *err)
 {
 	const struct source_view *view = want->view;
 	const uint64_t most = view->pack_most;
 	AUTO_STR struct str pack = STR_INIT;
-	struct err err;
+	struct err why;
 
 	if (!mirror_source_may_be_small(its, want))
-		return false;
+		return 1;
 	if (upstream_fetch_pack(
 		    &(struct upstream_fetch){
 			    .work = want->work,
@@ -141,23 +152,28 @@ static bool mirror_source_bring_small(struct mirror_source *its,
 			    .have = want->known,
 			    .most = most > 0 && most < SOURCE_DELTA_BYTES
 					    ? (size_t)most
-					    : (size_t)SOURCE_DELTA_BYTES },
-		    &its->line, &pack, &err) != 0) {
-		log_debug("mirror.by_git", LOG_ERR(&err));
-		return false;
+					    : (size_t)SOURCE_DELTA_BYTES,
+			    .retry_after_ms = &its->retry_after_ms },
+		    &its->line, &pack, &why) != 0) {
+		if (mirror_source_ends(&why)) {
+			*err = why;
+			return -1;
+		}
+		log_debug("mirror.by_git", LOG_ERR(&why));
+		return 1;
 	}
 	if (!source_take_pack(want, &pack))
-		return false;
+		return 1;
 	failpoint("objects.fetched");
-	return true;
+	return 0;
 }
 
 static int mirror_source_bring(struct source *source, const struct source_want *want,
 			       struct err *err)
 {
-	return mirror_source_bring_small(mirror_source_of(source), want)
-		       ? 0
-		       : source_fetch(want, NULL, err);
+	int result = mirror_source_bring_small(mirror_source_of(source), want, err);
+
+	return result > 0 ? source_fetch(want, NULL, err) : result;
 }
 
 /* By asking again it is seen whether the credential was revoked meanwhile, and the next

@@ -211,6 +211,7 @@ side_by_side() {
 	for node in paris rome; do
 		set_conf "$node" mirror.b.url "$(site_url london)/b.git"
 		set_conf "$node" mirror.b.interval 1h
+		set_conf "$node" sync.fastPath false
 	done
 	start_nodes
 	wait_until 30 is_mirrored b

@@ -254,6 +254,10 @@ asks_whether_it_is_so() {
 	grep -ai '^if-none-match: ' proxy/last
 }
 
+posts() {
+	grep -c '^+ POST' proxy/log || :
+}
+
 # Asked by nobody but a person until it allows it.
 limited() {
 	local asked
@@ -290,6 +294,15 @@ sys.exit(not 55 <= rest <= 80)'
 	rules
 	at paris mirror sync a
 	mirror_is a state synced
+	# For objects, too: git would ask once more, and would not tell how long.
+	rules '^POST status 429'
+	asked=$(posts)
+	add_commits london/git/a.git refs/heads/main 1
+	wait_until 20 mirror_is a failure_reason rate_limited
+	[ "$(posts)" = "$((asked + 1))" ]
+	rules
+	at paris mirror sync a
+	is_mirrored a
 }
 
 is_same() { # NAME

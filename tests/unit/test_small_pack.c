@@ -1,4 +1,5 @@
 #include "pack_faults.h"
+#include <sys/random.h>
 #include <zlib.h>
 
 #include "base/hash.h"
@@ -411,6 +412,188 @@ TEST(more_objects_than_are_wanted_are_for_git)
 	assert_int_equal(take(&pack, "main", "main~1"), 1);
 }
 
+/* One that may be of any form; its name. */
+static struct oid add_object(struct str *pack, enum object_kind kind,
+			     const struct str *data)
+{
+	struct oid oid;
+
+	assert_ok(object_name(kind, data->data, data->len, &oid, &err));
+	add_entry(pack, kind, data->len, data->data, data->len);
+	return oid;
+}
+
+static struct oid add_text_object(struct str *pack, enum object_kind kind, char *text)
+{
+	const struct str data = { .data = text, .len = strlen(text) };
+	struct oid oid = add_object(pack, kind, &data);
+
+	free(text);
+	return oid;
+}
+
+static int take_tip(const struct str *pack, const struct oid *tip, const char *known,
+		    uint64_t most_bytes)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+	oid_list tips = { 0 }, known_list = objects_of("w", known);
+	int result;
+
+	vec_add(&tips, *tip);
+	open_at("copy.git", &copy);
+	result = small_pack_take(&(struct small_pack_request){ .copy = &copy,
+							       .pack = pack->data,
+							       .len = pack->len,
+							       .tips = &tips,
+							       .known = &known_list,
+							       .most = MOST,
+							       .most_bytes = most_bytes },
+				 &err);
+	vec_clear(&tips);
+	vec_clear(&known_list);
+	return result;
+}
+
+#define SIGNED                                                                           \
+	"author a <a@a> 1700000100 +0000\ncommitter a <a@a> 1700000100 +0000\n\nx\n"
+#define ABSENT "0123456789abcdef0123456789abcdef01234567"
+
+/* Else each later run of git over the copy would end with them. What a tag names may be
+ * known: it is looked at all the same. */
+TEST(objects_that_git_cannot_parse_are_refused)
+{
+	static const struct {
+		enum object_kind kind;
+		const char *text; /* T: a tree, P: its commit, F: a blob; known, but T */
+		int expected;
+	} objects[] = {
+		{ OBJECT_COMMIT, "tree T\nparent P\n" SIGNED, 1 },
+		{ OBJECT_COMMIT, "tree T\nparent P\nparent 0123\n" SIGNED, -1 },
+		{ OBJECT_COMMIT, "tree T\nparent P\nparent " ABSENT, -1 },
+		{ OBJECT_COMMIT, "tree T\nparent " ABSENT "\n" SIGNED, -1 },
+		{ OBJECT_TAG, "object P\ntype commit\ntag x\n", 1 },
+		{ OBJECT_TAG, "object P\ntype commit\ntag x", -1 },
+		{ OBJECT_TAG, "object P\ntype commit\n", -1 },
+		{ OBJECT_TAG, "object P\ntype commit\nanother line\n", -1 },
+		{ OBJECT_TAG, "object P\ntype tree\ntag x\n", -1 },
+		{ OBJECT_TAG, "object P\ntype blob\ntag x\n", -1 },
+		{ OBJECT_TAG, "object F\ntype commit\ntag x\n", -1 },
+		{ OBJECT_TAG, "object F\ntype blob\ntag x\n", 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(objects); i++) {
+		AUTO_STR struct str pack = STR_INIT;
+		AUTO_FREE char *text = output_of(
+			"cd w && printf '%s' | sed \"s/^tree T/tree $(git rev-parse "
+			"main~1^{tree})/; s/ P$/ $(git rev-parse main~1)/; s/ F$/ $(git "
+			"rev-parse main~1:f)/\"",
+			objects[i].text);
+		begin_pack(&pack, 1);
+		struct oid tip = add_text_object(&pack, objects[i].kind, xstrdup(text));
+		seal(&pack);
+		int result = take_tip(&pack, &tip, "main~1 main~1:f", MOST_BYTES);
+		if (result != objects[i].expected)
+			fail_msg("%zu: %d", i, result);
+		assert_true(result == 1 || err.class == ERR_CORRUPT);
+	}
+}
+
+/* "100644 <name>", and the blob f. */
+static void add_file_of(struct str *tree, const char *name)
+{
+	oid_list blob = objects_of("w", "main~1:f");
+
+	str_addf(tree, "100644 %s", name);
+	str_add_char(tree, '\0');
+	str_add_bytes(tree, blob.items[0].bytes, 20);
+	vec_clear(&blob);
+}
+
+TEST(a_tree_with_a_name_of_nothing_is_refused)
+{
+	for (int is_named = 0; is_named < 2; is_named++) {
+		AUTO_STR struct str pack = STR_INIT, tree = STR_INIT;
+		char text[OID_MAX_TEXT];
+		add_file_of(&tree, is_named ? "f" : "");
+		begin_pack(&pack, 2);
+		struct oid oid = add_object(&pack, OBJECT_TREE, &tree);
+		oid = add_text_object(
+			&pack, OBJECT_COMMIT,
+			xasprintf("tree %s\n" SIGNED, oid_text(&oid, text)));
+		seal(&pack);
+		assert_int_equal(take_tip(&pack, &oid, "main~1", MOST_BYTES),
+				 is_named ? 1 : -1);
+	}
+}
+
+/* A tree of so many bytes, which deflates to a thousandth; `name` makes it another one.
+ */
+static void add_large_tree(struct str *pack, size_t size, const char *name,
+			   struct str *parents)
+{
+	AUTO_STR struct str one = STR_INIT, tree = STR_INIT;
+	char text[OID_MAX_TEXT];
+
+	add_file_of(&one, name);
+	while (tree.len < size)
+		str_add_bytes(&tree, one.data, one.len);
+	struct oid oid = add_object(pack, OBJECT_TREE, &tree);
+	oid = add_text_object(pack, OBJECT_COMMIT,
+			      xasprintf("tree %s\n" SIGNED, oid_text(&oid, text)));
+	str_addf(parents, "parent %s\n", oid_text(&oid, text));
+}
+
+/* A merge of commits with large trees, each of which its own is compared with: these came
+ * before, or now. */
+TEST(what_a_change_is_compared_with_is_bounded)
+{
+	static const size_t counts[] = { 2, 12 };
+	static const size_t size = (size_t)6 << 20;
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(counts); i++) {
+		AUTO_STR struct str large = STR_INIT, pack = STR_INIT, parents = STR_INIT,
+				    tree = STR_INIT;
+		const size_t count = counts[i / 2];
+		const bool is_known = i % 2 == 0;
+		char text[OID_MAX_TEXT];
+		AUTO_FREE char *known = NULL;
+		size_t before;
+
+		begin_pack(&large, (unsigned char)(2 * count));
+		for (size_t n = 0; n < count; n++)
+			add_large_tree(&large, size, (char[]){ (char)('a' + n), '\0' },
+				       &parents);
+		seal(&large);
+		assert_ok(file_replace(root_fd, "large.pack", large.data, large.len,
+				       FILE_NO_SYNC, &err));
+		must("git -C w index-pack --stdin <large.pack >/dev/null");
+		if (is_known)
+			must("git -C copy.git index-pack --stdin <large.pack "
+			     ">/dev/null");
+		add_file_of(&tree, "z");
+		if (is_known)
+			begin_pack(&pack, 2);
+		else
+			str_add_bytes(&pack, large.data, large.len - 20);
+		pack.data[11] = (char)(is_known ? 2 : 2 * count + 2);
+		struct oid oid = add_object(&pack, OBJECT_TREE, &tree);
+		oid = add_text_object(&pack, OBJECT_COMMIT,
+				      xasprintf("tree %s\n%s" SIGNED,
+						oid_text(&oid, text), parents.data));
+		seal(&pack);
+		for (char *at = parents.data; (at = strstr(at, "parent "));)
+			memset(at, ' ', strlen("parent "));
+		for (char *at = parents.data; (at = strchr(at, '\n'));)
+			*at = ' ';
+		known = xasprintf("main~1 %s", is_known ? parents.data : "");
+		before = peak_kib();
+		assert_int_equal(take_tip(&pack, &oid, known, (uint64_t)200 << 20),
+				 count == counts[0]);
+		assert_true(peak_kib() < before + 150 * 1024);
+		must("rm -f copy.git/objects/pack/*");
+	}
+}
+
 /* Deltas against what the copy has, or within the pack. */
 /* As git makes them, in the copy without any. */
 TEST(deltas_are_made_whole)
@@ -502,6 +685,54 @@ TEST(deltas_that_lie_are_refused)
 	     "abcd ]");
 }
 
+/* Each a rotation of the same noise by one byte: 900 KB of deltas' making in 20 KB. */
+TEST(deltas_that_make_much_take_no_disk)
+{
+	enum { SIZE = 9000, COUNT = 100 };
+	AUTO_STR struct str pack = STR_INIT;
+	unsigned char noise[SIZE];
+	size_t base;
+
+	assert_int_equal(getrandom(noise, SIZE, 0), SIZE);
+	begin_pack(&pack, COUNT + 1);
+	base = pack.len;
+	add_entry(&pack, OBJECT_BLOB, SIZE, noise, SIZE);
+	for (size_t i = 1; i <= COUNT; i++) {
+		const size_t rest = SIZE - i;
+		const char delta[] = {
+			(char)(SIZE % 128 | 128),
+			(char)(SIZE / 128),
+			(char)(SIZE % 128 | 128),
+			(char)(SIZE / 128),
+			(char)0xb3,
+			(char)i,
+			0,
+			(char)(rest & 255),
+			(char)(rest >> 8),
+			(char)0x93,
+			0,
+			0,
+			(char)i,
+		};
+		const size_t back = pack.len - base;
+		uLongf len = 64;
+		unsigned char bytes[64];
+		add_entry_head(&pack, 6, sizeof(delta));
+		str_add_char(&pack, (char)((back / 128 - 1) | 128));
+		str_add_char(&pack, (char)(back % 128));
+		assert_int_equal(
+			compress2(bytes, &len, (const Bytef *)delta, sizeof(delta), 9),
+			Z_OK);
+		str_add_bytes(&pack, bytes, len);
+	}
+	seal(&pack);
+	assert_ok(file_replace(root_fd, "pack", pack.data, pack.len, FILE_NO_SYNC, &err));
+	assert_int_equal(take(&pack, "main~1", "main~1"), 1);
+	must("cmp pack copy.git/objects/pack/*.pack && cd copy.git && "
+	     "git index-pack -o ../x.idx objects/pack/*.pack >/dev/null && "
+	     "cmp ../x.idx objects/pack/*.idx && git fsck --no-dangling");
+}
+
 TEST(copies_that_only_git_reads_are_for_git)
 {
 	AUTO_STR struct str pack = STR_INIT;
@@ -576,8 +807,12 @@ int main(void)
 		PAIR_CASE(heads_that_lie_are_refused),
 		PAIR_CASE(a_bomb_takes_no_memory),
 		PAIR_CASE(more_objects_than_are_wanted_are_for_git),
+		PAIR_CASE(objects_that_git_cannot_parse_are_refused),
+		PAIR_CASE(a_tree_with_a_name_of_nothing_is_refused),
+		PAIR_CASE(what_a_change_is_compared_with_is_bounded),
 		PAIR_CASE(deltas_are_made_whole),
 		PAIR_CASE(deltas_that_lie_are_refused),
+		PAIR_CASE(deltas_that_make_much_take_no_disk),
 		PAIR_CASE(copies_that_only_git_reads_are_for_git),
 		PAIR_CASE(a_change_that_is_too_large_is_not_made),
 		PAIR_CASE(a_disk_that_fails_is_an_error),
