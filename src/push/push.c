@@ -249,6 +249,7 @@ void push_report_dead_letters(struct task_store *tasks,
 						  "Files of the task store that were set "
 						  "aside.")),
 			   (double)unreadable.count);
+	unreadable_clear(&unreadable);
 	if (task_store_dead_letters(tasks, &letters, ERR_IGNORED) != 0)
 		return;
 	metric_forget(gauge);

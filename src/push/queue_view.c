@@ -255,6 +255,7 @@ void queue_view_clear(struct queue_view *view)
 	vec_clear(&view->uris);
 	dead_letters_clear(&view->letters);
 	text_list_clear(&view->nodes);
+	unreadable_clear(&view->unreadable);
 	*view = (struct queue_view){ 0 };
 }
 

@@ -168,6 +168,25 @@ void unreadable_add(struct unreadable *unreadable, const char *path, const char 
 			 name);
 }
 
+void unreadable_clear(struct unreadable *unreadable)
+{
+	vec_clear(&unreadable->waiting);
+	*unreadable = (struct unreadable){ 0 };
+}
+
+static bool is_counted(const struct unreadable *unreadable, int dir, const char *name)
+{
+	struct stat st;
+
+	if (unreadable->waiting.count == 0 ||
+	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return false;
+	for (size_t i = 0; i < unreadable->waiting.count; i++)
+		if (unreadable->waiting.items[i] == st.st_ino)
+			return true;
+	return false;
+}
+
 int task_store_unreadable(struct task_store *store, struct unreadable *unreadable,
 			  struct err *err)
 {
@@ -177,7 +196,9 @@ int task_store_unreadable(struct task_store *store, struct unreadable *unreadabl
 	if (dir < 0 || store_list_files(dir, &names, err) != 0)
 		return -1;
 	for (size_t i = 0; i < names.count; i++)
-		unreadable_add(unreadable, store->paths[UNREADABLE], names.items[i]);
+		if (!is_counted(unreadable, dir, names.items[i]))
+			unreadable_add(unreadable, store->paths[UNREADABLE],
+				       names.items[i]);
 	return 0;
 }
 

@@ -483,8 +483,11 @@ static void task_list_add_file(const struct listing_place *place, int dir,
 	struct err err;
 
 	if (store_read_task(dir, name, &one.task, &st, &err) != 0) {
-		if (place->unreadable && is_no_task(&err))
+		if (place->unreadable && is_no_task(&err) &&
+		    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+			vec_add(&place->unreadable->waiting, st.st_ino);
 			unreadable_add(place->unreadable, place->path, name);
+		}
 		return;
 	}
 	snprintf(one.name, sizeof(one.name), "%s", name);

@@ -21,11 +21,14 @@ struct listed_task {
 typedef VEC(struct listed_task) listed_tasks;
 void listed_tasks_clear(listed_tasks *tasks);
 
-/* Files that are no tasks. */
+/* Files that are no tasks: how many, each once. */
 struct unreadable {
 	size_t count;
 	char example[256];
+	VEC(ino_t)
+	waiting; /* of those in waiting/: a node may set them aside meanwhile */
 };
+void unreadable_clear(struct unreadable *unreadable);
 
 /* All that waits and runs, read now, by URI. What is no task and was not set aside yet,
  * as no node has looked since, is added to `unreadable` (may be NULL). */

@@ -510,11 +510,16 @@ TEST(wrong_files_are_set_aside_and_stop_nobody)
 	assert_int_equal(listed.count, 1);
 	listed_tasks_clear(&listed);
 	assert_int_equal(unreadable.count, 5);
+	assert_ok(task_store_unreadable(store, &unreadable, &err));
+	assert_int_equal(unreadable.count, 6);
 	refresh();
 	assert_int_equal(reports, 1);
 	assert_int_equal(WAITS, 1);
 	assert_true(exists("ref-updates/waiting/.hidden"));
-	unreadable = (struct unreadable){ 0 };
+	assert_ok(task_store_unreadable(store, &unreadable, &err));
+	assert_int_equal(unreadable.count, 7); /* the one that was there, again, and none
+						  of the others */
+	unreadable_clear(&unreadable);
 	assert_ok(task_store_unreadable(store, &unreadable, &err));
 	assert_int_equal(unreadable.count, 6);
 	assert_true(text_starts_with(unreadable.example, root));
@@ -523,6 +528,7 @@ TEST(wrong_files_are_set_aside_and_stop_nobody)
 	assert_int_equal(dropped, 7);
 	assert_int_equal(WAITS, 1);
 	assert_int_equal(files_in("refrelay/unreadable"), 0);
+	unreadable_clear(&unreadable);
 }
 
 /* Root may read everything. */
