@@ -504,6 +504,7 @@ struct source *source_new_files(int root)
 /* Of what a delta's pack unpacks to: it may be anybody's. */
 #define SOURCE_DELTA_UNPACKED ((uint64_t)64 << 20)
 #define SOURCE_DELTA_OBJECTS 2000
+#define SHARES_OF_MEMORY 64
 
 struct source_primary {
 	struct source source;
@@ -636,6 +637,15 @@ static int source_primary_read_since(struct source *source, const char *name,
 			   : result;
 }
 
+/* A stranger's takes less where there is little: several come at a time. */
+static uint64_t unpacked_most(const struct source_want *want)
+{
+	const uint64_t share =
+		want->view->is_foreign ? process_memory_limit() / SHARES_OF_MEMORY : 0;
+
+	return share > 0 && share < SOURCE_DELTA_UNPACKED ? share : SOURCE_DELTA_UNPACKED;
+}
+
 bool source_take_pack(const struct source_want *want, const struct str *pack)
 {
 	struct err err;
@@ -646,7 +656,7 @@ bool source_take_pack(const struct source_want *want, const struct str *pack)
 					      .tips = want->oids,
 					      .known = want->known,
 					      .most = SOURCE_DELTA_OBJECTS,
-					      .most_bytes = SOURCE_DELTA_UNPACKED,
+					      .most_bytes = unpacked_most(want),
 					      .refs = want->refs },
 		&err);
 
