@@ -47,7 +47,7 @@ int inotify_arm(struct inotify *inotify, int dir, struct inotify_watch **watch,
 		uint64_t *epoch, struct err *err);
 
 /* The same for a folder on the way to repositories, in any scope: only moving it,
- * deleting it or changing its mode is a change, not changes inside it. */
+ * deleting it or changing its permissions is a change, not changes inside it. */
 int inotify_arm_folder(struct inotify *inotify, int dir, struct inotify_watch **watch,
 		       uint64_t *epoch, struct err *err);
 
