@@ -1,6 +1,6 @@
 /*
- * Variables that dispose of themselves when their scope ends, with errno untouched.
- * Ownership is handed on with TAKE(x), which clears the giver.
+ * Variables that are released when their scope ends, with errno untouched. Ownership is
+ * handed on with TAKE(x), which clears the giver.
  */
 #ifndef BASE_AUTO_H
 #define BASE_AUTO_H

@@ -1,5 +1,5 @@
 /*
- * What nearly every file needs: the error type, scope cleanup, and a ban on calls that
+ * Basics for nearly every file: the error type, scope cleanup, and a ban on calls that
  * cannot be used safely. Standard headers come first, since the ban would also hit them.
  */
 #ifndef BASE_BASE_H
@@ -23,8 +23,8 @@
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 /* malloc, calloc, realloc and strdup that abort when memory runs out: a supervisor
- * restarts us, and nothing here could be trusted to go on. Sizes that a peer gives are
- * bounded before they come here. */
+ * restarts us, and no code here could be trusted to go on. Sizes from a peer are bounded
+ * before they come here. */
 void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *old, size_t size);

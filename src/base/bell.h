@@ -1,6 +1,6 @@
 /*
- * A version of all that people may be shown, which is another after each change: so who
- * watches need not ask again and again. Of this process; any thread.
+ * A version of everything shown to people, which differs after each change, so that
+ * watchers need not poll. Of this process; any thread.
  */
 #ifndef BASE_BELL_H
 #define BASE_BELL_H
@@ -10,17 +10,15 @@
 
 #define BELL_VERSION_SIZE 40
 
-/* Something has changed, and whoever looks now sees it. Costs next to nothing while
- * nobody waits; never waits. */
+/* Reports a change that is visible now. Costs next to nothing without waiters; never
+ * waits. */
 void bell_ring(void);
 
-/* The version of this moment: no other process, and no other run of this one, has the
- * same. */
+/* The version at this moment: unique across processes and across runs of this program. */
 void bell_version(char version[BELL_VERSION_SIZE]);
 
-/* Waits until the version is another than `seen`, or so long, or until stop (may be
- * NULL). Where very many wait already it returns at once. ERR_SYSTEM: no descriptor is to
- * be had. */
+/* Waits until the version differs from `seen`, at most wait_ms, or until stop (may be
+ * NULL). With very many waiters it returns at once. ERR_SYSTEM: out of descriptors. */
 int bell_wait(const char *seen, int64_t wait_ms, const struct stop *stop,
 	      struct err *err);
 

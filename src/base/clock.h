@@ -1,7 +1,7 @@
 /*
- * The two clocks, told apart by name. Deadlines, leases and waits count boot time,
- * which goes on while the machine sleeps and never jumps. Wall time is for people and
- * file systems only; nothing is decided by comparing it between machines.
+ * The two clocks, told apart by name. Deadlines, leases and waits count boot time, which
+ * goes on while the machine sleeps and never jumps. Wall time is for people and file
+ * systems only; it is never compared between machines.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -16,9 +16,9 @@ int64_t clock_boot_us(void);
 int64_t clock_wall_ms(void);
 int64_t clock_wall_ns(void);
 
-/* Whether wall time was set back by more than a minute since it last answered so.
- * *lead_ms is its memory: with INT64_MAX, nothing is known of before, the answer is yes.
- * The times are of one moment. */
+/* Whether wall time was set back by more than a minute since it last answered yes.
+ * *lead_ms is its memory: with INT64_MAX, the past is unknown and the answer is yes. Both
+ * times are of one moment. */
 bool clock_was_set_back(int64_t *lead_ms, int64_t wall_ms, int64_t boot_ms);
 
 #define CLOCK_TEXT_SIZE 32
@@ -26,7 +26,7 @@ bool clock_was_set_back(int64_t *lead_ms, int64_t wall_ms, int64_t boot_ms);
 /* "2026-11-21T09:14:03.120Z" (ISO 8601, UTC). */
 void clock_format(int64_t wall_ms, char text[CLOCK_TEXT_SIZE]);
 
-/* Reads such a text, the milliseconds may be absent; false if it is anything else. */
+/* Reads that form, with or without milliseconds; false for any other text. */
 bool clock_parse(const char *text, int64_t *wall_ms);
 
 #define CLOCK_HTTP_SIZE 40

@@ -34,11 +34,11 @@ struct conf_names {
 
 #define AUTO_CONF __attribute__((cleanup(conf_auto_free))) /* struct conf *, or NULL */
 
-/* Reads a file with what it includes; the caller frees *conf. ERR_MISSING: there is no
- * such file (not: an included one); ERR_CONFIG: everything else. */
+/* Reads a file and its includes; the caller frees *conf. ERR_MISSING: the file itself
+ * (not an included one) does not exist; ERR_CONFIG: everything else. */
 int conf_load(const char *path, struct conf **conf, struct err *err);
 
-/* Reads text, in which include.path and the like are entries as others; `name` stands for
+/* Reads text, in which include.path and the like are ordinary entries; `name` stands for
  * the file in errors. */
 int conf_load_text(const char *name, const char *text, size_t len, struct conf **conf,
 		   struct err *err);
@@ -63,17 +63,18 @@ void conf_subsections(const struct conf *conf, const char *section,
 		      struct conf_names *names);
 
 /* Fills *err (ERR_CONFIG) with "<file>:<line>: <section.key>: <text>"; returns -1. For
- * owners of a section whose value makes no sense. */
+ * owners of a section with an invalid value. */
 PRINTF_LIKE(3, 4)
 int conf_error(const struct conf_entry *entry, struct err *err, const char *fmt, ...);
 
-/* The same before an error that another has reported of the value; its remedy is kept. */
+/* Puts the same in front of an error reported by another function about the value; its
+ * remedy is kept. */
 int conf_prefix(const struct conf_entry *entry, struct err *err);
 
 /*
- * Values, for those that have no row in a table (base/setting.h). All leave *value as it
- * is when entry is NULL, so that the caller puts the default there first.
- * A value that does not fit is ERR_CONFIG and says what is accepted.
+ * Values without a row in a table (base/setting.h). All leave *value as it is when entry
+ * is NULL, so that the caller sets the default first. An invalid value is ERR_CONFIG, and
+ * the text says which are accepted.
  */
 enum conf_unit {
 	CONF_MILLISECOND = 1,
@@ -86,14 +87,14 @@ enum conf_unit {
 /* Borrowed from the configuration. A key without "=" is an error. */
 int conf_read_text(const struct conf_entry *entry, const char **value, struct err *err);
 
-/* Git's words: true yes on 1, false no off 0 or nothing behind "=". */
+/* Git's words: true yes on 1, false no off 0 or empty after "=". */
 int conf_read_bool(const struct conf_entry *entry, bool *value, struct err *err);
 
 /* A decimal number within min..max. */
 int conf_read_uint(const struct conf_entry *entry, uint64_t min, uint64_t max,
 		   uint64_t *value, struct err *err);
 
-/* A number of bytes; k, m and g behind it multiply by powers of 1024. */
+/* A number of bytes; the suffixes k, m and g multiply by powers of 1024. */
 int conf_read_size(const struct conf_entry *entry, uint64_t *value, struct err *err);
 
 /* Milliseconds, from a number and ms, s, m, h or d; a bare number counts `bare`. */
@@ -110,12 +111,12 @@ int conf_read_choice(const struct conf_entry *entry, const char *const *words,
 /* Appends "section.subsection.key". */
 void conf_render_name(const struct conf_entry *entry, struct str *out);
 
-/* Appends the value with secrets masked: all of it if the key ends in password, token
- * or secret; otherwise what log_redact knows. */
+/* Appends the value with secrets masked: all of it if the key ends in password, token or
+ * secret; otherwise the parts that log_redact masks. */
 void conf_render_value(const struct conf_entry *entry, struct str *out);
 
-/* Appends every entry in order, a line "name=value" each. Values that are not one
- * plain line are quoted as in the file. */
+/* Appends every entry in order, one line "name=value" each. Values that are not one plain
+ * line are quoted as in the file. */
 void conf_render(const struct conf *conf, struct str *out);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * A moving point in time after which work is void, shared by the threads that move
  * it (the keeper of a lease, a job's runner) and the children that must be dead by then.
- * Each running child's supervisor is told of each move over its control pipe, so it obeys
+ * Each running child's supervisor receives each move over its control pipe, so it obeys
  * even while this process is stopped or dead. Safe from any thread.
  */
 #ifndef BASE_DEADLINE_H
@@ -24,7 +24,7 @@ struct deadline {
 void deadline_init(struct deadline *deadline, int64_t at);
 void deadline_clear(struct deadline *deadline);
 
-/* Moves it, and tells the running children. Ignored after deadline_expire(). */
+/* Moves it, and notifies the running children. Ignored after deadline_expire(). */
 void deadline_move(struct deadline *deadline, int64_t at);
 
 /* Ends it now and for good: children are killed at once, without grace. */
@@ -33,7 +33,7 @@ void deadline_expire(struct deadline *deadline);
 /* The present value; 0 once expired. */
 int64_t deadline_at(struct deadline *deadline);
 
-/* For base/proc only: a child's control pipe hears of moves between these two calls. */
+/* For base/proc only: a child's control pipe gets the moves between these two calls. */
 void deadline_attach(struct deadline *deadline, int pipe);
 void deadline_detach(struct deadline *deadline, int pipe);
 

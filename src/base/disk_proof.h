@@ -1,5 +1,5 @@
 /*
- * Whether a directory's file system takes what is written: by writing.
+ * Tests by writing whether a directory's file system accepts writes.
  */
 #ifndef BASE_DISK_PROOF_H
 #define BASE_DISK_PROOF_H
@@ -7,8 +7,8 @@
 #include "base/base.h"
 
 /* Reserves some room in a file without a name, writes into it, waits for the disk, and
- * lets it go. Leaves nothing behind. ERR_DISK: full, read-only or broken; ERR_MISSING:
- * there is no such directory. */
+ * releases it. Leaves no traces. ERR_DISK: full, read-only or broken; ERR_MISSING: the
+ * directory does not exist. */
 int disk_prove(const char *directory, struct err *err);
 
 #endif

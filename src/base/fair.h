@@ -1,8 +1,8 @@
 /*
  * A number of places, shared fairly among clients: the next place goes to the client that
  * has the fewest, and among equals to the one that has waited behind the fewest; frequent
- * requests gain nothing. If too many wait, the last one of the client with most waiting
- * requests is rejected. Any thread.
+ * requests gain nothing. If too many wait, the last request of the client with the most
+ * waiting requests is rejected. Any thread.
  */
 #ifndef BASE_FAIR_H
 #define BASE_FAIR_H
@@ -20,14 +20,14 @@ struct fair_limits {
 	size_t each; /* places that one client may have; 0: all */
 };
 
-/* By which names one is known, each of which has its share; NULL or "": by none. Who has
- * no name at all is nobody's rival: such come in their order. */
+/* The names of a client, each with its own share; NULL or "": unused. Clients without any
+ * name do not compete: they are served in their order. */
 #define FAIR_NAMES 3
 struct fair_client {
 	const char *names[FAIR_NAMES]; /* address, block of addresses, user */
 };
 
-/* One that is in, or waits; the caller's memory. */
+/* A request that is in, or waits; the caller's memory. */
 struct fair_place {
 	struct fair_share *shares[FAIR_NAMES];
 	uint64_t turn;
@@ -42,18 +42,18 @@ struct fair *fair_new(const struct fair_limits *limits);
 void fair_free(struct fair *fair); /* NULL is allowed */
 void fair_set(struct fair *fair, const struct fair_limits *limits);
 
-/* From now on these tell how many are in, and wait. */
+/* From now on these show how many are in, and how many wait. */
 void fair_show(struct fair *fair, struct metric_series *in,
 	       struct metric_series *waiting);
 
-/* Waits for so long at most, and until the stop is requested (NULL: there is none).
- * Unless FAIR_ENTERED there is nothing to leave. */
+/* Waits for at most wait_ms, or until the stop is requested (NULL: none). To be left only
+ * after FAIR_ENTERED. */
 enum fair_result fair_enter(struct fair *fair, struct fair_place *place,
 			    const struct fair_client *client, int64_t wait_ms,
 			    const struct stop *stop);
 void fair_leave(struct fair *fair, struct fair_place *place);
 
-/* Whether some other client waits for a place. */
+/* Whether another client waits for a place. */
 bool fair_is_wanted(struct fair *fair, const struct fair_place *place);
 
 #endif

@@ -19,11 +19,11 @@ enum file_sync {
 };
 
 /* Appends the whole file to *out. Never follows a symbolic link and never waits for a
- * pipe: what is no regular file is ERR_CONFIG. More than `limit` bytes: ERR_CORRUPT; *out
- * is as before then. */
+ * pipe: anything but a regular file is ERR_CONFIG. More than `limit` bytes: ERR_CORRUPT;
+ * *out is then as before. */
 int file_read(int dir, const char *path, size_t limit, struct str *out, struct err *err);
 
-/* The same for a file that the operator named: links and pipes are right. */
+/* The same for a file that the operator named: links and pipes are allowed. */
 int file_read_any(int dir, const char *path, size_t limit, struct str *out,
 		  struct err *err);
 
@@ -37,28 +37,29 @@ int file_write_all(int fd, const void *data, size_t len, const char *path,
 int file_replace(int dir, const char *path, const void *data, size_t len,
 		 enum file_sync sync, struct err *err);
 
-/* The same; a new file is for its owner alone. */
+/* The same; a new file is accessible to its owner only. */
 int file_replace_private(int dir, const char *path, const void *data, size_t len,
 			 enum file_sync sync, struct err *err);
 
 /* Whether path is the directory `above`, or below it; both absolute and resolved. */
 bool path_is_below(const char *path, const char *above);
 
-/* The same of paths below one root, which is "": all are within it. */
+/* The same for paths below one root, which is "": contains all. */
 bool path_is_within(const char *path, const char *above);
 
-/* An absolute path with the links resolved in what is there of it; the caller frees. */
+/* An absolute path with the links in its existing part resolved; the caller frees. */
 char *path_resolve(const char *path);
 
-/* ERR_CONFIG: of two directories one is the other or in it. Symbolic links are followed;
- * what does not exist yet is taken by its name. The names say who has them. */
+/* ERR_CONFIG: one of two directories is the other or inside it. Symbolic links are
+ * followed; parts that do not exist yet are compared by name. The names are for the
+ * message. */
 int paths_check_apart(const char *name, const char *path, const char *other_name,
 		      const char *other, struct err *err);
 
 /* Makes the names in a directory durable. */
 int dir_sync(int dir, const char *path, struct err *err);
 
-/* The content of one file is on disk when it returns. */
+/* Flushes the content of one file to disk. */
 int file_flush(int dir, const char *path, struct err *err);
 
 /* Opens a directory (O_DIRECTORY | O_CLOEXEC); -1 with *err filled. */
@@ -67,14 +68,15 @@ int dir_open(int dir, const char *path, struct err *err);
 /* Opens a directory for readdir(); NULL with errno set. Its descriptor is O_CLOEXEC. */
 DIR *dir_list(int dir, const char *path);
 
-/* Makes path and what is missing above it, mode 0777 less the umask. Present: fine. */
+/* Makes path and missing directories above it, mode 0777 less the umask. May exist
+ * already. */
 int dir_make(int dir, const char *path, struct err *err);
 
 /* Makes the directories above path, not path itself. */
 int dir_make_parents(int dir, const char *path, struct err *err);
 
-/* Removes path and all below it, also directories of ours that we may not enter; never
- * follows a symbolic link. Absent: fine. */
+/* Removes path and all below it, also directories of ours that lack permission to enter;
+ * never follows a symbolic link. May be absent. */
 int tree_remove(int dir, const char *path, struct err *err);
 
 /* Whether the file system is one that other hosts cannot write (not NFS and the like). */
@@ -84,18 +86,18 @@ bool file_system_is_local(int fd);
 void random_hex(char *text, size_t bytes);
 
 /*
- * Paths below a root that come from elsewhere: checked at the door, and opened so that
- * nothing outside the root is ever reached by them. Any thread.
+ * Untrusted paths below a root: checked on arrival, and opened so that they never lead
+ * outside the root. Any thread.
  */
 
-/* A folder at the root of a tree of repositories or blobs in which refrelay keeps its own
- * things. Nothing that is replicated can stand there. */
+/* A folder at the root of a tree of repositories or blobs for refrelay's own files.
+ * Replicables cannot be there. */
 #define OWN_FOLDER ".refrelay"
 
-/* In there: the clock by which the trash ages (base/seen_time.h). */
+/* In that folder: the clock by which the trash ages (base/seen_time.h). */
 #define TRASH_CLOCK "trash.clock"
 
-/* What is wrong with it, in words that follow "NAME: "; NULL: it is UTF-8 without control
+/* The fault of a path, in words that follow "NAME: "; NULL: it is UTF-8 without control
  * characters, its parts between slashes are not empty, "." or "..", it has at most 1024
  * bytes, and 250 a part, so that ".git" and a lock's ".lock" fit into 255. Static. */
 const char *path_fault(const char *path);

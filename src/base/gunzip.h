@@ -1,6 +1,6 @@
 /*
- * Inflates gzip as it comes, with as much memory as the reader's buffer. One thread at a
- * time.
+ * Inflates gzip as it arrives, with as much memory as the reader's buffer. One thread at
+ * a time.
  */
 #ifndef BASE_GUNZIP_H
 #define BASE_GUNZIP_H
@@ -11,21 +11,21 @@
 
 struct gunzip {
 	z_stream stream;
-	bool is_ended;     /* behind the last byte of a member */
+	bool is_ended;     /* after the last byte of a member */
 	bool may_hold_out; /* the last buffer was full */
 };
 
 int gunzip_begin(struct gunzip *gunzip, struct err *err);
 void gunzip_clear(struct gunzip *gunzip);
 
-/* The next bytes as they came; borrowed until gunzip_read gives 0. */
+/* Feeds the next compressed bytes; borrowed until gunzip_read returns 0. */
 void gunzip_feed(struct gunzip *gunzip, const void *bytes, size_t len);
 
-/* What they stand for, a buffer at a time; 0: more must be fed. -1: ERR_CONFIG, it is no
+/* Reads the inflated bytes, a buffer at a time; 0: more must be fed. -1: ERR_CONFIG, not
  * gzip. */
 ssize_t gunzip_read(struct gunzip *gunzip, void *buffer, size_t size, struct err *err);
 
-/* There are no more. -1: ERR_CONFIG, it was cut. */
+/* Ends the input. -1: ERR_CONFIG, it was truncated. */
 int gunzip_end(const struct gunzip *gunzip, struct err *err);
 
 #endif

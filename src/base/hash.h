@@ -22,7 +22,7 @@ void hash_init(struct hash *hash, enum hash_kind kind);
 void hash_clear(struct hash *hash);
 void hash_add(struct hash *hash, const void *data, size_t len);
 
-/* Writes the digest, 20 or 32 bytes, and starts anew. */
+/* Writes the digest, 20 or 32 bytes, and starts over. */
 void hash_end(struct hash *hash, unsigned char *digest);
 
 size_t hash_size(enum hash_kind kind);
@@ -31,8 +31,7 @@ size_t hash_size(enum hash_kind kind);
 void hash_hmac(const struct str *key, const void *data, size_t len,
 	       unsigned char digest[32]);
 
-/* Appends "sha256=" and that of the data in hexadecimal digits, as webhooks are signed.
- */
+/* Appends "sha256=" and that HMAC of the data in hexadecimal digits, as in webhooks. */
 void hash_sign(const struct str *key, const void *data, size_t len, struct str *out);
 
 #endif

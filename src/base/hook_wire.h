@@ -1,6 +1,6 @@
 /*
- * What refrelay-hook and refrelay must agree on: names of files, the words on the node's
- * socket (change/hook_socket.h, change/spool.h), and the repository's state
+ * The conventions between refrelay-hook and refrelay: names of files, the words on the
+ * node's socket (change/hook_socket.h, change/spool.h), and the repository's state
  * (git/state.h, git/lock_owner.h).
  */
 #ifndef BASE_HOOK_WIRE_H
@@ -19,7 +19,7 @@
 #define HOOK_NODE_LINK HOOK_NODE_FOLDER "/node"
 
 /* In the data directory of a secondary: two lines, the primary's URL and the root of the
- * copies. While it is there, hooks refuse changes of the copies. */
+ * copies. While it exists, hooks refuse changes of the copies. */
 #define HOOK_PRIMARY "primary"
 
 /* A hook file of ours is two lines. The first has the kernel run the program:
@@ -30,15 +30,15 @@
  */
 #define HOOK_MARK "--hook"
 
-/* Where the server's own hook runs all files of HOOK.d, ours is there under this name. */
+/* Where the server's own hook runs all files of HOOK.d, ours has this name there. */
 #define HOOK_PART "refrelay"
 #define HOOK_PARTS ".d"
 
-/* What was there before ours, under its own name: HOOKS.refrelay-kept/HOOK, beside the
+/* The hook that ours replaced, under its own name: HOOKS.refrelay-kept/HOOK, beside the
  * directory. Earlier versions renamed it to HOOKS/HOOK.refrelay-kept. */
 #define HOOK_KEPT ".refrelay-kept"
 
-/* In the environment of what a hook of ours runs: "<depth> <its git>", see
+/* In the environment of commands run by our hook: "<depth> <its git>", see
  * hook/hook_kept.c. */
 #define HOOK_RUNNING "REFRELAY_HOOK_RUNNING"
 
@@ -46,17 +46,17 @@
 #define HOOK_ANSWER_MAX 65536
 #define HOOK_WAIT_MS 1000 /* for the node's answer */
 
-/* In the environment of what refrelay-run starts: its process number. A git right below
+/* In the environment of refrelay-run's children: its process number. A git directly below
  * it that changes refs serves a push to the node, which records that by itself. */
 #define HOOK_SUPERVISOR "REFRELAY_SUPERVISOR"
 
-/* This boot's identity, 36 characters. Where /proc shows processes alone (ProcSubset= of
- * systemd), it is in the environment: there with or without dashes (`%b` of a unit). */
+/* This boot's identity, 36 characters. Where /proc shows only processes (ProcSubset= of
+ * systemd), it comes from the environment: with or without dashes (`%b` of a unit). */
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_VARIABLE "REFRELAY_BOOT_ID"
 #define BOOT_ID_LEN 36
 
-/* Spells it as the kernel does; false: it is no such identity. */
+/* Spells it as the kernel does; false: not a boot identity. */
 static inline bool boot_id_read(const char *text, char id[BOOT_ID_LEN + 1])
 {
 	int len = 0;
@@ -87,18 +87,18 @@ static inline bool boot_id_read(const char *text, char id[BOOT_ID_LEN + 1])
 #define STATE_KEY STATE_FOLDER "/key"
 #define STATE_PENDING STATE_FOLDER "/pending"
 
-#define STATE_KEY_DIGITS 32 /* hexadecimal; the file holds nothing else */
+#define STATE_KEY_DIGITS 32 /* hexadecimal; the whole content */
 
 /* The hook's files: "git-<pid>-<start>-<random>". */
 #define STATE_GIT_PREFIX "git-"
 
-/* What is renamed when it is whole; housekeeping knows it by this and 16 random digits.
+/* Of files renamed once whole; housekeeping recognises them by this and 16 random digits.
  */
 #define STATE_TEMPORARY ".tmp-"
 
-/* The one line of a pending file, which tells who made it. */
+/* The one line of a pending file, which names its maker. */
 #define OWNER_LOCK "refrelay lock"       /* holds an flock on it as long as it lives */
-#define OWNER_PROCESS "refrelay process" /* for a process that knows nothing of it */
+#define OWNER_PROCESS "refrelay process" /* for a process that is unaware of it */
 #define OWNER_BOOT " boot="
 #define OWNER_PIDNS " pidns="
 #define OWNER_PID " pid="

@@ -1,8 +1,8 @@
 /*
- * Helpers over jansson, so that all JSON looks alike: one line an object, times in
- * ISO 8601 UTC, durations in seconds, texts that are not UTF-8 as "<key>_base64".
- * No function returns NULL for want of memory: jansson then aborts the program, too.
- * A json_t is for one thread at a time; `json_auto_t *` disposes of itself.
+ * Helpers over jansson, so that all JSON looks alike: one line an object, times in ISO
+ * 8601 UTC, durations in seconds, texts that are not UTF-8 as "<key>_base64". Functions
+ * never return NULL for lack of memory: jansson then aborts the program, too. A json_t is
+ * for one thread at a time; `json_auto_t *` is released automatically.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -15,13 +15,13 @@
 /* Appends the value in one line, without a newline, members in the order set. */
 void json_render(const json_t *value, struct str *out);
 
-/* Prints it with a newline. As with printf, ferror(file) tells of failures. */
+/* Prints it with a newline. As with printf, ferror(file) reports failures. */
 void json_write(FILE *file, const json_t *value);
 
 /* Sets a member to a value, whose reference is taken. */
 void json_put(json_t *object, const char *key, json_t *value);
 
-/* NULL is null. What is not UTF-8 becomes the member "<key>_base64". */
+/* NULL is null. Text that is not UTF-8 becomes the member "<key>_base64". */
 void json_put_text(json_t *object, const char *key, const char *text);
 void json_put_bytes(json_t *object, const char *key, const char *bytes, size_t len);
 
@@ -47,8 +47,8 @@ json_t *json_from_err(const struct err *from);
  * ERR_CORRUPT: more than `limit` bytes, not JSON, not an object, a key twice. */
 json_t *json_parse_object(const char *text, size_t len, size_t limit, struct err *err);
 
-/* The same of what somebody else wrote: a value costs a hundred bytes of memory and more,
- * however short it is, so it must not have too many (roughly counted) either. */
+/* The same for untrusted text: a value costs a hundred bytes of memory and more, however
+ * short it is, so the number of values (roughly counted) is limited, too. */
 struct json_limits {
 	size_t bytes, values;
 };

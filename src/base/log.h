@@ -1,9 +1,9 @@
 /*
  * The log: one line an event on stderr, in logfmt or as a JSON object,
  *	ts level ev site job repo ref peer dur_ms bytes err code ...
- * or an entry of the journal with the same fields; with what the thread works on attached
- * by log_context, never formatted by hand. Event names are listed in docs/events.md.
- * Secrets in values are masked here.
+ * or an entry of the journal with the same fields; log_context attaches what the thread
+ * works on, never formatted by hand. Event names are listed in docs/events.md. Secrets in
+ * values are masked here.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -16,7 +16,7 @@ enum log_level {
 	LOG_LEVEL_INFO,  /* a state changed */
 	LOG_LEVEL_WARN,  /* retried by itself */
 	LOG_LEVEL_ERROR, /* a person should look */
-	LOG_LEVEL_NONE,  /* as a threshold: nothing is written */
+	LOG_LEVEL_NONE,  /* as a threshold: writes nothing */
 };
 
 struct log_field {
@@ -45,8 +45,8 @@ static inline struct log_field log_text_field(const char *name, const char *text
 #define log_warn(...) log_at(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_error(...) log_at(LOG_LEVEL_ERROR, __VA_ARGS__)
 
-/* Writes one line, fields in the order of the list above, others behind as given. Safe
- * from any thread; errno is kept. */
+/* Writes one line, fields in the order of the list above, others after them as given.
+ * Safe from any thread; errno is kept. */
 void log_write(enum log_level level, const char *ev, const struct log_field *fields);
 
 /* What this thread works on; NULL members are left out. Borrowed until changed. */
@@ -63,15 +63,16 @@ void log_set_level(enum log_level level);
 /* In the order of the words of log.format. */
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON, LOG_FORMAT_JOURNALD };
 
-/* Default: text. Where stderr is the journal's (JOURNAL_STREAM says so), lines of text
- * and JSON begin with their priority, "<4>", which the journal takes away. */
+/* Default: text. Where stderr is the journal's (by JOURNAL_STREAM), lines of text and
+ * JSON begin with their priority, "<4>", which the journal removes. */
 void log_set_format(enum log_format format);
 
-/* The socket that entries of LOG_FORMAT_JOURNALD go to; while it takes none, they are
- * lines of text. For tests; before other threads start. Borrowed. */
+/* The socket for entries of LOG_FORMAT_JOURNALD; while it refuses them, they are written
+ * as lines of text. For tests; before other threads start. Borrowed. */
 void log_set_journal(const char *path);
 
-/* Whether a line of that level would be written: for what is costly to tell. */
+/* Whether a line of that level would be written: for fields that are costly to
+ * compute. */
 bool log_is_on(enum log_level level);
 
 /* Appends text with secrets masked: userinfo in URLs, credentials in headers, known

@@ -8,12 +8,12 @@
 #include "base/base.h"
 
 struct map_entry {
-	char *key; /* owned; NULL: free place */
+	char *key; /* owned; NULL: free slot */
 	void *value;
 };
 
 struct map {
-	struct map_entry *entries; /* a power of two of them, at most 2/3 in use */
+	struct map_entry *entries; /* a power of two, at most 2/3 in use */
 	size_t count;
 	size_t capacity;
 };
@@ -24,16 +24,17 @@ void map_clear(struct map *map);
 /* The same where it owns the values. */
 void map_clear_owned(struct map *map);
 
-/* The value, or NULL. Values that are NULL cannot be told from absent ones. */
+/* The value, or NULL. NULL values look like absent ones. */
 void *map_get(const struct map *map, const char *key);
 
 /* Sets the value and returns the one before, or NULL. */
 void *map_put(struct map *map, const char *key, void *value);
 
-/* Takes the key out and returns its value, or NULL. */
+/* Removes the key and returns its value, or NULL. */
 void *map_remove(struct map *map, const char *key);
 
-/* Walks in no order: start with *at = 0; NULL at the end. The map must not change. */
+/* Walks in arbitrary order: start with *at = 0; NULL at the end. The map must not
+ * change. */
 const struct map_entry *map_next(const struct map *map, size_t *at);
 
 #endif

@@ -2,8 +2,8 @@
  * The metrics of this process: owners register theirs once at start, any thread updates
  * them with a few atomic instructions, and the HTTP server renders them as Prometheus
  * text (https://prometheus.io/docs/instrumenting/exposition_formats/, 0.0.4) or as
- * OpenMetrics (https://prometheus.io/docs/specs/om/open_metrics_spec/, 1.0.0). Nothing
- * is ever freed, so pointers stay good for the life of the process.
+ * OpenMetrics (https://prometheus.io/docs/specs/om/open_metrics_spec/, 1.0.0). They are
+ * never freed, so pointers stay valid for the life of the process.
  */
 #ifndef BASE_METRICS_H
 #define BASE_METRICS_H
@@ -59,8 +59,8 @@ extern const double metric_buckets_seconds[];
 struct metric_series *metric_find(struct metric *metric, const char *const *values);
 
 /* Makes the series of all combinations of these words, each list ends in NULL, with as
- * many lists as the metric has labels, 2 at most: so they are there, with 0, from the
- * start. What is there stays as it is. */
+ * many lists as the metric has labels, 2 at most: so they exist, with 0, from the start.
+ * Existing ones stay as they are. */
 void metric_begin(struct metric *metric, const char *const *first,
 		  const char *const *second);
 
@@ -70,7 +70,7 @@ void metric_add(struct metric_series *series, double by);
 void metric_set(struct metric_series *gauge, double value);
 void metric_observe(struct metric_series *histogram, double value);
 
-/* What somebody else counts. */
+/* Sets a value that is counted elsewhere. */
 void metric_copy(struct metric_series *counter, double value);
 
 /* Leaves out the series of a gauge until each is set again: for gauges that are counted
@@ -81,13 +81,13 @@ void metric_forget(struct metric *gauge);
 void metrics_render_as(enum metrics_format format, struct str *out);
 void metrics_render(struct str *out); /* as METRICS_PROMETHEUS */
 
-/* The form that a header Accept prefers; NULL: there is none. */
+/* The format preferred by a header Accept; NULL: no header. */
 enum metrics_format metrics_negotiate(const char *accept);
 const char *metrics_content_type(enum metrics_format format);
 
-/* Begins with refrelay_, or with process_ where all programs call it so; has only a-z 0-9
- * and _, in base units: a counter ends in _total, nothing else does; no _ms, _minutes,
- * _kilobytes, _percent and the like; a timestamp is in _timestamp_seconds. */
+/* Begins with refrelay_, or with process_ where that is the common name; has only a-z 0-9
+ * and _, in base units: only counters end in _total; no _ms, _minutes, _kilobytes,
+ * _percent and the like; a timestamp ends in _timestamp_seconds. */
 bool metric_name_is_good(enum metric_kind kind, const char *name);
 
 #endif

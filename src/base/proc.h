@@ -1,8 +1,8 @@
 /*
- * Child processes. Each runs under refrelay-run, a supervisor in a process group of its
- * own which kills the child with all its descendants when the deadline passes, when
- * this process dies, or when it is told to; even if this process is stopped. Never a
- * shell, never fork() in this process. Safe from any thread.
+ * Child processes. Each runs under refrelay-run, a supervisor in a separate process group
+ * which kills the child with all its descendants when the deadline passes, when this
+ * process dies, or on request; even if this process is stopped. Never a shell, never
+ * fork() in this process. Safe from any thread.
  */
 #ifndef BASE_PROC_H
 #define BASE_PROC_H
@@ -15,28 +15,28 @@
 #define PROC_READS_MAX 64
 
 struct proc_request {
-	const char *const *argv; /* NULL-terminated; argv[0] is looked for in PATH */
+	const char *const *argv; /* NULL-terminated; argv[0] is searched for in PATH */
 	const char *const *env;  /* NULL-terminated; NULL: this process's own */
 	const char *directory;   /* NULL: this process's own */
-	int directory_fd;  /* above 0: it is this one, whatever stands at `directory`;
-			    * borrowed for the start */
-	const void *input; /* what the child reads on stdin; NULL: nothing */
+	int directory_fd;  /* above 0: this one, whatever `directory` names; borrowed for
+			      the start */
+	const void *input; /* the child's stdin; NULL: empty */
 	size_t input_len;
 	bool has_ours;        /* stdin, stdout and stderr are this process's own */
-	struct str *output;   /* gets its stdout; NULL: thrown away */
+	struct str *output;   /* gets its stdout; NULL: discarded */
 	size_t output_limit;  /* more is an error of class corrupt */
 	const int *keep_fds;  /* inherited under the same numbers; -1 ends; may be NULL */
 	int64_t timeout_ms;   /* 0: none */
 	int64_t grace_ms;     /* between SIGTERM and SIGKILL; 0: 2000 */
-	int64_t silence_ms;   /* without a byte of `output` or stderr for so long, all of
-				 it is killed; 0: never; of a proc_stream the time counts
-				 in which somebody waits for a byte */
-	bool yields;          /* the processors, to whoever else has work */
+	int64_t silence_ms;   /* all is killed after so long without a byte of `output` or
+				 stderr; 0: never; for a proc_stream only the time spent
+				 waiting for a byte counts */
+	bool yields;          /* the processors, to other work */
 	uint64_t file_most;   /* bytes of each file that it writes; 0: no limit */
 	uint64_t memory_most; /* bytes of each of its processes; 0: no limit */
-	/* It is confined: it reads its directory, these paths with what is below them,
-	 * and what the system has; it writes nothing, and reaches nobody (but for signals
-	 * on older kernels). NULL: it is free; ends in NULL. At most PROC_READS_MAX. */
+	/* It is confined: it reads its directory, these paths and all below them, and
+	 * system files; it cannot write, or reach other processes (except by signals on
+	 * older kernels). NULL: not confined; ends in NULL. At most PROC_READS_MAX. */
 	const char *const *reads;
 	struct deadline *deadline; /* may be NULL */
 	const struct stop *stop;   /* may be NULL */
@@ -52,14 +52,14 @@ struct proc_result {
  *  ERR_TIMEOUT: killed at timeout_ms, or for its silence;
  *  ERR_LOST: killed at the deadline;
  *  ERR_CANCELED: killed because of stop;  ERR_CONFIG: the program does not exist;
- *  ERR_INTERNAL: it exited with another code or by a signal: *result tells (the text
+ *  ERR_INTERNAL: it exited with another code or by a signal: see *result (the text
  *  names the program, the code and the last line of its stderr). *result is always
  *  filled and may be NULL. When it returns, no process of the group is left. */
 int proc_run(const struct proc_request *request, struct proc_result *result,
 	     struct err *err);
 
-/* Whether the kernel can confine a child to files (Landlock); without it only its
- * syscalls are. */
+/* Whether the kernel can confine a child to files (Landlock); without it only syscalls
+ * are restricted. */
 bool proc_can_confine(void);
 
 /* Whether it also keeps the child's signals from processes outside (since Linux 6.12). */
@@ -68,8 +68,7 @@ bool proc_can_confine_signals(void);
 /* How many children this process has started so far. */
 uint64_t proc_started(void);
 
-/* Where refrelay-run stands: beside this program, or the path in
- * $REFRELAY_RUN. Static. */
+/* The path of refrelay-run: beside this program, or $REFRELAY_RUN. Static. */
 const char *proc_supervisor_path(void);
 
 #endif

@@ -10,37 +10,38 @@
 
 struct proc_stream;
 
-/* Starts it. `request` and what it points to is borrowed until close; its output is not
- * used. `input_fd` becomes the child's stdin, read from its present offset (borrowed for
- * the call); -1: the request's input, which is borrowed for the call only. `grace_ms` 0:
- * 200. */
+/* Starts it. `request` and everything it points to is borrowed until close; its output is
+ * not used. `input_fd` becomes the child's stdin, read from its present offset (borrowed
+ * for the call); -1: the request's input, which is borrowed for the call only. `grace_ms`
+ * 0: 200. */
 int proc_stream_open(const struct proc_request *request, int input_fd,
 		     struct proc_stream **stream, struct err *err);
 
-/* The same, with a stdin that is offered. The child has 2 s to end when it is killed. */
+/* The same, with a stdin that is fed by offers. The child has 2 s to end when it is
+ * killed. */
 int proc_stream_open_fed(const struct proc_request *request, struct proc_stream **stream,
 			 struct err *err);
 
-/* Offers it the next bytes of its stdin: all that was offered before must be taken.
- * Borrowed until they are taken, which happens here and while it is read. A child that
- * does not read any more takes all at once. */
+/* Offers the next bytes for its stdin: all earlier ones must have been taken. Borrowed
+ * until they are taken, which happens here and while it is read. A child that has stopped
+ * reading takes all at once. */
 void proc_stream_offer(struct proc_stream *stream, const void *data, size_t len);
 
 /* How many of them are not taken yet. */
 size_t proc_stream_offered(const struct proc_stream *stream);
 
-/* Its stdin ends behind what was taken. */
+/* Ends its stdin after the bytes taken so far. */
 void proc_stream_end_input(struct proc_stream *stream);
 
 /* As proc_stream_read, but PROC_STREAM_NOTHING when clock_boot_ms() reaches `until` (0:
- * no limit), or when all that was offered before the call has been taken. */
+ * no limit), or when all bytes offered before the call have been taken. */
 #define PROC_STREAM_NOTHING (-2)
 ssize_t proc_stream_read_until(struct proc_stream *stream, void *buffer, size_t size,
 			       int64_t until);
 
 /* The next bytes of its stdout, at least one; waits for them. 0: all was read and it
- * ended by itself; -1: it is or must be killed (timeout, deadline, stop). Then, in both
- * cases, proc_stream_close tells how it ended. */
+ * ended by itself; -1: it is or must be killed (timeout, deadline, stop). In both cases
+ * proc_stream_close then reports how it ended. */
 ssize_t proc_stream_read(struct proc_stream *stream, void *buffer, size_t size);
 
 /* Ends it, by force if it has not ended yet, reaps all descendants and frees. Result and

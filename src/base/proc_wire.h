@@ -1,23 +1,23 @@
 /*
- * What proc.c and refrelay-run say to each other, over a SOCK_SEQPACKET pair that
+ * The protocol between proc.c and refrelay-run, over a SOCK_SEQPACKET pair that
  * refrelay-run inherits:
  *
- *	refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT NICE[,FILE,MEMORY] [+N
- *PATH...] \ PROGRAM [ARGUMENT]...
+ *	refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT NICE[,FILE,MEMORY]
+ *		[+N PATH...] PROGRAM [ARGUMENT]...
  *
- * The other FDs are for the program. All else but 0, 1 and 2 is closed: libraries may
- * have opened files without O_CLOEXEC. TIMEOUT_AT is by CLOCK_BOOTTIME in ms. With a NICE
- * above 0 the program has that niceness more, as its session has, and SCHED_BATCH. FILE
- * and MEMORY, if they are not 0, bound in bytes each file that it writes and what each of
- * its processes may write to in memory. Behind +N stand N paths: the program is confined
+ * The other FDs are for the program. All others except 0, 1 and 2 are closed: libraries
+ * may have opened files without O_CLOEXEC. TIMEOUT_AT is by CLOCK_BOOTTIME in ms. With a
+ * NICE above 0 the niceness of the program and its session is raised by that, with
+ * SCHED_BATCH. FILE and MEMORY, if not 0, limit in bytes each file that it writes and the
+ * writable memory of each of its processes. N paths follow +N: the program is confined
  * (run/confine.h), and may read these.
  *
  * To the supervisor: an int64_t a message, the deadline by CLOCK_BOOTTIME in ms;
- * INT64_MAX for none, 0 or less for death at once and without grace. Those that wait in
- * the socket at its start are obeyed before the program starts. The end of the file
- * means that this process is dead; SIGTERM asks for an early end.
+ * INT64_MAX for none, 0 or less for death at once and without grace. Messages already in
+ * the socket at its start are obeyed before the program starts. The end of the file means
+ * that this process is dead; SIGTERM requests an early end.
  *
- * From the supervisor: one struct proc_report, when no descendant is left. The end of
+ * From the supervisor: one struct proc_report, when all descendants are gone. The end of
  * the file without it means that the supervisor itself was killed.
  */
 #ifndef BASE_PROC_WIRE_H
@@ -28,7 +28,7 @@
 #define PROC_FDS_MAX 32 /* in the first argument */
 #define PROC_NICE 5     /* of a program that yields */
 
-/* Why it ended: the first that happened. */
+/* Why it ended: the first cause. */
 enum proc_cause {
 	PROC_BY_ITSELF,
 	PROC_TIMEOUT,  /* at TIMEOUT_AT */

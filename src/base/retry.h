@@ -1,7 +1,7 @@
 /*
- * How long a failed sync or verification waits, as in GitLab Geo (which has it from
- * Sidekiq): n^4 + 15 + rand(0..29) * (n + 1) seconds, n counting this failure too, but
- * not much more than a cap. Tries never end. Pure functions; any thread.
+ * The delay after a failed sync or verification, as in GitLab Geo (taken from Sidekiq):
+ * n^4 + 15 + rand(0..29) * (n + 1) seconds, n including this failure, but not much more
+ * than a cap. Tries continue for ever. Pure functions; any thread.
  */
 #ifndef BASE_RETRY_H
 #define BASE_RETRY_H
@@ -19,7 +19,7 @@ enum retry_cap {
  * at most cap + 16 + 2 * roll, so that even capped tries of many do not coincide. */
 int64_t retry_delay(uint64_t n, enum retry_cap cap, unsigned roll);
 
-/* The same in milliseconds with a roll of its own. */
+/* The same in milliseconds with a random roll. */
 int64_t retry_random_delay_ms(uint64_t n, enum retry_cap cap);
 
 #endif

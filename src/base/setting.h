@@ -1,9 +1,9 @@
 /*
- * The settings that a configuration may have: a row each, in tables that stand beside the
- * struct that a section is read into. By the rows a section is read, with defaults,
- * bounds and errors, and unknown keys are found; a test holds refrelay.conf(5) against
- * them. Several tables of one section add up, and a section that comes both with and
- * without subsection has two. Any thread.
+ * The settings of a configuration: a row each, in tables beside the struct that a section
+ * is read into. The rows control how a section is read, with defaults, bounds and errors,
+ * and reveal unknown keys; a test compares refrelay.conf(5) with them. Several tables of
+ * one section add up, and a section that occurs both with and without subsection has two.
+ * Any thread.
  */
 #ifndef BASE_SETTING_H
 #define BASE_SETTING_H
@@ -11,8 +11,8 @@
 #include "base/conf.h"
 
 enum setting_type {
-	SETTING_OWN,  /* what `read` makes of it; without one the owner's code reads it */
-	SETTING_BOOL, /* bool */
+	SETTING_OWN,      /* by `read`; without one the owner's code reads it */
+	SETTING_BOOL,     /* bool */
 	SETTING_NUMBER,   /* uint64_t or size_t, min to max */
 	SETTING_SIZE,     /* uint64_t, bytes */
 	SETTING_DURATION, /* int64_t, milliseconds, min or more */
@@ -20,28 +20,28 @@ enum setting_type {
 	SETTING_CHOICE,   /* an enum, the index of one of `words` */
 	SETTING_TEXT,     /* char *, owned; may be empty */
 	SETTING_PATH,     /* char *, owned; absolute */
-	SETTING_IGNORED,  /* has no meaning here, as `remark` says */
-	SETTING_LATER, /* not built yet, but for the value `initial`, if there is one */
+	SETTING_IGNORED,  /* not used here, as `remark` says */
+	SETTING_LATER,    /* not built yet, except the value `initial`, if any */
 };
 
 struct setting {
 	const char *key; /* spelt as documented; NULL ends a table */
 	enum setting_type type;
 	size_t offset;       /* of the field in the table's struct */
-	const char *initial; /* the default, as one would write it; NULL: the field as it
-				was before */
+	const char *initial; /* the default, in the syntax of the file; NULL: leaves the
+				field as it was */
 	uint64_t min, max;   /* max 0: none */
-	enum conf_unit unit; /* of a bare number; 0: seconds */
+	enum conf_unit unit; /* for a bare number; 0: seconds */
 	const char *const *words; /* end in NULL */
 	bool is_required;
-	bool is_repeated; /* may be given several times: each is read, in order */
-	bool at_start;    /* a running node keeps what it started with */
-	bool is_own;      /* of push: stands in our file, also when Gerrit's is read */
+	bool is_repeated; /* may occur several times: each is read, in order */
+	bool at_start;    /* a running node keeps its initial value */
+	bool is_own;      /* of push: is in our file, even when Gerrit's is read */
 	const char *remark;
-	/* Reads it in place of the type's own way. Of a default the entry has no file. */
+	/* Reads it in place of the type's reader. For a default the entry has no file. */
 	int (*read)(const struct setting *row, const struct conf_entry *entry,
 		    void *target, struct err *err);
-	/* Adds the field to what the digest is made of; NULL: it is no part of that. */
+	/* Adds the field to the input of the digest; NULL: not part of it. */
 	void (*digest)(const void *field, struct str *out);
 };
 
@@ -67,16 +67,16 @@ struct setting_table {
 	const char *section;
 	const struct setting *rows; /* ends with a key of NULL */
 	bool has_subsection;
-	bool is_lenient; /* what is unknown here is none of our business */
+	bool is_lenient; /* unknown keys here are ignored */
 };
 
-/* Puts the defaults into *target, then what the configuration says. Fields without a
- * default are left as they are. ERR_CONFIG names file, line and key; then, too, the
- * caller clears. Subsection NULL: none. */
+/* Sets the defaults in *target, then the configured values. Fields without a default are
+ * left as they are. ERR_CONFIG names file, line and key; the caller clears in that case,
+ * too. Subsection NULL: none. */
 int settings_read(const struct setting_table *table, const struct conf *conf,
 		  const char *subsection, void *target, struct err *err);
 
-/* The parts of that. Of a key that is set twice the last entry counts, unless it may be
+/* The parts of that. If a key is set twice the last entry counts, unless it may be
  * repeated. */
 void settings_init(const struct setting_table *table, void *target);
 int setting_read_all(const struct setting *row, const struct conf_list *all, void *target,
@@ -84,21 +84,21 @@ int setting_read_all(const struct setting *row, const struct conf_list *all, voi
 int setting_read(const struct setting *row, const struct conf_entry *entry, void *target,
 		 struct err *err);
 
-/* For a row's own reader: where its field is. */
+/* For a row's own reader: the address of its field. */
 void *setting_field(const struct setting *row, void *target);
 
-/* A row's reader where the field is a text_list: adds one, which is not empty. */
+/* A row's reader for a field of type text_list: adds a text, which must not be empty. */
 int setting_add_text(const struct setting *row, const struct conf_entry *entry,
 		     void *target, struct err *err);
 
 /* Frees texts and paths. */
 void settings_clear(const struct setting_table *table, void *target);
 
-/* What the field of the row has as a text, or NULL; and whether two have the same. */
+/* The row's field as a text, or NULL; and whether two are the same. */
 const char *setting_text(const struct setting *row, const void *target);
 bool setting_is_same(const struct setting *row, const void *one, const void *other);
 
-/* Of all rows that have a type: SETTING_OWN is for the caller to compare. */
+/* For all rows that have a type: the caller compares SETTING_OWN. */
 bool settings_are_same(const struct setting_table *table, const void *one,
 		       const void *other);
 
@@ -106,18 +106,18 @@ bool settings_are_same(const struct setting_table *table, const void *one,
 void settings_digest(const struct setting_table *table, const void *target,
 		     struct str *out);
 
-/* A key in one table, in any case; or that of an entry in tables that end in NULL. NULL:
- * it is unknown. */
+/* Finds a key in one table, in any case; or an entry's key in tables that end in NULL.
+ * NULL: unknown. */
 const struct setting *setting_find(const struct setting_table *table, const char *key);
 const struct setting *settings_find(const struct setting_table *const *tables,
 				    const struct conf_entry *entry);
 
-/* Finds the first entry that no table knows: ERR_CONFIG, with the nearest name that is
- * known. */
+/* Finds the first entry that is not in a table: ERR_CONFIG, with the nearest known
+ * name. */
 int settings_check(const struct setting_table *const *tables, const struct conf *conf,
 		   struct err *err);
 
-/* Whether what the entry asks for is built. */
+/* Whether the feature of the entry is built. */
 bool setting_is_built(const struct setting_table *const *tables,
 		      const struct conf_entry *entry);
 

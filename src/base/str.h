@@ -24,13 +24,13 @@ extern char str_empty[];
 /* Releases the bytes; the string is empty and usable again. errno is kept. */
 void str_clear(struct str *str);
 
-/* The same for a secret: nothing of it stays in that memory. */
+/* The same for a secret: overwrites that memory. */
 void str_wipe(struct str *str);
 
 /* Empties it but keeps the memory. */
 void str_reset(struct str *str);
 
-/* Room for `more` bytes (and the NUL) behind the present ones. */
+/* Makes room for `more` bytes (and the NUL) after the present ones. */
 void str_reserve(struct str *str, size_t more);
 
 void str_add(struct str *str, const char *text);
@@ -54,31 +54,33 @@ size_t str_add_printable_step(struct str *str, const char *text, size_t left);
 /* Cuts it to len bytes, which must not be more than it has. */
 void str_truncate(struct str *str, size_t len);
 
-/* Takes out the bytes from `from` up to, and without, `to`. */
+/* Removes the bytes from `from` up to, and without, `to`. */
 void str_cut(struct str *str, size_t from, size_t to);
 
 /* Gives the bytes away (the caller frees) and leaves the string empty. */
 char *str_take(struct str *str);
 
-/* Frees a secret: nothing of it stays in that memory. NULL is allowed. */
+/* Frees a secret after overwriting its memory. NULL is allowed. */
 void text_wipe(char *text);
 
 /* Whether text begins or ends with the other. */
 bool text_starts_with(const char *text, const char *prefix);
 bool text_ends_with(const char *text, const char *suffix);
 
-/* How many letters must be put in, left out, replaced, or swapped with their neighbour,
- * to make one of the other; case does not count. SIZE_MAX: one is too long to compare. */
+/* How many letters must be inserted, deleted, replaced, or swapped with their neighbour,
+ * to turn one into the other; case does not count. SIZE_MAX: one is too long to
+ * compare. */
 size_t text_distance(const char *one, const char *two);
 
 /* Whether all of it is well-formed UTF-8 (no surrogates, no overlong forms). */
 bool text_is_utf8(const char *text, size_t len);
 
-/* Reads a decimal number without sign that fills the whole text; false if it is not
- * one or does not fit. */
+/* Reads a decimal number without sign that fills the whole text; false otherwise, or if
+ * it does not fit. */
 bool text_to_uint64(const char *text, uint64_t *value);
 
-/* Decodes exactly `len` bytes from 2 * len hexadecimal digits; false on others. */
+/* Decodes exactly `len` bytes from 2 * len hexadecimal digits; false for other
+ * characters. */
 bool text_from_hex(const char *text, void *bytes, size_t len);
 
 #endif

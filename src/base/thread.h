@@ -1,7 +1,7 @@
 /*
- * Threads, locks, and the stop token that every long wait obeys. A failed pthread call
- * is a bug of ours and aborts; where a limit of the machine is reached, so that there is
- * no thread or no descriptor to be had, the program says so and ends with status 1.
+ * Threads, locks, and the stop token that every long wait obeys. A failed pthread call is
+ * a bug of ours and aborts; at a limit of the machine, when threads or descriptors run
+ * out, the program reports it and ends with status 1.
  */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
@@ -23,7 +23,7 @@ void mutex_init(pthread_mutex_t *mutex);
 void cond_init(pthread_cond_t *cond);
 
 /* Waits until it is signalled or clock_boot_ms() reaches `until` (INT64_MAX: for ever);
- * false at that time. As any wait on a condition, it may also return early. */
+ * false at that time. Like any wait on a condition, it may also return early. */
 bool cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until);
 
 /* Starts a thread with all signals blocked; `name` has at most 15 characters. The
@@ -31,7 +31,7 @@ bool cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until
 void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 void thread_join(pthread_t thread);
 
-/* Asked once, seen by all: an atomic flag for loops, a descriptor for poll. */
+/* Requested once, seen by all: an atomic flag for loops, a descriptor for poll. */
 struct stop {
 	atomic_bool requested;
 	int fd; /* an eventfd, readable once requested */
@@ -44,7 +44,7 @@ void stop_clear(struct stop *stop);
 void stop_request(struct stop *stop);
 bool stop_is_requested(const struct stop *stop);
 
-/* Sleeps for so long; true, at once, when the stop is requested. */
+/* Sleeps for that long; true, at once, when the stop is requested. */
 bool stop_wait(const struct stop *stop, int64_t ms);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * A growable array: VEC(struct ref) refs = { 0 }; vec_add(&refs, ref); refs.items[i].
- * Zero-initialised is empty. Elements are plain values; what they own is the caller's.
+ * Zero-initialised is empty. Elements are plain values; the caller frees what they own.
  */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
@@ -24,7 +24,7 @@
 		(vec)->items[(vec)->count++] = (item);                                   \
 	} while (0)
 
-/* Adds so many that stand one after the other; 0 is fine. */
+/* Adds `more` consecutive ones; 0 is allowed. */
 #define vec_add_all(vec, first, more)                                                    \
 	do {                                                                             \
 		size_t more_ = (more);                                                   \
@@ -35,7 +35,7 @@
 		(vec)->count += more_;                                                   \
 	} while (0)
 
-/* Room for so many more. */
+/* Makes room for `more` further ones. */
 #define vec_reserve(vec, more)                                                           \
 	do {                                                                             \
 		if ((vec)->capacity - (vec)->count < (more)) {                           \

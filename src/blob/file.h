@@ -1,6 +1,6 @@
 /*
- * One blob's file on disk: opened beneath its kind's directory and nowhere else, looked
- * at, and read into a digest. Any thread.
+ * One blob's file on disk: opened only beneath its kind's directory, examined, and read
+ * into a digest. Any thread.
  */
 #ifndef BLOB_FILE_H
 #define BLOB_FILE_H
@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "blob/kinds.h"
 
-/* What tells whether a file changed, without reading it. */
+/* Shows whether a file changed, without reading it. */
 struct blob_fingerprint {
 	uint64_t size;
 	int64_t mtime_ns, ctime_ns;
@@ -25,30 +25,29 @@ void blob_fingerprint_format(const struct blob_fingerprint *fingerprint,
 			     char text[BLOB_FINGERPRINT_SIZE]);
 bool blob_fingerprint_parse(const char *text, struct blob_fingerprint *fingerprint);
 
-/* The same file with the same content, as far as size, mtime and inode tell. */
+/* The same file with the same content, as far as size, mtime and inode show. */
 bool blob_fingerprint_same(const struct blob_fingerprint *a,
 			   const struct blob_fingerprint *b);
 
-/* Whether it was looked at long enough after its last change that a later change would
- * show: `now_ns` is wall time. */
+/* Whether it was taken long enough after the last change that a later change would show:
+ * `now_ns` is wall time. */
 bool blob_fingerprint_is_settled(const struct blob_fingerprint *fingerprint,
 				 int64_t now_ns);
 
 /* The text of a digest from its 32 bytes. */
 void blob_digest_format(const unsigned char *bytes, char digest[BLOB_DIGEST_SIZE]);
 
-/* The kind's directory, for the calls below. ERR_DISK: it is not there. */
+/* The kind's directory, for the calls below. ERR_DISK: it is missing. */
 int blob_root_open(const struct blob_kind *kind, struct err *err);
 
-/* Opens it for reading: by openat2 beneath the root, no symbolic link anywhere in the
- * path, never waiting for a pipe. ERR_MISSING: nothing is there; ERR_CORRUPT: no regular
- * file, or a link is in the way; ERR_CONFIG: it may not be read. */
+/* Opens it for reading: by openat2 beneath the root, without symbolic links anywhere in
+ * the path, never waiting for a pipe. ERR_MISSING: nothing there; ERR_CORRUPT: not a
+ * regular file, or a link is in the way; ERR_CONFIG: no permission to read it. */
 int blob_open(int root, const char *id, int *fd, struct stat *stat, struct err *err);
 
-/* Reads the whole file and computes its SHA-256. Fills *print with what belongs to
- * exactly these bytes, if it is settled by the time the call began. ERR_CONFLICT: it
- * changed while it was read. Leaves no more in the page cache than was there. `stop` may
- * be NULL. */
+/* Reads the whole file and computes its SHA-256. Fills *fingerprint, which belongs to
+ * exactly these bytes if it is settled by the time the call began. ERR_CONFLICT: it
+ * changed while being read. Adds nothing to the page cache. `stop` may be NULL. */
 int blob_digest(int fd, struct blob_fingerprint *fingerprint,
 		char digest[BLOB_DIGEST_SIZE], const struct stop *stop, struct err *err);
 

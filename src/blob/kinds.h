@@ -1,6 +1,6 @@
 /*
- * The kinds of blobs that a site is configured to have: [blob "TYPE"] path, layout. A
- * kind of blob is a section of configuration, not code.
+ * The kinds of blobs configured at a site: [blob "TYPE"] path, layout. A kind of blob is
+ * a section of configuration, not code.
  */
 #ifndef BLOB_KINDS_H
 #define BLOB_KINDS_H
@@ -33,28 +33,28 @@ extern const struct setting_table blob_settings_table; /* of struct blob_kind */
 int blob_kinds_read(const struct conf *conf, struct blob_kinds *kinds, struct err *err);
 void blob_kinds_clear(struct blob_kinds *kinds);
 
-/* Adds a copy, as that of a site without a configuration. */
+/* Adds a copy of it, e.g. for a site without a configuration. */
 void blob_kinds_add(struct blob_kinds *kinds, const struct blob_kind *kind);
 
-/* NULL: there is none. */
+/* NULL: not found. */
 const struct blob_kind *blob_kinds_find(const struct blob_kinds *kinds, const char *type);
 
-/* Of a file system, at its root: what is in it is nobody's. */
+/* At the root of a file system: its contents are not replicated. */
 #define BLOB_LOST_AND_FOUND "lost+found"
 
-/* Checks an id at the door, wherever it comes from: a path below the kind's: UTF-8
- * without control characters, parts that are not empty, "." or "..", none that begins
- * with ".refrelay", the first not "lost+found", at most 1024 bytes, 250 a part; with
- * BLOB_LFS also the layout. ERR_CONFIG says what is wrong. */
+/* Checks an untrusted id: a path below the kind's: UTF-8 without control characters,
+ * parts that are not empty, "." or "..", none that begins with ".refrelay", the first not
+ * "lost+found", at most 1024 bytes, 250 a part; with BLOB_LFS also the layout. ERR_CONFIG
+ * names the fault. */
 int blob_id_check(const struct blob_kind *kind, const char *id, struct err *err);
 
 #define BLOB_DIGEST_SIZE 65 /* SHA-256 in hexadecimal digits, and a NUL */
 
-/* The digest that the id of an immutable kind names. False: the kind's ids name none. */
+/* The digest in the id of an immutable kind. False: the kind's ids have no digest. */
 bool blob_id_digest(const struct blob_kind *kind, const char *id,
 		    char digest[BLOB_DIGEST_SIZE]);
 
-/* The id under which an object of a kind with BLOB_LFS is put: "aa/bb/REST". */
+/* The id for a new object of a kind with BLOB_LFS: "aa/bb/REST". */
 void blob_lfs_id(const char digest[BLOB_DIGEST_SIZE], char id[BLOB_DIGEST_SIZE + 2]);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What the parts of `refrelay check` share.
+ * Shared by the parts of `refrelay check`.
  */
 #ifndef CLI_CHECK_H
 #define CLI_CHECK_H
@@ -27,40 +27,40 @@ struct checking {
 /* One finding: a line, or an object of the JSON. `what` is a word. */
 void check_report(struct checking *checking, enum check_verdict verdict, const char *what,
 		  const struct err *err);
-/* The same in words; remedy "": there is nothing to do. */
+/* The same in words; remedy "": none needed. */
 PRINTF_LIKE(5, 6)
 void check_say(struct checking *checking, enum check_verdict verdict, const char *what,
 	       const char *remedy, const char *fmt, ...);
 
-/* Whether the directories of blobs are there, whether they are those that they were, and
- * whether the primary, which has `theirs`, agrees about their kinds (check_blobs.c). */
+/* Checks that the directories of blobs exist, that they are the same as before, and that
+ * the primary, which has `theirs`, agrees about their kinds (check_blobs.c). */
 void check_blobs_directories(struct checking *checking);
 void check_blob_roots(struct checking *checking, struct store *store);
 void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs);
 
-/* At a secondary: whether the copies are there and as they were left, by a look at each;
- * what is not is marked, so that the node mends it (check.c). */
+/* At a secondary: examines each copy, whether it exists and is as it was left; others are
+ * marked, so that the node repairs them (check.c). */
 void check_copies(struct checking *checking, struct store *store,
 		  const struct kind *kind);
 
-/* Notes when little is free at the path (check.c). */
+/* Adds a note when little is free at the path (check.c). */
 void check_room(struct checking *checking, const char *what, const char *path);
 
-/* Notes what has no row here (check.c). */
+/* Adds a note about entries without a row here (check.c). */
 void check_foreign(struct checking *checking, const char *what,
 		   const struct leftovers_found *found);
 
-/* What is said of push, if anything is (check_blobs.c). */
+/* Checks the settings of push, if any (check_blobs.c). */
 void check_push(struct checking *checking);
 
-/* Whether credentials of watchers can be read (check_blobs.c). Before check_push(): a
- * site may be there for mirrors alone. */
+/* Checks that credentials of watchers can be read (check_blobs.c). Before check_push(): a
+ * site may exist for mirrors only. */
 void check_mirrors(struct checking *checking);
 
-/* Whether alerts can be sent, as far as that shows here (check_alerts.c). */
+/* Checks that alerts can be sent, as far as visible here (check_alerts.c). */
 void check_alerts(struct checking *checking);
 
-/* Working trees that fail, of mirrors. */
+/* Reports failing working trees of mirrors. */
 void check_checkouts(struct checking *checking, struct store *store);
 
 #endif

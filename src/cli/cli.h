@@ -1,6 +1,6 @@
 /*
- * The commands. A file a command; src/main.c finds it in the table below and calls it
- * with its own arguments.
+ * The commands. One file a command; src/main.c finds it in the table below and calls it
+ * with its arguments.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -22,20 +22,20 @@ enum exit_status {
 
 struct cli;
 
-/* What commands need of the node, which stands above them: main() hands it in. */
+/* The node's functions for commands, which are a floor below: main() passes them in. */
 struct checking;
 struct cli_node {
 	int (*serve)(struct cli *cli);
-	/* Whether serve would take the configuration, secrets and tokens included. */
+	/* Whether serve would accept the configuration, secrets and tokens included. */
 	int (*check_settings)(const struct conf *conf, struct err *err);
-	/* What `check` says of certificate and proxies. */
+	/* The part of `check` about certificate and proxies. */
 	void (*check_transport)(struct checking *checking);
 };
 
 /*
  * The options of a command are a table: a row each, beside the struct that they are read
- * into. By the rows the command line is read, and `--help` is printed; a test holds the
- * manual pages against them.
+ * into. The rows control reading the command line and printing `--help`; a test compares
+ * the manual pages with them.
  */
 
 enum cli_option_type {
@@ -44,24 +44,24 @@ enum cli_option_type {
 	CLI_CHOICE,   /* const char *, one of `words`; without an argument the first */
 	CLI_NUMBER,   /* uint64_t or size_t, min to max */
 	CLI_DURATION, /* int64_t, milliseconds, min to a year: "90", "90s", "2m" */
-	CLI_LIST,     /* cli_words: may be given several times */
-	CLI_NOTE,     /* no option, but a line of the help, as of "-- COMMAND" */
+	CLI_LIST,     /* cli_words: may occur several times */
+	CLI_NOTE,     /* not an option, but a line of the help, e.g. "-- COMMAND" */
 };
 
-/* In argv; a NULL that is not counted ends them. The owner clears. */
+/* Point into argv; end in a NULL that is not counted. The owner clears. */
 typedef VEC(const char *) cli_words;
 
 struct cli_option {
 	const char *name;     /* without its dashes; NULL ends the rows */
 	char letter;          /* 0: none */
-	const char *argument; /* what it is called in the help; NULL: it has none */
-	const char *help;     /* lines; NULL: the help leaves it out */
+	const char *argument; /* its name in the help; NULL: no argument */
+	const char *help;     /* lines; NULL: not in the help */
 	enum cli_option_type type;
 	size_t offset;                /* of the field */
 	uint64_t min, max;            /* max 0: none */
 	size_t each;                  /* CLI_LIST: how many words it takes; 0: one */
 	const char *const *words;     /* end in NULL */
-	const char *verbs;            /* that take it, with spaces between; NULL: all */
+	const char *verbs;            /* that accept it, separated by spaces; NULL: all */
 	const char *needs, *excludes; /* names of other options */
 	const char *heading;          /* lines of the help before it */
 };
@@ -83,7 +83,7 @@ typedef cli_words cli_LIST_field;
 					  ? 1                                            \
 					  : -1])
 
-/* The row that most commands have. */
+/* A row of most commands. */
 #define CLI_JSON(structure)                                                              \
 	{                                                                                \
 		"json", 0, NULL, "print one JSON object",                                \
@@ -92,39 +92,39 @@ typedef cli_words cli_LIST_field;
 
 enum { CLI_ANY_NUMBER = 1 << 30 };
 
-/* The first operand of commands that have them. An option that only one takes may have
- * several rows of its name, a row a verb. */
+/* The first operand of commands with verbs. An option of single verbs may have several
+ * rows with its name, one a verb. */
 struct cli_verb {
 	const char *name;     /* NULL ends them */
-	size_t least, most;   /* operands behind it */
-	const char *takes;    /* says which; NULL: what the table says */
-	const char *operands; /* in the help, behind the name */
-	const char *help;     /* NULL: the help leaves it out */
+	size_t least, most;   /* operands after it */
+	const char *takes;    /* says which; NULL: as in the table */
+	const char *operands; /* in the help, after the name */
+	const char *help;     /* NULL: not in the help */
 };
 
 struct cli_options {
 	const struct cli_option *rows;
-	const struct cli_verb *verbs; /* NULL: it has none */
+	const struct cli_verb *verbs; /* NULL: none */
 	size_t least, most;           /* operands, without verbs */
 	const char *takes;            /* verbs or operands: "it takes ..." */
-	bool has_command;             /* words behind "--" are one, not operands */
-	size_t column;                /* where the help's texts begin */
+	bool has_command;             /* words after "--" are one, not operands */
+	size_t column;                /* of the texts in the help */
 	const char *intro, *end;      /* lines before and after; NULL: none */
 };
 
 struct cli_operands {
-	const char *verb; /* its table's */
+	const char *verb; /* from the table */
 	size_t verb_at;   /* in the table */
 	char **items;     /* in argv, with a NULL that is not counted */
 	size_t count;
-	char **command; /* NULL: there was no "--" */
+	char **command; /* NULL: without "--" */
 };
 
 struct command {
 	const char *name;
-	const char *synopsis; /* behind the name */
+	const char *synopsis; /* after the name */
 	const char *summary;
-	/* argv: the words behind the name. NULL: not built yet */
+	/* argv: the words after the name. NULL: not built yet */
 	int (*run)(struct cli *cli, char **argv);
 	const struct cli_options *options;
 };
@@ -133,14 +133,14 @@ struct cli {
 	const struct cli_node *node;
 	const char *config_path; /* -c, $REFRELAY_CONFIG or the default */
 	bool is_verbose;         /* -v before the command */
-	const struct setting_table *const *settings; /* all that there are */
-	const struct command *command;               /* that runs */
+	const struct setting_table *const *settings; /* all existing ones */
+	const struct command *command;               /* the running one */
 };
 
 /* Ends with a name of NULL. */
 extern const struct command commands[];
 
-/* A file each has its own. */
+/* One for each file of a command. */
 extern const struct cli_options replicate_options, lease_options, checksum_options,
 	config_options, status_options, repository_options, blob_options, check_options,
 	changed_options, hooks_options, events_options, push_options, cache_options,
@@ -166,10 +166,10 @@ int cli_alert(struct cli *cli, char **argv);
 int cli_completion(struct cli *cli, char **argv);
 int cli_version(struct cli *cli, char **argv);
 
-/* Prints the error and its remedy on stderr, and returns the exit status that fits. */
+/* Prints the error and its remedy on stderr, and returns the matching exit status. */
 int cli_fail(const struct err *err);
 
-/* Prints "refrelay: <text>" on stderr, for what is no error: not with --quiet. */
+/* Prints "refrelay: <text>" on stderr, for notes, not errors: not with --quiet. */
 PRINTF_LIKE(1, 2) void cli_note(const char *fmt, ...);
 void cli_set_quiet(void);
 bool cli_is_quiet(void);
@@ -177,21 +177,21 @@ bool cli_is_quiet(void);
 /* Prints "refrelay COMMAND: <text>" and how to get help; returns EXIT_USAGE. */
 PRINTF_LIKE(2, 3) int cli_usage(const char *command, const char *fmt, ...);
 
-/* The command whose name is nearest to the word; NULL: none is near. */
+/* The command whose name is nearest to the word; NULL: none near enough. */
 const char *cli_nearest_command(const char *word);
 
 /* Reads the command's options into *call, by its table, and its operands; --help prints,
  * and --quiet leaves out notes.
- * Options may stand anywhere before "--"; there are no abbreviations. argv ends in NULL,
- * and is put in another order. -1: go on; else the exit status. */
+ * Options may be anywhere before "--"; abbreviations are not accepted. argv ends in NULL,
+ * and is reordered. -1: go on; else the exit status. */
 int cli_read_options(const struct command *command, char **argv, void *call,
 		     struct cli_operands *operands);
 
-/* Reads the configuration and checks it for keys that nobody knows. */
+/* Reads the configuration and checks it for unknown keys. */
 int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err);
 
 /* Makes the stop, which SIGINT, SIGTERM and SIGHUP request from now on; a second SIGINT
- * ends the program at once. Before any other thread is started. */
+ * ends the program at once. Call it before starting other threads. */
 void cli_catch_signals(struct stop *stop);
 
 /* Ends that again, and clears the stop. */

@@ -1,7 +1,7 @@
 /*
- * What `refrelay repository` and `refrelay blob` share: their verbs work on rows, of one
- * kind or several. copies.c reads the command line, copies_show.c prints rows,
- * copies.c has something done to them.
+ * Shared by `refrelay repository` and `refrelay blob`: their verbs work on rows, of one
+ * kind or several. copies.c reads the command line and has the rows worked on,
+ * copies_show.c prints rows.
  */
 #ifndef CLI_COPIES_H
 #define CLI_COPIES_H
@@ -14,15 +14,16 @@
 
 struct copies_call;
 
-/* What makes the one or the other of it. */
+/* The differences between the two. */
 struct copies_command {
 	const char *name;      /* "repository" */
 	const char *one, *all; /* "repository", "repositories": for people, and in JSON */
-	const char *word;      /* for one that is named: "NAME" */
-	bool has_types;        /* it takes --type; else it works on repositories */
+	const char *word;      /* for an operand: "NAME" */
+	bool has_types;        /* accepts --type; else it works on repositories */
 	/* The name that a word stands for; the caller frees. */
 	char *(*name_of)(const char *word);
-	/* Puts a copy into the trash, by a person's word; its row is gone already. */
+	/* Puts a copy into the trash, at a person's request; its row is already
+	 * deleted. */
 	int (*discard)(struct copies_call *call, const struct registry_row *row,
 		       const struct stop *stop, struct err *err);
 };
@@ -33,27 +34,26 @@ struct copies_call {
 	char **names;
 	size_t name_count;
 	const char *state; /* a state's name, or "held" or "gone"; NULL: any */
-	const char *type;  /* of blobs; NULL: all that are configured */
+	const char *type;  /* of blobs; NULL: all configured ones */
 	bool takes_all, is_json, is_dry, waits, is_forced;
 	struct site site;
 	struct site_data data;
 	struct kinds_here types;
-	VEC(const char *) kinds; /* that are asked about; borrowed */
+	VEC(const char *) kinds; /* of the request; borrowed */
 };
 
 int copies_run(struct cli *cli, const struct copies_command *command, char **argv);
 
-/* Of --state; end in NULL. */
+/* For --state; end in NULL. */
 extern const char *const copies_states[];
 
-/* Calls `each` for the rows that the call names or filters, kind by kind, in the order of
- * their names (or as named). 0; 4 if a named one is not there (the others are done); -1.
- */
+/* Calls `each` for the rows named or filtered by the call, kind by kind, in the order of
+ * their names (or as named). 0; 4 if a named one is missing (the others are done); -1. */
 typedef int (*copies_each)(struct copies_call *call, struct registry_row *row, void *arg,
 			   struct err *err);
 int copies_walk(struct copies_call *call, copies_each each, void *arg, struct err *err);
 
-/* The same of names alone: `each` fails with ERR_MISSING of one that is not there. */
+/* The same for names only: `each` fails with ERR_MISSING for a missing one. */
 typedef int (*copies_each_name)(struct copies_call *call, const char *name, void *arg,
 				struct err *err);
 int copies_walk_names(struct copies_call *call, copies_each_name each, void *arg,

@@ -1,5 +1,5 @@
 /*
- * How far a run is, on a terminal: one line, renewed some times a second.
+ * The progress of a run, on a terminal: one line, updated a few times a second.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
@@ -11,7 +11,7 @@
 
 struct progress {
 	size_t total;
-	uint64_t total_bytes; /* instead of total; 0: not known */
+	uint64_t total_bytes; /* instead of total; 0: unknown */
 	atomic_size_t done;
 	atomic_uint_fast64_t bytes;
 	int64_t started_at; /* clock_boot_ms() */
@@ -20,11 +20,11 @@ struct progress {
 	pthread_t thread;
 };
 
-/* total_bytes: told by bytes; 0: by repositories. Shown on a terminal only. */
+/* total_bytes: counts bytes; 0: counts repositories. Shown on a terminal only. */
 void progress_start(struct progress *progress, size_t total, uint64_t total_bytes,
 		    bool is_wanted);
 
-/* One more repository is done; any thread. Bytes are counted by who brings them. */
+/* Counts a finished repository; any thread. The code that transfers bytes counts them. */
 void progress_add(struct progress *progress);
 
 /* Clears the line. */

@@ -1,6 +1,6 @@
 /*
- * What the parts of `refrelay push` share: push.c reads the command line, a file a verb
- * does the rest.
+ * Shared by the parts of `refrelay push`: push.c reads the command line, the files of the
+ * verbs do the rest.
  */
 #ifndef CLI_PUSH_H
 #define CLI_PUSH_H
@@ -14,27 +14,26 @@
 #include "push/task_store.h"
 
 /*
- * What commands about push work with: the site, what its configuration says of remotes,
- * the task store and its leases. Opened without a node; a running one does not mind.
+ * The context of commands about push: the site, the configuration of its remotes, the
+ * task store and its leases. Opened without a node; a running one is not disturbed.
  */
 
 struct push_site {
 	struct site site;
 	struct push_settings *settings;
 	struct task_store *tasks;
-	struct lease_manager *leases; /* of the task store; NULL: it has none yet, and
-					 is only read */
+	struct lease_manager *leases; /* the task store's; NULL: none yet, so read-only */
 };
 
-/* ERR_CONFIG: the site has no remote. `settings` NULL: there is no word of push. */
+/* ERR_CONFIG: the site has no remote. `settings` NULL: push is not configured. */
 int push_site_check_remotes(const struct site *site, const struct push_settings *settings,
 			    struct err *err);
 
-/* Store and leases of settings that were read before, to be looked at. */
+/* Store and leases of settings read before, for reading only. */
 struct push_observation {
-	struct task_store *tasks;     /* NULL: it cannot be opened */
-	struct lease_manager *leases; /* NULL: there are none yet, or cannot be opened */
-	struct err why_not;           /* because of this; ERR_NONE: they can */
+	struct task_store *tasks;     /* NULL: cannot be opened */
+	struct lease_manager *leases; /* NULL: none yet, or cannot be opened */
+	struct err why_not;           /* why not; ERR_NONE: they can */
 };
 int push_site_look(const struct push_settings *settings, const char *data,
 		   struct push_observation *observation, struct err *err);
@@ -48,7 +47,7 @@ struct push_call {
 	size_t word_count;
 	cli_words remotes; /* --remote */
 	const char *url, *repository;
-	int64_t timeout_ms; /* of --wait and wait; 0: none */
+	int64_t timeout_ms; /* for --wait and wait; 0: none */
 	bool takes_all, is_now, waits, is_json, is_detailed, is_failed, is_forced, is_dry;
 	bool is_orphans, is_unreadable, is_verbose;
 	struct push_site push;
@@ -63,11 +62,11 @@ int push_discard_run(struct push_call *call, struct err *err);
 int push_hand_back_run(struct push_call *call, struct err *err);
 int push_wait_run(struct push_call *call, struct err *err);
 
-/* False, and says which are not: those named are in the configuration, or there is
- * something of them in `view` (may be NULL). */
+/* Whether all named ones are in the configuration, or have entries in `view` (may be
+ * NULL); prints the others. */
 bool push_call_knows_remotes(const struct push_call *call, const struct queue_view *view);
 
-/* Keys are printed cut. */
+/* Keys are printed shortened. */
 #define PUSH_KEY_SHOWN 10
 
 /* "refs/heads/a, refs/heads/b (+3)". */

@@ -1,7 +1,7 @@
 /*
- * One run of `replicate`: trees that are made equal to others by the pull engine, with a
- * registry in memory. SOURCE and DEST are a tree of repositories; FROM and TO of --blobs
- * one of files.
+ * One run of `replicate`: the pull engine makes trees equal to others, with a registry in
+ * memory. SOURCE and DEST are trees of repositories; FROM and TO of --blobs trees of
+ * files.
  */
 #ifndef CLI_REPLICATE_RUN_H
 #define CLI_REPLICATE_RUN_H
@@ -18,8 +18,8 @@
 
 struct replicate_options {
 	const char *secret_file; /* NULL: none */
-	const char *ca_file;     /* NULL: the authorities of the system */
-	const char *site; /* by which the primary knows us; NULL: the host's name */
+	const char *ca_file;     /* NULL: the system's CAs */
+	const char *site;        /* our name at the primary; NULL: the host's name */
 	size_t jobs;
 	bool deletes;
 	bool is_forced;
@@ -28,7 +28,7 @@ struct replicate_options {
 };
 
 enum item_end {
-	ITEM_NOT_REACHED, /* the run was interrupted before it */
+	ITEM_NOT_REACHED, /* the run was interrupted earlier */
 	ITEM_UNCHANGED,
 	ITEM_CREATED,
 	ITEM_UPDATED,
@@ -38,39 +38,39 @@ enum item_end {
 	ITEM_ENDS,
 };
 
-/* One repository or file; one thread's at a time. */
+/* One repository or file; for one thread at a time. */
 struct item {
 	struct tree *tree;
 	char *name;       /* owned */
-	const char *path; /* of a copy that the source lacks, below the root; borrowed */
+	const char *path; /* of a copy missing at the source, below the root; borrowed */
 	enum item_end end;
 	size_t refs_changed;
 	uint64_t bytes;
 	char *reason;    /* ITEM_HELD; owned */
 	struct err *err; /* ITEM_FAILED; owned */
-	/* What a primary told of a repository, or what was brought from it since; owned,
-	 * else NULL. */
+	/* A repository as the primary reported it, or as transferred since; owned, else
+	 * NULL. */
 	struct inventory_item *reported;
-	/* Of a file, and whether a copy was there. */
+	/* Of a file, and whether a copy existed. */
 	struct blob_fingerprint fingerprint;
 	char timeline[TIMELINE_SIZE];
 	bool was_there;
 };
 
-/* What trees of repositories and of files do differently. */
+/* The differences between trees of repositories and of files. */
 struct tree_kind {
 	const char *type;                   /* of rows */
 	const char *prefix, *source, *dest; /* in messages */
-	const char *of_source, *of_dest;    /* likewise: what is there */
-	/* All that the source has, in byte order, by tree_add(). */
+	const char *of_source, *of_dest;    /* likewise: their contents */
+	/* Lists everything at the source, in byte order, by tree_add(). */
 	int (*list)(struct tree *tree, struct err *err);
-	/* 1: the copy is equal, by what is known without a job; 0; -1. */
+	/* 1: the copy is equal, as visible without a job; 0; -1. */
 	int (*look)(struct item *item, struct err *err);
-	/* The copy is equal now. From any worker. */
+	/* Called once the copy is equal. From any worker. */
 	void (*brought)(struct item *item, const struct pull_item *ended);
-	/* All copies that are there, by tree_add_copy(). */
+	/* Lists all existing copies, by tree_add_copy(). */
 	int (*list_copies)(struct tree *tree, struct err *err);
-	/* ERR_MISSING: it is not there. */
+	/* ERR_MISSING: not found. */
 	int (*discard)(struct item *item, struct err *err);
 };
 
@@ -80,19 +80,19 @@ struct tree {
 	const struct stop *stop;
 	const char *source, *dest; /* as given; source may be a primary's URL */
 	char *from, *to;           /* absolute, or that URL; owned */
-	struct discovery there;    /* of a directory: repositories, and findings of any */
+	struct discovery there;    /* for a directory: repositories, and all findings */
 	struct discovery here;     /* repositories */
-	struct primary *primary;   /* of a URL */
+	struct primary *primary;   /* for a URL */
 	struct source *origin;
 	struct site_data data;               /* repositories */
 	struct blob_kind from_kind, to_kind; /* files */
 	int from_fd, to_fd;                  /* likewise */
-	VEC(struct item) items;              /* the source's, then copies that it lacks */
+	VEC(struct item) items;              /* the source's, then copies missing there */
 	size_t listed;                       /* the source's */
 	uint64_t bytes;                      /* of its files */
 	atomic_bool has_failed_files;
-	size_t copies;       /* that are in DEST */
-	size_t only_in_dest; /* copies that the source lacks and that stay */
+	size_t copies;       /* in DEST */
+	size_t only_in_dest; /* copies missing at the source that stay */
 	struct progress progress;
 	int64_t took_ms;
 };
@@ -106,12 +106,11 @@ void replicate_end(struct tree *tree);
 /* Finds and checks both, makes the latter. ERR_CONFIG. */
 int replicate_open(struct tree *tree, struct err *err);
 
-/* That a tree's TO is in no directory of another one, nor that in it. ERR_CONFIG. */
+/* ERR_CONFIG: a tree's TO is inside a directory of another tree, or contains one. */
 int replicate_check_apart(const struct tree *files, const struct tree *other,
 			  struct err *err);
 
-/* Does it all. -1: it could not be started, or not be carried on; what happened to each
- * is in items. */
+/* Runs it. -1: it could not be started or continued; items has the outcome of each. */
 int replicate_run(struct tree *tree, struct err *err);
 
 /* Whether SOURCE is a primary's URL. */

@@ -1,6 +1,6 @@
 /*
- * The [site] section, and the alternative that commands offer to it: --directory DEST,
- * a tree that `replicate` made.
+ * The [site] section, and the alternative that commands offer: --directory DEST, a tree
+ * made by `replicate`.
  */
 #ifndef CLI_SITE_H
 #define CLI_SITE_H
@@ -18,7 +18,7 @@ struct site {
 	enum site_role role;
 	/* Of a secondary; owned, may be NULL. */
 	char *primary_url, *primary_secret, *primary_ca_file;
-	bool has_core_dumps; /* of the node and of what it runs */
+	bool has_core_dumps; /* of the node and its children */
 	struct lease_settings lease;
 };
 
@@ -30,27 +30,28 @@ extern const struct setting_table site_settings[SITE_SETTINGS];
 int site_read(const struct cli *cli, const char *directory, struct site *site,
 	      struct err *err);
 
-/* The same from a configuration that is read already. */
+/* The same from a configuration already read. */
 int site_from_conf(const struct conf *conf, struct site *site, struct err *err);
 void site_clear(struct site *site);
 
-/* ERR_CONFIG: one of site.repositories and site.data is in the other. */
+/* ERR_CONFIG: one of site.repositories and site.data is inside the other. */
 int site_check_apart(const struct site *site, struct err *err);
 
-/* Whether more nodes may work on its tree: their leases then exclude each other. */
+/* Whether several nodes may work on its tree: their leases then exclude each other. */
 bool site_shares_tree(const struct site *site);
 
-/* The node of site.data, if one runs, looks at once. 0: none runs. Those of other hosts
- * look at their next interval. */
+/* Has the node of site.data, if one runs, look at once. 0: none runs. Nodes on other
+ * hosts look at their next interval. */
 int site_wake(const char *data);
 
-/* Whether there are sections for the other role: not obeyed. *err says which is the
- * first, and what to do. They may wait there for a change of role, so it is no error. */
+/* Whether there are sections for the other role, which are not obeyed. *err names the
+ * first, and the remedy. They may be meant for a change of role, so this is not an
+ * error. */
 bool site_has_unused(const struct conf *conf, enum site_role role, struct err *err);
 
 /*
- * The directory in which a site, or a tree of copies, keeps what refrelay needs to
- * remember: database, leases, the configuration of git children.
+ * The directory of a site, or of a tree of copies, for refrelay's own data: database,
+ * leases, the configuration of git children.
  */
 
 struct site_data {
@@ -59,22 +60,21 @@ struct site_data {
 	struct lease_manager *leases;
 };
 
-/* The one place where databases are opened to be written: that of a data directory, or
+/* The only place where databases are opened for writing: that of a data directory, or
  * with NULL one in memory. Claims of rows name the directory as their node. */
 int site_store_open(const char *directory, struct store **store, struct err *err);
 
-/* Opens, and makes what is missing. Any number of processes may have it open. */
+/* Opens it, and makes missing parts. Any number of processes may have it open. */
 int site_data_open(const struct site *site, struct site_data *data, struct err *err);
 
-/* The same for a tree of copies, or for callers that take no leases: those of this
- * machine. */
+/* The same for a tree of copies, or for callers that take no leases: with the leases of
+ * this machine. */
 int site_data_open_directory(const char *directory, struct site_data *data,
 			     struct err *err);
 
-/* To read only: makes nothing and writes nothing, so that it works on a disk that is full
- * or read-only. Where nothing was ever kept, it is as if nothing were known. The leases
- * are those of this machine, unless site_data_read_leases() has found those of the site.
- */
+/* For reading only: makes nothing and writes nothing, so that it works on a disk that is
+ * full or read-only. Without a database it reads as empty. The leases are those of this
+ * machine, unless site_data_read_leases() has found those of the site. */
 int site_data_open_to_read(const char *directory, struct site_data *data,
 			   struct err *err);
 

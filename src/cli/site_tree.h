@@ -1,5 +1,5 @@
 /*
- * Whether this site's node may work on its tree beside others (upkeep/tree_node.h).
+ * Whether this site's node may work on its tree next to other nodes (upkeep/tree_node.h).
  */
 #ifndef CLI_SITE_TREE_H
 #define CLI_SITE_TREE_H
@@ -7,16 +7,16 @@
 #include "cli/site.h"
 #include "upkeep/tree_node.h"
 
-/* What the node of that site does there: it works on repositories under their leases, if
- * it keeps mirrors or is a primary. */
+/* The site whose node works on the tree: on repositories under their leases, if it keeps
+ * mirrors or is a primary. */
 struct site_tree {
 	const struct site *site;
 	bool has_mirrors;
-	struct lease_manager *leases; /* NULL: those are not asked */
+	struct lease_manager *leases; /* NULL: leases are not queried */
 };
 
-/* A primary whose leases are `local` leaves no record: it may be one that writes nothing
- * there. *node is NULL then, and where there is nothing to be told. */
+/* A primary whose leases are `local` leaves no record: perhaps it never writes there.
+ * *node is then NULL, and also where no record is needed. */
 int site_tree_enter(const struct site_tree *tree, struct tree_node **node,
 		    struct err *err);
 

@@ -1,13 +1,13 @@
 /*
- * Where the history of a repository is cut short: commits whose parents are left out.
- * Git keeps them in the file `shallow`, and obeys it; nothing but that file tells them.
- * A shallow repository is replicated only if it was refrelay that has cut it, as a mirror
- * with `depth` or a copy of one. That is known by a file of ours beside it, which says
- * besides whether somebody is at work there:
+ * Where the history of a repository is cut short: commits whose parents are left out. Git
+ * keeps them in the file `shallow`, and obeys it; they are recorded only there. A shallow
+ * repository is replicated only if refrelay has cut it, as a mirror with `depth` or a
+ * copy of one. A file of ours beside it shows this, and also whether a change is under
+ * way:
  *
  *	refrelay/cuts		"settled" or "changing", and a line feed
  *
- * Any `shallow` without it is somebody else's.
+ * Any `shallow` without it is foreign.
  *
  * Refs and cuts change in this order (git/publish.h):
  *	1. refrelay/cuts says "changing"
@@ -16,9 +16,9 @@
  *	4. shallow has the new cuts alone, or goes
  *	5. refrelay/cuts says "settled", or goes
  * Each is durable before the next. With more cuts less can be reached, so between 1 and 5
- * all that the refs reach is there, whichever of the two they are; git never meets a
- * commit whose parents are missing. What is read while it says "changing" is no state
- * that there was at the source, and is not recorded as one (ref_reading_take).
+ * everything that the old or the new refs reach is there; git never meets a commit whose
+ * parents are missing. Refs and cuts read while it says "changing" are not a state of the
+ * source, and are not recorded as one (ref_reading_take).
  *
  * Source: gitformat-shallow, Documentation/technical/shallow.txt.
  */
@@ -34,16 +34,16 @@
 /* Whether the repository whose directory is open was cut by refrelay. */
 bool cuts_are_ours(int dir);
 
-/* Reads those that are ours, tidy; others are passed over. ERR_CORRUPT: the file is
- * damaged. The caller clears the list in any case. */
+/* Reads ours, tidy; foreign ones are ignored. ERR_CORRUPT: the file is damaged. The
+ * caller clears the list in any case. */
 int cuts_read(int dir, size_t oid_len, oid_list *cuts, bool *is_changing,
 	      struct err *err);
 
-/* The file's form: an object's name a line. Adds to the list. */
+/* The file's form: one object name a line. Adds to the list. */
 int cuts_parse(const char *text, size_t oid_len, oid_list *cuts, struct err *err);
 void cuts_format(const oid_list *cuts, struct str *out);
 
-/* Of tidy lists. `all` is another one. */
+/* For tidy lists. `all` is a third one. */
 bool cuts_equal(const oid_list *a, const oid_list *b);
 void cuts_unite(const oid_list *a, const oid_list *b, oid_list *all);
 

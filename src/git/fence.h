@@ -10,13 +10,13 @@
 #include "base/base.h"
 #include "git/lock_file.h"
 
-/* The present number, at most INT64_MAX; 0 if there is none. ERR_CORRUPT: the file holds
- * none. */
+/* The present number, at most INT64_MAX; 0 without a file. ERR_CORRUPT: the file does not
+ * hold a number. */
 int fence_read(int dir, uint64_t *fence, struct err *err);
 
-/* Raises it, seen by all when it returns, under packed-refs.lock, so that it cannot pass
- * a publication that goes on. Where all who see it die with the machine it may be lost
- * with its power, but never in part. ERR_LOST: it is higher already. */
+/* Raises it, visible to all when it returns, under packed-refs.lock, so that it cannot
+ * overtake a publication under way. Where all its readers die with the machine it may be
+ * lost in a power failure, but never in part. ERR_LOST: it is higher already. */
 int fence_raise(int dir, uint64_t fence, struct err *err);
 
 /* For publish, which holds packed-refs.lock: ERR_LOST unless the number is exactly

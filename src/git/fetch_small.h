@@ -1,7 +1,7 @@
 /*
- * A fetch in one request: what is wanted, what is there, and a pack as the answer. No
- * negotiation: what is told of is what the asker had from the same server last time.
- * Plain data.
+ * A fetch in one request: wanted objects, present objects, and a pack as the answer. No
+ * negotiation: the present ones are those that the asker got from the same server last
+ * time. Plain data.
  *
  * Source: gitprotocol-pack(5), "Packfile Negotiation" without multi_ack;
  * gitprotocol-http(5), "Smart Service git-upload-pack".
@@ -13,10 +13,11 @@
 #include "base/str.h"
 #include "git/oid.h"
 
-/* Appends the body of the request. There is at least one that is wanted. */
+/* Appends the body of the request. At least one object is wanted. */
 void fetch_small_ask(const oid_list *wanted, const oid_list *have, struct str *body);
 
-/* Appends the pack of an answer. ERR_CORRUPT: there is none, whatever it says instead. */
+/* Appends the pack of an answer. ERR_CORRUPT: the answer has no pack, whatever else it
+ * says. */
 int fetch_small_read(const char *bytes, size_t len, struct str *pack, struct err *err);
 
 #endif

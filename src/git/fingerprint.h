@@ -8,8 +8,8 @@
  * fingerprint is proof only if its newest stamp was already old when it was taken
  * (fingerprint_is_settled).
  *
- * Hosts that share a file system take equal ones, so it holds no device's number: which
- * directory it is of is the caller's to know.
+ * Hosts that share a file system take equal ones, so it does not include a device number:
+ * the caller must know which directory it belongs to.
  */
 #ifndef GIT_FINGERPRINT_H
 #define GIT_FINGERPRINT_H
@@ -21,12 +21,13 @@
 #define FINGERPRINT_TEXT_SIZE 65
 
 enum fingerprint_scope {
-	FINGERPRINT_REFS, /* HEAD, config, description, packed-refs, all below refs/ */
+	FINGERPRINT_REFS, /* HEAD, config, description, packed-refs, everything below
+			     refs/ */
 	/* These, the list of packs, and what diverts git from a repository's content
 	 * (repo_diversions) */
 	FINGERPRINT_COPY,
-	/* Each file among the packs, and of what git derives from them: tells also what
-	 * was written in place. Temporary files of git do not count. ctime is not in the
+	/* Each file among the packs, and of git's data derived from them: also shows
+	 * writes in place. Temporary files of git do not count. ctime is not in the
 	 * digest, since a clone over the path changes it: see changed_ns. */
 	FINGERPRINT_OBJECTS,
 	/* The refs as above, diversions and objects, likewise without ctime. */
@@ -36,17 +37,17 @@ enum fingerprint_scope {
 struct fingerprint {
 	unsigned char digest[32];
 	int64_t newest_ns; /* the latest of all stamps, wall clock */
-	/* The latest ctime of a plain file. Nobody can set it back: what was written in
-	 * place since has a later one, and what was given another name. */
+	/* The latest ctime of a plain file. It cannot be set back: a file written in
+	 * place or renamed since has a later one. */
 	int64_t changed_ns;
 	int64_t taken_ns; /* when it was taken, by the local clock */
-	bool is_shared;   /* on a file system that other hosts write */
+	bool is_shared;   /* on a file system that other hosts can write */
 	bool is_coarse;   /* on one that stamps whole seconds only */
-	bool has_links;   /* symbolic links among them; what they name is not seen */
+	bool has_links;   /* symbolic links among them; their targets are not examined */
 };
 
-/* Looks at the repository whose directory is open. ERR_MISSING: it has no
- * directory refs. */
+/* Takes that of the repository whose directory is open. ERR_MISSING: it has no directory
+ * refs. */
 int fingerprint_take(int dir, enum fingerprint_scope scope,
 		     struct fingerprint *fingerprint, struct err *err);
 

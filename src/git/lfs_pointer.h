@@ -1,17 +1,17 @@
 /*
- * The pointer that stands in a repository for a file of Git LFS: a short text that names
- * the file's content by its SHA-256 and size. A pure function.
+ * The pointer that represents a Git LFS file in a repository: a short text that names the
+ * file's content by its SHA-256 and size. A pure function.
  *
- * Source: the specification of Git LFS, version 1; and what git-lfs 3 itself reads:
- * versions before 1, lines of extensions, lines that end in CR LF, empty lines. (Blanks
- * around the text are those of ASCII; git-lfs knows more.)
+ * Source: the specification of Git LFS, version 1; and the forms that git-lfs 3 itself
+ * reads: versions before 1, lines of extensions, lines that end in CR LF, empty lines.
+ * (Blanks around the text are those of ASCII; git-lfs accepts more.)
  */
 #ifndef GIT_LFS_POINTER_H
 #define GIT_LFS_POINTER_H
 
 #include "base/base.h"
 
-/* What is as long as this, or longer, is no pointer. */
+/* A text this long, or longer, is not a pointer. */
 #define LFS_POINTER_LIMIT 1024
 
 #define LFS_OID_SIZE 65 /* SHA-256 in 64 lower-case hexadecimal digits, and a NUL */
@@ -21,7 +21,7 @@ struct lfs_pointer {
 	uint64_t size;
 };
 
-/* Whether the text is one, whatever follows its first `len` bytes. */
+/* Whether the text is one, regardless of what follows its first `len` bytes. */
 bool lfs_pointer_parse(const char *text, size_t len, struct lfs_pointer *pointer);
 
 /* Whether text is nothing but 64 lower-case hexadecimal digits. */

@@ -4,9 +4,9 @@
  *
  * Ours are hard links to an owner file (lock_owner.h), on which the owner holds an flock
  * as long as it lives. So a lock whose owner died is recognised at once and removed; one
- * whose owner is merely paused is never touched. Where the flock tells nothing, since its
- * owner is another host's, it is removed after a minute of silence. Any other lock is
- * git's, or a stranger's: it is waited for, and removed only when it is an hour old.
+ * whose owner is merely paused is never touched. Where the flock proves nothing, since
+ * its owner is on another host, it is removed after a minute of silence. Any other lock
+ * is git's, or foreign: it is waited for, and removed only when it is an hour old.
  */
 #ifndef GIT_LOCK_FILE_H
 #define GIT_LOCK_FILE_H
@@ -14,7 +14,7 @@
 #include "base/base.h"
 #include "git/lock_owner.h"
 
-/* Default for how long to wait for somebody else's lock. */
+/* Default for how long to wait for another owner's lock. */
 #define LOCK_FILE_WAIT_MS 10000
 
 struct lock_file {
@@ -28,13 +28,13 @@ struct lock_file {
 int lock_file_take(const struct lock_owner *owner, const char *path, int64_t wait_ms,
 		   struct lock_file *lock, struct err *err);
 
-/* Removes every lock of a dead owner that stands in the repository: HEAD's, packed-refs'
- * and those of refs. Returns how many. */
+/* Removes every lock of a dead owner in the repository: HEAD's, packed-refs' and those of
+ * refs. Returns how many. */
 size_t lock_file_bury_dead(int dir);
 
-/* Removes git's locks, and those of strangers, that are so old: where nobody but refrelay
- * changes refs, none is held for long. Those of which the owner may be on another host
- * stay. Returns how many. */
+/* Removes git's and foreign locks of that age: where only refrelay changes refs, locks
+ * are never held for long. Those whose owner may be on another host stay. Returns how
+ * many. */
 size_t lock_file_bury_strangers(int dir, int64_t age_s);
 
 /* The same as lock_file_bury_dead for one dead owner, whose file's flock the caller holds

@@ -1,14 +1,14 @@
 /*
  * Owner files: which process is at work, and whether it still lives. Each has one line,
- *in the words of base/hook_wire.h; there are two kinds:
+ * in the words of base/hook_wire.h; there are two kinds:
  *
  *	a lock		its owner, a refrelay, holds an flock on it as long as it lives
  *	a process	made by a hook for the git process that ran it; alive as long as a
  *			process of that number and start time is there
  *
- * Whether a process lives is told only where it runs: same boot, same pid namespace. An
- * flock may not reach beyond its host. What cannot be told is alive until the file is
- * old, by the clock of the file system: owners of locks touch theirs (lock_owner_beat)
+ * Whether a process lives is visible only where it runs: same boot, same pid namespace.
+ * An flock may not reach beyond its host. An unknown one counts as alive until the file
+ * is old, by the clock of the file system: owners of locks touch theirs (lock_owner_beat)
  * at least every 10 s, so a minute of silence is death; git processes do not, and have an
  * hour.
  *
@@ -31,9 +31,9 @@ struct lock_owner {
 int lock_owner_open(int dir, const char *folder, struct lock_owner *owner,
 		    struct err *err);
 
-/* The same for one that is not to be seen in any list yet, with a temporary name in
- * `folder`: a child that is started now can inherit its flock. lock_owner_show moves it
- * to where it counts. */
+/* The same for one that must not appear in any list yet, with a temporary name in
+ * `folder`: a child started now can inherit its flock. lock_owner_show moves it to where
+ * it counts. */
 int lock_owner_open_hidden(int dir, const char *folder, struct lock_owner *owner,
 			   struct err *err);
 int lock_owner_show(struct lock_owner *owner, const char *folder, struct err *err);
@@ -41,34 +41,35 @@ int lock_owner_show(struct lock_owner *owner, const char *folder, struct err *er
 /* Removes it. Locks must have been released. Does nothing when it is not open. */
 void lock_owner_close(struct lock_owner *owner);
 
-/* Whether the file still stands under its name: nobody took us for dead. */
+/* Whether the file still has its name: we were not taken for dead. */
 bool lock_owner_stands(const struct lock_owner *owner);
 
 /* Whether path, below dir, names the file that is open as fd. */
 bool lock_owner_is_file(int dir, const char *path, int fd);
 
-/* Says that its owner lives, to those who cannot see the flock. Returns the present by
+/* Shows that its owner lives to processes that cannot see the flock. Returns the time by
  * the file system's clock, in seconds since 1970; -1 with errno set. */
 int64_t lock_owner_beat(const struct lock_owner *owner);
 
 enum lock_owner_state {
-	LOCK_OWNER_GONE, /* no such file */
+	LOCK_OWNER_GONE, /* the file does not exist */
 	LOCK_OWNER_ALIVE,
 	LOCK_OWNER_DEAD,
 	LOCK_OWNER_FOREIGN, /* not one of ours, or its owner died while making it */
-	LOCK_OWNER_UNKNOWN, /* it cannot be told */
+	LOCK_OWNER_UNKNOWN, /* it cannot be determined */
 };
 
-/* What the file at path tells of its owner. The caller closes *fd, which may be -1. With
- * LOCK_OWNER_DEAD and LOCK_OWNER_FOREIGN it holds the file's flock where there is such a
- * thing, which keeps all others from burying it at the same time. */
+/* The state of its owner by the file at path. The caller closes *fd, which may be -1.
+ * With LOCK_OWNER_DEAD and LOCK_OWNER_FOREIGN it holds the file's flock where flocks
+ * exist, which keeps others from burying it at the same time. */
 enum lock_owner_state lock_owner_probe(int dir, const char *path, int *fd);
 
-/* The present, in seconds since 1970, by the clock that stamps files in `folder`; that
- * of a shared file system is not ours. -1 with errno set. */
+/* The time, in seconds since 1970, by the clock that stamps files in `folder`; that of a
+ * shared file system is not ours. -1 with errno set. */
 int64_t lock_owner_clock(int dir, const char *folder);
 
-/* Whether the probed file is so old at that time that its owner need not be known. */
+/* Whether the probed file is so old at that time that its owner's state does not
+ * matter. */
 bool lock_owner_is_old(int fd, int64_t now);
 
 enum lock_owner_kind {
@@ -80,13 +81,13 @@ enum lock_owner_kind {
 /* An owner file's line. */
 struct lock_owner_line {
 	enum lock_owner_kind kind;
-	char boot[40];  /* "": not said, as in all below */
+	char boot[40];  /* "": not given, as with the values below */
 	uint64_t pidns; /* 0 */
 	uint64_t pid;   /* 0 */
 	uint64_t start; /* 0 */
 };
 
-/* A file that says nothing is LOCK_OWNER_OTHER. */
+/* A file without a known line is LOCK_OWNER_OTHER. */
 void lock_owner_read(int fd, struct lock_owner_line *line);
 
 /* Whether it is on another host, or in another container. */

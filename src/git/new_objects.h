@@ -1,6 +1,6 @@
 /*
- * Which objects belong to a change. The same walk proves, where they are received, that
- * nothing is missing.
+ * The objects that belong to a change. At the receiver the same walk proves that they are
+ * complete.
  */
 #ifndef GIT_NEW_OBJECTS_H
 #define GIT_NEW_OBJECTS_H
@@ -11,22 +11,23 @@
 
 struct new_objects_request {
 	struct object_store *store;
-	const oid_list *tips;  /* what refs name after the change; of whatever kind */
+	const oid_list *tips;  /* named by refs after the change; of any kind */
 	const oid_list *known; /* objects that the other side (or, at the receiver, the
 				  published refs) has with all they reach */
-	size_t most;           /* objects that are read or listed */
-	uint64_t most_bytes;   /* of commits, trees and tags that are listed */
+	size_t most;           /* objects to read or list */
+	uint64_t most_bytes;   /* of the listed commits, trees and tags */
 };
 
-/* Lists what the tips reach and `known` does not, each once; rarely something more. All
- * of it is in the store, of the kind that those who name it say; what is not listed is
- * reached by `known`. Blobs are not read. A root is listed whole, and submodules are left
- * out. Of `known`, what is not in the store counts for nothing unless it is a parent.
+/* Lists the objects that the tips reach and `known` does not, each once; rarely a few
+ * more. All are in the store, and of the kind under which they are referenced; those not
+ * listed are reached by `known`. Blobs are not read. A root is listed whole, and
+ * submodules are left out. Members of `known` missing from the store are ignored unless
+ * they are parents.
  *
  * 1: *list, which may hold some before, has grown by all of them, blobs last.
- * 0: there are more than the bounds, or what is known cannot be read: take git.
- * -1, ERR_CORRUPT with its name: an object is missing, of another kind, or no object. In
- * both cases *list is of no use. The caller clears it. */
+ * 0: more than the bounds allow, or a known object cannot be read: use git.
+ * -1, ERR_CORRUPT with its name: an object is missing, of another kind, or invalid. In
+ * both cases *list is useless. The caller clears it. */
 int new_objects_list(const struct new_objects_request *request, oid_list *list,
 		     struct err *err);
 

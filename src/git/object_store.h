@@ -3,8 +3,8 @@
  * and alternates. Each is proved by its hash on the way. One thread at a time a store;
  * as many stores as there are threads.
  *
- * History is what the objects say: replacements (refs/replace) are not obeyed, as by
- * git when it transfers.
+ * History is as the objects say: replacements (refs/replace) are not obeyed, as in git's
+ * transfers.
  */
 #ifndef GIT_OBJECT_STORE_H
 #define GIT_OBJECT_STORE_H
@@ -16,9 +16,9 @@
 struct object_store;
 #define AUTO_OBJECT_STORE __attribute__((cleanup(object_store_clear)))
 
-/* ERR_CONFIG: of a kind that is git's alone to read (SHA-256, a cut history, grafts, one
- * that lacks objects on purpose, alternates of alternates). `repo` need not stay open.
- * The caller closes it; not for long, since it keeps files that git has removed. */
+/* ERR_CONFIG: of a kind that only git can read (SHA-256, a cut history, grafts, a partial
+ * clone, alternates of alternates). `repo` need not stay open. The caller closes it; not
+ * for long, since it keeps files that git has removed. */
 int object_store_open(const struct repo *repo, struct object_store **store,
 		      struct err *err);
 /* Whether it would be opened, without opening it. ERR_CONFIG as above. */
@@ -26,8 +26,8 @@ int object_store_check(const struct repo *repo, struct err *err);
 void object_store_close(struct object_store *store); /* NULL: fine */
 void object_store_clear(struct object_store *const *store);
 
-/* An object's content: borrowed memory that lives until the release, longer than the
- * store if need be. Nothing is copied. */
+/* An object's content: borrowed memory that lives until the release, even beyond the
+ * store's life. Not a copy. */
 struct object {
 	enum object_kind kind;
 	const unsigned char *data;
@@ -37,18 +37,18 @@ struct object {
 #define AUTO_OBJECT __attribute__((cleanup(object_release)))
 void object_release(struct object *object); /* of zeros: fine */
 
-/* ERR_MISSING: it is not there, although the list of packs was read once more.
- * ERR_CORRUPT: it is damaged. */
+/* ERR_MISSING: not found, even after the list of packs was read again. ERR_CORRUPT: it is
+ * damaged. */
 int object_store_read(struct object_store *store, const struct oid *oid,
 		      struct object *object, struct err *err);
 
-/* What it is, and how large, without reading (and proving) all of it. Errors as above. */
+/* Its kind and size, without reading (and proving) all of it. Errors as above. */
 int object_store_look(struct object_store *store, const struct oid *oid,
 		      enum object_kind *kind, uint64_t *size, struct err *err);
 
 bool object_store_has(struct object_store *store, const struct oid *oid);
 
-/* An object that is in memory. */
+/* An object in memory. */
 struct object_lent {
 	struct oid oid;
 	enum object_kind kind;
@@ -56,14 +56,14 @@ struct object_lent {
 	size_t len;
 };
 
-/* Shows these, which are kept by the caller until the store is closed, before those of
- * the repository. They are in the order of oid_compare(), and each is what its name
- * says. */
+/* Adds these, which the caller keeps until the store is closed, in front of those of the
+ * repository. They are in the order of oid_compare(), and each has the content of its
+ * name. */
 void object_store_lend(struct object_store *store, const struct object_lent *objects,
 		       size_t count);
 
-/* The name that such an object has. ERR_CORRUPT: it was made to be mistaken for another
- * one. */
+/* The name of an object with this content. ERR_CORRUPT: forged to collide with another's
+ * SHA-1. */
 int object_name(enum object_kind kind, const void *data, size_t len, struct oid *oid,
 		struct err *err);
 

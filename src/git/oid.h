@@ -1,6 +1,5 @@
 /*
- * The name of a Git object: 20 bytes (SHA-1) or 32 (SHA-256); and of what kind it is.
- * Plain values.
+ * The name of a Git object: 20 bytes (SHA-1) or 32 (SHA-256); and its kind. Plain values.
  */
 #ifndef GIT_OID_H
 #define GIT_OID_H
@@ -12,9 +11,9 @@
 #define OID_MAX_SIZE 32
 #define OID_MAX_TEXT (2 * OID_MAX_SIZE + 1)
 
-/* With the numbers that packs have for them. */
+/* With the numbers used in packs. */
 enum object_kind {
-	OBJECT_NONE, /* not there, or it cannot be told */
+	OBJECT_NONE, /* missing or unknown */
 	OBJECT_COMMIT,
 	OBJECT_TREE,
 	OBJECT_BLOB,
@@ -26,7 +25,7 @@ struct oid {
 	unsigned char bytes[OID_MAX_SIZE];
 };
 
-/* Reads 2 * len hexadecimal digits at the start of text; false if they are not there. */
+/* Reads 2 * len hexadecimal digits at the start of text; false if they are missing. */
 bool oid_parse(const char *text, size_t len, struct oid *oid);
 
 bool oid_equal(const struct oid *a, const struct oid *b);
@@ -42,7 +41,7 @@ const char *oid_text(const struct oid *oid, char text[OID_MAX_TEXT]);
 
 typedef VEC(struct oid) oid_list;
 
-/* Sorts and drops doubles. */
+/* Sorts and drops duplicates. */
 void oid_list_tidy(oid_list *list);
 
 /* Whether a tidy list has it. */

@@ -1,7 +1,7 @@
 /*
- * Proves that each object of a pack is what its name in the index says, in this process.
- * It takes a third of the time that `git index-pack --verify` takes, which looks for
- * collisions of SHA-1 on the way.
+ * Proves in this process that each object of a pack has the content its name in the index
+ * says. Takes a third of the time of `git index-pack --verify`, which also checks for
+ * SHA-1 collisions.
  */
 #ifndef GIT_PACK_PROVE_H
 #define GIT_PACK_PROVE_H
@@ -11,9 +11,9 @@
 #include "git/repo.h"
 
 /* `pack` is "pack-<digest>"; it and its index end in right digests, and the index is of
- * this pack. 0: every object was inflated and has its name, and the index says where each
- * of them stands. 1: it has objects too large for this: git is to be asked. ERR_CORRUPT:
- * something is wrong, by name; ERR_CANCELED and the like as packs_check_limits(). */
+ * this pack. 0: every object was inflated and has its name, and the index has the place
+ * of each. 1: it has objects too large for this: ask git. ERR_CORRUPT: a fault, which the
+ * text names; ERR_CANCELED and the like as packs_check_limits(). */
 int pack_prove(const struct git_work *work, const struct repo *repo, const char *pack,
 	       struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * How a pack that is in memory comes to be a file, with its index. Any thread.
+ * Writes a pack from memory to a file, with its index. Any thread.
  *
  * Failpoints: small_pack.indexed (pack and index are on disk, under temporary names),
  * small_pack.packed (the pack has its name, the index has not).
@@ -15,12 +15,13 @@
 #define PACK_PUT_HEAD 12
 #define PACK_PUT_TRAILER 20
 
-/* What stands before and behind the objects of a pack; `begin` is where it begins. */
+/* The header and trailer around the objects of a pack; `begin` is where the pack
+ * begins. */
 void pack_put_head(uint32_t count, struct str *pack);
 void pack_put_trailer(struct str *pack, size_t begin);
 
-/* Whether it can be one of that many bytes, and of how many objects; and whether it ends
- * in its own digest. */
+/* Whether it looks like a pack of that many bytes, and its number of objects; whether it
+ * ends in its own digest. */
 bool pack_put_is_pack(const void *pack, size_t len, uint32_t *count);
 bool pack_put_is_whole(const void *pack, size_t len);
 
@@ -36,8 +37,8 @@ struct pack_put {
 	size_t count;
 };
 
-/* Durable when it returns 0. After an error nothing is left; after a crash at most git's
- * own kind of temporary files, or a pack without index (upkeep/stale.h). */
+/* Durable when it returns 0. Leaves no files after an error; after a crash at most
+ * temporary files as git makes them, or a pack without index (upkeep/stale.h). */
 MUST_CHECK int pack_put(const struct repo *repo, const struct pack_put *put,
 			struct err *err);
 

@@ -16,8 +16,8 @@ enum pkt {
 	PKT_FLUSH,     /* 0000 */
 	PKT_DELIMITER, /* 0001 */
 	PKT_END,       /* 0002, the end of a response */
-	PKT_NO_MORE,   /* nothing is left */
-	PKT_BROKEN,    /* no pkt-line, or one that was cut */
+	PKT_NO_MORE,   /* no bytes left */
+	PKT_BROKEN,    /* not a pkt-line, or truncated */
 };
 
 struct pkt_reader {
@@ -33,8 +33,7 @@ enum pkt pkt_next(struct pkt_reader *reader, const char **line, size_t *len);
 void pkt_add(struct str *out, const char *line, size_t len);
 PRINTF_LIKE(2, 3) void pkt_addf(struct str *out, const char *fmt, ...);
 
-/* A line in parts: what is appended between the two is its content. begin: what
- * pkt_begin gave. */
+/* A line in parts: its content is appended between the two. begin: from pkt_begin. */
 size_t pkt_begin(struct str *out);
 void pkt_end(struct str *out, size_t begin);
 

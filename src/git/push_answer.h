@@ -1,6 +1,6 @@
 /*
- * What a receive-pack says at the end of a push: a stranger's words, of which only a
- * whole and plain report counts.
+ * The answer of receive-pack at the end of a push: untrusted input, accepted only as a
+ * whole and plain report.
  *
  * Source: gitprotocol-pack(5), "Report Status"; gitprotocol-capabilities(5),
  * "report-status", "side-band-64k".
@@ -11,11 +11,11 @@
 #include "base/base.h"
 #include "base/vec.h"
 
-/* Of the answer to a push that asked for "report-status", and for a band of its own
- * (has_bands: for "side-band-64k"). 0: *taken, which the caller clears, gets the names of
- * the refs that are said to be as they were asked to be, in byte order; others may have
- * been refused. -1: ERR_CORRUPT: it is no report, is cut short, or tells of a ref twice;
- * ERR_CONFLICT: the pack was refused. Then *taken is empty. */
+/* Reads the answer to a push that asked for "report-status" (has_bands: and for
+ * "side-band-64k"). 0: *taken, which the caller clears, gets the names of the refs
+ * reported as updated, in byte order; others may have been refused. -1: ERR_CORRUPT: not
+ * a report, truncated, or a ref reported twice; ERR_CONFLICT: the pack was refused. Then
+ * *taken is empty. */
 int push_answer_read(const char *bytes, size_t len, bool has_bands, text_list *taken,
 		     struct err *err);
 

@@ -1,9 +1,8 @@
 /*
- * What a repository's configuration says about readers: which refs they are shown, what
- * they may ask for, and whether it is read over HTTP at all. A copy has the same, so that
- * nobody is shown there what is hidden at its source. It travels as text in the form of a
- * configuration file, of these keys alone, in the order in which they stand there, which
- * counts. Any thread.
+ * A repository's settings for readers: which refs they see, what they may ask for, and
+ * whether it can be read over HTTP at all. A copy has the same, so that it does not show
+ * refs hidden at its source. They are sent as text in the form of a configuration file,
+ * with these keys only, in their original order, which matters. Any thread.
  *
  * Source: git-config(1), transfer.hideRefs, uploadpack.*, http.uploadpack.
  */
@@ -16,16 +15,16 @@
 
 #define READ_SETTINGS_MAX ((size_t)1 << 20)
 
-/* Appends those of the repository as it is now; nothing if it has none. What its config
- * includes counts: then git is asked (git_setup() was called). */
+/* Appends the repository's present ones, if any. Included files count: then git is asked
+ * (git_setup() was called). */
 int read_settings_take(const struct repo *repo, struct str *out, struct err *err);
 
-/* Appends those that `text` has, which came from elsewhere. ERR_CONFIG: it is in no such
- * form. */
+/* Appends those in `text`, which is untrusted. ERR_CONFIG: not in that form. */
 int read_settings_parse(const char *text, size_t len, struct str *out, struct err *err);
 
-/* Makes those of the copy whose directory is open what read_settings_parse() gave. Its
- * config is only written if they differ; what else it says stays, without comments. */
+/* Sets those of the copy whose directory is open to the result of read_settings_parse().
+ * Its config is only written if they differ; its other settings stay, without
+ * comments. */
 int read_settings_put(int dir, const char *wanted, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * A ref snapshot: every ref of one repository at one moment, where HEAD points, and where
  * refrelay has cut the history (git/cuts.h).
- * Read straight from the files backend (loose files and packed-refs), so that looking
+ * Read straight from the files backend (loose files and packed-refs), so that reading
  * starts no process and works for any hash. A snapshot is plain data; it is not safe to
  * change it from two threads.
  *
@@ -16,10 +16,10 @@
 #include "git/fingerprint.h"
 #include "git/oid.h"
 
-/* What is known about the object behind annotated tags. */
+/* The knowledge about the object behind annotated tags. */
 enum ref_peel {
 	REF_PEEL_UNKNOWN,
-	REF_PEEL_SELF, /* it is no tag */
+	REF_PEEL_SELF, /* not a tag */
 	REF_PEEL_TAG,  /* a tag; ref.peeled is what it finally names */
 };
 
@@ -29,21 +29,21 @@ struct ref {
 	struct oid oid;     /* len 0 for a symbolic ref */
 	struct oid peeled;
 	enum ref_peel peel;
-	bool is_loose; /* a file of its own holds the value */
+	bool is_loose; /* a loose file holds the value */
 };
 
 struct ref_snapshot {
 	VEC(struct ref) refs;       /* in byte order of their names, each once */
 	char *head_target;          /* HEAD is symbolic (it may be unborn); owned */
 	struct oid head_oid;        /* HEAD is detached, if head_target is NULL */
-	bool has_packed_only;       /* no loose ref was seen but symbolic ones */
-	size_t loose_count;         /* how many were, without these */
+	bool has_packed_only;       /* no loose refs except symbolic ones */
+	size_t loose_count;         /* loose refs, without symbolic ones */
 	oid_list cuts;              /* where refrelay has cut its history short; tidy */
-	bool is_cutting;            /* who was at work on the cuts has not ended it */
-	VEC(char *) texts;          /* owned; what names and targets point into */
-	struct packed_refs *packed; /* ... and so do they into this, which is shared; a
-				       reference (git/packed_refs.h), or NULL */
-	bool is_short; /* refs has the loose ones alone, and packed the others */
+	bool is_cutting;            /* a change of the cuts has not ended */
+	VEC(char *) texts;          /* owned; names and targets point into these */
+	struct packed_refs *packed; /* ... and into this, which is shared; a reference
+				       (git/packed_refs.h), or NULL */
+	bool is_short;              /* refs has only the loose ones, packed the others */
 };
 
 #define REF_SNAPSHOT_INIT                                                                \
@@ -52,23 +52,23 @@ struct ref_snapshot {
 	}
 #define AUTO_SNAPSHOT __attribute__((cleanup(ref_snapshot_clear)))
 
-/* Reads the repository whose directory `dir` is open. oid_len: 20 or 32. Loose files
- * are read before packed-refs, so that a ref that is being packed is never missed; a
- * picture that others changed in between is told by its fingerprint
- * (git/fingerprint.h). ERR_CORRUPT names the ref or the line that cannot be read;
- * ERR_MISSING: no HEAD. Files that git itself ignores (*.lock, bad names) are ignored. */
+/* Reads the repository whose directory `dir` is open. oid_len: 20 or 32. Loose files are
+ * read before packed-refs, so that a ref that is being packed is never missed; changes by
+ * others in between show in the fingerprint (git/fingerprint.h). ERR_CORRUPT names the
+ * ref or the line that cannot be read; ERR_MISSING: no HEAD. Files that git itself
+ * ignores (*.lock, bad names) are ignored. */
 int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 		      struct err *err);
 
-/* The same without the labour of putting loose and packed refs together; where there are
- * many that is nearly all. Until it is completed it is for ref_snapshot_value(),
- * ref_past_take() and ref_diff_since() only. */
+/* The same without merging loose and packed refs, which is nearly all the work for many
+ * refs. Until it is completed it is for ref_snapshot_value(), ref_past_take() and
+ * ref_diff_since() only. */
 int ref_snapshot_read_short(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 			    struct err *err);
 void ref_snapshot_complete(struct ref_snapshot *snapshot);
 
-/* The same for who only asks which refs are symbolic: a loose ref that holds neither is
- * left out. Git goes on without it, too. */
+/* The same for callers that only need to know which refs are symbolic: a loose ref with
+ * neither an object nor a target is left out. Git skips it, too. */
 int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 			       struct err *err);
 void ref_snapshot_clear(struct ref_snapshot *snapshot);
@@ -76,7 +76,7 @@ void ref_snapshot_clear(struct ref_snapshot *snapshot);
 /* The ref of that name, or NULL. */
 struct ref *ref_snapshot_find(const struct ref_snapshot *snapshot, const char *name);
 
-/* The same, also of a short one. */
+/* The same, also for a short one. */
 const struct ref *ref_snapshot_value(const struct ref_snapshot *snapshot,
 				     const char *name);
 
@@ -94,7 +94,7 @@ const char *ref_snapshot_keep(struct ref_snapshot *snapshot, const char *text,
 /* Whether two refs hold the same value (object or target); either may be NULL. */
 bool ref_same_value(const struct ref *a, const struct ref *b);
 
-/* Whether HEAD names the same branch, or detached the same object. */
+/* Whether HEAD names the same branch or, detached, the same object. */
 bool ref_same_head(const struct ref_snapshot *a, const struct ref_snapshot *b);
 
 /* Whether git takes it as the full name of a ref ("refs/..." with at least one more
@@ -111,11 +111,11 @@ int ref_parse_packed(struct ref_snapshot *snapshot, char *text, size_t len,
 		     size_t oid_len, struct err *err);
 
 /* Appends the snapshot's refs as packed-refs text; symbolic refs are left out. When the
- * peel of some ref is unknown, the text says so, and readers find out by themselves. */
+ * peel of some ref is unknown, the text says so, and readers peel by themselves. */
 void ref_write_packed(const struct ref_snapshot *snapshot, struct str *out);
 
 /*
- * What turns one ref snapshot into another.
+ * The changes from one ref snapshot to another.
  */
 
 struct ref_change {
@@ -138,8 +138,8 @@ struct ref_diff {
 void ref_diff_compute(const struct ref_snapshot *before, const struct ref_snapshot *after,
 		      struct ref_diff *diff);
 /*
- * The short form of a snapshot: HEAD, cuts and the loose refs alone. It is enough where
- * packed-refs is still the same (git/packed_refs.h).
+ * The short form of a snapshot: only HEAD, cuts and the loose refs. It is enough as long
+ * as packed-refs is unchanged (git/packed_refs.h).
  */
 struct ref_past {
 	struct ref_snapshot loose;
@@ -149,8 +149,8 @@ struct ref_past {
 void ref_past_take(const struct ref_snapshot *snapshot, struct ref_past *past);
 void ref_past_clear(struct ref_past *past);
 
-/* What has changed since, in the time that the loose refs take. False: packed-refs is
- * another one. Of the refs of `after` none may have been changed since they were read. */
+/* The changes since, in time proportional to the loose refs. False: packed-refs differs.
+ * The refs of `after` must be as they were read. */
 bool ref_diff_since(const struct ref_past *past, const struct ref_snapshot *after,
 		    struct ref_diff *diff);
 
@@ -160,7 +160,7 @@ bool ref_diff_is_empty(const struct ref_diff *diff);
 
 /*
  * One repository read at one moment: refs, HEAD, description and
- * the settings for readers as they stood together.
+ * the settings for readers as they were together.
  * Reading takes several system calls, and pushes go on meanwhile; a picture counts only
  * if the stat fingerprint after it equals the one before.
  */
@@ -171,8 +171,8 @@ struct ref_reading {
 	struct fingerprint fingerprint; /* of that moment */
 	char *description;              /* the file of that name; owned, NULL: none */
 	char *settings;                 /* git/read_settings.h; owned; "": none */
-	bool has_includes; /* ... some of which other files say: a fingerprint that is the
-			      same does not prove that they are */
+	bool has_includes; /* ... some of them from other files: an equal fingerprint does
+			      not prove them unchanged */
 	bool has_alternates; /* some of its objects live in another repository */
 };
 
@@ -181,7 +181,7 @@ struct ref_reading {
 /* Reads the repository at path, relative to the directory dir. A picture in which some
  * refs are older than others is never returned. ERR_CONFLICT: it changed faster than it
  * could be read; ERR_CONFIG: a repository that cannot be copied whole (partial, grafts,
- * shallow but by refrelay's hand), or that cannot be read; ERR_CORRUPT; ERR_MISSING:
+ * shallow but not cut by refrelay), or that cannot be read; ERR_CORRUPT; ERR_MISSING:
  * nothing there. */
 int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
 		     struct err *err);

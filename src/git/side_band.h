@@ -1,6 +1,6 @@
 /*
- * What a service sends in bands: its answer in the first, what it says to people in the
- * second, why it broke off in the third. Plain data.
+ * A service's output in bands: the answer in the first, messages to people in the second,
+ * the reason for breaking off in the third. Plain data.
  *
  * Source: gitprotocol-pack(5), "side-band-64k".
  */
@@ -11,8 +11,8 @@
 #include "base/str.h"
 #include "git/pkt_line.h"
 
-/* Appends the first band up to the flush, which has to be the last. ERR_CORRUPT: it has
- * none, or broke off. */
+/* Appends the first band up to the flush, which must come last. ERR_CORRUPT: no flush, or
+ * broken off. */
 int side_band_join(struct pkt_reader *reader, struct str *out, struct err *err);
 
 #define SIDE_BANDS 3 /* the first byte of their packets is 1 to 3 */

@@ -1,6 +1,6 @@
 /*
- * What git runs in place of `ssh`. It asks for nothing (BatchMode) and believes no host
- * that it does not know.
+ * The command that git runs in place of `ssh`. It does not prompt (BatchMode) and does
+ * not trust unknown hosts.
  */
 #ifndef GIT_SSH_COMMAND_H
 #define GIT_SSH_COMMAND_H
@@ -20,8 +20,8 @@ struct ssh_options {
 /* The value for GIT_SSH_COMMAND; the caller frees. */
 char *ssh_command_make(const struct ssh_options *options);
 
-/* The same as words of argv, "ssh" first; and an option more, whose value is taken over.
- */
+/* The same as words of argv, "ssh" first; and a further option, whose value is taken
+ * over. */
 void ssh_command_add(const struct ssh_options *options, text_list *list);
 void ssh_command_add_option(text_list *list, const char *flag, char *value);
 

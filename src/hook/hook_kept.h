@@ -1,7 +1,6 @@
 /*
- * As which hook the program was run, and the hook of that name that was there before:
- * that one is run after ours, under its own name, with the same arguments and standard
- * input. One thread.
+ * The hook as which the program was run, and the earlier hook of that name: it is run
+ * after ours, under its own name, with the same arguments and standard input. One thread.
  */
 #ifndef HOOK_HOOK_KEPT_H
 #define HOOK_HOOK_KEPT_H
@@ -11,19 +10,20 @@
 
 struct hook_call {
 	char name[NAME_MAX + 1];
-	char *script;     /* the path by which git, or a script, ran it */
+	char *script;     /* the path with which git, or a script, ran it */
 	char **arguments; /* of the hook; ends with NULL */
-	bool is_part;     /* a file of HOOK.d: others run what else there is */
+	bool is_part;     /* a file of HOOK.d: others run the other files */
 };
 
 /* Fills the call from the script's path. */
 void hook_call_of(char *script, char **arguments, struct hook_call *call);
 
-/* Whether a hook of ours has run us for the very same git: that one has said it all. */
+/* Whether our own hook has run us for the same git: it has already reported
+ * everything. */
 bool hook_is_nested(void);
 
-/* Becomes the kept hook. Returns if there is none, and where hooks run each other
- * without end. */
+/* Becomes the kept hook. Returns if there is none, or if hooks run each other in a
+ * loop. */
 void hook_become_kept(const struct hook_call *call);
 
 #endif

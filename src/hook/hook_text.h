@@ -1,5 +1,5 @@
 /*
- * Text and complaints for refrelay-hook, which does without stdio. One thread.
+ * Text and error messages for refrelay-hook, which does not use stdio. One thread.
  */
 #ifndef HOOK_HOOK_TEXT_H
 #define HOOK_HOOK_TEXT_H
@@ -10,23 +10,23 @@
 
 enum { NUMBER_SIZE = 24 };
 
-/* Appends to text, which has room for `size` with its NUL; too long is cut. */
+/* Appends to text, which has room for `size` with its NUL; truncates. */
 void hook_text_add(char *text, size_t size, const char *more);
 
-/* With this many digits at least, which are in `text`. */
+/* The number in at least this many digits; they are stored in `text`. */
 const char *number(uint64_t value, int digits, char text[NUMBER_SIZE]);
 void hook_text_add_number(char *text, size_t size, uint64_t value);
 
 bool hook_text_begins_with(const char *text, const char *prefix);
 
-/* One line, "refrelay: <text>"; git shows it to the person that pushes. */
+/* One line, "refrelay: <text>"; git shows it to the person pushing. */
 void hook_text_say(const char *text);
 
-/* The same of "<what>: <why>". */
+/* The same with "<what>: <why>". */
 void hook_text_complain(const char *what, const char *why);
 void complain_errno(const char *what);
 
-/* As much of a file as there is room for, with a NUL; false with errno set. */
+/* Reads as much of a file as there is room for, with a NUL; false with errno set. */
 bool hook_text_read_file(int dir, const char *path, char *text, size_t size);
 
 #endif

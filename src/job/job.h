@@ -1,6 +1,6 @@
 /*
- * The job runner: one piece of work on one replicable, under its lease, within its
- * time, with its outcome classified. Whatever changes a replicable runs through here.
+ * The job runner: one piece of work on one replicable, under its lease, within its time,
+ * with its outcome classified. All changes of replicables run through here.
  */
 #ifndef JOB_JOB_H
 #define JOB_JOB_H
@@ -10,11 +10,11 @@
 #include "git/git_child.h"
 #include "lease/lease.h"
 
-/* What the work is given. Borrowed for the call. */
+/* The input of the work. Borrowed for the call. */
 struct job {
 	struct lease *lease;
 	uint64_t fence;
-	bool is_after_crash;  /* whoever held the lease before did not end properly */
+	bool is_after_crash;  /* the previous holder did not end properly */
 	struct git_work work; /* limits for its children */
 };
 
@@ -22,27 +22,27 @@ typedef int (*job_work)(struct job *job, void *arg, struct err *err);
 
 struct job_request {
 	struct lease_manager *leases;
-	const char *kind;            /* as in rows: "repository"; a mirror has the lease
-					of the repository that it is */
-	const char *name;            /* for logs and errors */
-	const char *id;              /* lease_job_new(); NULL: a new one */
-	const char *operation;       /* "sync", "remove", ... */
-	uint64_t fence_floor;        /* of the replicable itself (git/fence.h) */
-	int64_t wait_ms;             /* for the lease; 0: held means later */
-	int64_t timeout_ms;          /* for the work; 0: none */
-	const struct stop *stop;     /* may be NULL */
-	const struct stop *leaving;  /* ends the wait for the lease, and nothing that has
-					it; NULL: as stop */
-	atomic_uint_fast64_t *bytes; /* grows by what arrives; may be NULL */
+	const char *kind;      /* as in rows: "repository"; a mirror uses the lease of its
+				  repository */
+	const char *name;      /* for logs and errors */
+	const char *id;        /* lease_job_new(); NULL: a new one */
+	const char *operation; /* "sync", "remove", ... */
+	uint64_t fence_floor;  /* of the replicable itself (git/fence.h) */
+	int64_t wait_ms;       /* for the lease; 0: do not wait */
+	int64_t timeout_ms;    /* for the work; 0: none */
+	const struct stop *stop;    /* may be NULL */
+	const struct stop *leaving; /* ends the wait for the lease only, not work that has
+				       it; NULL: as stop */
+	atomic_uint_fast64_t *bytes; /* grows by the bytes that arrive; may be NULL */
 	job_work run;
 	void *arg;
 };
 
 /* Takes the lease, runs the work, gives the lease up. The error is the work's; besides:
- *  ERR_BUSY: the lease is held by another: later, no retry is counted;
+ *  ERR_BUSY: the lease is held by another: later, without counting a retry;
  *  ERR_LOST: the lease was lost meanwhile, so that the work's result does not count;
- *  ERR_TIMEOUT: timeout_ms is over, or, with REASON_LOCK_LOST, the lease, which is never
- *  renewed; ERR_CANCELED: stop.
+ *  ERR_TIMEOUT: timeout_ms has passed or, with REASON_LOCK_LOST, the lease, never
+ *  renewed, has expired; ERR_CANCELED: stop.
  * Errors are logged here (event job.failed), with the time it took. */
 int job_run(const struct job_request *request, struct err *err);
 

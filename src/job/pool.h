@@ -18,14 +18,14 @@ struct pool *pool_start(const char *name, size_t capacity);
 /* Queues work; it runs in the order queued. */
 void pool_submit(struct pool *pool, pool_work work, void *arg);
 
-/* More threads are started at once; too many end when they finish their job. */
+/* Missing threads are started at once; surplus ones end after their present job. */
 void pool_set_capacity(struct pool *pool, size_t capacity);
 
-/* Waits until nothing is queued and nothing runs. */
+/* Waits until the queue is empty and all jobs have ended. */
 void pool_drain(struct pool *pool);
 
-/* Forgets what is queued (each forgotten job's `forget` is called with its arg, may be
- * NULL), waits for what runs, joins the threads, frees. NULL is allowed. */
+/* Drops queued jobs (calling `forget`, which may be NULL, with the arg of each), waits
+ * for running ones, joins the threads, frees. NULL is allowed. */
 void pool_stop(struct pool *pool, pool_work forget);
 
 #endif

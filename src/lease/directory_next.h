@@ -1,6 +1,6 @@
 /*
- * A generation to be of a lease in a directory (directory.h has its form): made under a
- * name of its own, complete with owner and locks, and then renamed to the next number.
+ * A future generation of a lease in a directory (directory.h has its form): made under a
+ * temporary name, complete with owner and locks, and then renamed to the next number.
  * Functions return -1 with errno set.
  */
 #ifndef LEASE_DIRECTORY_NEXT_H
@@ -9,7 +9,7 @@
 #include "lease/directory_key.h"
 
 struct next {
-	char name[ENTRY_NAME_SIZE]; /* its present one */
+	char name[ENTRY_NAME_SIZE]; /* current */
 	int fd;                     /* owned; flock'ed, where that works */
 	int guard_fd;               /* owned; -1: there are no locks, or it is forced */
 	bool may_be_latest;         /* it has a number, which must stay then */
@@ -17,20 +17,20 @@ struct next {
 
 #define NO_NEXT ((struct next){ .fd = -1, .guard_fd = -1 })
 
-/* Makes and locks it under a name of its own. */
+/* Makes and locks it under a temporary name. */
 int next_prepare(struct next *next, int key_fd, const struct owner *owner);
 
 /* Makes it the latest generation, after that of the view: 0; 1: others were quicker. */
 int next_publish(struct next *next, int key_fd, const struct key_view *view);
 
-/* Removes it, or, once it may be the latest, marks it as released, and closes what is
- * open; errno is kept. */
+/* Removes it, or, once it may be the latest, marks it as released, and closes its
+ * descriptors; errno is kept. */
 void next_drop(struct next *next, int key_fd);
 
-/* Whether what has that name is it. */
+/* Whether that name refers to it. */
 bool next_is_named(int key_fd, const char *name, const struct next *next);
 
-/* Renaming failed so: others came before. */
+/* Whether this errno of a rename means that others were quicker. */
 bool next_came_late(int code);
 
 #endif

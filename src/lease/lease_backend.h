@@ -1,8 +1,8 @@
 /*
- * What a place that keeps leases can do: the local kernel (local.c), a directory that
- * several hosts share (directory.c), Redis servers (redis.c), a PostgreSQL database
- * (postgresql.c). One attempt at a time, with a plain answer: waiting, queueing, renewing
- * and logging are the manager's.
+ * The operations of a lease store: the local kernel (local.c), a directory that several
+ * hosts share (directory.c), Redis servers (redis.c), a PostgreSQL database
+ * (postgresql.c). One attempt at a time, with a plain answer: the manager does the
+ * waiting, queueing, renewing and logging.
  *
  * Calls come from any thread. For one key the manager never makes two attempts at once,
  * and none while it holds that key.
@@ -14,10 +14,10 @@
 
 #define LEASE_NONCE_SIZE 33
 
-/* A granted lease, as its backend knows it again. */
+/* A granted lease, as its backend recognises it. */
 struct lease_grant {
 	char key[LEASE_KEY_SIZE];
-	char nonce[LEASE_NONCE_SIZE]; /* of this grant alone; "": none */
+	char nonce[LEASE_NONCE_SIZE]; /* of this grant only; "": none */
 	uint64_t fence;
 	int guard_fd; /* owned; -1: none */
 };
@@ -32,9 +32,9 @@ struct lease_attempt {
 	int64_t sent_at;                     /* clock_boot_ms() before this attempt */
 	int hint_fd;                         /* from hint_open, or -1 */
 
-	/* A grant that this process gave up in favour of this attempt, without telling
-	 * the backend yet; or none. After a return of 0 the backend knows, and has
-	 * cleared it. */
+	/* A grant that this process gave up in favour of this attempt, not yet reported
+	 * to the backend; or none. After a return of 0 the backend knows, and has cleared
+	 * it. */
 	struct lease_grant handed;
 
 	/* The backend's mark for our place in the line; 0: none. It outlives attempts
@@ -45,11 +45,11 @@ struct lease_attempt {
 	enum lease_outcome outcome;
 	struct lease_grant grant;           /* if granted */
 	enum lease_predecessor predecessor; /* if granted */
-	struct lease_holder holder;         /* who is in the way, or was before us */
+	struct lease_holder holder;         /* the one in the way, or before us */
 	int64_t silent_ms; /* since the holder's last renewal; -1: unknown */
 	bool orphans;      /* its children still run */
-	bool has_others;   /* if granted: more wait for it, in other processes */
-	int64_t retry_ms;  /* if held: ask again then at the latest */
+	bool has_others;   /* if granted: other processes wait for it */
+	int64_t retry_ms;  /* if held: ask again after this at the latest */
 };
 
 /* One of several leases to renew. */
@@ -61,7 +61,7 @@ struct lease_extension {
 
 enum lease_released {
 	LEASE_RELEASED,
-	LEASE_GONE, /* it was no longer ours; nothing was changed */
+	LEASE_GONE, /* it was no longer ours; unchanged */
 };
 
 struct lease_backend;
@@ -70,7 +70,7 @@ struct lease_backend_ops {
 	const char *name; /* as in lease.backend; for metrics and logs */
 
 	/* A descriptor for poll, readable when a key that an attempt with it found held
-	 * may be free; -1: there is none, ask again after retry_ms. The manager closes
+	 * may be free; -1: not available, ask again after retry_ms. The manager closes
 	 * it, and may use it for one key after another. */
 	int (*hint_open)(struct lease_backend *backend);
 
@@ -82,15 +82,15 @@ struct lease_backend_ops {
 	/* Gives up attempt->place. */
 	void (*leave)(struct lease_backend *backend, struct lease_attempt *attempt);
 
-	/* All of them for another ttl from sent_at, in one go. -1: nothing is known of
-	 * any; they stay ours until they lapse. */
+	/* Extends all for another ttl from sent_at, in one go. -1: unknown for all of
+	 * them; they stay ours until they lapse. */
 	int (*extend_all)(struct lease_backend *backend, struct lease_extension *all,
 			  size_t count, int64_t sent_at, struct err *err);
 
-	/* The grant was handed on within this process, before the backend heard of it: it
-	 * is that holder's now, with a fence above those that were told of it before.
-	 * It may have been handed on or given up again since: then this changes nothing.
-	 * *has_others as above. NULL: grants are not handed on so. */
+	/* Reports that the grant was handed on within this process: it is that holder's
+	 * now, with a fence above those reported for it before. If it has been handed on
+	 * or given up again since, this changes nothing. *has_others as above. NULL:
+	 * grants are not handed on this way. */
 	int (*pass)(struct lease_backend *backend, const struct lease_grant *grant,
 		    const struct lease_holder *holder, bool *has_others, struct err *err);
 
@@ -98,8 +98,8 @@ struct lease_backend_ops {
 	int (*release)(struct lease_backend *backend, struct lease_grant *grant,
 		       enum lease_released *how, struct err *err);
 
-	/* Whether somebody waits for the key in another process: 1, 0, or -1. NULL: only
-	 * grants tell. */
+	/* Whether another process waits for the key: 1, 0, or -1. NULL: only grants show
+	 * this. */
 	int (*is_wanted)(struct lease_backend *backend, const char *key, struct err *err);
 
 	/* As the functions of lease.h. */
@@ -118,7 +118,7 @@ struct lease_backend {
 	const struct lease_backend_ops *ops;
 	char node[64];
 	int64_t ttl_ms;
-	bool is_never_passed; /* although it could */
+	bool is_never_passed; /* although ops->pass exists */
 };
 
 /* Fills in the defaults of the options. */

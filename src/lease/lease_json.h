@@ -1,5 +1,5 @@
 /*
- * A lease's holder as JSON, as `lease list --json` and the API give it.
+ * A lease's holder as JSON, as in `lease list --json` and the API.
  */
 #ifndef LEASE_LEASE_JSON_H
 #define LEASE_LEASE_JSON_H

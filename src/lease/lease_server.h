@@ -1,17 +1,16 @@
 /*
- * What backends share whose leases a server keeps: the proof of a death to others of the
- * same kernel, who waits for what, what is left behind at a server that did not answer,
+ * Shared by the backends whose leases a server keeps: the proof of a death to others of
+ * the same kernel, the waiters and their keys, leftovers at a server that did not answer,
  * and turns at few connections.
  *
  *	directory/server/alive/<pid>-<random>	flock'ed by a backend as long as it lives
  *	directory/server/guard/<the same>.<n>	flock'ed by a holder and its children
- *	directory/server/told/<the same>	a FIFO: keys that it waits for and may be
- *free
+ *	directory/server/told/<the same>	a FIFO: keys it waits for that may be free
  *
  * The owner text names both (lease/owner.h). A contender of the same boot of the same
  * kernel that can lock both knows that the holder and its children are gone. A file that
  * it does not find proves nothing: it may be in another container. Names are random, so
- * none is another's. Guards are used again once it is sure that no child has them.
+ * no two are the same. Guards are reused once it is certain that no child has them open.
  *
  * All calls are safe from any thread. The mutex is held during short work on files only.
  */
@@ -37,18 +36,18 @@ struct server_hint {
 	int watch; /* of the holder's alive file; -1: none */
 };
 
-/* What an answer that did not come may have left at one of the servers. */
+/* A grant that an unanswered request may have left at one of the servers. */
 struct server_leftover {
 	char *key; /* owned */
 	char nonce[LEASE_NONCE_SIZE];
 	size_t place;    /* which server */
 	int64_t next_at; /* when to remove it, again */
-	int64_t until;   /* forgotten then */
-	bool was_absent; /* looked for once, and not there */
+	int64_t until;   /* dropped then */
+	bool was_absent; /* searched for once, and not found */
 };
 
 struct lease_server {
-	char me[LEASE_SERVER_ID_SIZE]; /* this backend, among all that there are */
+	char me[LEASE_SERVER_ID_SIZE]; /* this backend, unique among all */
 	pthread_mutex_t mutex;
 	pthread_cond_t freed;
 	bool is_used[LEASE_SERVER_CHANNELS]; /* guarded by mutex */
@@ -62,27 +61,27 @@ struct lease_server {
 	VEC(struct server_leftover) leftovers; /* guarded by mutex */
 	int control_fd; /* an eventfd: hints or leftovers came, or it closes */
 	int inotify_fd;
-	bool is_told; /* constant: others of this kernel tell it by the FIFO */
+	bool is_told; /* constant: others of this kernel notify it by the FIFO */
 	int told_fd;  /* owned; guarded by mutex; -1: there is none */
 };
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options);
 void lease_server_clear(struct lease_server *server);
 
-/* The number of a channel that nobody else uses until it is given back; -1: none was
- * free until then. */
+/* The number of a channel, for the caller alone until it is given back; -1: none became
+ * free by `until`. */
 int lease_server_borrow(struct lease_server *server, int64_t until);
 void lease_server_give_back(struct lease_server *server, int channel);
 
-/* Fills in how this backend's grant, or place in a line, is told. With a guard, unless
- * *guard_fd is NULL; -1: there is none. */
+/* Fills in how this backend's grant, or place in a line, is described to others. With a
+ * guard, unless guard_fd is NULL; *guard_fd -1: there is none. */
 void lease_server_describe(struct lease_server *server,
 			   const struct lease_backend *backend,
 			   const struct lease_request *request, struct owner *owner,
 			   int *guard_fd);
 
-/* The same of a grant that this holder has by now, with its guard. False: the grant was
- * given up since. */
+/* The same for a grant that this holder has by now, with its guard. False: the grant has
+ * been given up since. */
 bool lease_server_describe_passed(struct lease_server *server,
 				  const struct lease_backend *backend,
 				  const struct lease_grant *grant,
@@ -97,25 +96,27 @@ void lease_server_drop_guard(struct lease_server *server, int guard_fd);
 void lease_server_judge(struct lease_server *server, struct owner *owner, int hint_fd,
 			bool *orphans);
 
-/* hint_fd becomes readable when somebody signals the key, until it is dropped. What it
- * was for before is forgotten. -1 is allowed. */
+/* hint_fd becomes readable when the key is signalled, until it is dropped. This replaces
+ * the key it was for before. -1 is allowed. */
 void lease_server_hint(struct lease_server *server, const char *key, int hint_fd);
 void lease_server_drop_hint(struct lease_server *server, int hint_fd);
 
-/* Of a key; NULL: of all. */
+/* Signals one key; NULL: all. */
 void lease_server_signal(struct lease_server *server, const char *key);
 
-/* Tells a waiter of this kernel that the key may be free; false: it cannot be told so. */
+/* Notifies a waiter of this kernel that the key may be free; false: it cannot be reached
+ * this way. */
 bool lease_server_tell(const struct owner *waiter, const char *key);
 
-/* For poll, and what to do then: signals the keys that we were told of. */
+/* For poll; when readable, call the second, which signals the keys we were notified
+ * of. */
 int lease_server_told_fd(struct lease_server *server);
 void lease_server_take_told(struct lease_server *server);
 
-/* Takes what inotify_fd has, and signals those whose holder it is about. */
+/* Reads inotify_fd, and signals the keys whose holders have died. */
 void lease_server_take_deaths(struct lease_server *server);
 
-/* Notes that a grant may be there that is nobody's. */
+/* Records that a grant that nobody holds may be there. */
 void lease_server_add_leftover(struct lease_server *server, const char *key,
 			       const char *nonce, size_t place);
 

@@ -1,5 +1,5 @@
 /*
- * The section [lease], and the backend that it chooses.
+ * The section [lease], and the backend it selects.
  */
 #ifndef LEASE_LEASE_SETTINGS_H
 #define LEASE_LEASE_SETTINGS_H
@@ -12,27 +12,27 @@ enum lease_kind { LEASE_LOCAL, LEASE_DIRECTORY, LEASE_REDIS, LEASE_POSTGRESQL };
 
 struct lease_settings {
 	unsigned backend; /* enum lease_kind */
-	char *urls; /* owned, as all texts here; one, or several with blanks between */
+	char *urls; /* owned, as all texts here; one, or several separated by blanks */
 	char *path;
 	char *prefix; /* NULL: the default */
 	char *key_format;
 	char *user_file, *password_file, *ca_file;
 	int64_t ttl_ms,
-		wait_ms;        /* 0: LEASE_TTL_MS, LEASE_WAIT_MS, or as the other says */
+		wait_ms; /* 0: LEASE_TTL_MS, LEASE_WAIT_MS, or derived from the other */
 	unsigned compatibility; /* 1: docora */
 	unsigned format;        /* 1: redlock */
-	bool is_of_node; /* set by one: what is doubtful about the server is logged */
+	bool is_of_node; /* set by a node: doubtful settings of the server are logged */
 };
 
 extern const struct setting_table lease_settings_table;
 
-/* ERR_CONFIG: settings that do not go together, or miss another; a key format in which
- * two replicables could share a key. The caller clears in any case. */
+/* ERR_CONFIG: settings that contradict or lack each other; a key format in which two
+ * replicables could share a key. The caller clears in any case. */
 int lease_settings_read(const struct conf *conf, struct lease_settings *settings,
 			struct err *err);
 void lease_settings_clear(struct lease_settings *settings);
 
-/* Whose leases they are. All borrowed for the call but the store. */
+/* Where the leases belong. All borrowed for the call except the store. */
 struct lease_place {
 	struct store *store;
 	const char *directory; /* of this data directory: alive files and guards */
@@ -41,31 +41,32 @@ struct lease_place {
 };
 
 /* Opens the manager that the settings choose; NULL: of the local backend. A server that
- * is away is for the attempts to say. ERR_CONFIG: an unreadable credential; what else the
- * backends' own functions say. */
+ * is away is reported by the attempts. ERR_CONFIG: an unreadable credential; other errors
+ * as from the backends' own functions. */
 int lease_manager_open(const struct lease_settings *settings,
 		       const struct lease_place *place, struct lease_manager **manager,
 		       struct err *err);
 
-/* The same names and times for a manager that was opened in another way. */
+/* Sets the same names and times for a manager that was opened another way. */
 void lease_settings_apply(const struct lease_settings *settings,
 			  const struct lease_place *place, struct lease_manager *manager);
 
-/* All that makes two nodes' leases the same leases, for who compares: "backend",
+/* Everything that makes two nodes' leases the same leases, for comparison: "backend",
  * "format", "compatibility", "prefix", "keyFormat" and "ttl" as texts, "key": that of a
  * certain repository, and "place": a digest of where they are kept, which may be written
- * in several ways. No url, and nothing secret. The caller owns it. */
+ * in several ways. No URLs or secrets. The caller owns it. */
 json_t *lease_settings_json(const struct lease_settings *settings,
 			    const struct lease_place *place);
 
-/* Tells what is wrong with the server, or could not be looked at: `say` with the remedy,
- * is_error false for what is a warning only. Nothing for other backends. */
+/* Reports problems of the server, and what could not be checked: `say` gets the remedy,
+ * and is_error false for a mere warning. No reports for other backends. */
 typedef void (*lease_finding)(void *arg, bool is_error, const char *what,
 			      const char *remedy);
 void lease_settings_try(const struct lease_settings *settings, const char *site,
 			lease_finding say, void *arg);
 
-/* The same of each server of Redis (redis_check.c). -1: one finding is an error. */
+/* The same for each Redis server (redis_check.c). -1: at least one finding is an
+ * error. */
 int lease_redis_check(const struct lease_options *options, lease_finding say, void *arg);
 
 #endif

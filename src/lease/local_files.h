@@ -1,15 +1,15 @@
 /*
- * The kernel's part in local leases: which managers are alive, and whether children of
- * a dead one still run. All by flock, which the kernel drops at the last close of an
- * open file, however its owners end.
+ * The kernel's part in local leases: which managers are alive, and whether children of a
+ * dead one still run. All by flock, which the kernel drops at the last close of an open
+ * file, however its owners end.
  *
  *	directory/alive/<pid>-<random>  flock'ed by a manager as long as it lives
  *	directory/guard/<sha256 of key> flock'ed by a holder and the children that
  *					inherit its descriptor
  *
  * Owners open for writing and others for reading only, so that IN_CLOSE_WRITE means an
- * owner's last descriptor and never somebody's look; IN_ATTRIB, that its owner is to look
- * at what it waits for. Names are made, replaced and
+ * owner's last descriptor and never a reader's; IN_ATTRIB means that its owner is to
+ * recheck the key it waits for. Names are made, replaced and
  * removed only inside a store_write(), which serialises all processes.
  */
 #ifndef LEASE_LOCAL_FILES_H
@@ -28,7 +28,7 @@ struct local_files {
 enum alive_state {
 	ALIVE_YES,
 	ALIVE_NO,
-	ALIVE_UNKNOWN, /* no such file: removed by a person, or another directory's */
+	ALIVE_UNKNOWN, /* no file: removed by a person, or in another directory */
 };
 
 /* Makes the directories. ERR_CONFIG: other hosts can write there too. */
@@ -37,7 +37,7 @@ int local_files_open(struct local_files *files, const char *directory, struct er
 /* Removes our alive file. */
 void local_files_close(struct local_files *files);
 
-/* Makes and locks our alive file; does nothing if that was done before. */
+/* Makes and locks our alive file; does nothing if already done. */
 int alive_start(struct local_files *files, struct err *err);
 
 enum alive_state alive_probe(const struct local_files *files, const char *name);
@@ -54,13 +54,14 @@ int alive_sweep(const struct local_files *files,
 /* Whether a holder of the key, or a child of one, has its guard open. */
 bool guard_is_busy(const struct local_files *files, const char *key);
 
-/* Puts a guard of our own in the place of any other. Returns its descriptor, locked. */
+/* Replaces any existing guard with ours. Returns its descriptor, locked. */
 int guard_take(const struct local_files *files, const char *key, struct err *err);
 
-/* Removes the name. Whose guard it was still has it open, and wakes by closing it. */
+/* Removes the name. The guard's owner still has it open, and wakes watchers by closing
+ * it. */
 void guard_drop(const struct local_files *files, const char *key);
 
-/* Somebody else's guard, opened so that its close wakes those who watch; -1: none. */
+/* Another holder's guard, opened so that its close wakes watchers; -1: none. */
 int guard_open(const struct local_files *files, const char *key);
 
 /* Makes hint_fd (an inotify) readable when the key's guard or the manager's alive file
@@ -71,13 +72,13 @@ void local_files_watch(const struct local_files *files, const char *key,
 /* Makes it readable when our own alive file is touched. -1 is allowed. */
 void local_files_watch_self(const struct local_files *files, int hint_fd);
 
-/* Wakes those of that manager who watch its alive file; "": nobody. */
+/* Wakes that manager's waiters, which watch its alive file; "": does nothing. */
 void alive_touch(const struct local_files *files, const char *name);
 
-/* When this process started, in ticks since the boot; 0: it cannot be told. */
+/* When this process started, in ticks since the boot; 0: unknown. */
 int64_t local_files_start_time(void);
 
-/* Forgets what it has told. Whether there was any. */
+/* Discards its queued events. Whether there were any. */
 bool local_files_drain_hints(int hint_fd);
 
 #endif

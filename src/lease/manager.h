@@ -1,8 +1,8 @@
 /*
  * The inside of a lease manager, shared by manager.c, keeper.c and lease_ways.c.
  *
- * Lock order: manager->mutex, then a deadline's. Neither is held while the backend is
- * asked.
+ * Lock order: manager->mutex, then a deadline's. Neither is held during calls of the
+ * backend.
  */
 #ifndef LEASE_MANAGER_H
 #define LEASE_MANAGER_H
@@ -13,16 +13,17 @@
 #include "base/map.h"
 #include "lease/lease_backend.h"
 
-/* Where leases are kept: which errors say that it is away, or refuses, and not what the
- * lease is. A server's all do; elsewhere those of the disk, the network and of rights. */
+/* Where leases are kept: decides which errors mean that it is away or refuses, and say
+ * nothing about the lease. A server's all do; elsewhere those of disk, network and
+ * permissions. */
 enum lease_where {
-	LEASE_UNTOLD,    /* none is told so */
-	LEASE_AT_HOST,   /* looked at again only when it was away */
-	LEASE_IN_SHARE,  /* a directory, of another host's disk maybe */
-	LEASE_AT_SERVER, /* as the share, looked at also while nothing is asked for */
+	LEASE_UNTOLD,    /* unset: no error means that */
+	LEASE_AT_HOST,   /* probed only when it was away */
+	LEASE_IN_SHARE,  /* a directory, perhaps on another host's disk */
+	LEASE_AT_SERVER, /* like the share, probed also while there are no requests */
 };
 
-/* How the managers of a site name keys, and hold leases; as [lease] says. */
+/* How the managers of a site name keys, and hold leases; from [lease]. */
 struct lease_ways {
 	char *prefix; /* owned; of keys on a server that several sites share; NULL: none
 		       */
@@ -31,29 +32,29 @@ struct lease_ways {
 	char *site, *repositories; /* owned; for the format's variables */
 	int64_t wait_ms;           /* of commands and mirrors */
 	enum lease_where where;
-	bool is_patient; /* one that is away is waited for, as long as for a lease */
-	bool is_fixed;   /* never renewed: what needs longer than the ttl is lost */
-	/* Not 0: who waits asks so often, give or take the jitter, and is told nothing,
-	 * stands in no line, and is handed nothing. */
+	bool is_patient; /* waits for one that is away, as long as for a lease */
+	bool is_fixed;   /* never renewed: work longer than the ttl loses the lease */
+	/* Not 0: waiters ask this often, give or take the jitter, and are not notified,
+	 * do not queue, and are not handed leases. */
 	int64_t poll_ms, poll_jitter_ms;
 };
 
 TAILQ_HEAD(lease_list_head, lease);
 TAILQ_HEAD(waiter_list_head, waiter);
 
-/* Those of this process who want one key, in the order they came. The first one asks
- * the backend, when nobody here holds the key. Lives while it has waiters or a holder;
- * all guarded by the manager's mutex. */
+/* This process's waiters for one key, in the order they came. The first one asks the
+ * backend, when this process does not hold the key. Lives while it has waiters or a
+ * holder; all guarded by the manager's mutex. */
 struct waiter_queue {
 	char *key; /* owned */
 	struct waiter_list_head waiters;
 	struct lease *holder;
 	struct lease_grant handed; /* for the first waiter: see struct lease_attempt */
-	int64_t passed_until; /* it has that already, so long; 0: it asks the backend */
-	unsigned passes;      /* of the present grant, or that which is handed */
-	bool has_others;      /* wait for the key, in other processes */
-	bool is_pass_untold;  /* the backend has not answered of the latest pass */
-	struct lease_holder seen; /* who was in the way of late */
+	int64_t passed_until;      /* already has that, until then; 0: asks the backend */
+	unsigned passes;           /* of the present grant, or the one in `handed` */
+	bool has_others;           /* other processes wait for the key */
+	bool is_pass_untold;       /* the backend has not confirmed the latest pass */
+	struct lease_holder seen;  /* the one in the way most recently */
 };
 
 struct waiter {
@@ -63,8 +64,8 @@ struct waiter {
 	struct lease_request request; /* its job is job_text */
 	char job_text[256];
 	struct lease_attempt attempt;
-	int turn_fd;     /* an eventfd: it is your turn; -1: it was at once */
-	int64_t wait_ms; /* what was asked for */
+	int turn_fd;     /* an eventfd: its turn has come; -1: had it at once */
+	int64_t wait_ms; /* as requested */
 	int64_t since;   /* all by clock_boot_ms() */
 	int64_t until;
 	int64_t report_at;    /* the next lease.waiting */
@@ -77,7 +78,7 @@ struct lease {
 	struct waiter_queue *queue; /* NULL once lost */
 	struct lease_grant grant;
 	enum lease_predecessor predecessor;
-	struct lease_holder self; /* as others of this process are told */
+	struct lease_holder self; /* as described to this process's waiters */
 	struct deadline deadline;
 	int64_t valid_until;             /* guarded by mutex */
 	bool lost;                       /* guarded by mutex */
@@ -95,35 +96,37 @@ struct lease_manager {
 	int64_t renew_at; /* guarded by mutex; INT64_MAX: nothing is held */
 	bool closing;     /* guarded by mutex */
 	struct lease_ways ways;
-	struct map denials;     /* guarded by mutex; struct denial by key */
-	int64_t probe_at;       /* guarded by mutex; boot ms */
-	int64_t asked_at;       /* guarded by mutex; boot ms; by the keeper, which has no
-				   answer yet; 0: it asks nothing */
+	struct map denials; /* guarded by mutex; struct denial by key */
+	int64_t probe_at;   /* guarded by mutex; boot ms */
+	int64_t asked_at; /* guarded by mutex; boot ms; by the keeper, which has no answer
+			     yet; 0: not asking */
 	int64_t away_since;     /* guarded by mutex; wall ms; 0: it is there */
 	struct err away_reason; /* guarded by mutex */
 };
 
 void lease_ways_clear(struct lease_ways *ways);
 
-/* Sets what lease_manager_open() found; the ways are taken. Before the first acquire. */
+/* Sets the ways that lease_manager_open() found; they are taken. Before the first
+ * acquire. */
 void lease_manager_set_ways(struct lease_manager *manager, struct lease_ways *ways);
 
-/* keeper.c: the thread that renews what is held, until manager->closing. */
+/* keeper.c: the thread that renews held leases, until manager->closing. */
 void *keeper_run(void *arg);
 
 /* From now on the lease is held and renewed. */
 void keeper_add_locked(struct lease_manager *manager, struct lease *lease);
 
-/* No longer: it may be freed. Tells whether it was ours to the last. */
+/* Ends that: the lease may be freed. Whether it was ours to the last. */
 bool keeper_remove_locked(struct lease_manager *manager, struct lease *lease);
 
-/* Whether an error of the backend says that what keeps the leases is away, or refuses. */
+/* Whether an error of the backend means that the lease store is away or refuses. */
 bool keeper_is_away(const struct lease_manager *manager, const struct err *why);
 
-/* What the backend said; NULL: it answered. Not under the mutex. */
+/* Records the backend's error; NULL: it answered. Not under the mutex. */
 void keeper_note_answer(struct lease_manager *manager, const struct err *why);
 
-/* Of a backend all are there from its start, so that a first loss is a rise from 0. */
+/* All of a backend's metrics exist from its start, so that a first loss is a rise from
+ * 0. */
 void lease_metrics_start(const struct lease_manager *manager);
 
 /* An acquire that ended: ERR_NONE, or why it failed. */
@@ -133,14 +136,14 @@ void lease_count_held(const struct lease_manager *manager, int by);
 void lease_count_lost(const struct lease_manager *manager);
 void lease_count_takeover(const struct lease_manager *manager);
 
-/* For how long a grant or a renewal counts, when it was sent at `sent_at`: 1 % and 2 ms
- * less than the backend grants, for clocks that differ in speed. */
+/* Until when a grant or a renewal sent at `sent_at` counts: 1 % and 2 ms less than the
+ * backend grants, for clocks that differ in speed. */
 int64_t lease_valid_until(const struct lease_manager *manager, int64_t sent_at);
 
 /* When its children are to be killed, so that they are dead by then. */
 int64_t lease_kill_at(const struct lease_manager *manager, int64_t valid_until);
 
-/* This process as a holder; for what others of it are told. */
+/* This process as a holder, as shown to its other waiters. */
 void lease_describe_self(const struct lease_manager *manager,
 			 const struct lease_request *request,
 			 struct lease_holder *holder);
@@ -149,14 +152,14 @@ void lease_describe_self(const struct lease_manager *manager,
  */
 int waiter_deny(struct waiter *waiter, struct err *err);
 
-/* The queue's holder is no more, and whoever is first has the turn. `handed`, if not
- * NULL, is its grant, which the backend is to hear of from that one: returns false if
- * there is no such one. The queue may be gone then. */
+/* The queue's holder has ended, and the first waiter has the turn. `handed`, if not NULL,
+ * is its grant, which that waiter is to report to the backend: returns false if there is
+ * no waiter. The queue may be gone then. */
 bool queue_drop_holder_locked(struct lease_manager *manager, struct waiter_queue *queue,
 			      const struct lease_grant *handed);
 
-/* The error of one that has waited for long enough for what `name` is called, and of
- * that holder; without a node: it is not known. */
+/* The error of a waiter whose time is up, for the thing called `name` and that holder;
+ * without a node: the holder is unknown. */
 int lease_say_timeout(const char *name, const struct lease_holder *holder,
 		      struct err *err);
 

@@ -1,6 +1,6 @@
 /*
- * What the backend on PostgreSQL asks its server, and what it hears from it. Safe from
- * any thread.
+ * Requests of the PostgreSQL backend to its server, and notices from it. Safe from any
+ * thread.
  */
 #ifndef LEASE_POSTGRESQL_CLIENT_H
 #define LEASE_POSTGRESQL_CLIENT_H
@@ -18,10 +18,10 @@ struct postgresql {
 	struct lease_backend base;
 	struct lease_server server;
 	char *url, *user, *password_file, *ca_file; /* owned; may be NULL */
-	char *prefix, *likeness; /* owned; of the keys of this site; the latter as LIKE
-				    has it, or NULL */
-	PGconn *channels[LEASE_SERVER_CHANNELS]; /* that of whoever has borrowed it */
-	atomic_bool is_prepared;                 /* the schema is there */
+	char *prefix, *likeness; /* owned; of the keys of this site; the latter in the
+				    syntax of LIKE, or NULL */
+	PGconn *channels[LEASE_SERVER_CHANNELS]; /* used by its borrower */
+	atomic_bool is_prepared;                 /* the schema exists */
 	PGconn *wake;                            /* the thread's */
 	pthread_t thread;
 	bool is_started; /* guarded by server.mutex */
@@ -34,9 +34,9 @@ struct postgresql_statement {
 	int count;
 };
 
-/* Each on a connection of its own for that time, opened if need be; one that is late or
+/* Each has a connection to itself meanwhile, opened if need be; one that is late or
  * broken is closed. *result is the caller's, NULL after -1. The error's reason is
- * REASON_LOCK_UNAVAILABLE. *was_sent: the server may have done it although we fail. */
+ * REASON_LOCK_UNAVAILABLE. *was_sent: the server may have run it although we fail. */
 int postgresql_run(struct postgresql *postgresql,
 		   const struct postgresql_statement *statement, int64_t limit_ms,
 		   PGresult **result, bool *was_sent, struct err *err);
@@ -48,8 +48,8 @@ int postgresql_run_short(struct postgresql *postgresql,
 
 void postgresql_disconnect(PGconn **connection);
 
-/* The thread that hears of leases which are free, and takes back what was granted
- * unheard. Starting it again does nothing. */
+/* The thread that receives notices of free leases, and takes back grants whose answer was
+ * lost. Starting it again does nothing. */
 void postgresql_wake_start(struct postgresql *postgresql);
 void postgresql_wake_stop(struct postgresql *postgresql);
 

@@ -1,6 +1,6 @@
 /*
- * libpq, loaded when leases are kept on PostgreSQL and not before: it brings a TLS
- * library of its own, and much else, into each process that is linked with it.
+ * libpq, loaded only once leases are kept on PostgreSQL: it brings another TLS library,
+ * and much else, into each process that is linked with it.
  */
 #ifndef LEASE_POSTGRESQL_LIBRARY_H
 #define LEASE_POSTGRESQL_LIBRARY_H
@@ -11,7 +11,7 @@
 
 #define POSTGRESQL_LIBRARY "libpq.so.5"
 
-/* Its functions that we call, without their "PQ". */
+/* The functions that we call, without their "PQ". */
 #define POSTGRESQL_FUNCTIONS(X)                                                          \
 	X(clear)                                                                         \
 	X(connectPoll)                                                                   \
@@ -49,8 +49,8 @@ struct postgresql_library {
 /* To be used after postgresql_library_load() has returned 0. */
 extern struct postgresql_library pq;
 
-/* Loads it, once; then that is known. Safe from any thread. ERR_CONFIG: it is not there,
- * or lacks a function. */
+/* Loads it, once; later calls return the same. Safe from any thread. ERR_CONFIG: it is
+ * missing, or lacks a function. */
 int postgresql_library_load(struct err *err);
 
 #endif

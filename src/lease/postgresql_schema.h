@@ -1,18 +1,17 @@
 /*
- * What leases keep in a PostgreSQL database: two tables and five functions, in the schema
+ * The leases' part of a PostgreSQL database: two tables and five functions, in the schema
  * refrelay, so that each request is one statement and one round trip. Each function takes
- * a lock for its key, so that all of it happens at one moment; all times are the
- * server's. A function that changes gets another number: nodes of two versions share the
- * tables.
+ * a lock for its key, so that it is atomic; all times are the server's. A changed
+ * function gets another number: nodes of two versions share the tables.
  *
  * Grants and renewals are on the server's disk before it answers. A release, a place in
- * the line and a pass are not waited for: should the server crash and forget them, the
- * lease lasts until its ttl, and its next fence is above all that it had.
+ * the line and a pass are not waited for: if the server crashes and loses them, the lease
+ * lasts until its ttl, and its next fence is above all earlier ones.
  */
 #ifndef LEASE_POSTGRESQL_SCHEMA_H
 #define LEASE_POSTGRESQL_SCHEMA_H
 
-/* Whether all of it is there. */
+/* Whether all of it exists. */
 #define POSTGRESQL_IS_THERE                                                              \
 	"SELECT count(*) = 5 FROM pg_proc p JOIN pg_namespace n ON n.oid ="              \
 	" p.pronamespace WHERE n.nspname = 'refrelay' AND p.proname IN"                  \
@@ -27,19 +26,19 @@
 static const char *const postgresql_schema[] = {
 	"CREATE SCHEMA IF NOT EXISTS refrelay",
 
-	/* The row stays: its fence is above all that were granted. nonce NULL: nobody has
-	 * it, and `ended` says how the last grant ended. */
+	/* The row stays: its fence is above all that were granted. nonce NULL: it is not
+	 * held, and `ended` says how the last grant ended. */
 	"CREATE TABLE IF NOT EXISTS refrelay.lease (key text PRIMARY KEY,"
 	" fence bigint NOT NULL, nonce text, owner text NOT NULL,"
 	" expires_at timestamptz NOT NULL, ended text)",
 
-	/* Who waits, in the order of tickets, and asked when the last time. */
+	/* The waiters, in the order of tickets, and when each last asked. */
 	"CREATE TABLE IF NOT EXISTS refrelay.lease_line ("
 	" ticket bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text NOT NULL,"
 	" waiter text NOT NULL, owner text NOT NULL, seen timestamptz NOT NULL,"
 	" UNIQUE (key, waiter))",
 
-	/* Tells the first in the line. */
+	/* Notifies the first in the line. */
 	"CREATE OR REPLACE FUNCTION refrelay.lease_wake_1(p_key text) RETURNS void"
 	" LANGUAGE sql AS $$"
 	" SELECT pg_notify('refrelay_' || waiter, p_key) FROM (SELECT waiter FROM"
@@ -62,7 +61,7 @@ static const char *const postgresql_schema[] = {
 	" SELECT l.* INTO row FROM refrelay.lease l WHERE l.key = p_key FOR UPDATE;\n"
 	" now := clock_timestamp();\n"
 	" ticket := 0;\n"
-	/* Who releases it tells the first. Each notice wakes all who listen. */
+	/* A releasing holder notifies the first. Each notice wakes all listeners. */
 	" is_untold := row.nonce IS NOT NULL;\n"
 	/* Given up by its holder in favour of this attempt, or its holder is dead. */
 	" IF row.nonce IS NOT NULL AND row.nonce = p_give_up THEN\n"
@@ -108,8 +107,8 @@ static const char *const postgresql_schema[] = {
 	" has_others := EXISTS (SELECT FROM refrelay.lease_line l WHERE l.key = p_key);\n"
 	"END $$",
 
-	/* Tells the first; but if that one is of the given boot, it is for the caller to
-	 * tell, without a notice, which wakes all who listen. */
+	/* Notifies the first; but if that one is of the given boot, the caller notifies
+	 * it, without a notice, which would wake all listeners. */
 	"CREATE OR REPLACE FUNCTION refrelay.lease_release_3(p_key text, p_nonce text,"
 	" p_boot text, OUT done int, OUT neighbour text) LANGUAGE plpgsql AS $$\n"
 	"BEGIN\n"
@@ -127,7 +126,7 @@ static const char *const postgresql_schema[] = {
 	" PERFORM " POSTGRESQL_NOT_SYNCED ";\n"
 	"END $$",
 
-	/* Whoever leaves may have been told that it is its turn. */
+	/* The leaving waiter may have been notified that it is its turn. */
 	"CREATE OR REPLACE FUNCTION refrelay.lease_leave_1(p_key text, p_me text)"
 	" RETURNS void LANGUAGE plpgsql AS $$\n"
 	"BEGIN\n"
@@ -160,7 +159,7 @@ static const char *const postgresql_schema[] = {
 #define POSTGRESQL_FORCE "SELECT refrelay.lease_force_1($1, $2, $3)"
 #define POSTGRESQL_LEAVE "SELECT refrelay.lease_leave_1($1, $2)"
 
-/* Only on: what was told later may come first. */
+/* Only forward: a later report may arrive first. */
 #define POSTGRESQL_PASS                                                                  \
 	"UPDATE refrelay.lease l SET fence = $3, owner = $4 WHERE l.key = $1 AND "       \
 	"l.nonce = $2"                                                                   \
@@ -168,7 +167,7 @@ static const char *const postgresql_schema[] = {
 	"WHERE w.key = $1"                                                               \
 	" AND w.seen > clock_timestamp() - interval '3 s'), " POSTGRESQL_NOT_SYNCED
 
-/* Never one that has lapsed, and never one that is gone. Keys and nonces: arrays. */
+/* Never a lapsed or missing one. Keys and nonces: arrays. */
 #define POSTGRESQL_EXTEND                                                                \
 	"UPDATE refrelay.lease l SET expires_at = clock_timestamp() + $3::bigint *"      \
 	" interval '1 ms' FROM unnest($1::text[], $2::text[]) AS e (key, nonce)"         \

@@ -4,11 +4,12 @@
  *
  * Keys, for a lease K (prefix included):
  *	K		"<nonce> fence=43 ttl=... job=..." (lease/owner.h); in the format
- *of other programs the nonce alone. Lives for the ttl K#fence		"<fence>
- *held|released|forced <the same>": the latest grant, for 7 days K#line		a sorted
- *set: who waits, by the time since when K#wait:<id>	the owner text of one of them, for
- *3 seconds after it asked P#wake:<id>	a list: the keys that this one waits for and may
- *be free (P: prefix)
+ *			of other programs the nonce alone. Lives for the ttl
+ *	K#fence		"<fence> held|released|forced <the same>": the latest grant,
+ *			for 7 days
+ *	K#line		a sorted set: the waiters, by the time since when
+ *	K#wait:<id>	the owner text of one of them, for 3 seconds after it asked
+ *	P#wake:<id>	a list: keys it waits for that may be free (P: prefix)
  */
 #ifndef LEASE_REDIS_ROUND_H
 #define LEASE_REDIS_ROUND_H
@@ -34,7 +35,7 @@ enum redis_script {
 
 struct redis_turn {
 	struct redis_request request;
-	text_list nonces;   /* of the leftovers that it is about */
+	text_list nonces;   /* of the leftovers it covers */
 	int64_t rest_until; /* after a failure */
 	bool is_under_way;
 	bool has_failed;
@@ -56,9 +57,9 @@ struct redis_backend {
 	struct redis_access access;
 	char *user, *password_file, *ca_file, *prefix, *pattern; /* owned */
 	bool logs_doubts;
-	text_list doubts; /* guarded by the server's mutex; those that were logged */
+	text_list doubts; /* guarded by the server's mutex; already logged */
 	bool is_redlock_format;
-	int64_t poll_ms, poll_jitter_ms; /* of that format */
+	int64_t poll_ms, poll_jitter_ms; /* for that format */
 	int64_t command_ms;
 	char digests[REDIS_SCRIPTS][41];
 	struct redis_connection *channels[LEASE_SERVER_CHANNELS][REDIS_SERVERS_MOST];
@@ -70,7 +71,7 @@ static inline struct redis_backend *redis_of(struct lease_backend *backend)
 	return (struct redis_backend *)backend;
 }
 
-/* One call of a script about one lease. */
+/* One call of a script for one lease. */
 struct redis_call {
 	enum redis_script script;
 	const char *key;
@@ -80,17 +81,17 @@ struct redis_call {
 
 struct redis_round {
 	struct redis_request requests[REDIS_SERVERS_MOST];
-	/* Its votes count: of several servers, one that began a moment ago may have
+	/* Its votes count: one of several servers that started a moment ago may have
 	 * forgotten to whom it gave its vote. */
 	bool may_vote[REDIS_SERVERS_MOST];
 	size_t count;
 	size_t answered;
-	struct err err; /* of one that did not answer properly */
+	struct err err; /* of a server that failed to answer */
 };
 
 void redis_scripts_init(struct redis_backend *backend);
 
-/* Adds the call as EVAL, for connections that have no rounds. */
+/* Adds the call as EVAL, for connections that do not use rounds. */
 void redis_call_add(const struct redis_backend *backend, const struct redis_call *call,
 		    bool is_by_digest, struct redis_request *request);
 
@@ -99,31 +100,30 @@ void redis_round_run(struct redis_backend *backend, struct redis_round *round,
 		     const struct redis_call *calls, size_t count, int64_t until);
 void redis_round_clear(struct redis_round *round);
 
-/* The answer of a server to the call of that number; NULL: it has not answered, or with
- * an error. */
+/* The answer of a server to the call of that number; NULL: no answer, or an error. */
 const struct redisReply *redis_round_reply(const struct redis_round *round, size_t server,
 					   size_t call);
 
-/* Of an array in it, text or a number as text; "" if there is none. */
+/* An element of the array in it, text or a number as text; "" if there is none. */
 const char *redis_reply_text(const struct redisReply *reply, size_t at);
 int64_t redis_reply_number(const struct redisReply *reply, size_t at);
 
-/* By when a round is to end that begins now. */
+/* By when a round that begins now is to end. */
 int64_t redis_until(const struct redis_backend *backend);
 
-/* 1: a majority answers the call with 1; 0: so many with another number that none can;
- * -1: not known. */
+/* 1: a majority answers the call with 1; 0: so many with another number that a majority
+ * is impossible; -1: unknown. */
 int redis_round_decide(const struct redis_backend *backend,
 		       const struct redis_round *round, size_t call);
 
-/* Too few have answered. Returns -1. */
+/* Reports that too few have answered. Returns -1. */
 int redis_unavailable(const struct redis_backend *backend,
 		      const struct redis_round *round, struct err *err);
 
-/* A copy; NULL: names that end so are the backend's own. */
+/* A copy; NULL: names with this ending are reserved for the backend. */
 char *redis_server_key(const char *key, struct err *err);
 
-/* What one server, or a majority, says of a lease. */
+/* A lease as one server, or a majority, reports it. */
 struct redis_view {
 	char nonce[512]; /* of another program: its whole value */
 	struct owner owner;
@@ -140,19 +140,19 @@ int redis_inspect(struct lease_backend *base, const char *key,
 int redis_force_release(struct lease_backend *base, const char *key, uint64_t fence,
 			struct err *err);
 
-/* Tells what is wrong with a server that answers INFO so. -1: one of that is an error. */
+/* Reports problems of a server with this answer to INFO. -1: at least one is an error. */
 typedef void (*redis_finding)(void *arg, bool is_error, const char *what,
 			      const char *remedy);
 int redis_judge_info(const char *server, const struct redisReply *info, redis_finding say,
 		     void *arg);
 
-/* Of struct redis_access, with the backend: ERR_CONFIG for a server that would lose
- * leases, or cannot keep them; warnings are logged, once each (redis_check.c). */
+/* For struct redis_access, with the backend as arg: ERR_CONFIG for a server that would
+ * lose leases, or cannot keep them; warnings are logged, once each (redis_check.c). */
 int redis_judge(void *arg, const struct redis_address *server,
 		const struct redisReply *info, struct err *err);
 
-/* The thread that hears of leases which are free, and removes what is left behind. It is
- * started when it is needed. */
+/* The thread that receives notices of free leases, and removes leftovers. It is started
+ * when needed. */
 void redis_wake_start(struct redis_backend *backend);
 void redis_wake_stop(struct redis_backend *backend);
 

@@ -1,5 +1,5 @@
 /*
- * What a node's alerts are handed.
+ * The input of a node's alerts.
  */
 #ifndef NODE_ALERTS_H
 #define NODE_ALERTS_H
@@ -8,14 +8,15 @@
 #include "node/settings.h"
 #include "web/services.h"
 
-/* What stays from the node's start to its end. */
+/* Lives from the node's start to its end. */
 struct node_alerts_place {
 	const struct web_services *services;
-	const char *push_data; /* of the task store; NULL: there is none */
+	const char *push_data; /* of the task store; NULL: none */
 	int64_t started_at;    /* boot ms */
 };
 
-/* By the sections in *settings, which it takes out of there. NULL: there are none. */
+/* Starts them by the sections in *settings, which it takes from there. NULL: none
+ * configured. */
 struct alerter *node_alerts_start(const struct conf *conf, struct node_settings *settings,
 				  const struct node_alerts_place *place);
 

@@ -1,5 +1,5 @@
 /*
- * What a node reads from its configuration besides what the parts read for themselves.
+ * A node's settings, besides those that its parts read for themselves.
  */
 #ifndef NODE_SETTINGS_H
 #define NODE_SETTINGS_H
@@ -29,23 +29,23 @@ struct node_settings {
 	int64_t keep_for_ms; /* events */
 	uint64_t keep_number;
 	unsigned log_format;        /* enum log_format */
-	struct push_settings *push; /* a reference; NULL: nothing is said of push */
+	struct push_settings *push; /* a reference; NULL: push is not configured */
 };
 
 #define AUTO_SETTINGS __attribute__((cleanup(node_settings_clear)))
 
-/* ERR_CONFIG says what is missing or wrong for this role. */
+/* ERR_CONFIG names the missing or wrong setting for this role. */
 int node_settings_read(const struct conf *conf, struct node_settings *settings,
 		       struct err *err);
 void node_settings_clear(struct node_settings *settings);
 
-/* Logs which of the settings that differ are obeyed after a restart only. */
+/* Logs which changed settings take effect only after a restart. */
 void node_settings_report_restarts(const struct node_settings *before,
 				   const struct node_settings *after);
 
-/* All sections and keys that there are; ends in NULL. */
+/* All existing sections and keys; ends in NULL. */
 extern const struct setting_table *const node_settings_tables[];
-/* Whether serve would take it, tokens included. */
+/* Whether serve would accept it, tokens included. */
 int node_settings_check(const struct conf *conf, struct err *err);
 
 #endif

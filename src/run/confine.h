@@ -1,11 +1,12 @@
 /*
- * Takes away from this process, and from all that it starts, what a Git child that only
- * reads has no need of. By Landlock: other files than those named, writing, running other
- * programs than the system's, TCP, signals to strangers. By a seccomp filter: sockets,
- * other processes' memory, limits and priorities, namespaces, keys, changes of names,
- * owners and times. Signals it can send to all of its user before Linux 6.12.
+ * Takes from this process, and from all its children, the rights that a read-only Git
+ * child does not need. By Landlock: files other than those named, writing, running
+ * programs other than the system's, TCP, signals to outside processes. By a seccomp
+ * filter: sockets, other processes' memory, limits and priorities, namespaces, keys,
+ * changes of names, owners and times. Before Linux 6.12 it can still send signals to all
+ * processes of its user.
  *
- * A kernel without Landlock leaves the filter; refrelay check says so.
+ * On a kernel without Landlock only the filter applies; refrelay check reports this.
  */
 #ifndef RUN_CONFINE_H
 #define RUN_CONFINE_H
@@ -13,10 +14,10 @@
 #include <stddef.h>
 
 struct confinement {
-	char *const *paths;  /* that may be read, each with what is below it, besides the
-			      * current directory; what is not there is passed over */
-	size_t path_count;   /* "/" is all that its user may read */
-	const char *program; /* that is to run: it is looked for in PATH */
+	char *const *paths;  /* readable, each with everything below it, besides the
+				current directory; missing ones are skipped */
+	size_t path_count;   /* "/": everything its user may read */
+	const char *program; /* to run: searched for in PATH */
 };
 
 /* 0; or -1 with errno set: then the program must not run. */
