@@ -16,8 +16,8 @@ struct upstream_fetch {
 	size_t most;                        /* bytes of the answer */
 };
 
-/* Appends a pack of what is wanted and not reached from `have`, which nobody has looked
- * into yet. An error says only that git has to do it, or to find out what is wrong. */
+/* Appends a pack, not yet checked, of the objects wanted and not reached from `have`. An
+ * error means only that git must do it, or find out what is wrong. */
 int upstream_fetch_pack(const struct upstream_fetch *fetch, struct http_line *line,
 			struct str *pack, struct err *err);
 
