@@ -35,8 +35,8 @@ void alert_state_clear(struct alert_state *state);
 bool alert_state_take(struct alert_state *state, const alert_troubles *troubles,
 		      bool is_whole, const struct alert *alert, int64_t now);
 
-/* What a message would say of an entry now; new ones come first in it, then repeats, then
- * ends. */
+/* What a message would say of an entry now; in it entries are in the order of
+ * this enum. */
 enum alert_telling { ALERT_TELLS_NOTHING, ALERT_BEGINS, ALERT_REPEATS, ALERT_IS_OVER };
 enum alert_telling alert_entry_due(const struct alert_entry *entry,
 				   const struct alert *alert, int64_t now);

@@ -27,7 +27,7 @@ void mirror_checkout_clear(struct mirror_checkout *row);
 int mirror_checkout_read(struct store *store, const char *name,
 			 struct mirror_checkout *row, struct err *err);
 
-/* What it needs of the site; borrowed. */
+/* The parts of the site that it needs; borrowed. */
 struct mirror_checkout_site {
 	struct store *store;
 	struct lease_manager *leases;

@@ -34,8 +34,8 @@ int then_split(const char *command, text_list *words, struct err *err);
  *	"checked_at":"...","refs":[{"ref":"refs/heads/main","old":"...","new":null}],
  *	"more":0}
  * branch and commit are null while HEAD is unborn, branch while it is detached; old is
- *null for a created ref, new for a deleted one. job, watcher and checked_at are null if
- *they are unknown. */
+ * null for a created ref, new for a deleted one. job, watcher and checked_at are null if
+ * they are unknown. */
 void then_render(const struct then_change *change, struct str *out);
 
 /* The value of HTTP_ASK_SIGNATURE for a document, as for replication.webhook. The caller

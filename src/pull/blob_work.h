@@ -2,11 +2,11 @@
  * Some rows of one kind of blobs, while a worker brings or verifies them. Shared by the
  * files blob_*.c; one thread per job.
  *
- *	blob_job.c	the kind as the engine knows it, and the order of things; what is
- *			here already, what stands in the way, what may be wrong
+ *	blob_job.c	the kind's operations for the engine, and the order of work;
+ *			blobs that are here already, obstacles, possible damage
  *	blob_fetch.c	small ones, many in one request; a large one, in ranges, resumed;
- *			what arrived gets its place, durably; what the log hears
- *	blob_verify.c	whether what is here is as the primary says
+ *			puts arrived ones in place, durably; logs
+ *	blob_verify.c	compares blobs here with the primary's data
  */
 #ifndef PULL_BLOB_WORK_H
 #define PULL_BLOB_WORK_H

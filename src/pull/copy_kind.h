@@ -149,16 +149,16 @@ struct copy_kind_ops {
 
 extern const struct copy_kind_ops repository_copy_ops, blob_copy_ops;
 
-/* What is done from now on is the job of that id, which somebody asked for; NULL: a new
- * one. Set when the job runs. */
+/* Sets the id for the job's further work, that of a request; NULL: a new one. Call it
+ * when the job runs. */
 void pull_job_take_id(struct pull_job *job, const char *id);
 
-/* An item ends with that error. Returns -1. What this machine lacks is never taken for
- * missing at the primary. */
+/* Ends an item with that error. Returns -1. _here(): a file missing on this machine is
+ * never reported as missing at the primary. */
 int pull_item_fail(struct pull_item *item, const struct err *why);
 int pull_item_fail_here(struct pull_item *item, const struct err *why);
 
-/* Those that have ended so by now, one after another: *at begins as 0; NULL: no more. */
+/* The items with that end so far, one after another: *at begins as 0; NULL: no more. */
 struct pull_item *pull_job_next(const struct pull_job *job, size_t *at,
 				enum pull_end end);
 size_t pull_job_count(const struct pull_job *job, enum pull_end end);

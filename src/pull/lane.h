@@ -36,7 +36,7 @@ struct lane {
  * ms; INT64_MAX while all workers are busy: an ending one signals. */
 int lane_fill(struct lane *lane, int64_t timeout_ms, int64_t *next_at, struct err *err);
 
-/* 0: none. */
+/* 0: starts no new work. */
 void lane_set_capacity(struct lane *lane, uint64_t capacity);
 
 /* Gives back the waiting rows. */

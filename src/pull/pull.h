@@ -1,5 +1,6 @@
 /*
- * Pull: this secondary follows its primary. The parts, a thread each, share struct pull:
+ * Pull: this secondary follows its primary. The parts, one thread each, share struct
+ *pull:
  *
  *	log cursor	events -> rows pending, with the new position
  *	consistency	inventory <-> rows, both ways
@@ -7,11 +8,11 @@
  *	sync (n)	one row: lease, sync, record
  *	blob (n)	some rows of one kind of blobs: bring, record
  *	verify (n)	one row, or some of blobs: recompute, compare, record
- *	maintenance	packs of copies that rest are folded, one copy at a time
- *	copy watch	copies are looked at once at the start; those that others have
- *			changed are brought again
+ *	maintenance	folds packs of idle copies, one copy at a time
+ *	copy watch	checks all copies once at the start; has those that others have
+ *			changed brought again
  *
- * Log cursor, consistency and scheduler run once a site, each under a lease of its own
+ * Log cursor, consistency and scheduler run once per site, each under its own lease
  * (kind "site"). `replicate` has only scheduler and workers, without that lease (struct
  * pull_once). Source: seeds 000 and 002; states in replicable/registry.h.
  */

@@ -1,7 +1,7 @@
 /*
  * Push: this node's share of pushing ref changes to destinations. Threads:
  *
- *	distributor	waiting/ -> the queue; what is due -> workers, within the limits
+ *	distributor	waiting/ -> the queue; due URIs -> workers, within the limits
  *	push (n)	one URI: lease, claim, transfer, outcome
  *
  * Several nodes share the task store; the one that gets a URI's lease takes all its

@@ -4,15 +4,15 @@
  *
  *	ref-updates/building/<key><random>.tmp	being written
  *	ref-updates/waiting/<key>		to be pushed; its mtime: since when
- *	ref-updates/running/<uri key>/<key>	being pushed by who holds the URI's lease
- *	refrelay/<uri key>			what else is known of a URI (uri_state.h)
- *	refrelay/requests/<uri key>.<word>	HEAD or deletion asked for (uri_state.h)
- *	refrelay/.id				which store it is
+ *	ref-updates/running/<uri key>/<key>	being pushed by the holder of the URI's
+ *lease refrelay/<uri key>			other state of a URI (uri_state.h)
+ *	refrelay/requests/<uri key>.<word>	requested HEAD or deletion (uri_state.h)
+ *	refrelay/.id				the identity of the store
  *	refrelay/failed/<key>, <key>.why	given up, with the reason (dead letters)
- *	refrelay/unreadable/<name>		set aside: no task
- *	refrelay/seen/<sha1 of project>		refs of which tasks were made last
- *	refrelay/nodes/				who shares the store (nodes.h)
- *	leases/					who works on which URI (lease/directory.h)
+ *	refrelay/unreadable/<name>		set aside: not a task
+ *	refrelay/seen/<sha1 of project>		refs with the last tasks
+ *	refrelay/nodes/				the nodes that share the store (nodes.h)
+ *	leases/					the holders of URIs (lease/directory.h)
  *
  * For names that end in ".json" that ending is ignored. Tasks that an old layout left in
  * sub-directories of waiting/, or Gerrit directly in running/, are moved to waiting/. All

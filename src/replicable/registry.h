@@ -47,7 +47,7 @@ int registry_ordered_in(struct store_tx *tx, const char *kind, int64_t *count,
 int registry_get(struct store *store, const char *kind, const char *name,
 		 struct registry_row *row, struct err *err);
 int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
-		    struct registry_row *row, struct err *err); /* 1, 0: none, -1 */
+		    struct registry_row *row, struct err *err); /* 1, 0: not found, -1 */
 
 /* A repository keeps one timeline for its whole life: another row with the timeline of
  * *row is the same repository under its former or its next name. Reads that row, of

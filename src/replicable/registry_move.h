@@ -54,8 +54,8 @@ struct registry_move {
 				    REPORTED: of this; BROUGHT, PROVED, DISPROVED: this is
 				    here */
 	const char *timeline;    /* ASKED, BROUGHT: the replicable's; one other than the
-				    row's restarts its generations; REPORTED: likewise, but
-				    another one is ignored; NULL: the row's */
+				    row's restarts its generations; REPORTED: likewise,
+				    but another one is ignored; NULL: the row's */
 	const char *checksum; /* PROVED: as computed; REPORTED: the primary's; ASKED, and
 				 BROUGHT of kinds other than repositories: the primary's,
 				 may be NULL */

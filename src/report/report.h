@@ -28,7 +28,7 @@ struct report_secondary { /* at a primary, one for each that is expected, or ask
 	int64_t behind, failing, held, synced, replicables;
 	int64_t lag_ms;
 	bool is_expected; /* expected by the node */
-	int64_t age_ms;   /* since its last request; -1: none since the node's start */
+	int64_t age_ms;   /* since its last request; -1: never since the node's start */
 	bool is_twice;    /* two nodes ask under its name */
 	enum verdict_word says; /* about itself */
 	char *why;              /* its verdict's name; owned, may be NULL */
@@ -61,7 +61,7 @@ struct report_kind {
 	int64_t never_copied;          /* of which nothing is here yet */
 	int64_t arrived;               /* bytes of those being brought */
 	struct report_examples examples;
-	struct scan_record scan; /* at a secondary what it left out */
+	struct scan_record scan; /* at a secondary: what it left out */
 };
 
 struct report_remote { /* a destination of push, in the whole cluster */
@@ -96,7 +96,7 @@ struct report {
 	struct registry_counts repositories; /* at a primary: all, and verification */
 	VEC(struct report_kind) blobs;       /* all other kinds */
 	lfs_scans lfs_lacking;   /* repositories naming objects that are not here */
-	struct scan_record scan; /* at a secondary what it left out */
+	struct scan_record scan; /* at a secondary: what it left out */
 	/* primary */
 	uint64_t last_event, first_event;
 	int64_t last_event_at;

@@ -53,7 +53,7 @@ enum verdict_node { NODE_NONE, NODE_MUTE, NODE_ANSWERS };
 enum verdict_word { SAYS_NOTHING, SAYS_NOT_IN_SYNC, SAYS_IN_SYNC };
 
 struct verdict_follower {
-	int64_t age_ms; /* since its last request; -1: none since the node's start */
+	int64_t age_ms; /* since its last request; -1: never since the node's start */
 	bool is_twice;  /* two nodes ask under its name */
 	enum verdict_word says;
 	bool lacks_events; /* the primary has later events */

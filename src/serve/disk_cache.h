@@ -57,7 +57,7 @@ size_t disk_cache_clear(const char *directory, struct err *err);
  *	 0  8  "rrshelf\n"
  *	 8  8  version of this form
  *	16 32  SHA-256 of all that follows
- *	48 32  the generation's name: a file under another name is none
+ *	48 32  the generation's name; it must match the file's
  *	80 32  lengths of capabilities, symbolic, refs, packed_refs
  *	112    these four
  *

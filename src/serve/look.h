@@ -19,7 +19,7 @@
 /* Why an answer must come from git itself and is not cached. */
 enum bypass {
 	BYPASS_NONE,
-	BYPASS_PENDING,    /* a write goes on */
+	BYPASS_PENDING,    /* a write is in progress */
 	BYPASS_UNSETTLED,  /* changed so recently that its fingerprint proves nothing */
 	BYPASS_CONFIG,     /* files elsewhere decide its refs: includes, links */
 	BYPASS_UNWRITABLE, /* its state cannot be read or written */

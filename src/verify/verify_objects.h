@@ -13,7 +13,7 @@
 #include "git/refs.h"
 #include "git/repo.h"
 
-/* ERR_CORRUPT: they are not; the text says what is damaged or missing. Packs may be
+/* ERR_CORRUPT: they are not; the text names the damaged or missing object. Packs may be
  * folded meanwhile. */
 int verify_objects(const struct git_work *work, const struct repo *repo,
 		   const struct ref_snapshot *refs, struct err *err);

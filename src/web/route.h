@@ -44,8 +44,7 @@ enum web_body {
 struct web_route {
 	const char *method; /* GET also stands for HEAD */
 	/* "{name}" alone in a segment is one percent-encoded segment, and so is "{kind}";
-	 * "{path}" at the start is everything up to what follows: "/{path}/info/refs";
-	 * then
+	 * "{path}" at the start is everything before the rest: "/{path}/info/refs"; then
 	 * "{last}" at the end is any one segment, which the handler reads from the
 	 * target. "{?after,limit}" at the end of one below /api/v1/ are the parameters
 	 * that its query may have (RFC 6570). Others are refused there, unless a site

@@ -59,7 +59,7 @@ struct web_connection {
 
 void server_count_answer(struct web_server *server, int status);
 
-/* How long a request of such a route took, to the last byte of its answer. */
+/* How long a request of a route of this kind took, to the last byte of its answer. */
 void server_observe(struct web_server *server, enum route_kind kind, int status,
 		    int64_t took_us);
 

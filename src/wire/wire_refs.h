@@ -24,7 +24,7 @@ struct wire_refs {
 	char *settings;    /* for readers (git/read_settings.h); owned; NULL: not given,
 			      by a primary of an older version */
 	uint64_t pushed_settled, pushed_announced; /* change/pushed.h; 0: not given */
-	uint64_t pack_bytes;                       /* 0: not told */
+	uint64_t pack_bytes;                       /* 0: not given */
 };
 void wire_refs_clear(struct wire_refs *refs);
 
