@@ -9,7 +9,7 @@
 /* The right that a request requires; a client has at most one of these. */
 enum web_right {
 	WEB_ANYBODY,  /* /healthz, /readyz, / */
-	WEB_READER,   /* a site, an operator, or loopback if configured */
+	WEB_READER,   /* a site, an operator; loopback unless http.url is set */
 	WEB_SITE,     /* a site or an operator */
 	WEB_OPERATOR, /* an operator only */
 	/* The same; but a secondary forwards it with the client's credential, and the
