@@ -30,7 +30,7 @@ enum web_body {
 	WEB_BODY_NONE,
 	WEB_BODY_MEMORY,
 	WEB_BODY_FILE,
-	WEB_BODY_HOOK, /* likewise, up to WEB_BODY_HOOK_MAX, not inflated */
+	WEB_BODY_HOOK, /* likewise, up to WEB_BODY_HOOK_MAX; not gzip */
 	/* Also without a body. The handler is first called on a thread that serves all
 	 * connections: there it answers from memory, never by a stream, or returns
 	 * WEB_LATER. */
