@@ -1,5 +1,5 @@
 /*
- * What is sent: one message for all that is due. Pure functions; any thread.
+ * The messages: one for everything due. Pure functions; any thread.
  */
 #ifndef ALERT_MESSAGE_H
 #define ALERT_MESSAGE_H
@@ -19,7 +19,7 @@ struct alert_message {
 /* Appends one line, for a mail's subject: "refrelay paris: lag, disk". */
 void alert_message_title(const struct alert_message *message, struct str *out);
 
-/* Appends the text for people, lines that end in \n; the first is the title. */
+/* Appends the text for people, lines ending in \n; the first is the title. */
 void alert_message_text(const struct alert_message *message, struct str *out);
 
 /* Appends one line of JSON with a newline; see refrelay.conf(5). ALERT_SLACK: {"text"}.

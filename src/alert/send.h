@@ -1,6 +1,6 @@
 /*
- * Sends a message by the way of an [alert], and pings the service of its heartbeat.
- * Secrets are read from their files each time. Any thread.
+ * Sends a message by the method of an [alert], and pings its heartbeat service. Secrets
+ * are read from their files each time. Any thread.
  */
 #ifndef ALERT_SEND_H
 #define ALERT_SEND_H
@@ -9,8 +9,8 @@
 #include "base/thread.h"
 
 struct alert_answer {
-	char text[256];  /* what the receiver said, for people */
-	int64_t rest_ms; /* so long it wants to be left alone; 0: it does not say */
+	char text[256];  /* the receiver's answer, for people */
+	int64_t rest_ms; /* how long it asked to be left alone; 0: not stated */
 };
 
 /* Classes as of net/http_ask.h, net/mail.h and base/proc.h. */

@@ -1,7 +1,7 @@
 /*
- * What inotify reports of blobs: which directories are watched, and what was heard of
- * them, gathered until somebody looks. It is a hint where to look, nothing more. One
- * thread. Linux: inotify(7).
+ * Reports of inotify on blobs: the watched directories, and the reports on them, gathered
+ * until they are handled. They are only hints where to look. One thread. Linux:
+ * inotify(7).
  */
 #ifndef CHANGE_BLOB_HINTS_H
 #define CHANGE_BLOB_HINTS_H
@@ -16,43 +16,43 @@ struct blob_directory {
 	char *path;  /* owned; below the kind's; "": itself */
 };
 
-/* What counts as a change. */
+/* The changes to report. */
 enum blob_scope {
-	BLOB_ORIGIN, /* a file that is whole: closed, renamed or linked; or gone */
-	BLOB_COPY,   /* whatever is done to a file: nobody else should touch it */
+	BLOB_ORIGIN, /* a file that is complete: closed, renamed or linked; or gone */
+	BLOB_COPY,   /* anything done to a file: others should not touch it */
 };
 
 struct blob_directories {
-	int fd; /* of inotify, not blocking; -1: none */
+	int fd; /* of inotify, non-blocking; -1: not available */
 	enum blob_scope scope;
 	size_t limit;                     /* of directories */
 	VEC(struct blob_directory) items; /* in order of wd */
 };
 
-/* limit 0: a share of what the kernel allows a user. ERR_*: this kernel allows none; the
- * directories are usable, and watch nothing. */
+/* limit 0: a share of what the kernel allows a user. ERR_*: not possible on this kernel;
+ * the struct is usable, but watches nothing. */
 int blob_directories_open(struct blob_directories *all, enum blob_scope scope,
 			  size_t limit, struct err *err);
 void blob_directories_close(struct blob_directories *all);
 
 /* Watches one below the kind's root, from now on. -1: it is not watched: ERR_INTERNAL:
- * for want of watches; ERR_CONFIG: other hosts write its file system; ERR_MISSING. */
+ * out of watches; ERR_CONFIG: other hosts write to its file system; ERR_MISSING. */
 int blob_directories_add(struct blob_directories *all, size_t kind, const char *root,
 			 const char *path, struct err *err);
 
-/* Of one kind, each once after blob_hints_settle. */
+/* The hints of one kind; without duplicates after blob_hints_settle(). */
 struct blob_hints {
 	const char *root;      /* of the kind; borrowed; NULL: nothing is watched */
-	text_list ids;         /* of files to look at */
-	text_list directories; /* to be scanned with all below: new, or gone */
-	bool is_lost;          /* something else happened: only a scan tells */
+	text_list ids;         /* of files to check */
+	text_list directories; /* to be scanned with everything below: new, or gone */
+	bool is_lost;          /* something else happened: a scan is needed */
 };
 typedef VEC(struct blob_hints) blob_hints_list; /* by the kind's index */
 
-/* Reads what is queued now. */
+/* Reads the events queued now. */
 void blob_hints_read(struct blob_directories *all, blob_hints_list *hints);
 
-/* In order, each once. */
+/* Sorts them and removes duplicates. */
 void blob_hints_settle(struct blob_hints *hints);
 void blob_hints_clear(struct blob_hints *hints);
 

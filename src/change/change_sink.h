@@ -1,7 +1,7 @@
 /*
- * Who else is to hear of a change, before it is recorded: what a sink has taken is
- * durable, so that nothing is lost if the program ends in between; the same change may
- * come twice. Registered by node/ and cli/ (struct notice_options).
+ * Further receivers of a change, called before it is recorded: a change accepted by a
+ * sink is durable, so that it is not lost if the program ends in between; the same change
+ * may come twice. Registered by node/ and cli/ (struct notice_options).
  */
 #ifndef CHANGE_CHANGE_SINK_H
 #define CHANGE_CHANGE_SINK_H
@@ -15,17 +15,18 @@ struct change {
 	enum event_what what;
 	/* Found by the first scan of a new database: it may have been there for years. */
 	bool is_first_observation;
-	/* Found by a scan, and told by nobody: another node may have been told of it. */
+	/* Found by a scan, not reported here: it may have been reported to another
+	 * node. */
 	bool is_scanned;
 	const char *checksum;             /* of `after`; NULL: deleted */
-	const struct ref_diff *diff;      /* what has changed; NULL: not known */
+	const struct ref_diff *diff;      /* what has changed; NULL: unknown */
 	const struct ref_snapshot *after; /* NULL: deleted */
 };
 
 struct change_sink {
-	/* 0: taken. -1: it cannot be now: the name is remembered in the same transaction
-	 * as the event (change/owed.h), and told again later as a change of which nothing
-	 * is known (`diff` NULL). NULL: no sink. */
+	/* 0: accepted. -1: not possible now: the name is recorded in the same transaction
+	 * as the event (change/owed.h), and passed again later as a change without
+	 * details (`diff` NULL). NULL: no sink. */
 	int (*take)(void *arg, const struct change *change, struct err *err);
 	void *arg;
 };

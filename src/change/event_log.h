@@ -1,7 +1,8 @@
 /*
- * The event log: what changed at this primary, in the order of commits, ids dense, kept
- * by age and size. Wire and meaning: docs/protocol.md. Any thread, any process: who
- * appends in another process pokes the node, so that its readers wake.
+ * The event log: what changed at this primary, in the order of commits, ids dense,
+ * limited by age and number. Format and meaning: docs/protocol.md. Any thread, any
+ * process: a process other than the node pokes it after appending, so that its readers
+ * wake.
  */
 #ifndef CHANGE_EVENT_LOG_H
 #define CHANGE_EVENT_LOG_H
@@ -14,46 +15,45 @@
 
 struct event_log;
 
-/* Opens it. data: the node's directory; NULL: it remembers nothing, as of a database in
- * memory. If the database is not the one that was seen from there last, or an older state
- * of it (copied, restored from a backup), the log and all origin rows get a new timeline.
- */
+/* Opens it. data: the node's directory; NULL: without that check, e.g. for a database in
+ * memory. If the database is not the one last seen from there, or an older state of it
+ * (copied, restored from a backup), the log and all origin rows get a new timeline. */
 int event_log_open(struct store *store, const char *data, struct event_log **log,
 		   struct err *err);
 void event_log_close(struct event_log *log);
 
-/* For a reader that has proved to have read, on this timeline, an event that the log does
- * not have: the database went back within its own file, as with a snapshot of the file
- * system. Log and rows get a new timeline, unless somebody else came first. */
+/* For a reader that proved to have read, on this timeline, an event that the log does not
+ * have: the database went back to an older state in place, e.g. by a snapshot of the file
+ * system. Log and rows get a new timeline, unless another thread already did this. */
 int event_log_went_back(struct store *store, const char *timeline, struct err *err);
 
-/* Log and rows get a new timeline instead of this one, because what happened while the
- * log was not kept is in no event. */
+/* Gives log and rows a new timeline instead of this one, because changes made while the
+ * log was not kept are missing from it. */
 int event_log_renew(struct store *store, const char *timeline, struct err *err);
 
 int event_log_look(struct store *store, struct event_ends *ends, struct err *err);
 
-/* Which event it is. */
+/* Identifies an event. */
 struct event_mark {
-	uint64_t id; /* 0: none */
+	uint64_t id; /* 0: no event */
 	char mark[EVENT_MARK_SIZE];
 };
 
 /* Inside store_write(): gives event->id, mark and at. After the write has returned, call
  * event_log_wake. */
 int event_log_append(struct store_tx *tx, struct event *event, struct err *err);
-/* newest: that was appended; NULL: somebody else may have. */
+/* newest: the appended event; NULL: another process may have appended some. */
 void event_log_wake(struct event_log *log, const struct event_mark *newest);
 
-/* For store works. */
+/* Inside store_write() or store_read(). */
 int event_log_ends(struct store_tx *tx, struct event_ends *ends, struct err *err);
 
-/* What of a kind has been looked at since the log began. Before it was everything, as
- * with a database that is new or was restored, or because of a directory that cannot be
- * read, what has no row may be there all the same. */
+/* How much of a kind has been scanned since the log began. Until everything was, e.g.
+ * with a new or restored database, or because of an unreadable directory, a replicable
+ * without a row may exist all the same. */
 enum event_scanned { SCANNED_NOTHING, SCANNED_PART, SCANNED_ALL };
 
-/* Never back to less. */
+/* Never lowers it. */
 int event_log_set_scanned(struct store *store, const char *kind,
 			  enum event_scanned scanned, struct err *err);
 int event_log_scanned(struct store *store, const char *kind, enum event_scanned *scanned,
@@ -65,10 +65,10 @@ enum event_read { EVENTS_READ, EVENTS_GONE, EVENTS_OTHER_TIMELINE };
 
 /* Events above `after`, at most `limit` (fewer if they are large); waits up to wait_ms
  * for one (or until stop). mark: of event `after`, "" or NULL: not checked. *how says
- * whether they can be had; ends is always filled. */
+ * whether they are available; ends is always filled. */
 #define EVENTS_FROM_OLDEST UINT64_MAX
 struct event_question {
-	uint64_t after; /* EVENTS_FROM_OLDEST: from the oldest that is kept */
+	uint64_t after; /* EVENTS_FROM_OLDEST: from the oldest one kept */
 	const char *mark;
 	size_t limit;
 	int64_t wait_ms;
@@ -78,29 +78,29 @@ int event_log_read(struct event_log *log, const struct event_question *question,
 		   enum event_read *how, event_list *events, struct event_ends *ends,
 		   struct err *err);
 
-/* The same without a node: reads once. */
+/* The same without a node: reads once, without waiting. */
 int event_log_read_once(struct store *store, const struct event_question *question,
 			enum event_read *how, event_list *events, struct event_ends *ends,
 			struct err *err);
 
 /* What changed of one repository between two generations of its timeline: event.changes
- * of each, in order; the caller clears the list. 1: these are all; 0: some event is gone,
- * or its changes are not known, or there are more than `most`; or -1. */
+ * of each, in order; the caller clears the list. 1: the list is complete; 0: an event is
+ * gone, or its changes are unknown, or there are more than `most`; -1: error. */
 struct event_span {
 	const char *name, *timeline;
-	uint64_t after, until; /* generations: those above the first, up to the other */
+	uint64_t after, until; /* generations: above `after`, up to `until` */
 	size_t most;
 };
 int event_log_changes(struct store *store, const struct event_span *span,
 		      text_list *changes, struct err *err);
 
-/* The newest events of one repository that say which refs changed, newest first, added to
- * *events; the caller clears them. */
+/* Adds the newest events of one repository that have lists of changed refs, newest first,
+ * to *events; the caller clears them. */
 int event_log_latest(struct store *store, const char *name, size_t most,
 		     event_list *events, struct err *err);
 
-/* Drops events older than keep_ms, and the oldest above keep_count, whoever has read
- * them. In small transactions. */
+/* Drops events older than keep_ms, and the oldest above keep_count, whether read or not.
+ * In small transactions. */
 int event_log_prune(struct store *store, int64_t keep_ms, uint64_t keep_count,
 		    uint64_t *dropped, struct err *err);
 

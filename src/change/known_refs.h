@@ -1,7 +1,7 @@
 /*
- * The refs of large repositories as this process has recorded them last, in memory, in
- * their short form (struct ref_past): what has changed since is then found without
- * reading data/refs. Any thread.
+ * The refs of large repositories as last recorded by this process, in memory, in their
+ * short form (struct ref_past): later changes are then found without reading data/refs.
+ * Any thread.
  */
 #ifndef CHANGE_KNOWN_REFS_H
 #define CHANGE_KNOWN_REFS_H
@@ -15,12 +15,12 @@ struct known_past;
 struct known_refs *known_refs_new(void);
 void known_refs_free(struct known_refs *known); /* NULL is allowed */
 
-/* Takes what they are now; those of the same id that were kept before go. Nothing is kept
- * of a repository without packed-refs. */
+/* Stores the present refs, replacing those of the same id. Stores nothing for a
+ * repository without packed-refs. */
 void known_refs_put(struct known_refs *known, uint64_t id, const char *checksum,
 		    const struct ref_snapshot *refs);
 
-/* A reference to what belongs to this checksum, or NULL. It never changes. */
+/* A reference to the refs with this checksum, or NULL. Immutable. */
 struct known_past *known_refs_get(struct known_refs *known, uint64_t id,
 				  const char *checksum);
 const struct ref_past *known_past_of(const struct known_past *past);

@@ -1,17 +1,16 @@
 /*
- * A change noticed: replicables of the primary compared with what is recorded of them,
- * and the differences made events. Hooks, inotify, scans, commands, uploads, webhooks and
- * readers all come through here; what they say is a hint where to look, never what is
- * recorded.
+ * Notices changes: compares replicables of the primary with their rows, and makes events
+ * of the differences. Hooks, inotify, scans, commands, uploads, webhooks and readers all
+ * use this; their reports are hints where to look, and are never recorded themselves.
  *
  * Rows are read before the disk; row, event and generation are committed in one
  * transaction, on condition that the row is still the one compared with. So generation
  * and checksum always belong together, in whatever order concurrent comparisons end. Any
  * thread, any process.
  *
- * Of a repository, refs are read at one moment. Old values come from data/refs/<id>, the
- * snapshot recorded last; one that does not fit the row's checksum is ignored: the event
- * then has no list of changes. Of blobs see change/blob_notice.h.
+ * A repository's refs are read at one moment. Old values come from data/refs/<id>, the
+ * last recorded snapshot; if it does not match the row's checksum it is ignored: the
+ * event is then without a list of changes. For blobs see change/blob_notice.h.
  */
 #ifndef CHANGE_NOTICE_H
 #define CHANGE_NOTICE_H
@@ -33,70 +32,72 @@ struct notice_options {
 	/* Of repositories: */
 	const char *root;               /* site.repositories */
 	const char *data;               /* site.data */
-	const struct hook_place *hooks; /* that a scan looks for; NULL: it does not */
-	/* Told of each change before it is recorded; no lock and no transaction is held
-	 * then. */
+	const struct hook_place *hooks; /* for a scan to check; NULL: not checked */
+	/* Called for each change before it is recorded, outside of locks and
+	 * transactions. */
 	struct change_sink sink;
 	/* At a secondary, where the repositories are copies (copies_root_check()):
-	 * whether the root is the one they are in. A scan looks only at copies that are
-	 * synced, and only one that has no row any more is deleted. NULL: no copies. */
+	 * whether the root is the one they are in. A scan checks only synced copies, and
+	 * treats only copies without a row as deleted. NULL: no copies. */
 	int (*check_copies)(struct store *store, const char *kind, const char *root,
 			    struct err *err);
-	const struct kinds_here *kinds; /* that words name; NULL: repositories alone */
+	const struct kinds_here *kinds; /* that messages may name; NULL: repositories
+					   only */
 };
 
 struct notice *notice_new(const struct notice_options *options);
 void notice_free(struct notice *notice); /* NULL is allowed */
 
-/* Called when contents of blobs are to be read; by any thread, and must be short. To be
- * set before the first use of the notice. */
+/* Called when contents of blobs must be read; by any thread; must be short. Set it before
+ * the first use of the notice. */
 void notice_set_due(struct notice *notice, void (*due)(void *arg), void *arg);
 
-/* Compares one repository. The event is durable when it returns. ERR_MISSING: no
- * repository of that name (any more); if there was a row, `deleted` was committed, but
- * only when its parent directory can be read and nothing of it is left. A repository that
- * is there and cannot be read (ERR_CORRUPT, ERR_CONFIG): the row says why (checksum NULL,
- * event committed once), and that error is returned. Nothing is recorded with
- * ERR_CONFLICT (it changes too fast, or is just being made) and ERR_DISK
- * (site.repositories is away, or empty and another directory than before). *noticed is
- * filled in any case; the caller clears. */
+/* Compares one repository. The event is durable when it returns. ERR_MISSING: the
+ * repository does not exist (any more); if it had a row, `deleted` was committed, but
+ * only if its parent directory can be read and nothing of it is left. If it exists but
+ * cannot be read (ERR_CORRUPT, ERR_CONFIG), the row says why (checksum NULL, event
+ * committed once), and that error is returned. Nothing is recorded with ERR_CONFLICT (it
+ * changes too fast, or is just being made) and ERR_DISK (site.repositories is missing, or
+ * empty and another directory than before). *noticed is filled in any case; the caller
+ * clears. */
 int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
 		   struct err *err);
 
-/* The same for callers that do not need the refs: noticed->refs may be empty. Of a large
- * repository of which little has changed, most are not looked at then. */
+/* The same for callers that do not need the refs: noticed->refs may be empty. For a large
+ * repository with few changes, most refs are not read then. */
 int notice_compare_hint(struct notice *notice, const char *name, struct noticed *noticed,
 			struct err *err);
 
-/* The same for a repository's directory as a hook or a person names it: a path, absolute
- * or below the root, or a name. The name it stands for; the caller frees; NULL:
- * ERR_CONFIG, it is not below the root, or not the name of a repository. */
+/* The repository's name for a directory as given by a hook or a person: a path, absolute
+ * or below the root, or a name. The caller frees; NULL: ERR_CONFIG: it is not below the
+ * root, or not a valid repository name. */
 char *notice_name_of(struct notice *notice, const char *path_or_name, struct err *err);
 
-/* The same where there is nothing to notice, but copies below this root. */
+/* The same without a struct notice, for copies below this root. */
 char *notice_name_below(const char *root, const char *path_or_name, struct err *err);
 
-/* For `check`, which needs no node: 0, or -1 with ERR_DISK where site.repositories is
- * away, or empty and another directory than the one that repositories were seen in. */
+/* For `check`, which works without a node: 0, or -1 with ERR_DISK: site.repositories is
+ * missing, or empty and not the directory in which repositories were seen. */
 int notice_judge_root(struct store *store, const char *root, struct err *err);
 
-/* For scans: of everything below the root, fingerprints only where they prove enough.
- * Finds what no hook told: refs moved by hand, HEAD, created, deleted, renamed. */
+/* For scans: checks everything below the root, by fingerprints alone where they prove
+ * enough. Finds changes that hooks did not report: refs moved by hand, HEAD, created,
+ * deleted, renamed. */
 struct origin_kind notice_origin_kind(struct notice *notice);
 
 /*
- * Of any kind that is noticed here.
+ * For any kind that is noticed here.
  */
 
 struct origin_kind notice_kind(struct notice *notice, const struct kind *kind);
 
-/* Compares them, whatever their number. Events are durable when it returns. -1: nothing
- * more is recorded: ERR_DISK: the kind's directory is away; or the database failed. The
- * caller clears them in any case. What is wrong with one is its `why`. */
+/* Compares any number of them. Events are durable when it returns. -1: recording stopped:
+ * ERR_DISK: the kind's directory is missing; or the database failed. The caller clears
+ * them in any case. The error of a single one is its `why`. */
 int notice_compare_these(struct notice *notice, const struct kind *kind,
 			 struct noticed *noticed, size_t count, struct err *err);
 
-/* One, whose `why` is the error, too. */
+/* Compares one; also returns its `why` as the error. */
 int notice_compare_this(struct notice *notice, const struct kind *kind,
 			struct noticed *noticed, struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * What notice.c, the kinds and their helpers share. Private to change/.
+ * Shared by notice.c, the kinds and their helpers. Private to change/.
  */
 #ifndef CHANGE_NOTICE_PARTS_H
 #define CHANGE_NOTICE_PARTS_H
@@ -13,28 +13,28 @@
 
 struct notice {
 	pthread_mutex_t mutex;
-	struct map deleting; /* name -> int64_t, owned: how many refs pushes that are not
-				over delete; guarded by mutex */
+	struct map deleting; /* name -> int64_t, owned: refs being deleted by unfinished
+				pushes; guarded by mutex */
 	struct notice_options options;
 	struct known_refs *known; /* owned */
 	void (*due)(void *arg);   /* may be NULL */
 	void *due_arg;
-	int64_t lacking_hooks; /* as logged last; the scanning thread only */
-	/* owed.c: there may be such rows; the log was told so. */
+	int64_t lacking_hooks; /* as last logged; the scanning thread only */
+	/* owed.c: there may be such rows; that was logged. */
 	atomic_bool may_owe, reported_owed;
 };
 
-/* Compares them, whatever their number; fills each. Events are durable when it returns.
- * -1: nothing more is recorded: the directory is away, or the database failed. The caller
- * clears them in any case. */
+/* Compares any number of them; fills each. Events are durable when it returns. -1:
+ * recording stopped: the directory is missing, or the database failed. The caller clears
+ * them in any case. */
 int notice_compare_all(const struct origin_kind *kind, const struct notice_cause *cause,
 		       struct noticed *noticed, size_t count, struct err *err);
 
-/* One, whose `why` is the error, too. */
+/* Compares one; also returns its `why` as the error. */
 int notice_compare_one(const struct origin_kind *kind, const struct notice_cause *cause,
 		       struct noticed *noticed, struct err *err);
 
-/* For scan.c: each is told to the kind's `note`. */
+/* For scan.c: calls the kind's `note` for each. */
 int notice_scanned(struct scan *scan, char *const *names, size_t count, bool are_gone,
 		   struct err *err);
 
@@ -42,33 +42,34 @@ int notice_scanned(struct scan *scan, char *const *names, size_t count, bool are
 int notice_hinted(const struct origin_kind *kind, char *const *names, size_t count,
 		  struct err *err);
 
-/* For an `observe`: whether what is not at this path, below the root, may be on a file
- * system that is away: an empty mount point shall not pass for a place in which
- * everything was deleted. */
+/* For an `observe`: whether the file missing at this path, below the root, may be on a
+ * file system that is not mounted: an empty mount point must not look like a directory in
+ * which everything was deleted. */
 bool notice_is_away(struct comparisons *all, const char *path, struct err *why);
 
-/* 1: there is a row, and it is the base; 0: there is none, as with the base; -1:
+/* 1: the row exists and equals the base; 0: it does not exist, like the base; -1:
  * ERR_CONFLICT. The caller clears. */
 int notice_read_again(struct store_tx *tx, const char *kind, const char *name,
 		      const struct origin_row *base, struct origin_row *row,
 		      struct err *err);
 
-/* Of the row; sets its changed_at, unless it is another word for the same generation. */
+/* Appends an event of the row; sets its changed_at, unless the event is for the same
+ * generation. */
 int notice_append_event(struct store_tx *tx, const char *kind, enum event_what what,
 			struct origin_row *row, char *changes,
 			struct event_mark *appended, struct err *err);
 
 enum event_what notice_what_of(enum origin_step step);
 
-/* After a commit: wakes those that wait for events, and for contents to be read. newest:
- * the last event of this commit; id 0: no event. */
+/* After a commit: wakes threads that wait for events, and, if is_due, those that read
+ * contents. newest: the last event of this commit; id 0: no event. */
 void notice_report(struct notice *notice, const struct event_mark *newest, bool is_due);
 
-/* A time between half of the interval and all of it, so that a thousand that came at once
+/* A time between half the interval and all of it, so that a thousand that arrive at once
  * are not verified at once. */
 int64_t notice_next_verification(int64_t reverify_ms);
 
-/* How many repositories have which hooks: as the metric refrelay_hooks. */
+/* Sets the metric refrelay_hooks: numbers of repositories by hook state. */
 void repository_notice_show_hooks(const struct hook_counts *counts);
 
 /* Either may be NULL. */

@@ -1,8 +1,8 @@
 /*
- * What a kind of replicables must be able to do at the primary. Looking through its
- * directory (change/scan.h), comparing what stands there with its rows, and recording the
- * difference with an event in one transaction (change/notice.h) are there once for all
- * kinds; a kind is one file: change/repository_notice.c, change/blob_notice.c.
+ * The operations of a kind of replicables at the primary. Scanning its directory
+ * (change/scan.h), comparing the files with its rows, and recording the difference with
+ * an event in one transaction (change/notice.h) are common to all kinds; a kind is one
+ * file: change/repository_notice.c, change/blob_notice.c.
  */
 #ifndef CHANGE_ORIGIN_KIND_H
 #define CHANGE_ORIGIN_KIND_H
@@ -21,8 +21,8 @@ struct scan;
 struct scan_result;
 struct notice;
 
-/* What somebody who put a blob's file there knows of it, so that it need not be read
- * again: it counts if the file is still the one of this fingerprint. */
+/* Facts about a blob's file from the code that put it there, so that it need not be read
+ * again: valid if the file still has this fingerprint. */
 struct blob_known {
 	struct blob_fingerprint fingerprint;
 	char digest[BLOB_DIGEST_SIZE];
@@ -31,13 +31,13 @@ struct blob_known {
 /* One replicable, and what its comparison found. */
 struct noticed {
 	const char *name;               /* borrowed */
-	const struct blob_known *known; /* of a blob; borrowed; NULL: nothing is */
+	const struct blob_known *known; /* of a blob; borrowed; NULL: unknown */
 	/* Filled: */
 	bool is_changed;         /* an event was committed */
-	struct event_mark event; /* that one; id 0: none */
-	struct origin_row row;   /* as it is now; name NULL: there is none */
-	struct err why;          /* ERR_NONE: it is there, and row says so */
-	/* Of a repository that is there: */
+	struct event_mark event; /* that one; id 0: no event */
+	struct origin_row row;   /* as it is now; name NULL: it does not exist */
+	struct err why;          /* ERR_NONE: it exists, and the row is right */
+	/* Of an existing repository: */
 	struct ref_snapshot refs;
 	size_t oid_len;
 	char *description; /* the file's content; owned; NULL: none */
@@ -46,33 +46,33 @@ struct noticed {
 #define AUTO_NOTICED __attribute__((cleanup(noticed_clear)))
 void noticed_clear(struct noticed *noticed);
 
-/* What is gone may stand under a new name, and that one is to be noticed first: only so
- * is it a rename, and no deletion. */
+/* A missing one may exist under a new name, which must be noticed first, so that it is a
+ * rename, not a deletion. */
 enum absence {
-	ABSENCE_SOUGHT,  /* the tree is walked for it */
-	ABSENCE_DELETED, /* that was done: it is recorded */
-	ABSENCE_LATER,   /* the next scan will: nothing is recorded */
+	ABSENCE_SOUGHT,  /* walk the tree for it */
+	ABSENCE_DELETED, /* that was done: record the deletion */
+	ABSENCE_LATER,   /* the next scan will do it: record nothing */
 };
 
 /* Why it is compared. */
 struct notice_cause {
-	bool is_scanned;    /* nobody told of it, a scan came to it */
+	bool is_scanned;    /* found by a scan, not reported */
 	bool is_first_scan; /* and it is the first of a new database */
 	bool is_sought;     /* its former name's deletion is being recorded */
-	bool is_hint;       /* noticed->refs are not wanted */
+	bool is_hint;       /* noticed->refs are not needed */
 	enum absence absence;
 };
 
-/* What the disk says of one. */
+/* The state of one on disk. */
 enum observation {
 	OBSERVATION_WHOLE,
-	OBSERVATION_UNREADABLE, /* something is there; `why` says what is wrong */
+	OBSERVATION_UNREADABLE, /* it exists; `why` says what is wrong */
 	OBSERVATION_GONE,       /* proved */
-	OBSERVATION_UNKNOWN,    /* nothing is to be recorded: `why` */
-	OBSERVATION_MOVING,     /* look anew */
+	OBSERVATION_UNKNOWN,    /* record nothing: `why` */
+	OBSERVATION_MOVING,     /* try again */
 };
 
-/* What is to become of the row. From STEP_CREATED on it is an event. */
+/* What to do with the row. From STEP_CREATED on with an event. */
 enum origin_step {
 	STEP_NOTHING,
 	STEP_NOTED, /* without an event */
@@ -84,17 +84,17 @@ enum origin_step {
 
 struct comparison {
 	struct noticed *noticed;
-	struct origin_row base; /* what is compared with; no name: there is no row */
+	struct origin_row base; /* the row compared with; no name: it does not exist */
 	enum observation observation;
 	enum origin_step step;
 	char fingerprint[BLOB_FINGERPRINT_SIZE]; /* text; of one that is whole */
-	char *changes; /* for the event, JSON; owned; NULL: not known */
+	char *changes; /* for the event, JSON; owned; NULL: unknown */
 	void *seen;    /* the kind's own, until `settle` */
 	bool is_done;
 	bool is_committed; /* in this transaction */
 };
 
-/* Those that are compared together. */
+/* A group that is compared together. */
 struct comparisons {
 	const struct origin_kind *kind;
 	const struct notice_cause *cause;
@@ -107,7 +107,8 @@ struct comparisons {
 	json_t *mounts; /* owned; known ones, once it is judged */
 };
 
-/* One that stands on disk. All borrowed; a kind fills what its as_recorded needs. */
+/* One found on disk. All borrowed; a kind fills in the members that its is_as_recorded
+ * needs. */
 struct scan_item {
 	const char *name;
 	const char *path; /* below the root */
@@ -126,62 +127,61 @@ struct origin_kind_ops {
 
 	/* Of a scan. */
 
-	/* What has no file any more may stand under another name: it is compared last,
-	 * and only when nothing hid names. */
+	/* A missing one may exist under another name: compare it last, and only if the
+	 * scan saw all names. */
 	bool is_gone_last;
-	/* Its directories are watched by inotify, beside the scans. */
+	/* Its directories are watched by inotify, in addition to scans. */
 	bool is_watched;
 	/* Each is the file of that name below the directory, with the fingerprint of
-	 * blob_fingerprint_format(): its bytes are given out, and taken, over HTTP. */
+	 * blob_fingerprint_format(): its bytes are served, and accepted, over HTTP. */
 	bool is_file;
-	/* The directory; -1: ERR_DISK, it is away. */
+	/* Opens the directory; -1: ERR_DISK: it is missing. */
 	int (*open_root)(const struct origin_kind *kind, struct err *err);
-	/* After it was opened; may be NULL, both. `close` follows in any case. */
+	/* After it was opened; both may be NULL. `close` follows in any case. */
 	int (*open)(struct scan *scan, struct err *err);
 	void (*close)(struct scan *scan);
-	/* Whether anything stands there. */
+	/* Whether the directory contains anything of the kind. */
 	int (*has_any)(struct scan *scan, bool *has_any, struct err *err);
-	/* Calls scan_meet for each in byte order of the names, scan_enter and scan_find
-	 * as it comes by. below: a directory, or "": all. ERR_MISSING: it is not there.
-	 */
+	/* Calls scan_meet() for each in byte order of the names, scan_enter() and
+	 * scan_find() on the way. below: a directory, or "": all. ERR_MISSING: it does
+	 * not exist. */
 	int (*walk)(struct scan *scan, const char *below, struct err *err);
-	/* Whether its looks prove that it is as its row says. */
+	/* Whether its stat data prove that it is as its row says. */
 	bool (*is_as_recorded)(struct scan *scan, const struct scan_item *item,
 			       const struct origin_row *row);
 	/* After a whole scan. */
 	void (*finish)(const struct origin_kind *kind, const struct scan_result *result,
 		       int64_t took_ms);
-	/* Now and then; may be NULL. */
+	/* Called periodically; may be NULL. */
 	void (*tend)(const struct origin_kind *kind);
 
 	/* Of a comparison. */
 
-	/* So many share a transaction; 1: each is compared by itself, a scan's by several
-	 * threads, and fails alone. */
+	/* How many share a transaction; 1: each is compared by itself, in a scan by
+	 * several threads, and fails alone. */
 	size_t group;
-	/* Whether a scan is to compare it; NULL: always. */
+	/* Whether a scan may compare it; NULL: always. */
 	int (*may_look)(const struct origin_kind *kind, const char *name, bool *may,
 			struct err *err);
-	/* Looks at the disk, after the row was read: sets observation, why, fingerprint.
-	 * It may come again. */
+	/* Examines the disk, after the row was read: sets observation, why, fingerprint.
+	 * May be called again. */
 	void (*observe)(struct comparisons *all, struct comparison *one);
-	/* Of what is whole or unreadable. */
+	/* Decides the step for whole or unreadable ones. */
 	enum origin_step (*judge)(const struct comparisons *all,
 				  const struct comparison *one);
 	/* Before the transaction. */
 	void (*announce)(struct comparisons *all);
-	/* Puts what was observed into the row, but for its generation and changed_at. */
+	/* Copies the observation into the row, except its generation and changed_at. */
 	void (*fill)(struct comparisons *all, struct comparison *one,
 		     struct origin_row *row);
-	/* What else the transaction is to write; may be NULL. */
+	/* Writes further data in the transaction; may be NULL. */
 	int (*record)(struct store_tx *tx, struct comparisons *all,
 		      struct comparison *one, struct err *err);
-	/* After the transaction, of those that are committed and not done. */
+	/* After the transaction, for those that are committed and not done. */
 	void (*committed)(struct comparisons *all);
-	/* At its end, however it ended: hands on or frees what was seen. NULL: nothing.
-	 */
+	/* At its end, with any outcome: passes on or frees `seen`. NULL: not needed. */
 	void (*settle)(struct comparison *one);
-	/* Of a scan: what came of one, for scan_count and scan_is_news. */
+	/* In a scan: reports the outcome of one, for scan_count() and scan_is_news(). */
 	void (*note)(struct scan *scan, const struct noticed *noticed);
 };
 

@@ -1,6 +1,6 @@
 /*
- * Repositories whose change the sink could not take: remembered in the transaction that
- * recorded the change, so that a full or lost task store costs neither event nor task.
+ * Repositories whose change the sink could not accept: recorded in the change's own
+ * transaction, so that a full or lost task store does not lose events or tasks.
  */
 #ifndef CHANGE_OWED_H
 #define CHANGE_OWED_H
@@ -14,7 +14,7 @@
 int owed_add(struct store_tx *tx, const char *name, const struct err *why,
 	     struct err *err);
 
-/* After the commit. */
+/* Call after the commit. */
 void owed_note(struct notice *notice, const char *name, const struct err *why);
 
 struct owed_summary {
@@ -24,13 +24,13 @@ struct owed_summary {
 };
 int owed_look(struct store_tx *tx, struct owed_summary *summary, struct err *err);
 
-/* Tells the sink of each again; what it takes is forgotten. Ends at the first that it
- * does not take (0 all the same), and at stop (may be NULL). *left says how many remain.
- * Without a sink nothing is owed to anybody. */
+/* Passes each to the sink again; removes those that it accepts. Ends at the first that it
+ * does not accept (0 all the same), and at stop (may be NULL). *left: how many remain.
+ * Without a sink there are none. */
 int owed_settle(struct notice *notice, const struct stop *stop, size_t *left,
 		struct err *err);
 
-/* Whether there may be any. Costs nothing. */
+/* Whether there may be some. Cheap. */
 bool owed_may_be(struct notice *notice);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The refs that were recorded last of a repository at the primary: data/refs/<id>. Only
- * ever a help: what is torn, absent or of another moment is as if there were none.
+ * The last recorded refs of a repository at the primary: data/refs/<id>. Optional: a torn
+ * or outdated file counts as absent.
  */
 #ifndef CHANGE_RECORDED_REFS_H
 #define CHANGE_RECORDED_REFS_H
@@ -9,15 +9,15 @@
 #include "base/str.h"
 #include "git/refs.h"
 
-/* Those that belong to this checksum; the caller clears the snapshot. */
+/* Reads the refs with this checksum; the caller clears the snapshot. */
 bool recorded_refs_read(const char *data, uint64_t id, const char *checksum,
 			size_t oid_len, struct ref_snapshot *snapshot);
 
 int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
 			const struct ref_snapshot *snapshot, struct err *err);
 
-/* What has become of refs that were recorded last. False: to be written whole, since
- * others stand there, or there is no room, or the repository is small. */
+/* Records the change since the last recorded refs. False: write them in full, since the
+ * file has others or is full, or the repository is small. */
 struct recorded_change {
 	const char *before_sum, *after_sum; /* checksums */
 	const struct ref_diff *diff;
@@ -28,8 +28,8 @@ bool recorded_refs_append(const char *data, uint64_t id,
 
 void recorded_refs_remove(const char *data, uint64_t id);
 
-/* The refs as such a file has them below its first line; and back. Names and targets then
- * point into the lines, which are cut up. */
+/* Formats refs as in the file after its first line; and parses them. Names and targets
+ * then point into the lines, which are modified. */
 void recorded_refs_add_lines(const struct ref_snapshot *snapshot, struct str *lines);
 bool recorded_refs_parse(char *lines, size_t oid_len, struct ref_snapshot *snapshot);
 

@@ -1,8 +1,7 @@
 /*
- * Looks through all that stands in a kind's directory at the primary, in the order of its
- * names, beside the rows in the same order: finds what nobody reported. What a kind must
- * be able to do for it is struct origin_kind_ops; all else is here, once for all kinds.
- * One thread at a time a kind.
+ * Scans a kind's directory at the primary, in the order of names, alongside the rows in
+ * the same order: finds unreported changes. The kind's part is struct origin_kind_ops;
+ * the rest is here, common to all kinds. One thread at a time per kind.
  */
 #ifndef CHANGE_SCAN_H
 #define CHANGE_SCAN_H
@@ -18,8 +17,8 @@
 struct scan_request {
 	const struct origin_kind *kind;
 	const struct stop *stop; /* may be NULL */
-	/* What is known to be wrong, so that it is logged once, when it begins: path or
-	 * name -> why. The caller keeps it from scan to scan, and owns the values. */
+	/* Known problems, so that each is logged once, when it begins: path or name ->
+	 * why. The caller keeps it from scan to scan, and owns the values. */
 	struct map *troubles;
 	/* Before a directory is read: "" is the root. May be NULL. */
 	void (*directory)(void *arg, const char *path);
@@ -29,18 +28,19 @@ struct scan_request {
 struct scan_result {
 	uint64_t found, bytes;
 	size_t looked_into, changed;
-	size_t left_out;                 /* what cannot be replicated, or read */
+	size_t left_out;                 /* repositories or files that cannot be
+					    replicated, or read */
 	char example[SCAN_EXAMPLE_SIZE]; /* one of them, if any: "PATH: why (remedy)" */
-	bool has_hooks;                  /* they were looked at: */
+	bool has_hooks;                  /* they were checked: */
 	struct hook_counts hooks;        /* of repositories */
-	bool is_complete; /* nothing hid names, so that absence was taken for deletion */
+	bool is_complete; /* all names were seen, so absence was treated as deletion */
 };
 
-/* ERR_DISK: the directory is away, or another, empty one. ERR_CANCELED. */
+/* ERR_DISK: the directory is missing, or another, empty one. ERR_CANCELED. */
 int scan_all(const struct scan_request *request, struct scan_result *result,
 	     struct err *err);
 
-/* Of one directory and all below it. Missing: what was there is gone. */
+/* Scans one directory and everything below it. If it is missing, its content is gone. */
 int scan_below(const struct scan_request *request, const char *directory,
 	       struct scan_result *result, struct err *err);
 
@@ -53,9 +53,9 @@ struct scan {
 	void *state;   /* the kind's */
 	/* scan.c's: */
 	pthread_mutex_t mutex;
-	struct map troubles; /* that this scan met; guarded by mutex, as is *result
-				while comparing */
-	const char *prefix;  /* of all names that are looked at; "": all */
+	struct map troubles; /* found by this scan; guarded by mutex, as is *result while
+				comparing */
+	const char *prefix;  /* of all names to scan; "": all */
 	origin_rows rows;    /* a page */
 	size_t at;           /* in it: all before are done */
 	char *after;         /* owned; the last name of the page before */
@@ -70,8 +70,8 @@ void scan_enter(struct scan *scan, const char *path);
 struct scan_finding {
 	const char *path; /* below the root */
 	const struct err *why;
-	bool hides_names; /* replicables may be there that are not seen */
-	bool is_harmless; /* nothing is left out by it */
+	bool hides_names; /* unseen replicables may be there */
+	bool is_harmless; /* nothing is left out because of it */
 };
 void scan_find(struct scan *scan, const struct scan_finding *finding);
 
@@ -79,7 +79,7 @@ void scan_find(struct scan *scan, const struct scan_finding *finding);
 void scan_count(struct scan *scan, bool is_changed);
 void scan_leave_out(struct scan *scan, const char *path, const struct err *why);
 void scan_set_incomplete(struct scan *scan);
-/* Whether this is the first scan that meets this trouble. */
+/* Whether this is the first scan with this problem. */
 bool scan_is_news(struct scan *scan, const char *where, const struct err *why);
 int scan_check_stop(const struct scan *scan, struct err *err);
 

@@ -1,7 +1,7 @@
 /*
- * The primary's own look-out over its kinds of replicables: scans them within its budget,
- * hears of blobs by inotify as far as watches suffice, works through the spool of hooks,
- * and prunes the event log. One thread each.
+ * Watches the primary's kinds of replicables: scans them within a budget, learns of blobs
+ * through inotify as far as watches suffice, processes the spool of hooks, and prunes the
+ * event log. One thread each.
  */
 #ifndef CHANGE_WATCH_H
 #define CHANGE_WATCH_H
@@ -18,11 +18,10 @@ struct watch_options {
 	struct store *store;
 	int64_t scan_interval_ms; /* sync.scanInterval; stretched to keep 0.4 % of a core
 				   */
-	size_t directories; /* that may be watched; 0: a share of what the kernel allows
-			     */
-	/* Of one that also works for the site as a whole; NULL: it does not. */
+	size_t directories; /* most to watch; 0: a share of what the kernel allows */
+	/* For a watch that also works for the site as a whole; else NULL. */
 	const char *data;      /* has the spool; copied */
-	struct notice *notice; /* of repositories: for the spool, and what is owed */
+	struct notice *notice; /* of repositories: for the spool, and owed changes */
 	int64_t keep_ms;       /* events: log.keepFor */
 	uint64_t keep_count;   /* log.keepEvents */
 };
@@ -34,7 +33,7 @@ void watch_stop(struct watch *watch); /* NULL is allowed */
 /* Scans all kinds at once. */
 void watch_wake(struct watch *watch);
 
-/* Of one kind, for readiness and status. False: it is not watched. */
+/* The state of one kind, for readiness and status. False: it is not watched. */
 struct watch_state {
 	bool has_scanned;
 	bool is_failing;                            /* the last scan failed */

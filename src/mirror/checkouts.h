@@ -1,7 +1,7 @@
 /*
- * Working trees of mirrors that have `checkout = true`: when one is made, looked after or
- * removed (upkeep/checkout.h does it), and a row each of what came of that. A working
- * tree that fails is told of; the mirror is up to date all the same. Any thread.
+ * Working trees of mirrors with `checkout = true`: decides when one is made, maintained
+ * or removed (upkeep/checkout.h does it), with one row each for the outcome. A failing
+ * working tree is reported; the mirror is up to date all the same. Any thread.
  */
 #ifndef MIRROR_CHECKOUTS_H
 #define MIRROR_CHECKOUTS_H
@@ -13,21 +13,21 @@
 
 struct mirror_checkout {
 	char *commit,
-		*branch; /* that it shows; NULL: it is not there, or is of no branch */
+		*branch; /* that it shows; NULL: it does not exist, or HEAD is detached */
 	int64_t made_at; /* wall ms, as these */
-	int64_t due_at;  /* something is to be done; 0: not by itself */
-	int64_t failing_since; /* 0: it does not fail; else why: */
+	int64_t due_at;  /* when work is due; 0: not scheduled */
+	int64_t failing_since; /* 0: it does not fail; else the reason: */
 	char *class, *reason, *message, *remedy;
 };
 
 #define AUTO_MIRROR_CHECKOUT __attribute__((cleanup(mirror_checkout_clear)))
 void mirror_checkout_clear(struct mirror_checkout *row);
 
-/* 1: there is a row; 0: none. */
+/* 1: found; 0: not found; -1: error. */
 int mirror_checkout_read(struct store *store, const char *name,
 			 struct mirror_checkout *row, struct err *err);
 
-/* What it needs of the site; borrowed. */
+/* The parts of the site that it needs; borrowed. */
 struct mirror_checkout_site {
 	struct store *store;
 	struct lease_manager *leases;
@@ -35,24 +35,26 @@ struct mirror_checkout_site {
 	int64_t timeout_ms;
 };
 
-/* Under the lease of the clone, which stands as its upstream was last seen: makes the
- * working tree equal to what HEAD names, or removes it if it is not wanted, and removes
- * what was replaced long ago. The row and the log say how it went. */
+/* Under the lease of the clone, which equals its upstream as last seen: makes the working
+ * tree equal to HEAD's commit, or removes an unwanted one, and removes trees that were
+ * replaced long ago. Records the outcome in the row and the log. */
 void mirror_checkout_keep(const struct mirror_checkout_site *site,
 			  const struct mirror *mirror, struct job *leased);
 
-/* Something is due: it failed, was switched on or off, or something replaced can go. */
+/* Whether work is due: it failed, was switched on or off, or a replaced tree can be
+ * removed. */
 bool mirror_checkout_is_due(const struct mirror_checkout_site *site,
 			    const struct mirror *mirror);
 
-/* The same as mirror_checkout_keep(), if it is due. Takes the lease; held means later. */
+/* The same as mirror_checkout_keep(), if it is due. Takes the lease; if it is held,
+ * later. */
 void mirror_checkout_look_after(const struct mirror_checkout_site *site,
 				const struct mirror *mirror, const struct stop *stop);
 
-/* In a transaction: rows of what is no mirror any more go. */
+/* In a transaction: removes rows without a mirror. */
 int mirror_checkouts_forget_in(struct store_tx *tx, struct err *err);
 
-/* For `mirror list`; null where no working tree is wanted, nor any left. */
+/* For `mirror list`; null if a working tree is neither wanted nor left. */
 json_t *mirror_checkout_json(struct store *store, const char *root, const char *name,
 			     const struct mirror *mirror);
 

@@ -1,14 +1,14 @@
 /*
  * Asks an upstream for objects of Git LFS, and downloads them: over HTTP by batches, or
- * from the directory of a repository on this machine. What comes has the size and the
- * SHA-256 that its pointer says, or it is thrown away.
+ * from the directory of a repository on this machine. An object is discarded unless it
+ * has the size and the SHA-256 of its pointer.
  *
- * The watcher's credential goes to scheme, host and port of the mirror's own URL, and
- * nowhere else. What the upstream gives out for an object goes to that object's URL, and
- * not where that redirects to, if it is another place. Nothing that was asked for over
- * https comes over http. A repository's .lfsconfig is not read.
+ * The watcher's credential is sent only to scheme, host and port of the mirror's own URL.
+ * Credentials that the upstream returns for an object are sent to that object's URL, but
+ * not to another place to which it redirects. A request over https is never redirected to
+ * http. A repository's .lfsconfig is not read.
  *
- * One thread at a time a struct lfs_asker.
+ * One thread at a time per struct lfs_asker.
  *
  * Source: Git LFS API, batch, basic transfers.
  */
@@ -21,38 +21,39 @@
 #include "mirror/mirrors.h"
 #include "net/http.h"
 
-/* What all askers of a mirror have in common; borrowed, and not changed. */
+/* Shared by all askers of a mirror; borrowed, constant. */
 struct lfs_upstream {
 	const struct mirror *mirror;
-	const struct watcher *watcher; /* whose credential it is; NULL: nobody's */
-	const char *header;            /* "Authorization: ..."; secret; NULL: none */
+	const struct watcher *watcher; /* the owner of the credential; NULL: no
+					  credential */
+	const char *header;            /* "Authorization: ..."; secret; NULL: not sent */
 	int local;                     /* lfs/objects of a path, open; -1: over HTTP */
 	const struct stop *stop;
 	int64_t until;    /* boot ms */
 	int root;         /* where objects are put, open */
-	const char *type; /* the kind of blobs that they are there */
+	const char *type; /* their kind of blobs there */
 };
 
 struct lfs_asker {
 	const struct lfs_upstream *upstream;
 	struct http_line line; /* opened by the owner */
-	int64_t rest_ms;       /* filled: the other side wants so much rest */
-	uint64_t bytes;        /* likewise: that arrived, ever */
+	int64_t rest_ms;       /* set: the pause that the other side asked for */
+	uint64_t bytes;        /* likewise: total that arrived */
 };
 
-/* Opens the directory of a repository's objects at that path. ERR_MISSING: it has none;
- * -1 in any other case. */
+/* Opens the directory of a repository's objects at that path. ERR_MISSING: it does not
+ * have one. */
 int lfs_upstream_open_path(const char *path, struct err *err);
 
-/* ERR_AUTH: the credential is refused; ERR_MISSING: there is no LFS there, or it is
- * hidden; ERR_NETWORK with REASON_RATE_LIMITED; ERR_CONFIG: it redirects; ERR_CORRUPT: it
- * is no answer. The caller clears the offers in any case. */
+/* ERR_AUTH: the credential is refused; ERR_MISSING: LFS is not available there, or
+ * hidden; ERR_NETWORK with REASON_RATE_LIMITED; ERR_CONFIG: it redirects; ERR_CORRUPT:
+ * invalid answer. The caller clears the offers in any case. */
 int lfs_ask_batch(struct lfs_asker *asker, const struct lfs_row *rows, size_t count,
 		  lfs_offers *offers, struct err *err);
 
-/* Brings the object on its way to `id`: all of it is there and right, and not durable.
- * The caller commits, or closes it. What an earlier try left is continued. ERR_MISSING:
- * it is not there; ERR_CORRUPT: what came is something else; ERR_DISK; ERR_CANCELED. */
+/* Downloads the object for `id`: on return it is complete and correct, but not durable.
+ * The caller commits or closes it. Continues an earlier try. ERR_MISSING: not found;
+ * ERR_CORRUPT: other content arrived; ERR_DISK; ERR_CANCELED. */
 int lfs_ask_object(struct lfs_asker *asker, const struct lfs_offer *offer, const char *id,
 		   struct blob_incoming **incoming, struct err *err);
 

@@ -1,7 +1,7 @@
 /*
- * Reads the lists of [mirrors] again and again, a thread for each, so that one that does
- * not answer holds up no other. What a whole list says goes into the database
- * (mirror/listed.h), and the poll is told.
+ * Reads the lists of [mirrors] periodically, with a thread for each, so that an
+ * unresponsive one does not delay others. Stores complete lists in the database
+ * (mirror/listed.h), and notifies the poll.
  */
 #ifndef MIRROR_LIST_READER_H
 #define MIRROR_LIST_READER_H
@@ -16,12 +16,12 @@ struct list_readers_options {
 	struct mirror_poll *poll;
 };
 
-/* NULL where there are no lists. */
+/* NULL: there are no lists. */
 struct list_readers *list_readers_start(const struct list_readers_options *options);
 void list_readers_stop(struct list_readers *readers); /* NULL is allowed */
 
-/* For `check`: whether the list can be read, by its first page; *count: what that has.
- * Errors as upstream_list_read(), and those of the token's file. */
+/* For `check`: whether the list can be read, by its first page; *count: the number of
+ * entries there. Errors as upstream_list_read(), and those of the token's file. */
 int list_reader_try(const struct mirror_list *list, size_t *count, struct err *err);
 
 #endif

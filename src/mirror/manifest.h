@@ -1,7 +1,7 @@
 /*
- * A manifest of grokmirror: all repositories of a tree with what shows that their refs
- * changed, in one file. Read as its own programs write it, and written as they read it.
- * Pure functions; any thread.
+ * A manifest of grokmirror: all repositories of a tree in one file, with fingerprints
+ * that show changes of their refs. Compatible with grokmirror's own programs, for reading
+ * and writing. Pure functions; any thread.
  *
  * Source: grokmirror 2.0, grok-manifest and grok-pull; public-inbox-fetch(1) keeps one in
  * this form, too.
@@ -15,52 +15,54 @@
 #include "git/refs.h"
 
 #define MANIFEST_FINGERPRINT_SIZE 41
-#define MANIFEST_FINDINGS_MAX 1000 /* of more only the number is told */
+#define MANIFEST_FINDINGS_MAX 1000 /* further ones are only counted */
 
 struct manifest_entry {
-	char *path; /* below the tree's root, without a slash before it: "a/b.git"; owned,
-		     * as all of these; NULL: not told */
-	char fingerprint[MANIFEST_FINGERPRINT_SIZE]; /* "": not told, or it has no refs */
-	int64_t modified;                            /* seconds since 1970; 0: not told */
-	char *head; /* what the file HEAD says: "ref: refs/heads/main" */
+	char *path; /* below the tree's root, without a leading slash: "a/b.git"; owned,
+		       as all of these; NULL: not given */
+	char fingerprint[MANIFEST_FINGERPRINT_SIZE]; /* "": not given, or it has no
+							refs */
+	int64_t modified;                            /* seconds since 1970; 0: not
+							given */
+	char *head; /* content of the file HEAD: "ref: refs/heads/main" */
 	char *owner, *description;
-	char *reference;    /* the path of the repository that it borrows objects from */
-	char *forkgroup;    /* the name of their common store of objects */
-	text_list symlinks; /* other paths that lead there */
+	char *reference;    /* path of the repository whose objects it borrows */
+	char *forkgroup;    /* name of their common object store */
+	text_list symlinks; /* other paths to it */
 };
 
 struct manifest_finding {
-	char *path;     /* as it stood there; owned */
+	char *path;     /* as written there; owned */
 	struct err err; /* why it was left out; without the path */
 };
 
 struct manifest {
 	VEC(struct manifest_entry) entries; /* in byte order of their paths, each once */
 	VEC(struct manifest_finding) findings;
-	size_t left_out; /* as many findings there were */
+	size_t left_out; /* the total number of findings */
 };
 
 #define AUTO_MANIFEST __attribute__((cleanup(manifest_clear)))
 
-/* Reads it, gzip or plain: the bytes say which. Members that are null, missing or of
- * another type are not told; paths with or without a slash before them are the same. A
- * path that can be no repository's name is a finding. ERR_CORRUPT: it is none, was cut,
- * or is too large when inflated. */
+/* Reads it, gzip or plain, as detected from the bytes. Members that are null, missing or
+ * of another type count as not given; a leading slash of a path is ignored. A path that
+ * is not a valid repository name is a finding. ERR_CORRUPT: not a manifest, truncated, or
+ * too large when inflated. */
 int manifest_read(const void *bytes, size_t len, struct manifest *manifest,
 		  struct err *err);
 void manifest_clear(struct manifest *manifest);
 void manifest_entry_clear(struct manifest_entry *entry);
 
-/* The entry of that path, with or without a slash before it; or NULL. */
+/* The entry of that path, with or without a leading slash; or NULL. */
 const struct manifest_entry *manifest_find(const struct manifest *manifest,
 					   const char *path);
 
-/* What is to be said of the repository of this name. The caller clears it. */
+/* Makes the entry of the repository of this name. The caller clears it. */
 void manifest_describe(const char *name, const struct ref_reading *reading,
 		       int64_t modified, struct manifest_entry *entry);
 
-/* A manifest as it is written: entries in the order in which they come, so that the same
- * ones always make the same bytes. Zero-initialised but for the text. */
+/* A manifest being written: entries in the order in which they are added, so that the
+ * same ones always make the same bytes. Zero-initialised but for the text. */
 struct manifest_writer {
 	struct str text;
 	bool has_entries;
@@ -71,11 +73,11 @@ struct manifest_writer {
 		.text = STR_INIT                                                         \
 	}
 
-/* Left out, as grokmirror does: without a fingerprint; and what JSON has no word for, a
- * path that is not UTF-8. In other texts such bytes become U+FFFD. */
+/* Leaves out, like grokmirror, an entry without a fingerprint, and a path that is not
+ * UTF-8, which JSON cannot express. In other texts invalid bytes become U+FFFD. */
 void manifest_add(struct manifest_writer *writer, const struct manifest_entry *entry);
 
-/* The JSON is whole then; and appends it as gzip. */
+/* manifest_end() completes the JSON; manifest_pack() appends it as gzip. */
 void manifest_end(struct manifest_writer *writer);
 void manifest_pack(const struct str *json, struct str *out);
 

@@ -1,7 +1,6 @@
 /*
- * A section [mirrors "NAME"]: one place whose repositories are all mirrored, as far as
- * its patterns and switches want them. Plain data, which does not change once it was
- * read.
+ * A section [mirrors "NAME"]: one place whose repositories are all mirrored, as selected
+ * by its patterns and switches. Plain data, constant once read.
  */
 #ifndef MIRROR_MIRROR_LIST_H
 #define MIRROR_MIRROR_LIST_H
@@ -15,7 +14,7 @@ struct mirror_list {
 	struct upstream_source source;
 	char *token_file;    /* for the list alone; NULL: none */
 	char *ca_file;       /* of the list and its mirrors; NULL: the system's */
-	text_list watchers;  /* names of those who watch all that it has */
+	text_list watchers;  /* names of the watchers of all its repositories */
 	int64_t interval_ms; /* of the list, and of each upstream in it */
 	/* Of each of its mirrors, as in struct mirror: */
 	uint64_t depth;
@@ -36,8 +35,8 @@ bool mirror_list_has_watcher(const struct mirror_list *list, const char *name);
 bool mirror_list_are_texts_same(const text_list *one, const text_list *other);
 bool mirror_list_is_same(const struct mirror_list *one, const struct mirror_list *other);
 
-/* What decides which repositories are on the list, as a text: only lists that were read
- * by the same can be compared. The caller frees. */
+/* The settings that decide which repositories are on the list, as a text: only lists with
+ * the same text can be compared. The caller frees. */
 char *mirror_list_question(const struct mirror_list *list);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Whether mirrors have their places to themselves: what the disk says of that, beside
- * what names alone say (mirrors_read()).
+ * Checks on disk that mirrors have their places to themselves, in addition to the check
+ * of names in mirrors_read().
  */
 #ifndef MIRROR_MIRROR_PLACES_H
 #define MIRROR_MIRROR_PLACES_H
@@ -8,9 +8,9 @@
 #include "mirror/mirrors.h"
 
 /* ERR_CONFIG names both: a mirror, and a repository below the root that differs from it
- * only in case, or stands at NAME without ".git"; two mirrors, or a mirror and a place of
- * another name, that are one by a symbolic link. A repository at NAME.git is the mirror's
- * own, or to be taken over. What cannot be read says nothing here. */
+ * only in case, or is at NAME without ".git"; or two mirrors, or a mirror and a place of
+ * another name, that are the same through a symbolic link. A repository at NAME.git is
+ * the mirror's own, or will be taken over. Unreadable places are ignored here. */
 int mirrors_check_places(const struct mirrors *mirrors, const char *root,
 			 struct err *err);
 

@@ -1,7 +1,7 @@
 /*
- * What is mirrored, and for whom: the sections [mirror "NAME"], [mirrors "NAME"] and
- * [watcher "NAME"], which do not change once they were read; and the mirrors that there
- * are, which come and go with what the lists of [mirrors] say. Any thread.
+ * The configured mirrors and their watchers: the sections [mirror "NAME"], [mirrors
+ * "NAME"] and [watcher "NAME"], constant once read; and the present mirrors, which change
+ * with the lists of [mirrors]. Any thread.
  *
  * Source: seed 004 (one shared clone of each upstream, watchers with different tokens).
  */
@@ -11,7 +11,7 @@
 #include "mirror/mirror_list.h"
 #include "mirror/mirror_set.h"
 
-/* Somebody for whom upstreams are asked, with a credential of his own or none. */
+/* A party for which upstreams are asked, with its own credential or without one. */
 struct watcher {
 	char *name;                            /* owned, as all of these */
 	text_list mirrors;                     /* names, or patterns */
@@ -31,22 +31,21 @@ extern const struct setting_table mirror_settings_table, watcher_settings_table;
 
 #define AUTO_MIRRORS __attribute__((cleanup(mirrors_clear)))
 
-/* ERR_CONFIG names file, line and key: a name that none can have; two that are one
- * directory on some file system, or differ only in case, slashes or ".git"; a URL with a
- * user's password; a watcher with two credentials for one way, or of no mirror; a list
- * with a watcher that there is not. Files of
- * credentials are not read here. */
+/* ERR_CONFIG names file, line and key: an invalid name; two names that are one directory
+ * on some file system, or differ only in case, slashes or ".git"; a URL with a user's
+ * password; a watcher with two credentials for one protocol, or without a mirror; a list
+ * with an unknown watcher. Files of credentials are not read here. */
 int mirrors_read(const struct conf *conf, struct mirrors *mirrors, struct err *err);
 void mirrors_clear(struct mirrors *mirrors);
 
-/* "/a//b.git/" is "a/b". The caller frees. */
+/* "/a//b.git/" becomes "a/b". The caller frees. */
 char *mirror_usual_name(const char *text);
 
-/* Whether there are sections by which something is mirrored, or may be. */
+/* Whether some section configures mirrors, or may do so. */
 bool mirrors_are_any(const struct mirrors *mirrors);
 
-/* All that there are, one after another in byte order of their names, also while some
- * come and go: NULL begins, and NULL is the end. */
+/* All mirrors, one after another in byte order of their names, also while the set
+ * changes: begin with NULL; NULL is the end. */
 const struct mirror *mirrors_next(const struct mirrors *mirrors,
 				  const struct mirror *before);
 size_t mirrors_count(const struct mirrors *mirrors);
@@ -55,7 +54,7 @@ size_t mirrors_count(const struct mirrors *mirrors);
 const struct mirror *mirrors_find_section(const struct mirrors *mirrors,
 					  const char *name);
 
-/* One that a list has told of. */
+/* A mirror from a list. */
 struct mirror_told {
 	const struct mirror_list *list;
 	char *name, *url; /* owned */
@@ -64,32 +63,32 @@ typedef VEC(struct mirror_told) mirrors_told;
 #define AUTO_MIRRORS_TOLD __attribute__((cleanup(mirrors_told_clear)))
 void mirrors_told_clear(mirrors_told *told);
 
-/* From now on there are the sections' mirrors, and of these those whose directory is not
- * taken: a section goes before a list, and lists in the order in which they come here.
- * `taken` (may be NULL) hears of those that are left out. */
+/* Sets the mirrors to those of the sections, and those of `told` whose directory is free:
+ * sections have precedence over lists, and earlier lists over later ones. `taken` (may be
+ * NULL) is called for those left out. */
 void mirrors_replace_told(const struct mirrors *mirrors, const mirrors_told *told,
 			  void (*taken)(void *arg, const struct mirror_told *one,
 					const struct mirror *by),
 			  void *arg);
 
-/* The mirror of that name, which is put in its usual form first ("/a//b.git/" is "a/b"):
- * wherever a name comes from, it passes here. NULL: there is none. */
+/* The mirror of that name, which is first brought into its usual form ("/a//b.git/"
+ * becomes "a/b"): names from any source pass through here. NULL: not found. */
 const struct mirror *mirrors_find(const struct mirrors *mirrors, const char *name);
 
-/* The watchers of a mirror, one after another: *at begins as 0; NULL: no more. */
+/* The watchers of a mirror, one after another: *at begins as 0; NULL: the end. */
 const struct watcher *mirrors_next_watcher(const struct mirrors *mirrors,
 					   const struct mirror *mirror, size_t *at);
 
-/* That one, if it watches the mirror; ERR_CONFIG: it does not, or is none. */
+/* That one, if it watches the mirror; ERR_CONFIG: it does not, or does not exist. */
 int mirrors_find_watcher(const struct mirrors *mirrors, const struct mirror *mirror,
 			 const char *name, const struct watcher **watcher,
 			 struct err *err);
 
-/* The name of a section, [mirror] or [mirrors], by which objects of Git LFS are to be
- * brought; NULL: there is none. */
+/* The name of a section, [mirror] or [mirrors], that wants objects of Git LFS; NULL: not
+ * found. */
 const char *mirrors_find_with_lfs(const struct mirrors *mirrors);
 
-/* Whether a node may go on with the one where it began with the other. */
+/* Whether a node started with the one may continue with the other. */
 bool mirrors_are_same(const struct mirrors *one, const struct mirrors *other);
 
 /* Whether a ref of the upstream is mirrored. */

@@ -1,9 +1,8 @@
 /*
- * Looks after the mirrors: asks each upstream once an interval what its refs are, and has
- * those brought whose refs are others than the last time, or that do not answer as they
- * should: what is wrong is for the job to say, which backs off (replicable/registry.h).
- * A thread, and some that ask, so that an upstream which does not answer holds up no
- * other.
+ * Polls the mirrors: asks each upstream once an interval for its refs, and requests a job
+ * if the refs have changed since the last time, or if the upstream does not answer
+ * properly: the job reports what is wrong, and backs off (replicable/registry.h). One
+ * thread, and some that ask, so that an unresponsive upstream does not delay others.
  */
 #ifndef MIRROR_POLL_H
 #define MIRROR_POLL_H
@@ -17,42 +16,43 @@ struct mirror_poll;
 
 struct mirror_poll_options {
 	struct store *store;           /* borrowed, as all of these */
-	const struct mirrors *mirrors; /* those of lists are loaded by it alone */
+	const struct mirrors *mirrors; /* those of lists are loaded only by the poll */
 	const char *root;              /* of the clones */
 	struct credential_marks *marks;
 	struct mirror_checkout_site checkouts;
-	void (*wake)(void *arg); /* rows were asked for; from any thread */
-	/* Whether the clone is there, and what was proved of it last, by whatever node of
-	 * this tree, has that checksum; from any thread. NULL: it always is so. */
+	void (*wake)(void *arg); /* rows were requested; from any thread */
+	/* Whether the clone exists, and its last proof, by any node of this tree, has
+	 * that checksum; from any thread. NULL: always true. */
 	bool (*stands)(void *arg, const char *name, const char *checksum);
 	void *arg;
 };
 
-/* What lists told of in a former life is loaded first, rows of new mirrors are made, and
+/* First loads the mirrors from earlier lists, makes rows of new mirrors, and makes
  * requests wait again. */
 int mirror_poll_start(const struct mirror_poll_options *options,
 		      struct mirror_poll **poll, struct err *err);
 void mirror_poll_stop(struct mirror_poll *poll); /* NULL is allowed */
 
-/* For a site that has no mirrors (any more): nothing is expected of any. */
+/* For a site without mirrors (any more): clears all expectations. */
 int mirror_poll_forget(struct store *store, struct err *err);
 
-/* Lists have told of other mirrors (mirror/listed.h): from now on these are polled. Any
+/* The lists' mirrors have changed (mirror/listed.h): polls the new ones from now on. Any
  * thread. */
 void mirror_poll_reload(struct mirror_poll *poll);
 
-/* A list has told which refs the upstream has: grokmirror's fingerprint of them, and the
- * short name of its default branch. If that is what was found equal last, it is so now,
- * and nothing is asked; if it is news, the upstream is asked now. Any thread. */
+/* A list reports the upstream's refs: grokmirror's fingerprint of them, and the short
+ * name of its default branch. If that is the state last found equal, the mirror counts as
+ * equal now, without asking; if it differs, the upstream is asked now. Any thread. */
 void mirror_poll_tell(struct mirror_poll *poll, const char *name, const char *fingerprint,
 		      const char *branch);
 
-/* 0 to most - 1; and an interval, give or take a tenth, so that many do not coincide. */
+/* A random number from 0 to most - 1; and an interval, varied by up to a tenth, so that
+ * many do not coincide. */
 int64_t mirror_random_ms(int64_t most);
 int64_t mirror_jitter_ms(int64_t interval_ms);
 
-/* Its upstream is asked now; if it was asked less than a second ago, when that is over.
- * Any thread. */
+/* Asks its upstream now; if it was asked less than a second ago, when that second has
+ * passed. Any thread. */
 void mirror_poll_hurry(struct mirror_poll *poll, const struct mirror *mirror);
 
 /* When an upstream was last asked, and had nothing new, wall ms; 0: never. For

@@ -1,7 +1,7 @@
 /*
- * What people and programs ask of a mirror: "bring it now, with this watcher's
- * credential". A request is a row before anybody is told that it was taken, so that it
- * outlives a crash; the mirror's next job takes all that wait. Any thread.
+ * Requests of people and programs for a mirror: "bring it now, with this watcher's
+ * credential". A request becomes a row before it is confirmed, so that it survives a
+ * crash; the mirror's next job takes all waiting ones. Any thread.
  *
  * Source: seed 004 (a job is one watcher's; a timeout puts it back).
  */
@@ -23,18 +23,19 @@ enum mirror_request_state {
 struct mirror_request {
 	char id[LEASE_JOB_SIZE];
 	char *mirror;     /* owned, as all of these texts */
-	char *watcher;    /* NULL: whichever may */
+	char *watcher;    /* NULL: any that may */
 	int64_t asked_at; /* wall ms, as all of these times */
-	int64_t wait_ms;  /* for the lease: of all of it, or of each try */
-	bool is_once;     /* who asked waits for the end: one try */
-	unsigned wishes; /* for the mirror's row (replicable/registry.h); not kept here */
+	int64_t wait_ms;  /* for the lease: in total, or for each try */
+	bool is_once;     /* the requester waits for the end: one try */
+	unsigned wishes;  /* for the mirror's row (replicable/registry.h); not stored
+			     here */
 	enum mirror_request_state state;
 	int64_t attempts, next_at, started_at, ended_at;
 	int64_t waited_ms; /* until its work began, the lease included */
 	bool has_changed;
-	char *commit, *branch; /* what HEAD names now; NULL: it is unborn, or detached */
+	char *commit, *branch; /* HEAD's now; NULL: it is unborn, or detached */
 	char *checkout;        /* the path of the working tree that shows it, or NULL */
-	/* Why it failed, or waits again; or what is wrong with the working tree. */
+	/* Why it failed or waits again; or the error of the working tree. */
 	char *class, *reason, *message, *remedy;
 };
 
@@ -44,47 +45,48 @@ typedef VEC(struct mirror_request) mirror_requests;
 void mirror_request_clear(struct mirror_request *request);
 void mirror_requests_clear(mirror_requests *requests);
 
-/* Writes it, and asks for the mirror's row, in one transaction. Of *request mirror,
- * watcher, wait_ms, is_once and wishes are read; id and asked_at are filled in.
- * ERR_MISSING: the mirror is to be removed. */
+/* Writes it, and requests the mirror's row, in one transaction. Reads mirror, watcher,
+ * wait_ms, is_once and wishes of *request; fills in id and asked_at. ERR_MISSING: the
+ * mirror is being removed. */
 int mirror_request_add(struct store *store, struct mirror_request *request,
 		       struct err *err);
 
-/* All of a mirror that wait have failed by that: it is mirrored no more. */
+/* Fails all waiting requests of a mirror with that error: it is no longer mirrored. */
 int mirror_requests_refuse_in(struct store_tx *tx, const char *mirror,
 			      const struct err *why, struct err *err);
 
-/* Those of a mirror that wait and are due, oldest first: from now on they run. */
+/* Takes the waiting requests of a mirror that are due, oldest first: they are running
+ * from now on. */
 int mirror_requests_take(struct store *store, const char *mirror,
 			 mirror_requests *requests, struct err *err);
 
-/* How it ended, or since when it waits again. */
+/* Saves how it ended, or that it waits again. */
 int mirror_request_save(struct store *store, const struct mirror_request *request,
 			struct err *err);
 
-/* Who asked waits no longer: fails it with that error, if nobody has begun. 1: it was so;
- * 0: it runs, or has ended; -1. */
+/* The requester stops waiting: fails the request with that error, if it has not begun. 1:
+ * failed; 0: it runs, or has ended; -1: error. */
 int mirror_request_give_up(struct store *store, const char *id, const struct err *why,
 			   struct err *err);
 
-/* ERR_MISSING: there is none, or none any more: seven days after the end it is forgotten.
- */
+/* ERR_MISSING: not found, or removed already, seven days after its end. */
 int mirror_request_get(struct store *store, const char *id,
 		       struct mirror_request *request, struct err *err);
 
-/* At a node's start: what ran in its former life waits again, and what ended long ago
- * goes. */
+/* At a node's start: interrupted requests wait again, and those that ended long ago are
+ * removed. */
 int mirror_requests_reset(struct store *store, struct err *err);
 
-/* Mirrors of which a request waits that is due by now are asked for again. *any: some. */
+/* Requests the rows of mirrors with waiting requests that are due. *any: whether there
+ * were some. */
 int mirror_requests_hurry(struct store *store, bool *any, struct err *err);
 
 void mirror_request_set_failure(struct mirror_request *request, const struct err *why);
-/* Of an earlier try. */
+/* Clears the failure of an earlier try. */
 void mirror_request_forget_failure(struct mirror_request *request);
 
-/* As `mirror sync --json` and GET /api/v1/jobs/ID give it; the caller owns it. `root`: of
- * the site's repositories. */
+/* As shown by `mirror sync --json` and GET /api/v1/jobs/ID; the caller owns it. `root`:
+ * of the site's repositories. */
 json_t *mirror_request_json(const struct mirror_request *request, const char *root);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * What one mirror brought and others are to be told of (mirror/then.h), durable, in
- * order: <site.data>/then/<id of the mirror>/<number>, each the refs as they stood after
- * a change. The lowest is what the receiver knows; a document is what lies between two
- * neighbours. So a change is one file, the old values in it are those of the document
- * before, and neither can be lost without the other.
+ * One mirror's changes to be announced (mirror/then.h), durable, in order:
+ * <site.data>/then/<id of the mirror>/<number>, each with the refs after a change. The
+ * lowest is the state known to the receiver; a document is the difference between two
+ * neighbours. So a change is one file, its old values are those of the document before,
+ * and neither can be lost without the other.
  *
- * One that comes while others wait is put together with the last of them if no ref has
- * changed in both: then nothing is lost by it. Beyond THEN_WAITING_MOST it is so in any
- * case, and the changes of refs that are not told are counted in "more".
+ * A new one is merged with the last waiting one if no ref has changed in both: so no
+ * information is lost. Beyond THEN_WAITING_MOST they are always merged, and lost changes
+ * of refs are counted in "more".
  *
- * Any thread, if not said otherwise.
+ * Any thread, unless stated otherwise.
  */
 #ifndef MIRROR_THEN_QUEUE_H
 #define MIRROR_THEN_QUEUE_H
@@ -21,53 +21,53 @@
 
 struct then_queue;
 
-/* Opens that of a mirror whose clone is, or will be, at `clone`. One that is new begins
- * with the refs that are there: these are nobody's news; of others what has changed since
- * is kept. *queue is there, and the caller's to close, also after an error. */
+/* Opens the queue of a mirror whose clone is, or will be, at `clone`. A new queue begins
+ * with the present refs, which are not announced; an existing one records the changes
+ * since. *queue is set, and the caller must close it, also after an error. */
 int then_queue_open(const char *data, const char *mirror, const char *clone,
 		    struct then_queue **queue, struct err *err);
 void then_queue_close(struct then_queue *queue); /* NULL is allowed */
 
-/* Who brought it; all 0: that is not known (any more). */
+/* The origin of a change; all 0: unknown. */
 struct then_origin {
 	const char *job, *watcher;
 	int64_t checked_at; /* wall ms */
 };
 
-/* Reads the clone's refs, and keeps them if they differ from the last. 1: so it is, and
- * durable; 0: nothing is new; -1. Waits while another thread does the same. */
+/* Reads the clone's refs, and stores them if they differ from the last. 1: stored,
+ * durable; 0: nothing new; -1: error. Waits while another thread does the same. */
 int then_queue_take(struct then_queue *queue, const struct then_origin *origin,
 		    struct err *err);
 
-/* Appends the next document. 1: there is one; 0: there is none, or not yet; -1. After 1
- * then_queue_end() or then_queue_fail() is due. One thread at a time. */
+/* Appends the next document. 1: appended; 0: none, or not yet; -1: error. After 1 call
+ * then_queue_end() or then_queue_fail(). One thread at a time. */
 int then_queue_next(struct then_queue *queue, struct str *document, struct err *err);
 
-/* How that went. */
+/* A failed announcement. */
 struct then_failure {
 	int64_t since, tried_at, next_at; /* wall ms */
 	const struct err *why;
 };
 
-/* It was taken. -1: that cannot be kept, and it is told again; then then_queue_fail() is
- * due in turn. */
+/* It was accepted. -1: that cannot be stored, so it will be announced again; then call
+ * then_queue_fail(). */
 int then_queue_end(struct then_queue *queue, struct err *err);
 
-/* It was not taken. NULL: nobody was asked, since the node stops. */
+/* It was not accepted. NULL: it was not sent, since the node stops. */
 void then_queue_fail(struct then_queue *queue, const struct then_failure *failure);
 
-/* For commands: how many wait, and why the first of them does. */
+/* For commands: how many wait, and why the first one does. */
 struct then_look {
 	size_t waiting;
-	int64_t since, next_at;         /* wall ms; 0: nothing fails */
-	char *class, *message, *remedy; /* owned; NULL: nothing fails */
+	int64_t since, next_at;         /* wall ms; 0: no failure */
+	char *class, *message, *remedy; /* owned; NULL: no failure */
 };
 int then_queue_look(const char *data, const char *mirror, struct then_look *look,
 		    struct err *err);
 void then_look_clear(struct then_look *look);
 
-/* At the start: of mirrors that tell nobody any more, nothing is kept. `mirrors` has
- * `count` names. */
+/* At the start: removes the queues of mirrors that no longer announce changes. `mirrors`
+ * has `count` names. */
 void then_queue_forget_others(const char *data, const char *const *mirrors, size_t count);
 
 #endif

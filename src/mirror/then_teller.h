@@ -1,9 +1,9 @@
 /*
- * Tells others of what mirrors brought: [mirror] then. What is to be told is on disk
- * (mirror/then_queue.h) before anybody is told, and goes when it was taken: so a crash
- * loses nothing, and what was taken just before one is told twice. Documents of one
- * mirror go one after another; what is not taken is tried again, ever more seldom, and
- * holds up no other mirror.
+ * Announces changes that mirrors brought: [mirror] then. Documents are on disk
+ * (mirror/then_queue.h) before they are sent, and removed after they were accepted: so
+ * they survive a crash, but one accepted just before it is sent twice. Documents of one
+ * mirror are sent one after another; rejected ones are retried with growing delays,
+ * without delaying other mirrors.
  */
 #ifndef MIRROR_THEN_TELLER_H
 #define MIRROR_THEN_TELLER_H
@@ -18,19 +18,19 @@ struct then_teller_options {
 	const char *data, *root;       /* site.data, site.repositories; borrowed */
 };
 
-/* Before anything is brought: what a former life did not tell is found by the refs. NULL:
- * no mirror tells anybody. */
+/* Call before anything is brought: changes not announced before a restart are found from
+ * the refs. NULL: not configured for any mirror. */
 struct then_teller *then_teller_start(const struct then_teller_options *options);
 
-/* What is under way is broken off. NULL is allowed, as below. */
+/* Aborts announcements under way. NULL is allowed, as below. */
 void then_teller_stop(struct then_teller *teller);
 
-/* The mirror's refs may be others; if they are, that is durable when it returns. What
- * cannot be kept is said in the log, and tried again. Any thread. */
+/* The mirror's refs may have changed; if so, that is durable on return. A failure to
+ * store it is logged, and retried. Any thread. */
 void then_teller_take(struct then_teller *teller, const char *mirror,
 		      const struct then_origin *origin);
 
-/* Tells what was taken. Any thread. */
+/* Sends the stored documents. Any thread. */
 void then_teller_wake(struct then_teller *teller, const char *mirror);
 
 #endif

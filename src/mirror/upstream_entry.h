@@ -1,6 +1,6 @@
 /*
- * One repository that a list of upstreams names (mirror/upstream_list.h): read from what
- * a forge says of it, and judged. Pure functions; any thread.
+ * One repository that a list of upstreams names (mirror/upstream_list.h): read from a
+ * forge's description, and checked. Pure functions; any thread.
  *
  * Source: GitHub "List organization repositories", GitLab "List a group's projects",
  * Gitea "List an organization's repos".
@@ -20,34 +20,34 @@ enum upstream_from {
 	UPSTREAM_GROKMIRROR, /* its manifest: mirror/manifest.h */
 };
 
-/* The words for them, in that order; end in NULL. */
+/* Their words, in that order; ends with NULL. */
 extern const char *const upstream_from_words[];
 
 struct upstream_entry {
-	char *name;        /* "owner/name" as the forge has it; owned, as all of these */
-	char *http, *ssh;  /* as the forge says it is cloned; NULL: not told */
-	char *branch;      /* the default one; NULL: not told */
-	char *fingerprint; /* of its refs, grokmirror's; NULL: not told */
-	int64_t size;      /* bytes; -1: not told */
-	int64_t pushed_at; /* wall ms of the last push, or change; 0: not told */
+	char *name;        /* "owner/name" as in the forge; owned, as all of these */
+	char *http, *ssh;  /* clone URLs given by the forge; NULL: not given */
+	char *branch;      /* the default one; NULL: not given */
+	char *fingerprint; /* of its refs, grokmirror's; NULL: not given */
+	int64_t size;      /* bytes; -1: not given */
+	int64_t pushed_at; /* wall ms of the last push, or change; 0: not given */
 	bool is_fork, is_archived;
-	bool is_empty; /* has no refs yet, as far as it is told */
+	bool is_empty; /* has no refs yet, as far as is reported */
 };
 
-/* ERR_CORRUPT: what is there is no repository, or has no name. */
+/* ERR_CORRUPT: not a repository, or without a name. */
 int upstream_entry_read(enum upstream_from from, const json_t *object,
 			struct upstream_entry *entry, struct err *err);
 struct upstream_entry upstream_entry_copy(const struct upstream_entry *entry);
 void upstream_entry_clear(struct upstream_entry *entry);
 
-/* The name that its mirror gets: without ".git" at its end. ERR_CONFIG: it can have
- * none. The caller frees. */
+/* The name that its mirror gets: without ".git" at its end. ERR_CONFIG: the name is not
+ * usable. The caller frees. */
 int upstream_entry_make_name(const struct upstream_entry *entry, char **name,
 			     struct err *err);
 
-/* The URL that git is given. A stranger chose it, so it is https or ssh, or plain http if
- * the API itself is asked by that on a loopback address; and its host is the API's, or
- * "x" where the API is "api.x". ERR_CONFIG: no such URL is told. Borrowed. */
+/* The URL for git. It is untrusted, so it must be https or ssh, or plain http if the API
+ * itself is used by http on a loopback address; and its host must be the API's, or "x" if
+ * the API is "api.x". ERR_CONFIG: the forge does not give such a URL. Borrowed. */
 int upstream_entry_choose_url(const struct upstream_entry *entry,
 			      const struct uri_text *api, const char **url,
 			      struct err *err);

@@ -17,10 +17,9 @@ struct upstream_fetch {
 	int64_t *retry_after_ms;            /* set if the upstream wants rest */
 };
 
-/* Appends a pack of what is wanted and not reached from `have`, which nobody has looked
- * into yet. ERR_NETWORK with REASON_RATE_LIMITED, ERR_CANCELED, ERR_LOST: git would have
- * no other answer. Any other error says only that git has to do it, or to find out what
- * is wrong. */
+/* Appends a pack, not yet checked, of the objects wanted and not reached from `have`.
+ * ERR_NETWORK with REASON_RATE_LIMITED, ERR_CANCELED, ERR_LOST: git would get the same
+ * answer. Any other error means only that git must do it, or find out what is wrong. */
 int upstream_fetch_pack(const struct upstream_fetch *fetch, struct http_line *line,
 			struct str *pack, struct err *err);
 

@@ -1,13 +1,13 @@
 /*
- * The repositories that a forge's API, a directory or a manifest of grokmirror's has:
- * what [mirrors] makes mirrors of. A list is whole or it is an error: what is missing
- * from it was looked for, so that nothing looks deleted because a page failed, was cut,
- * or came twice.
+ * The repositories that a forge's API, a directory or a manifest of grokmirror lists, for
+ * [mirrors]. A list is complete or an error: missing repositories were searched for, so
+ * that a page that failed, was truncated, or came twice does not make one look deleted.
  *
- * GitHub tells no total. If something is deleted there while the pages are read, another
- * repository may be passed over; so only what two lists in a row lack is gone.
+ * GitHub does not report a total. If something is deleted there while the pages are read,
+ * another repository may be skipped; so only repositories missing from two lists in a row
+ * are gone.
  *
- * One thread at a time a list.
+ * One thread at a time per list.
  */
 #ifndef MIRROR_UPSTREAM_LIST_H
 #define MIRROR_UPSTREAM_LIST_H
@@ -18,46 +18,46 @@
 struct upstream_source {
 	enum upstream_from from; /* any but UPSTREAM_GROKMIRROR */
 	/* The API's URL of an organisation, group or user, as
-	 * https://api.github.com/orgs/ acme; or whole, up to /repos or /projects; or an
-	 * absolute path. */
+	 * https://api.github.com/orgs/ acme; or complete, up to /repos or /projects; or
+	 * an absolute path. */
 	char *url;
-	/* Patterns of names; one without a slash is held against the last part. Empty:
-	 * all are included, none is excluded. */
+	/* Patterns of names; one without a slash is matched against the last part. Empty:
+	 * all are included, or nothing is excluded. */
 	text_list include, exclude;
 	bool has_forks, has_archived; /* whether these are mirrored, too */
-	uint64_t max_size;            /* bytes; 0: any. What tells no size is taken. */
+	uint64_t max_size;            /* bytes; 0: any. Unknown sizes are accepted. */
 };
 
 struct upstream_chosen {
 	char *name;      /* of the mirror; owned */
-	const char *url; /* that git is given; borrowed from the list */
+	const char *url; /* for git; borrowed from the list */
 	const struct upstream_entry *entry;
 };
 
-#define UPSTREAM_FINDINGS_MAX 1000 /* of more only the number is told */
+#define UPSTREAM_FINDINGS_MAX 1000 /* further ones are only counted */
 
-/* What could be a mirror and is none: a person should hear of it. */
+/* A repository that could be a mirror but is not: to be shown to a person. */
 struct upstream_finding {
-	char *name;     /* as the forge has it; owned */
+	char *name;     /* as in the forge; owned */
 	struct err err; /* without the name */
 };
 
 struct upstream_findings {
 	VEC(struct upstream_finding) items;
-	size_t left_out; /* as many there were */
+	size_t left_out; /* the total number */
 };
 
-/* One page of the API's answer; or all that a directory or manifest has. */
+/* One page of the API's answer; or the whole directory or manifest. */
 struct upstream_page {
 	char *url, *next;      /* owned, as these; NULL: none */
-	char *etag, *modified; /* by which it is asked whether it is as it was */
+	char *etag, *modified; /* validators for asking whether it has changed */
 	VEC(struct upstream_entry) entries;
 	struct upstream_findings findings;
 };
 
 struct upstream_list {
 	VEC(struct upstream_chosen) chosen; /* in byte order of their names */
-	struct upstream_findings findings;  /* of all pages, and of what was chosen */
+	struct upstream_findings findings;  /* of all pages, and of the choice */
 	size_t excluded;                    /* by patterns, size and the like */
 	VEC(struct upstream_page) pages;
 };
@@ -66,22 +66,22 @@ struct upstream_list {
 
 struct upstream_list_call {
 	const struct upstream_source *source;
-	const char *ca_file;     /* authorities in place of the system's, or NULL */
-	const char *token;       /* sent as Authorization: Bearer; NULL: none */
+	const char *ca_file;     /* authorities instead of the system's, or NULL */
+	const char *token;       /* sent as Authorization: Bearer; NULL: not used */
 	int64_t timeout_ms;      /* of each page */
 	const struct stop *stop; /* may be NULL */
-	bool is_trial; /* the first page alone, whole or not: can it be read at all? */
+	bool is_trial; /* only the first page, to see whether it can be read at all */
 };
 
-/* Fills *list anew; of what was in it before, pages that did not change are kept, and
- * cost no quota where the forge knows ETags. After an error it is as it was. *rest_ms, if
- * it is not 0: the forge wants not to be asked again for so long.
+/* Fills *list anew; unchanged pages of its former content are kept, and do not cost quota
+ * if the forge supports ETags. After an error it is unchanged. *rest_ms, if not 0: the
+ * forge asked not to be queried again for this long.
  *
- * ERR_NETWORK with REASON_RATE_LIMITED; ERR_AUTH: the token is refused; ERR_MISSING: no
- * such organisation, or hidden from the token; ERR_CONFLICT: it changed while it was
- * read; ERR_CORRUPT: the pages make no whole; ERR_CONFIG: it leads to another host, where
- * the token does not go, or the URL is none; of a directory also what could not be read
- * in it. ERR_TIMEOUT, ERR_CANCELED. */
+ * ERR_NETWORK with REASON_RATE_LIMITED; ERR_AUTH: the token is refused; ERR_MISSING: the
+ * organisation does not exist, or is hidden from the token; ERR_CONFLICT: it changed
+ * while it was read; ERR_CORRUPT: the pages do not fit together; ERR_CONFIG: it leads to
+ * another host, to which the token is not sent, or the URL is invalid; for a directory
+ * also parts of it that could not be read. ERR_TIMEOUT, ERR_CANCELED. */
 int upstream_list_read(const struct upstream_list_call *call, struct upstream_list *list,
 		       int64_t *rest_ms, struct err *err);
 void upstream_list_clear(struct upstream_list *list);

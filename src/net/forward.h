@@ -1,8 +1,8 @@
 /*
- * A request that another site is to answer in place of ours: sent on as it comes, and its
- * answer read as it comes, both in bounded memory. Knows nothing of the HTTP server. One
- * thread at a time a struct forward; struct forwarder is for any thread and keeps
- * connections. The status and the bytes of the other site are handed on as they are.
+ * Forwards a request to another site, which answers instead of ours: the request is sent,
+ * and the answer read, as they arrive, both in bounded memory. Independent of the HTTP
+ * server. One thread at a time per struct forward; struct forwarder is for any thread and
+ * keeps connections. The other site's status and bytes are passed on unchanged.
  */
 #ifndef NET_FORWARD_H
 #define NET_FORWARD_H
@@ -12,44 +12,45 @@
 struct forwarder;
 struct forward;
 
-/* `site` is this site's name; it goes into the header Via, by which loops are seen:
- * "1.1 refrelay-paris" (RFC 9110, 7.6.3), behind the Via that is given on. */
+/* `site` is this site's name; it is added to the header Via, by which loops are detected:
+ * "1.1 refrelay-paris" (RFC 9110, 7.6.3), after the Via that is passed on. */
 struct forwarder *forwarder_new(const char *site);
-/* As site_client_trust(), for all that is sent on. */
+/* As site_client_trust(), for all forwarded requests. */
 void forwarder_trust(struct forwarder *forwarder, const char *ca_file);
-void forwarder_free(struct forwarder *forwarder); /* all forwards are closed */
+void forwarder_free(struct forwarder *forwarder); /* close all forwards before */
 
-/* Whether a request without a body was left without an answer not longer than so ago, and
- * none was answered since. */
+/* Whether, within the last within_ms, a request without a body was not answered, and no
+ * later one was. */
 bool forwarder_is_unanswered(struct forwarder *forwarder, int64_t within_ms);
 
-/* Whether a request with this header Via (NULL: none; several fields joined by commas)
- * went through the site of that name before. */
+/* Whether a request with this header Via (NULL: absent; several fields joined by commas)
+ * has passed through the site of that name. */
 bool forward_is_loop(const char *via, const char *site);
 
 /* Sends it, and waits for the head of the answer, whatever its status. "GET", "HEAD",
  * "POST", "PUT"; headers that belong to one connection (Host, Content-Length,
- * Transfer-Encoding, Expect, ...) are left out; connect_ms: 0 is 5 s, silence_ms: 0 is
- * 2 min; read is called by forward_open, and by forward_read if the answer began early;
- * read, arg and stop are borrowed until the close, all else until this returns.
- * ERR_NETWORK: no connection, it broke before an answer, or the answer is no HTTP or does
- * not say where it ends; ERR_TIMEOUT; ERR_CANCELED; ERR_CONFIG: the URL or a header is
- * none; what `read` failed with. *is_sent is false if no byte of the request can have
- * reached the other site. */
+ * Transfer-Encoding, Expect, ...) are left out; connect_ms: 0 is 5 s, silence_ms: 0 is 2
+ * min; read is called by forward_open, and by forward_read if the answer began early;
+ * read, arg and stop are borrowed until the close, the rest until this returns.
+ * ERR_NETWORK: no connection, it broke before an answer, or the answer is not HTTP or
+ * does not say where it ends; ERR_TIMEOUT; ERR_CANCELED; ERR_CONFIG: the URL or a header
+ * is invalid; or the error of `read`. *is_sent is false if no byte of the request can
+ * have reached the other site. */
 int forward_open(struct forwarder *forwarder, const struct http_request *request,
 		 struct forward **forward, bool *is_sent, struct err *err);
 
-/* Of the answer's head: 200 or more; the body's length, UINT64_MAX if it is not said. */
+/* From the answer's head: the status, 200 or more; the body's length, UINT64_MAX if not
+ * given. */
 int forward_status(const struct forward *forward);
 uint64_t forward_length(const struct forward *forward);
 
-/* Appends the values of that header, joined by ", ". False: there is none. */
+/* Appends the values of that header, joined by ", ". False: absent. */
 bool forward_add_header(const struct forward *forward, const char *name, struct str *out);
 
 /* The next bytes of the answer's body, at least one; 0: its end; -1: it broke off. */
 ssize_t forward_read(struct forward *forward, void *buffer, size_t size, struct err *err);
 
-/* Before the end of the answer it breaks the connection. NULL is allowed. */
+/* Called before the end of the answer it breaks the connection. NULL is allowed. */
 void forward_close(struct forward *forward);
 
 #endif

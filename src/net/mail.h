@@ -1,7 +1,7 @@
 /*
- * One mail by SMTP (RFC 5321), to the server that passes it on. By smtps://, or by
- * smtp:// with STARTTLS, which must be there: only on loopback, without an authority's
- * file, it goes in the clear. The server's certificate is checked. Any thread.
+ * One mail by SMTP (RFC 5321), to the server that relays it. By smtps://, or by smtp://
+ * with mandatory STARTTLS: only on loopback, without a CA file, it is sent in the clear.
+ * The server's certificate is checked. Any thread.
  */
 #ifndef NET_MAIL_H
 #define NET_MAIL_H
@@ -11,14 +11,14 @@
 #include "base/thread.h"
 
 struct mail_request {
-	const char *server;          /* mail_check_server() takes it */
+	const char *server;          /* accepted by mail_check_server() */
 	const char *user, *password; /* NULL: no credentials */
-	const char *ca_file;         /* of authorities, in place of the system's; NULL */
+	const char *ca_file;         /* authorities instead of the system's; NULL */
 	const char *from;            /* an address */
 	const char *const *to;       /* addresses */
 	size_t to_count;
-	const char *subject;     /* what is not printable ASCII becomes "?" */
-	const char *text;        /* UTF-8, lines that end in \n */
+	const char *subject;     /* other than printable ASCII becomes "?" */
+	const char *text;        /* UTF-8, lines ending in \n */
 	int64_t timeout_ms;      /* for all of it */
 	const struct stop *stop; /* may be NULL */
 };
@@ -29,14 +29,14 @@ const char *mail_check_server(const char *server);
 /* Whether it is on loopback: 127.0.0.0/8, ::1, or localhost. */
 bool mail_is_near(const char *server);
 
-/* Whether it is NAME@HOST, and can stand in a mail's head. */
+/* Whether it is NAME@HOST, and valid in a mail's head. */
 bool mail_is_address(const char *text);
 
 /* Appends the mail as it is sent, with \r\n. For mail_send() and its test. */
 void mail_render(const struct mail_request *request, int64_t wall_ms, struct str *out);
 
 /* *code: the server's last (250). ERR_AUTH: it refuses the credentials; ERR_CONFIG: it
- * refuses the mail, or has no STARTTLS; ERR_NETWORK, ERR_TIMEOUT; ERR_CANCELED: stop. */
+ * refuses the mail, or lacks STARTTLS; ERR_NETWORK, ERR_TIMEOUT; ERR_CANCELED: stop. */
 int mail_send(const struct mail_request *request, int *code, struct err *err);
 
 #endif

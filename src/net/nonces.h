@@ -1,6 +1,6 @@
 /*
- * Remembers the nonces of tokens until they are over, so that each is accepted once. Any
- * thread.
+ * Records the nonces of tokens until these have expired, so that each is accepted only
+ * once. Any thread.
  */
 #ifndef NET_NONCES_H
 #define NET_NONCES_H
@@ -11,9 +11,9 @@ struct nonces;
 struct nonces *nonces_new(void);
 void nonces_free(struct nonces *nonces);
 
-/* From now on also in the file `nonces` of this directory, and takes over what a process
- * before had there. Where that cannot be read or written it is logged, and only what this
- * process saw counts. */
+/* From now on also records them in the file `nonces` of this directory, and takes over
+ * those of earlier processes. If that cannot be read or written it is logged, and only
+ * nonces seen by this process count. */
 void nonces_keep(struct nonces *nonces, const char *directory);
 
 /* wire_token_check_request(), and its nonce is new: TOKEN_GOOD once. */
@@ -22,19 +22,19 @@ enum token_verdict nonces_check_request(struct nonces *nonces, const struct site
 					const struct signed_request *request,
 					struct err *err);
 
-/* For at least so long each is remembered, for at most twice that. Tests shorten it. */
+/* Each is kept for at least this long, at most twice as long. Tests shorten it. */
 extern int64_t nonces_keep_ms;
 
-/* So many of each site, within that time. Tests lessen it. */
+/* The most per site within that time. Tests reduce it. */
 extern uint64_t nonces_each;
 
 enum nonce_verdict { NONCE_NEW, NONCE_USED, NONCE_TOO_MANY };
 
-/* Remembers it if it is new. */
+/* Records it if it is new. */
 enum nonce_verdict nonces_take(struct nonces *nonces, const char *site,
 			       const char *nonce);
 
-/* How many are remembered. */
+/* How many are recorded. */
 size_t nonces_count(struct nonces *nonces);
 
 #endif

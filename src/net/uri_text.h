@@ -1,6 +1,6 @@
 /*
- * URLs as JGit's URIish takes them apart and puts them together (toASCIIString): the
- * text that stands in task files depends on it byte for byte.
+ * URLs as JGit's URIish parses and formats them (toASCIIString): the text in task files
+ * must match it byte for byte.
  *
  * Source: org.eclipse.jgit.transport.URIish.
  */
@@ -22,37 +22,37 @@ enum url_kind {
 
 struct uri_text {
 	char *scheme;   /* owned, as all of these; NULL: host:path, or a path */
-	char *user;     /* decoded; NULL: none */
+	char *user;     /* decoded; NULL: absent */
 	char *password; /* likewise */
-	char *host;     /* decoded, an IPv6 address in brackets; NULL: none */
-	char *raw_path; /* as it was given */
-	char *path;     /* decoded; "~" stands without a "/" before it */
-	uint16_t port;  /* 0: none */
+	char *host;     /* decoded, an IPv6 address in brackets; NULL: absent */
+	char *raw_path; /* as given */
+	char *path;     /* decoded; "~" without a "/" before it */
+	uint16_t port;  /* 0: absent */
 	enum url_kind kind;
 };
 #define AUTO_URI __attribute__((cleanup(uri_text_clear)))
 
-/* ERR_CONFIG; its text has nothing of the URL. */
+/* ERR_CONFIG; its text does not contain any of the URL. */
 int uri_text_read(const char *text, struct uri_text *uri, struct err *err);
 void uri_text_clear(struct uri_text *uri);
 
-/* ERR_CONFIG: it names no place that git, ssh or we can be told of. */
+/* ERR_CONFIG: not a place that git, ssh or we can use. */
 int uri_text_check(const struct uri_text *uri, struct err *err);
 
 /* Decodes %xx in len bytes; the caller frees. NULL: a "%" without two digits, or %00. */
 char *uri_text_decode(const char *text, size_t len);
 
-/* Whether there is ${name} in the path. */
+/* Whether the path contains ${name}. */
 bool uri_text_has_name(const struct uri_text *uri);
 
-/* Puts the name for the first ${name} in the path; in raw_path, encoded for HTTP. */
+/* Replaces the first ${name} in the path by the name; in raw_path encoded for HTTP. */
 int uri_text_put_name(struct uri_text *uri, const char *name, struct err *err);
 
 /* Appends the text, without the password. */
 void uri_text_render(const struct uri_text *uri, struct str *out);
 
-/* The text of a URL without its password, and without its user if it is for HTTP; all
- * else as it stands. The caller frees. */
+/* The text of a URL without its password, and without its user if it is for HTTP; the
+ * rest unchanged. The caller frees. */
 char *uri_text_without_secrets(const char *text, const struct uri_text *uri);
 
 #endif

@@ -1,17 +1,19 @@
 /*
- * Copies of blobs, and of other kinds that are files, that others than pull have changed.
- * One thread hears of changes by inotify, as far as watches suffice; files below other
- * directories it looks at within a budget, and at its start at all.
+ * Finds copies of blobs, and of other kinds stored as files, that something other than
+ * pull has changed. One thread learns of changes through inotify, as far as watches
+ * suffice; it checks files below other directories within a budget, and all files at its
+ * start.
  *
- * pull/glance.c decides by a file's times who has changed it, and has it mended.
+ * pull/glance.c decides from a file's times who changed it, and has it mended.
  */
 #ifndef PULL_BLOB_COPY_WATCH_H
 #define PULL_BLOB_COPY_WATCH_H
 
 #include "pull/pull_parts.h"
 
-/* The first look at all files begins at once. `directories`: how many may be watched; 0:
- * a share of what the kernel allows. NULL: no kind here is watched. */
+/* The first check of all files begins at once. `directories`: the most that may be
+ * watched; 0: a share of what the kernel allows. Returns NULL if no kind here is
+ * watched. */
 struct blob_copy_watch *blob_copy_watch_start(struct pull *pull, size_t directories);
 
 /* NULL is allowed. */

@@ -1,7 +1,7 @@
 /*
- * Objects of a history that is cut short, was, or will be; for pull/bring.c. Once they
- * are here it is known where the copy's history will be cut: of a mirror by what its
- * upstream made of the depth; of a copy by what its primary says.
+ * Brings objects of a history that is, was or will be cut short; for pull/bring.c. Once
+ * they are here, the cuts of the copy's history are known: for a mirror, from how its
+ * upstream applied the depth; for a copy, from what its primary says.
  */
 #ifndef PULL_BRING_CUTS_H
 #define PULL_BRING_CUTS_H
@@ -12,10 +12,10 @@ struct bring_cuts {
 	const struct bring_request *request; /* its view gets the cuts */
 	const struct ref_snapshot *from;     /* the copy's refs and cuts */
 	const struct ref_diff *diff;         /* from there to the view's */
-	bool is_ours, is_sure; /* nobody else has changed its refs, its disk */
+	bool is_ours, is_sure;               /* only we have changed its refs, its disk */
 };
 
-/* Whether that is so; else none of these is for it. */
+/* Whether there are cuts; if not, do not call the functions below. */
 bool bring_cuts_are_any(const struct bring_request *request,
 			const struct ref_snapshot *from);
 
@@ -23,12 +23,12 @@ bool bring_cuts_are_any(const struct bring_request *request,
 int bring_cuts(const struct bring_cuts *cuts, struct sync_result *result,
 	       struct err *err);
 
-/* The file with old and new cuts, so that no walk ends where parents are missing: as
- * repo.shallow_file; NULL: nothing is cut. The caller frees. */
+/* Makes the file with old and new cuts, for use as repo.shallow_file, so that a walk does
+ * not fail where parents are missing; NULL: nothing is cut. The caller frees. */
 int bring_cuts_for_both(const struct bring_request *request,
 			const struct ref_snapshot *from, char **file, struct err *err);
 
-/* Removes what was laid down for it, also by those who died. */
+/* Removes the temporary files made for this, also those of dead processes. */
 void bring_cuts_clear(const struct bring_request *request);
 
 #endif

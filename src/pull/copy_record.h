@@ -1,6 +1,6 @@
 /*
- * What a copy was last proved equal to: NAME.git/refrelay/copy, one JSON object. It is
- * only ever a short cut: without it, or with one that cannot be read, refs are compared.
+ * The record of what a copy was last proved equal to: NAME.git/refrelay/copy, one JSON
+ * object. It is only a short cut: if it is missing or unreadable, refs are compared.
  */
 #ifndef PULL_COPY_RECORD_H
 #define PULL_COPY_RECORD_H
@@ -28,15 +28,14 @@ struct copy_record {
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
 	uint64_t pushed; /* refs that pushes had deleted there (change/pushed.h) */
-	uint64_t fence;  /* of who wrote it (git/fence.h); 0: not known */
+	uint64_t fence;  /* of its writer (git/fence.h); 0: not known */
 	char *directory; /* whose record it is (change/origin_root.h); NULL: not known;
-			  * owned
-			  */
+			    owned */
 };
 
 #define AUTO_RECORD __attribute__((cleanup(copy_record_clear)))
 
-/* `dir` is the copy's directory. Absent or unreadable: is_there is false. */
+/* `dir` is the copy's directory. If it is absent or unreadable, is_there is false. */
 void copy_record_read(int dir, struct copy_record *record);
 
 /* The files of a copy, and those of its objects. */
@@ -56,61 +55,63 @@ struct copy_proof {
 	const char *timeline;           /* NULL or "": the source has none */
 	uint64_t generation;
 	uint64_t pushed;
-	uint64_t fence; /* 0: who writes it has no lease */
+	uint64_t fence; /* 0: the writer has no lease */
 };
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
 
-/* The same record again, of which its reader proved once more that the refs are as it
- * says, and took this fingerprint before. */
+/* Writes the same record again, after its reader proved once more that the refs match it;
+ * the fingerprint was taken before that proof. */
 int copy_record_settle(int dir, const struct copy_record *record,
 		       const struct fingerprint *copy_fingerprint, struct err *err);
 
-/* The checksum of refs that are about to be published, wherever their history is cut, so
- * that after a crash in between they are known as ours: NAME.git/refrelay/intent. */
+/* Records the checksum of refs that are about to be published, wherever their history is
+ * cut, so that after a crash in between they are recognized as ours:
+ * NAME.git/refrelay/intent. */
 int copy_intent_write(int dir, const struct checksum *sum, struct err *err);
 bool copy_intent_is(int dir, const struct checksum *sum);
 void copy_record_clear(struct copy_record *record);
 
-/* More copies that somebody else had changed; also 0, at the start. */
+/* Counts more copies that somebody else had changed; also 0, at the start. */
 void copy_record_count_changes(size_t count);
 
 /* Whether it was written for this very directory, as the copy of that source, and the
- * refs are still those: nothing here is anybody else's. False when it cannot be told. */
+ * refs are unchanged: everything here is ours. False also when that cannot be
+ * determined. */
 bool copy_record_is_of(const struct copy_record *record, int dir, const char *source);
 
-/* Whether its refs, read now, are those of the record. */
+/* Whether the copy's refs, read now, are those of the record. */
 bool copy_record_has_refs(const struct copy_record *record, const struct repo *copy);
 
 /* Whether the copy's disk looks as it did when the record was written. */
 bool copy_record_has_copy(const struct copy_record *record,
 			  const struct fingerprint *copy_fingerprint);
 
-/* Whether at most directories below refs/ look different since: so they do after a change
- * that a hook refused. The refs, to be read again, tell the rest. */
+/* Whether nothing but directories below refs/ looks different since then, as after a
+ * change that a hook refused. The caller must read the refs again to be sure. */
 bool copy_record_has_files(const struct copy_record *record, int dir);
 
-/* Whether HEAD, config and the like, packed-refs among them, are older than it. */
+/* Whether HEAD, config and the like, including packed-refs, are older than it. */
 bool copy_record_has_settings(const struct copy_record *record, int dir);
 
-/* What stat() says of its files, against what was recorded: whether somebody else may
- * have touched them. */
+/* Compares what stat() says of its files with the record: whether somebody else may have
+ * touched them. */
 enum copy_stamps {
-	COPY_STAMPS_SAME,  /* or nothing is known to compare with */
+	COPY_STAMPS_SAME,  /* or there is nothing to compare with */
 	COPY_STAMPS_LATER, /* only their ctimes differ: written with the times put back,
-			      or cloned over the path. copy_content_is_sound() tells */
+			      or cloned over the path. copy_content_is_sound() decides */
 	COPY_STAMPS_OTHER,
 };
 enum copy_stamps copy_record_look(const struct copy_record *record, int dir);
 enum copy_stamps copy_record_compare_objects(const struct copy_record *record,
 					     const struct copy_files *now);
 
-/* These were taken before refs and objects were found to be as recorded: what else stat()
- * says of them is taken over, as after a change that a hook refused, a clone over the
- * path, or from an older version, which recorded less. */
+/* Records these stamps, which were taken before refs and objects were found to be as
+ * recorded: needed after a change that a hook refused, a clone over the path, or an older
+ * version, which recorded less. */
 void copy_record_restamp(int dir, const struct copy_record *record,
 			 const struct copy_files *files);
 
-/* We have changed its packs, and nothing else: they are as they should be. */
+/* Updates the record after we have changed the copy's packs, and nothing else. */
 void copy_record_renew(int dir, struct copy_record *record);
 
 /* Whether the record proves that both sides are as they were when it was written. */
@@ -118,25 +119,26 @@ bool copy_record_proves(const struct copy_record *record, const char *source,
 			const struct fingerprint *source_fingerprint,
 			const struct fingerprint *copy_fingerprint);
 
-/* Whether nobody has begun to work there under a lease since: with another fence than the
- * repository's it is a former holder's, or one is at work, or has died. */
+/* Whether no later lease holder has begun to work there: if its fence differs from the
+ * repository's, it was written by a former holder, or a later one is at work or has
+ * died. */
 bool copy_record_is_latest(const struct copy_record *record, int dir);
 
-/* Whether its source is the URL of that repository, at whatever primary. */
+/* Whether its source is the URL of that repository, at any primary. */
 bool copy_record_is_of_name(const struct copy_record *record, const char *name);
 
-/* Whether it was written when the copy became what the row says: it travels with the
- * directory, to whatever name somebody moves that. */
+/* Whether it was written when the copy became what the row says: it stays with the
+ * directory if somebody moves that to another name. */
 bool copy_record_is_of_row(const struct copy_record *record,
 			   const struct registry_row *row);
 
 /*
- * Whether files of a copy whose ctimes alone have changed hold what they held. For who
- * may read some gigabytes.
+ * Whether files of a copy whose ctimes alone have changed still have the same content.
+ * For callers that may read some gigabytes.
  */
 
-/* Reads each file of its objects that was stamped after `since_ns`: whether it ends with
- * the digest of the rest, as all that git writes there. False also after a stop. */
+/* Reads each object file that was stamped after `since_ns`: whether it ends with the
+ * digest of the rest, as all files that git writes there do. False also after a stop. */
 bool copy_content_is_sound(const struct repo *copy, int64_t since_ns,
 			   const struct stop *stop);
 

@@ -1,6 +1,6 @@
 /*
- * What the threads of pull decide, apart from how they get to know it and what they do
- * about it: pure functions.
+ * The decisions of pull's threads, separate from how they get their input and how they
+ * act on the result: pure functions.
  */
 #ifndef PULL_DECISIONS_H
 #define PULL_DECISIONS_H
@@ -20,15 +20,15 @@ struct pull_cursor {
 
 #define PULL_CURSOR_SIZE 64
 
-/* As it stands in the database: "ID MARK TIMELINE", a "-" for no mark. */
+/* As stored in the database: "ID MARK TIMELINE", a "-" for no mark. */
 void pull_cursor_format(const struct pull_cursor *cursor, char text[PULL_CURSOR_SIZE]);
 bool pull_cursor_parse(const char *text, struct pull_cursor *cursor);
 void pull_cursor_set(struct pull_cursor *cursor, const struct event_ends *ends);
 
-/* What several events of one replicable come to. */
+/* The combined effect of several events of one replicable. */
 struct folded_event {
 	const struct event *last; /* borrowed */
-	int64_t since;            /* when the first of them was */
+	int64_t since;            /* time of the first of them */
 	bool is_reported_only;    /* nothing changed: a checksum became known */
 };
 typedef VEC(struct folded_event) folded_events;
@@ -39,8 +39,8 @@ void fold_events(const event_list *events, folded_events *folded);
 enum compare_action {
 	COMPARE_ASK,    /* not the same, or no row */
 	COMPARE_ADOPT,  /* proved to be the same content under another identity */
-	COMPARE_GONE,   /* the primary has it no more */
-	COMPARE_REPORT, /* the same, of which a checksum has become known */
+	COMPARE_GONE,   /* the primary no longer has it */
+	COMPARE_REPORT, /* the same, but a checksum has become known */
 };
 
 struct compare_step {
@@ -51,13 +51,13 @@ struct compare_step {
 typedef VEC(struct compare_step) compare_steps;
 
 /* A part of an inventory page, and the registry's rows of the very same range of names,
- * both complete and in byte order. Steps are appended for all that differs. */
+ * both complete and in byte order. Appends a step for each difference. */
 struct compare_range {
 	const struct inventory_item *items;
 	size_t item_count;
 	const struct registry_row *rows;
 	size_t row_count;
-	bool reports_checksums; /* checksums become known later than what they are of */
+	bool reports_checksums; /* checksums become known later than the change */
 };
 void compare_range(const struct compare_range *range, compare_steps *steps);
 
@@ -66,29 +66,28 @@ size_t count_items_until(const struct inventory_item *items, size_t count,
 			 const char *end);
 size_t count_rows_until(const struct registry_row *rows, size_t count, const char *end);
 
-/* How long after one page of a comparison that finds nothing the next is asked for: the
- * pages of all rows are spread over an interval, but the rest is at least four times as
- * long as the page took, and never longer than the interval. */
+/* The pause before the next page of a comparison is requested, when a page found nothing:
+ * the pages of all rows are spread over an interval, but the pause is at least four times
+ * as long as the page took, and never longer than the interval. */
 struct page_pace {
 	int64_t interval_ms, took_ms;
-	int64_t rows, page_rows; /* of the registry; of these on the page */
+	int64_t rows, page_rows; /* in the registry; of these on the page */
 };
 int64_t page_pause_ms(const struct page_pace *pace);
 
-/* How long a pass of such pages takes, the pauses among them. */
+/* How long a pass of these pages takes, including the pauses. */
 int64_t pass_takes_ms(const struct page_pace *pace);
 
-/* How long to wait after so many failures in a row: 1 s, 2, 4 ... 30 s, a quarter more or
- * less. `roll` is any number. */
+/* The wait after this many failures in a row: 1 s, 2, 4 ... 30 s, a quarter more or less.
+ * `roll` is any number. */
 int64_t backoff_ms(unsigned failures, unsigned roll);
 
 /* Whether a failed request is repeated at once before it counts: proxies and firewalls
- * drop connections on which nothing was said for long. */
+ * drop connections that were idle for long. */
 bool is_idle_loss(const struct err *err, int64_t waited_ms);
 
-/* When a row that was proved is to be verified again: so long after now, by `roll`
- * between half the interval and all of it, so that rows do not come due together. 0:
- * never. */
+/* In how long a row that was proved is to be verified again: by `roll`, between half the
+ * interval and all of it, so that rows do not fall due together. 0: never. */
 int64_t next_reverify_ms(int64_t reverify_ms, unsigned roll);
 
 /* How a row is to be brought. */
@@ -97,13 +96,13 @@ struct sync_manner {
 };
 struct sync_manner sync_manner_of(const struct registry_row *row);
 
-/* Whether an error that was met where only a copy's own files were read or written says
- * that the copy is damaged: not if work was ended from outside, others were at work, or
- * this machine lacks room, memory or descriptors. */
+/* Whether an error, met while only a copy's own files were read or written, means that
+ * the copy is damaged: not if work was ended from outside, others were at work, or this
+ * machine lacks space, memory or descriptors. */
 bool copy_is_at_fault(const struct err *err);
 
-/* What the registry is to hear of a verification. of_copy: it ended where only the copy's
- * own files were read. */
+/* The event to record for a verification. of_copy: it ended while only the copy's own
+ * files were read. */
 enum registry_event verification_end(const struct err *err, bool of_copy);
 
 /* ... and when it is due again, if it was neither proved nor disproved. */

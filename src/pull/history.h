@@ -1,7 +1,8 @@
 /*
- * What pull does now and has done lately, for people: jobs that run, with the bytes that
- * came so far; how the last syncs and verifications of repositories ended; and how much
- * came within the last hour. In memory, since the node's start, and bounded. Any thread.
+ * What pull does now and did lately, for people: running jobs, with the bytes that have
+ * arrived; how the last syncs and verifications of repositories ended; and how much
+ * arrived within the last hour. In memory, since the node's start, and bounded. Any
+ * thread.
  */
 #ifndef PULL_HISTORY_H
 #define PULL_HISTORY_H
@@ -15,36 +16,36 @@
 struct history;
 struct pull_job;
 
-/* A job that runs. */
+/* A running job. */
 struct history_job {
-	atomic_uint_fast64_t bytes; /* that came so far, where that is counted */
+	atomic_uint_fast64_t bytes; /* that have arrived, where that is counted */
 };
 
-/* `kept`: how many ends; the oldest go first. */
+/* `kept`: how many ended jobs are kept; the oldest are dropped first. */
 struct history *history_new(size_t kept);
 void history_free(struct history *history);
 
-/* The job begins; what it is shown as is the history's until history_end(), which takes
- * over how each of its rows ended. NULL for a history that is NULL. */
+/* The job begins; the returned entry belongs to the history until history_end(), which
+ * records how each of the job's rows ended. NULL for a history that is NULL. */
 struct history_job *history_begin(struct history *history, const struct pull_job *job);
 void history_end(struct history *history, struct history_job *shown,
 		 const struct pull_job *job);
 
-/* By which id it is shown, if it is. */
+/* Sets the id under which it is shown, if it is shown. */
 void history_set_id(struct history *history, struct history_job *shown, const char *id);
 
 /* Of one replicable, newest first, at most `most`: an array. The caller owns it. */
 json_t *history_of_json(struct history *history, const char *kind, const char *name,
 			size_t most);
 
-/* What runs, oldest first: an array of at most `most`. */
+/* Running jobs, oldest first: an array of at most `most`. */
 json_t *history_running_json(struct history *history, size_t most);
 
-/* How many jobs ended, and how many bytes came, within the last five minutes and the last
- * hour. */
+/* How many jobs ended, and how many bytes arrived, within the last five minutes and the
+ * last hour. */
 json_t *history_rates_json(struct history *history);
 
-/* That of a node; NULL: it keeps none. */
+/* The history of a node; NULL: it keeps none. */
 struct history *pull_history(struct pull *pull);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What is not done without a person's word: to drop commits that only the copy has, and
- * to delete very many refs at once.
+ * Changes that need a person's decision: dropping commits that only the copy has, and
+ * deleting very many refs at once.
  */
 #ifndef PULL_HOLD_H
 #define PULL_HOLD_H
@@ -11,9 +11,9 @@
 #include "git/repo.h"
 #include "pull/source.h"
 
-/* The brake: a share of what there is, and more than a number. */
+/* The brake stops deletions that exceed both a share of all and a number. */
 struct hold_limit {
-	double share; /* 0.05: five per cent */
+	double share; /* 0.05: five percent */
 	size_t more_than;
 };
 
@@ -30,16 +30,16 @@ struct hold_question {
 	const struct ref_diff *diff; /* leads from them to the view's */
 	bool is_ours;    /* they are those that we published last, so that commits which
 			    the source dropped were dropped there on purpose */
-	uint64_t pushed; /* so many deletions were pushed at the source: a person's word,
-			    too */
+	uint64_t pushed; /* this many deletions were pushed at the source, thus decided by
+			    a person */
 };
 
 /* 1 if the copy must be left as it is (*reason says why, one sentence; the caller
  * frees), 0 if not, -1 on errors. */
 int hold_decide(const struct hold_question *question, char **reason, struct err *err);
 
-/* Whether some object that a ref of the copy `old` names can be read there, and is not in
- * `new`; then *reason as above. False also if that cannot be told. */
+/* Whether some object that a ref of the copy `old` names can be read there, but is
+ * missing from `new`; then *reason as above. False also if that cannot be determined. */
 bool hold_lost_tips(const struct git_work *work, const struct repo *old,
 		    const struct repo *new, const struct ref_snapshot *refs,
 		    char **reason);

@@ -1,14 +1,14 @@
 /*
  * The table of kinds: how each is read from the configuration, and the primary's half and
- * the copies' half of those that are found.
+ * the copies' half of each configured kind.
  */
 #ifndef PULL_KINDS_H
 #define PULL_KINDS_H
 
 #include "replicable/kind.h"
 
-/* All that the configuration names, checked. ERR_CONFIG names the key. The caller clears
- * in any case. */
+/* Reads all kinds that the configuration names, and checks them. ERR_CONFIG names the
+ * key. The caller clears in any case. */
 int kinds_read(const struct conf *conf, struct kinds_here *here, struct err *err);
 void kinds_clear(struct kinds_here *here);
 #define AUTO_KINDS __attribute__((cleanup(kinds_clear)))
@@ -18,15 +18,16 @@ void kinds_clear(struct kinds_here *here);
 int kinds_check_places(const struct conf *conf, const struct kinds_here *here,
 		       struct err *err);
 
-/* As kinds_next(), those with a half for copies. */
+/* As kinds_next(), but only kinds with a half for copies. */
 const struct kind *kinds_next_copied(const struct kinds_here *here,
 				     const struct kind *before);
 
-/* Some of them, without a configuration: those of that root, which may be NULL, and of
- * here->blobs. The caller clears. */
+/* Fills in some of them without a configuration: those of that root, which may be NULL,
+ * and of here->blobs. The caller clears. */
 void kinds_fill(struct kinds_here *here, const char *root);
 
-/* Mirrors alone, whose rows stand beside the repositories'. The caller clears. */
+/* Fills in mirrors only, whose rows are stored beside the repositories'. The caller
+ * clears. */
 void kinds_fill_mirrors(struct kinds_here *here, const char *root);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the log cursor read becomes of the registry's rows: one transaction. For
- * pull/log_cursor.c.
+ * Applies the events that the log cursor read to the registry's rows, in one transaction.
+ * For pull/log_cursor.c.
  */
 #ifndef PULL_LOG_CURSOR_H
 #define PULL_LOG_CURSOR_H
@@ -8,15 +8,16 @@
 #include "pull/decisions.h"
 #include "pull/pull_parts.h"
 
-/* Takes out what this site does not have: kinds that it was not told of, names that are
- * none. Told in the log, a kind once; names also as left out (pull_skipped_read()), until
- * a comparison, which is asked for, has counted them. -1: that could not be written. */
+/* Drops events that this site cannot apply: of kinds that are not configured, or with
+ * invalid names. They are logged, a kind once; names are also counted as left out
+ * (pull_skipped_read()), until a comparison, which is requested here, has counted them.
+ * -1: that could not be written. */
 int events_judge(struct pull *pull, folded_events *folded, struct err *err);
 
 struct events_taking {
 	const folded_events *folded;  /* judged; may be NULL */
 	const struct pull_cursor *to; /* NULL: the position is forgotten */
-	const char *last_event;       /* NULL: as it was */
+	const char *last_event;       /* NULL: unchanged */
 	struct pull *pull;
 };
 

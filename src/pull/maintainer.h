@@ -1,9 +1,9 @@
 /*
- * One thread a node that maintains the copies which this site owns, one at a time: those
- * that were synced of late once they are idle, and all of them once an interval. It gives
- * way at once to whoever has other work on a copy.
+ * One thread per node that maintains the copies which this site owns, one at a time:
+ * recently synced ones as soon as they are idle, and all of them once an interval. It
+ * gives way at once to other work on a copy.
  *
- * What there is to do is the kind's (copy_kind.h, `maintain`): a kind without has none.
+ * The kind defines the work (copy_kind.h, `maintain`); a kind without it is skipped.
  */
 #ifndef PULL_MAINTAINER_H
 #define PULL_MAINTAINER_H
@@ -13,22 +13,22 @@
 
 struct maintainer;
 
-/* Whether nobody works on the row's copy, or is about to. */
+/* Whether the row's copy is idle: not in work, nor about to be. */
 bool maintain_is_idle(const struct registry_row *row);
 
 struct maintainer *maintainer_start(struct pull *pull);
 
-/* Ends what runs, and the thread. Then others may still call. NULL is allowed, as
- * below. */
+/* Ends running maintenance and the thread. The calls below are still allowed then. NULL
+ * is allowed, as below. */
 void maintainer_stop(struct maintainer *maintainer);
 void maintainer_free(struct maintainer *maintainer);
 
-/* It was synced: it is looked at when it rests. Any thread. */
+/* The copy was synced: it is maintained when it is idle. Any thread. */
 void maintainer_report(struct maintainer *maintainer, const char *kind, const char *name);
 
-/* Before somebody asks for the lease of a repository: when it returns, maintenance has
- * left it, or did not leave it in time. The caller's row is claimed, so that it is not
- * begun again. Any thread. */
+/* Call before acquiring the lease of a repository: when this returns, maintenance has
+ * left it, or did not leave it in time. The caller's row must be claimed, so that
+ * maintenance does not begin again. Any thread. */
 void maintainer_make_way(struct maintainer *maintainer, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What can be mended of a copy in its place, and whether the rest is whole. Under the
- * repository's lease, at a secondary: nobody but refrelay changes a copy.
+ * Mends what can be mended of a copy in its place, and checks whether the rest is whole.
+ * Under the repository's lease, at a secondary: only refrelay changes a copy.
  */
 #ifndef PULL_MEND_H
 #define PULL_MEND_H
@@ -10,58 +10,58 @@
 #include "git/repo.h"
 #include "job/job.h"
 
-/* Our own files in the copy that cannot be used are removed: they are made again. The
- * fence begins anew from the lease's, which is above all grants before it. */
+/* Removes our own files in the copy that cannot be used: they are made again. The fence
+ * restarts from the lease's, which is above all earlier grants. */
 int mend_own_files(int dir, struct err *err);
 
-/* What git would obey in place of the copy's own content (repo_diversions) goes. 1: there
- * was such. ERR_CORRUPT: in a repository that is no copy yet, where it may be somebody's,
- * or behind a link. */
+/* Removes files that make git use something other than the copy's own content
+ * (repo_diversions). 1: there were some. ERR_CORRUPT: they are in a repository that is
+ * not a copy yet, where they may be somebody's, or behind a link. */
 int mend_diversions(int dir, struct err *err);
 
-/* Below refs/, links and special files go: refrelay makes none in a copy. Git takes a ref
- * for broken that is one, even if packed-refs has it, too. ERR_CORRUPT: there are some in
- * a repository that is no copy yet, where they may be somebody's. */
+/* Removes links and special files below refs/: refrelay does not make them in a copy. Git
+ * treats such a ref as broken, even if packed-refs has it, too. ERR_CORRUPT: they are in
+ * a repository that is not a copy yet, where they may be somebody's. */
 int mend_refs(int dir, struct err *err);
 
-/* That there is none: ERR_CORRUPT. */
+/* Checks that there are none. ERR_CORRUPT: there are. */
 int mend_check_refs(int dir, struct err *err);
 
-/* That it has a config, which says how to read the rest: refrelay gives each copy one.
- * And that git does not take objects that are missing for what it may fetch later. */
+/* Checks that it has a config, which says how to read the rest: refrelay gives each copy
+ * one. Also that git does not treat missing objects as ones to be fetched later. */
 int mend_check_config(const struct repo *copy, struct err *err);
 
-/* Locks that somebody left there go; what a living process of ours holds stays. */
+/* Removes abandoned locks; those that a living process of ours holds stay. */
 void mend_locks(int dir);
 
-/* Reads all of the copy, and nothing else. -1: it is not whole, or copy_is_at_fault()
- * says otherwise. What git can do without is removed if it is damaged. */
+/* Reads all of the copy, and nothing else. -1: it is not whole, unless copy_is_at_fault()
+ * is false for the error. Damaged files that git can do without are removed. */
 int mend_look_through(const struct git_work *work, const struct repo *copy,
 		      struct err *err);
 
 /*
- * A copy that was built in staging gets its place. Under the repository's lease; paths
- * are absolute. For pull/sync_repository.c.
+ * Moves a copy that was built in staging to its place. Under the repository's lease;
+ * paths are absolute. For pull/sync_repository.c.
  */
 
 struct placing {
 	struct job *job;
 	const char *root;    /* of the copies */
 	const char *staging; /* the new copy: whole, durable, its fence raised */
-	const char *below;   /* where it is to be, below the root: "group/tool.git" */
+	const char *below;   /* where it belongs, below the root: "group/tool.git" */
 };
 
-/* Moves it to its place, where nothing may be. ERR_LOST: a later lease holder cleared it
+/* Moves it to its place, which must be free. ERR_LOST: a later lease holder cleared it
  * away. */
 int place_new(const struct placing *placing, struct err *err);
 
-/* Moves it to its place in one step with what stands there, a copy or what is left of
- * one, which goes to the trash. A crash leaves either in place and none lost. ERR_LOST: a
- * later lease holder is at work. */
+/* Exchanges it in one step with the copy, or remains of one, in its place, which goes to
+ * the trash. A crash leaves one of the two in place and loses neither. ERR_LOST: a later
+ * lease holder is at work. */
 int place_instead(const struct placing *placing, struct err *err);
 
-/* What failed may have failed because a later holder of the lease took `staging` for a
- * dead one's: then it becomes ERR_LOST. Returns -1. */
+/* The failure may be due to a later lease holder that took `staging` for an abandoned
+ * one: then the error becomes ERR_LOST. Returns -1. */
 int place_is_cleared(const char *staging, struct err *err);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * A clone that stood where a mirror is to be, made by another program: what it has is
- * taken over by the sync, as far as nothing is lost (pull/hold.h). Here its credentials
- * go: programs that fetch with a token in the URL leave it in the clone's config, where
- * everybody finds it who can read the clone.
+ * A clone made by another program in the place of a mirror. The sync takes over its
+ * content, as far as nothing is lost (pull/hold.h). This module removes its credentials:
+ * programs that fetch with a token in the URL leave it in the clone's config, where every
+ * reader of the clone finds it.
  *
  * Source: seed 004 (a shared clone, whose remote has the URL with the last job's token).
  */
@@ -11,10 +11,10 @@
 
 #include "pull/copy_kind.h"
 
-/* Takes credentials out of the clone's config, and of what git wrote about its fetches,
- * under the mirror's lease; each is named in the log by the watcher that has it now,
- * never by itself. Looked at are NAME.git and, as such a program has it, the work tree
- * NAME. Without any it is a look at some small files. */
+/* Removes credentials from the clone's config and from git's records of its fetches,
+ * under the mirror's lease; the log names each by the watcher that has it now, never the
+ * credential itself. Checks NAME.git and, as those programs leave one, the work tree
+ * NAME. If there are no credentials, this only reads some small files. */
 int mirror_adopt(struct pull_job *job, struct err *err);
 
 #endif

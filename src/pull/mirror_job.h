@@ -1,8 +1,8 @@
 /*
- * The kind "mirror", as the engine knows it (copy_kind.h): a repository of this site that
- * is kept equal to a foreign upstream. A job serves what was asked of the mirror
- * (mirror/requests.h), each request with its watcher's credential; without a request, or
- * where none could be served, it brings what the mirror's watchers may read.
+ * The kind "mirror", for the engine (copy_kind.h): a repository of this site that is kept
+ * equal to a foreign upstream. A job serves the requests for the mirror
+ * (mirror/requests.h), each with its watcher's credential; without requests, or if all of
+ * them failed, it brings what the mirror's watchers may read.
  *
  * Source: seed 004.
  */
@@ -13,8 +13,8 @@
 
 extern const struct copy_kind_ops mirror_copy_ops;
 
-/* Whether the clone of that name below the root is there, and whoever worked on it last
- * has proved it equal to refs of that checksum. */
+/* Whether the clone of that name below the root exists and was proved, by the last job on
+ * it, equal to refs of that checksum. */
 bool mirror_job_stands(const char *root, const char *name, const char *checksum);
 
 #endif

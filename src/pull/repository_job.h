@@ -1,7 +1,6 @@
 /*
- * What jobs on copies of repositories have in common, wherever these come from; for the
- * kinds "repository" and "mirror" only. As the parts of the same name in
- * pull/copy_kind.h.
+ * The common part of jobs on copies of repositories from any source; only for the kinds
+ * "repository" and "mirror". As the functions of the same name in pull/copy_kind.h.
  */
 #ifndef PULL_REPOSITORY_JOB_H
 #define PULL_REPOSITORY_JOB_H
@@ -9,8 +8,8 @@
 #include "pull/copy_kind.h"
 #include "pull/source.h"
 
-/* Makes the copy equal to what the source has, under the lease; may be called again when
- * the item was opened again. */
+/* Makes the copy equal to what the source has, under the lease; may be called again after
+ * the item was reopened. */
 void repository_bring_from(struct pull_job *job, struct source *source);
 
 void repository_begin(const struct pull_options *options, const struct kind *kind);

@@ -20,17 +20,14 @@ struct sync_request {
 	struct source *source;
 	const char *root; /* of the copies; absolute */
 	const char *name;
-	bool is_forced;    /* does what would otherwise be held */
-	bool is_suspect;   /* trust no record: compare, and look through all objects */
-	bool takes_deltas; /* of a copy that was equal once, only what has changed is
-			    * asked for */
+	bool is_forced;    /* makes changes that would otherwise be held */
+	bool is_suspect;   /* do not trust records: compare, and examine all objects */
+	bool takes_deltas; /* of a copy that was equal once, only changes are requested */
 	bool is_rebuild;   /* a new copy from nothing; the old one goes to the trash */
-	const struct hook_place *hooks; /* that the copy is to have; NULL: none */
-	bool mends; /* nobody but refrelay writes the copies: what is damaged of one is
-		     * mended in its place ... */
-	bool may_rebuild;     /* ... or with the rest by a new copy */
-	const char *checksum; /* of the copy's refs when they were proved last; NULL: not
-				 known */
+	const struct hook_place *hooks; /* for the copy; NULL: none */
+	bool mends; /* only refrelay writes the copies: damage is mended in place ... */
+	bool may_rebuild;     /* ... or by a new copy of everything */
+	const char *checksum; /* of the copy's refs when last proved; NULL: not known */
 };
 
 enum sync_outcome {
@@ -43,48 +40,48 @@ enum sync_outcome {
 struct sync_result {
 	enum sync_outcome outcome;
 	size_t refs_changed;
-	uint64_t bytes;      /* of packs that arrived */
+	uint64_t bytes;      /* in packs that arrived */
 	bool is_by_pack;     /* ... with the refs, without git */
 	struct checksum sum; /* proved; not with SYNC_HELD */
 	bool was_rebuilt;    /* a new copy took the place of a damaged one */
 	char *held_reason;   /* SYNC_HELD; the caller frees */
-	/* From a primary: what was brought, or found to be here already. */
+	/* From a primary: the state that was brought, or found to be here already. */
 	char timeline[TIMELINE_SIZE];
 	uint64_t generation;
 	int64_t changed_at;
 };
 
-/* Whether a fingerprint on each side, or else the refs of both sides, prove that there
- * is nothing to do. Needs no lease, starts no process, takes some 0.1 ms. False also
- * when it cannot be told. */
+/* Whether a fingerprint on each side, or else the refs of both sides, prove that there is
+ * nothing to do. Without a lease or a process; takes some 0.1 ms. False also when that
+ * cannot be determined. */
 bool sync_is_current(const struct sync_request *request);
 
-/* What an inventory tells of a repository. */
+/* What an inventory reports of a repository. */
 struct sync_reported {
 	const char *checksum; /* NULL: none, so that nothing is proved */
 	const char *timeline;
 	uint64_t generation;
 };
 
-/* Whether the copy is of that generation already, by its record and its disk. Asks the
- * source nothing. False also when it cannot be told. */
+/* Whether the copy is of that generation already, by its record and its disk. Does not
+ * ask the source. False also when that cannot be determined. */
 bool sync_is_recorded(const struct sync_request *request,
 		      const struct sync_reported *reported);
 
 /* Whether the copy's disk is as its record says; the source does not matter. */
 bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record);
 
-/* What the copy's own fence says, as a floor for the lease's; 0 if there is no copy. */
+/* The copy's own fence, as a floor for the lease's; 0 without a copy. */
 uint64_t sync_fence_floor(const char *root, const char *name);
 
-/* Does it, under the job's lease. The classes are those of what failed; ERR_MISSING: the
- * source has no such repository. Nothing is half done after an error: the copy is as it
- * was, or as it should be. */
+/* Does the sync, under the job's lease. Errors have the class of what failed;
+ * ERR_MISSING: the source does not have this repository. After an error nothing is half
+ * done: the copy is as it was, or as it should be. */
 int sync_repository(struct job *job, const struct sync_request *request,
 		    struct sync_result *result, struct err *err);
 
-/* ERR_MISSING is the source's word only. What vanished from our own disk becomes
- * ERR_CONFLICT: it is looked at anew. Returns -1. */
+/* Only the source may report ERR_MISSING. A loss from our own disk becomes ERR_CONFLICT:
+ * try again. Returns -1. */
 int sync_failed_here(struct err *err);
 
 #endif

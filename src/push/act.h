@@ -1,7 +1,7 @@
 /*
- * What a person decides about the queue: what was given up, or waits for its next try, is
- * tried now; or it is forgotten. A key names what was given up, a waiting task, or all
- * that there is for a destination. Any thread, any process, beside nodes that run.
+ * A person's commands for the queue: tasks that were given up, or wait for their next
+ * try, are tried now or discarded. A key names a dead letter, a waiting task, or
+ * everything queued for a destination. Any thread, any process, also while nodes run.
  */
 #ifndef PUSH_ACT_H
 #define PUSH_ACT_H
@@ -9,30 +9,30 @@
 #include "base/thread.h"
 #include "push/queue_view.h"
 
-/* So many digits of a key are enough, at least, where one is asked for. */
+/* The fewest digits of a key that are accepted in its place. */
 #define PUSH_KEY_LEAST 6
 
 /* Whether a word stands for a key. */
 bool push_key_is(const char *word, const char *key);
 
 enum push_act_end {
-	PUSH_ACT_PUT_BACK,    /* it was given up, and waits again */
-	PUSH_ACT_DUE,         /* it waits, and is due now */
+	PUSH_ACT_PUT_BACK,    /* it had been given up and waits again */
+	PUSH_ACT_DUE,         /* it waits and is due now */
 	PUSH_ACT_DISCARDED,   /* a task */
 	PUSH_ACT_UNREQUESTED, /* a request was discarded */
-	PUSH_ACT_BUSY,        /* it is as it was: it is being pushed */
-	PUSH_ACT_ORPHAN,      /* it is as it was: no remote pushes it any more */
+	PUSH_ACT_BUSY,        /* unchanged: it is being pushed */
+	PUSH_ACT_ORPHAN,      /* unchanged: no longer pushed by any remote */
 	PUSH_ACT_ENDS,
 };
 
 /* "put_back", "due", "discarded", "discarded", "busy", "orphan". */
 const char *push_act_end_name(enum push_act_end end);
 
-/* What became of one entry; borrowed. */
+/* The outcome of one entry; borrowed. */
 struct push_acted {
 	enum push_act_end end;
 	const char *key, *remote, *project, *uri;
-	const char *request;   /* the word of one that was discarded, else NULL */
+	const char *request;   /* the word of a discarded request, else NULL */
 	const struct err *why; /* of a busy one, else NULL */
 };
 
@@ -40,29 +40,30 @@ struct push_act {
 	struct task_store *tasks; /* borrowed, as all */
 	struct lease_manager *leases;
 	const struct push_settings *settings;
-	const char *operation;      /* what holders of leases are shown to do */
-	const struct stop *stop;    /* no longer waits for what is busy */
+	const char *operation;      /* the operation shown in leases */
+	const struct stop *stop;    /* ends the waits for busy entries */
 	const char *const *keys;    /* or at least PUSH_KEY_LEAST digits of each */
-	size_t key_count;           /* 0: all that is of the remotes */
+	size_t key_count;           /* 0: everything of the remotes */
 	const char *const *remotes; /* ends in NULL; NULL: all */
 	bool is_forced;             /* retry: allows deletions that a push was held for */
-	bool is_orphans;            /* discard: what no remote takes, in place of keys */
-	bool is_dry;                /* discard: only says what it would do */
-	/* Is told of each entry. */
+	bool is_orphans;            /* discard: entries that no remote takes, instead of
+				       keys */
+	bool is_dry;                /* discard: only reports what it would do */
+	/* Called for each entry. */
 	void (*tell)(void *arg, const struct push_acted *acted);
 	void *arg;
 };
 
 struct push_act_result {
 	size_t done, busy;
-	text_list unknown; /* keys that named nothing */
+	text_list unknown; /* keys without a match */
 };
 #define AUTO_PUSH_ACT_RESULT __attribute__((cleanup(push_act_result_clear)))
 void push_act_result_clear(struct push_act_result *result);
 
-/* In what `view` has. What is busy is waited for, 2 seconds each and 5 together, then
- * counted. After a failure some may be done. Nodes look by themselves: to have them look
- * now wake them. */
+/* Act on the entries of `view`. They wait for busy ones, 2 seconds each and 5 in total,
+ * then count them. After a failure some may be done. Nodes notice the changes by
+ * themselves; wake them to make them look now. */
 int push_act_retry(const struct push_act *act, struct queue_view *view,
 		   struct push_act_result *result, struct err *err);
 int push_act_discard(const struct push_act *act, const struct queue_view *view,

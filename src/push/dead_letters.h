@@ -1,7 +1,7 @@
 /*
- * Tasks that were given up wait here with the reason, until a person says what becomes of
- * them, or a later push does what they were for: refrelay/failed/<key> is the task's file
- * as it was, <key>.why (JSON) the reason. Any thread, any process.
+ * Tasks that were given up wait here with the reason, until a person decides, or a later
+ * push accomplishes their purpose: refrelay/failed/<key> is the task's file, unchanged,
+ * <key>.why (JSON) the reason. Any thread, any process.
  */
 #ifndef PUSH_DEAD_LETTERS_H
 #define PUSH_DEAD_LETTERS_H
@@ -15,13 +15,13 @@ struct ref_failure {
 typedef VEC(struct ref_failure) ref_failures;
 void ref_failures_clear(ref_failures *failures);
 
-/* For who holds the URI's lease: the task is given up, because of `why` (class, text,
- * remedy); `refs`: those that failed, with what was said of each. Durable. */
+/* Requires the URI's lease: gives the task up because of `why` (class, text, remedy);
+ * `refs`: those that failed, each with its message. Durable. */
 int task_store_fail(struct task_store *store, const struct claimed_task *task,
 		    const struct err *why, const ref_failures *refs, struct err *err);
 
-/* A task for all refs was given up because of these: letters of the same URI that say no
- * more go, so that each ref is told of once. */
+/* A task for all refs was given up because of these: removes letters of the same URI that
+ * say nothing more, so that each ref is reported once. */
 int task_store_drop_dead_letters(struct task_store *store, const struct task *all,
 				 const ref_failures *refs, struct err *err);
 
@@ -34,20 +34,20 @@ struct dead_letter {
 };
 typedef VEC(struct dead_letter) dead_letters;
 void dead_letters_clear(dead_letters *letters);
-/* What a task is called among them. */
+/* A task's key among them. */
 void dead_letter_key(const struct claimed_task *task, char key[TASK_KEY_SIZE]);
-/* Appends that one, if it is there. */
+/* Appends that letter, if it exists. */
 void task_store_letter(struct task_store *store, const char *key, dead_letters *letters);
-/* It was done after all. */
+/* Removes it: the task was done after all. */
 int task_store_forget(struct task_store *store, const char *key, struct err *err);
 int task_store_dead_letters(struct task_store *store, dead_letters *letters,
 			    struct err *err);
 
-/* A dead letter back to waiting/ (due at once), or gone; also a waiting task gone.
- * ERR_MISSING: no such; ERR_BUSY: it is being pushed. */
+/* Moves a dead letter back to waiting/ (due at once), or discards it or a waiting task.
+ * ERR_MISSING: not found; ERR_BUSY: it is being pushed. */
 int task_store_retry(struct task_store *store, const char *key, struct err *err);
 int task_store_discard(struct task_store *store, const char *key, struct err *err);
-/* The dead letter alone: the same may have come again since, and waits. */
+/* Discards only the dead letter: the same task may have been added again and wait. */
 int task_store_discard_letter(struct task_store *store, const char *key, struct err *err);
 
 /* Members "class", "reason", "text" and "remedy"; secrets are masked. */

@@ -1,5 +1,5 @@
 /*
- * Where one repository goes by one URL of one remote.
+ * The place to which one URL of one remote pushes one repository.
  */
 #ifndef PUSH_DESTINATION_H
 #define PUSH_DESTINATION_H
@@ -14,13 +14,14 @@ struct destination {
 	const struct push_remote *remote; /* borrowed, from settings that outlive it */
 	const struct push_url *url;       /* likewise */
 	char *project;                    /* owned, as all of these */
-	char *uri; /* as it stands in task files: user kept, no password */
+	char *uri;                  /* as written in task files: user kept, no password */
 	char uri_key[URI_KEY_SIZE]; /* SHA-1 of uri, in hex */
-	char *git_url; /* what git is given: credentials taken out of HTTP ones */
-	char *path;    /* at the host, or here: decoded */
+	char *git_url; /* passed to git: credentials removed from HTTP ones */
+	char *path;    /* at the host, or here; decoded */
 	char *host;    /* "host", for ssh "user@host"; no brackets; NULL: local */
-	char *breaker; /* "kind://host:port": who fails together; "" local */
-	uint16_t port; /* 0: the kind's own */
+	char *breaker; /* "kind://host:port": destinations that fail together; "":
+			  local */
+	uint16_t port; /* 0: the kind's default */
 	enum url_kind kind;
 };
 
@@ -28,31 +29,32 @@ typedef VEC(struct destination) destination_list;
 #define AUTO_DESTINATION __attribute__((cleanup(destination_clear)))
 #define AUTO_DESTINATIONS __attribute__((cleanup(destination_list_clear)))
 
-/* By the remote's url number `which`. ERR_CONFIG: it is none. */
+/* Made from the remote's url number `which`. ERR_CONFIG: it is not a valid
+ * destination. */
 int destination_make(const struct push_remote *remote, size_t which, const char *project,
 		     struct destination *destination, struct err *err);
 
-/* Those of adminUrl that can be used, for a destination; else the destination itself. */
+/* The usable adminUrls of a destination; without any, the destination itself. */
 int destination_admin(const struct destination *destination, destination_list *admins,
 		      struct err *err);
 
-/* All destinations of a repository, whatever its refs; without those for which its name
- * cannot stand, which the log tells. Does not fail now. */
+/* All destinations of a repository, whatever its refs; URLs in which its name cannot be
+ * used are left out and logged. Does not fail now. */
 int destinations_of(const struct push_settings *settings, const char *project,
 		    destination_list *list, struct err *err);
 
-/* The one that a task means. ERR_MISSING: its remote or URL is not in the configuration
+/* The destination of a task. ERR_MISSING: its remote or URL is not in the configuration
  * (any more), or does not take the repository. */
 int destination_find(const struct push_settings *settings, const char *remote,
 		     const char *project, const char *uri,
 		     struct destination *destination, struct err *err);
 
-/* Whether a URI is where the repository goes by any remote. */
+/* Whether a URI is a destination of the repository by any remote. */
 bool destinations_have(const struct push_settings *settings, const char *project,
 		       const char *uri);
 
-/* What those have in common that can hang together: the host, or for paths the URL of the
- * remote. Borrowed. */
+/* The name shared by destinations that can hang together: the host, or for paths the
+ * remote's URL. Borrowed. */
 const char *destination_share(const struct destination *destination);
 
 void destination_clear(struct destination *destination);
@@ -64,19 +66,19 @@ void uri_key_of(const char *uri, char key[URI_KEY_SIZE]);
 bool destination_matches_url(const struct destination *destination, const char *part);
 
 /*
- * Whether a push would ask for another. Any thread.
+ * Detects pushes that would cause another push. Any thread.
  */
 
-/* ERR_CONFIG: what is at the destination, here below `root`, is pushed by a remote. */
+/* ERR_CONFIG: the destination lies below `root` and is itself pushed by a remote. */
 int destination_check_loop(const struct push_settings *settings, const char *root,
 			   const struct destination *destination, struct err *err);
 
 /*
- * What stands for ${name} in a URL.
+ * The text for ${name} in a URL.
  */
 
-/* Appends the project's name in remoteNameStyle. Nothing is appended if nothing is left
- * of it (".git" by basenameOnly). */
+/* Appends the project's name in remoteNameStyle. Appends nothing if the style leaves
+ * nothing of it (".git" by basenameOnly). */
 void name_add_styled(struct str *out, const char *project, enum name_style style);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Which nodes share the task store: refrelay/nodes/<sha1 of name> holds the name of each
- * that ever did, and each holds a lease while it lives. So asking who lives does not read
- * the leases of all URIs that ever were.
+ * The nodes that share the task store: refrelay/nodes/<sha1 of name> holds the name of
+ * each node that ever did, and each holds a lease while it lives. So finding the living
+ * nodes does not require reading the leases of all URIs ever used.
  */
 #ifndef PUSH_NODES_H
 #define PUSH_NODES_H
@@ -9,32 +9,32 @@
 #include "lease/lease.h"
 #include "push/task_store.h"
 
-/* Notes a node's name; done before it takes its lease. */
+/* Records a node's name; call it before the node takes its lease. */
 int push_nodes_note(struct task_store *store, const char *node, struct err *err);
 
 /* The lease that a node holds while it lives; the caller frees. */
 char *push_node_lease(const char *node);
 
-/* Appends the names of the nodes that live. */
+/* Appends the names of the living nodes. */
 int push_nodes_living(struct task_store *store, struct lease_manager *leases,
 		      text_list *nodes, struct err *err);
 
-/* Whether a lease is held by somebody who may live. */
+/* Whether a lease is held by a process that may live. */
 bool push_holder_lives(const struct lease_holder *holder);
 
 /*
- * The way back to Gerrit's plugin, which takes up what is flat in waiting/ and running/
- * at its start, and computes a task's name anew before it moves it. Any thread, any
+ * Hands the store back to Gerrit's plugin, which at its start takes tasks directly in
+ * waiting/ and running/, and recomputes a task's name before it moves it. Any thread, any
  * process.
  */
 
 struct handed_back {
-	size_t moved;   /* tasks that somebody who died had in running/ */
-	size_t renamed; /* tasks under a name that the plugin would not find */
+	size_t moved;   /* tasks of dead nodes in running/ */
+	size_t renamed; /* tasks whose names the plugin would not find */
 };
 
-/* All tasks wait, under the plugin's names, and nothing that it cannot read is among
- * them. ERR_BUSY: a node lives, or somebody works on a URI; some may be done then. */
+/* Makes all tasks wait under the plugin's names, without files that it cannot read.
+ * ERR_BUSY: a node lives, or a URI is in work; some may be done then. */
 int push_hand_back(struct task_store *store, struct lease_manager *leases,
 		   struct handed_back *done, struct err *err);
 

@@ -1,5 +1,6 @@
 /*
- * What becomes of tasks after a push, and when it is tried again. Pure; any thread.
+ * Decides what happens to tasks after a push, and when it is tried again. Pure; any
+ * thread.
  */
 #ifndef PUSH_OUTCOME_H
 #define PUSH_OUTCOME_H
@@ -13,19 +14,19 @@
 #define BACKOFF_CAP_MS ((int64_t)3600 * 1000)
 #define BACKOFF_ROLLS 401 /* rolls are 0 .. BACKOFF_ROLLS - 1 */
 
-/* How long to wait after `failures` (>= 1) in a row: retry_ms, doubled each time up to
- * the cap, less or more by a fifth as the roll says. */
+/* The wait after `failures` (>= 1) in a row: retry_ms, doubled each time up to the cap,
+ * varied by up to a fifth by the roll. */
 int64_t push_backoff_ms(int64_t retry_ms, uint64_t failures, unsigned roll);
 
-/* When a URI is tried again. A time that is further ahead than any that is ever written
- * down, as when the server's clock was set back, is none: 0. */
+/* When a URI is tried again. A time further ahead than any that is ever recorded, e.g.
+ * after the server's clock was set back, counts as 0. */
 int64_t retry_at_of(const struct push_settings *settings, const struct uri_state *state,
 		    int64_t now);
 
-/* Whether a failure that comes on top of those in `state` is the last, so that the tasks
- * are given up. Locked refs have a limit of their own, if it is set. */
+/* Whether one failure more than those in `state` is the last, so that the tasks are given
+ * up. Locked refs have a separate limit, if it is set. */
 struct patience {
-	bool is_over;           /* for what may pass by itself */
+	bool is_over;           /* for failures that may pass by themselves */
 	bool is_over_for_locks; /* for refs that are locked at the destination */
 };
 struct patience patience_left(const struct push_settings *settings,
@@ -45,7 +46,7 @@ enum task_fate {
 	TASK_AGAIN, /* all of it */
 	TASK_FEWER, /* only the refs in `left` */
 	TASK_FAILED,
-	TASK_SPLIT, /* `left` again, and for what is in `failures` it failed */
+	TASK_SPLIT, /* `left` again; the refs in `failures` failed */
 };
 struct task_outcome {
 	enum task_fate fate;
@@ -54,16 +55,17 @@ struct task_outcome {
 };
 void task_outcome_clear(struct task_outcome *outcome);
 
-/* Of tasks whose push had these results for each ref. */
+/* Judges tasks by the results that their push had for each ref. */
 struct judge;
 struct judge *judge_new(const ref_results *results, struct patience patience);
 void judge_free(struct judge *judge);
 void judge_task(const struct judge *judge, const struct task *task,
 		struct task_outcome *outcome);
 
-/* Whether the failure of a whole push says that its host cannot be reached. */
-/* Says that the reason is the local repository of that name (NULL: known from what comes
- * before), not the destination. Returns -1. */
+/* Whether the failure of a whole push means that its host cannot be reached
+ * (is_host_failure). */
+/* Marks the local repository of that name (NULL: named in the text before) as the reason,
+ * not the destination. Returns -1. */
 int outcome_is_local(struct err *err, const char *repository);
 
 bool is_host_failure(const struct err *why);

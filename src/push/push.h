@@ -1,11 +1,11 @@
 /*
- * Push: this node's part in bringing ref changes to destinations. Threads:
+ * Push: this node's share of pushing ref changes to destinations. Threads:
  *
- *	distributor	waiting/ -> the queue; what is due -> workers, within the limits
+ *	distributor	waiting/ -> the queue; due URIs -> workers, within the limits
  *	push (n)	one URI: lease, claim, transfer, outcome
  *
- * Several nodes share the task store; who gets a URI's lease takes all its tasks, the
- * others drop it. Source: seed 001, steps 1 to 6.
+ * Several nodes share the task store; the one that gets a URI's lease takes all its
+ * tasks, the others skip it. Source: seed 001, steps 1 to 6.
  */
 #ifndef PUSH_PUSH_H
 #define PUSH_PUSH_H
@@ -31,9 +31,9 @@ struct push_options {
 	double delete_brake;
 	struct push_events *events; /* NULL: none are made */
 	/* Appends the names of all repositories of the site, owned by the caller. For
-	 * replicateOnStartup, and to see whose copies share a place. */
+	 * replicateOnStartup, and to detect repositories that share a destination. */
 	int (*names)(void *arg, text_list *names, struct err *err);
-	/* Is told that a repository could not be pushed because of what is here. From any
+	/* Called when a repository could not be pushed because of a local problem. By any
 	 * worker; may be NULL. */
 	void (*broken)(void *arg, const char *name, const struct err *why);
 	void *arg; /* of both */
@@ -41,18 +41,18 @@ struct push_options {
 
 int push_start(const struct push_options *options, struct push **push, struct err *err);
 
-/* Takes no more work; what runs has until its remote's drain time, and grace_ms at most,
- * then its children are killed and its tasks wait again. NULL is allowed. */
+/* Takes no more work; running pushes have their remote's drain time, grace_ms at most;
+ * then their children are killed and their tasks wait again. NULL is allowed. */
 void push_stop(struct push *push, int64_t grace_ms);
 
-/* Other settings, obeyed by what starts from now on; what waits is scheduled anew. The
- * task store's directory does not change. */
+/* New settings, for pushes that start from now on; waiting ones are rescheduled. The task
+ * store's directory does not change. */
 void push_set(struct push *push, struct push_settings *settings);
 
-/* Those that count now: a reference, which the caller gives back. */
+/* The current settings: a reference, which the caller releases. */
 struct push_settings *push_settings_of(struct push *push);
 
-/* Something was put into the store by a command: look at all of it now. */
+/* A command has changed the store: read all of it now. */
 void push_wake(struct push *push);
 
 struct push_look {
@@ -69,7 +69,8 @@ void push_look(struct push *push, struct push_look *look);
 #define PUSH_STARTUP_LEASE "push:startup"
 
 /*
- * What `git push --porcelain` and those behind it say. Pure; any thread.
+ * Parses the output of `git push --porcelain` and of the programs behind it. Pure; any
+ * thread.
  *
  * Source: git-push(1), OUTPUT.
  */
@@ -82,33 +83,33 @@ struct push_line {
 	const char *reason;  /* or "" */
 };
 
-/* Cuts the next one out of *text, and moves it on; other lines are passed over. False at
- * the end. */
+/* Cuts the next one out of *text and advances it; skips other lines. False at the end. */
 bool push_report_next(char **text, struct push_line *line);
 
 enum push_verdict {
 	PUSH_SETTLED,     /* *result has all */
-	PUSH_NEEDS_FORCE, /* the same, if it may not be forced */
-	PUSH_STALE,       /* it has another value than expected: look again */
+	PUSH_NEEDS_FORCE, /* likewise, if it must not be forced */
+	PUSH_STALE,       /* its value is not the expected one: read it again */
 };
 
-/* `tail`: the end of stderr, for what the other side's hooks said. Fills status, text and
- * how it may go on. */
+/* `tail`: the end of stderr, for messages of the other side's hooks. Fills in the status,
+ * the text and whether a retry may help. */
 enum push_verdict push_report_judge(const struct push_line *line, const char *tail,
 				    struct ref_result *result);
 
-/* Whether the line says that the pack did not arrive whole, which is no ref's fault. */
+/* Whether the line says that the pack did not arrive whole; the ref is not at fault
+ * then. */
 bool push_report_is_unpacking(const struct push_line *line);
 
-/* Makes the best of a push, or a look, that failed as a whole: *err has proc_run's or
- * git_run's error and gets the class that what was said stands for. Returns -1. */
+/* Classifies a push, or a reading of refs, that failed as a whole: *err has proc_run's or
+ * git_run's error and gets the class that the messages indicate. Returns -1. */
 int push_report_failure(const char *tail, struct err *err);
 
-/* When the other side could not take the pack: 0 if that is worth another try of each
- * ref; -1 if its disk is to blame. */
+/* After the other side could not take the pack: 0 if each ref is worth another try; -1 if
+ * its disk is the cause. */
 int push_report_unpacking(const char *tail, struct err *err);
 
-/* Whether the pack could not be made here; then the reason is REASON_LOCAL_REPOSITORY. */
+/* Whether making the pack failed here; then the reason is REASON_LOCAL_REPOSITORY. */
 bool push_report_is_local(const char *tail, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * The inside of push, shared by its threads.
  *
- * Lock order: push->mutex is the last; nothing is asked under it.
+ * Lock order: push->mutex is the last; do not call other modules under it.
  */
 #ifndef PUSH_PUSH_PARTS_H
 #define PUSH_PUSH_PARTS_H
@@ -21,40 +21,40 @@ struct push {
 	char *directory;             /* for temporary files; owned */
 	struct pool *pool;
 	pthread_t distributor, startup;
-	struct stop ending; /* begin nothing new but what is drained */
+	struct stop ending; /* begin only work that is drained */
 	struct stop kill;   /* children end, tasks wait again */
 	int wake_fd;        /* an eventfd: something below has changed */
 
 	pthread_mutex_t mutex;
 	struct push_settings *settings; /* guarded by mutex; a reference */
 	bool has_new_settings;          /* guarded by mutex */
-	bool is_woken;                  /* guarded by mutex: list all now */
+	bool is_woken;                  /* guarded by mutex: list everything now */
 	int64_t grace_ms;               /* guarded by mutex */
 	struct push_runs finished;      /* guarded by mutex */
 	struct push_look look;          /* guarded by mutex */
 	struct lease *presence;         /* guarded by mutex */
-	bool is_present;                /* guarded by mutex: startup is over */
+	bool is_present;                /* guarded by mutex: startup has ended */
 	size_t repositories;            /* guarded by mutex: of the site, */
 	int64_t counted_at;             /* guarded by mutex: as counted then; boot ms */
 };
 
-/* Makes the distributor look. */
+/* Wakes the distributor. */
 void push_poke(struct push *push);
 
 void *distributor_run(void *push);
 
-/* The destination that a task means; where its remote has gone but another one has the
- * same URL for the repository, that one's. ERR_MISSING: there is none. */
+/* The destination of a task; if its remote is gone but another one has the same URL for
+ * the repository, that one's. ERR_MISSING: not found. */
 int destination_adopt(const struct push_settings *settings, const char *remote,
 		      const char *project, const char *uri,
 		      struct destination *destination, struct err *err);
 
-/* Where the repository is, whose name has passed name_check. 1: *path is set (the caller
- * frees); 0: it is not there; -1: that cannot be told. */
+/* The path of a repository whose name has passed name_check. 1: *path is set (the caller
+ * frees); 0: it does not exist; -1: that cannot be determined. */
 int local_repository(const struct push *push, const char *project, char **path,
 		     struct err *err);
 
-/* push:node:<node>, and replicateOnStartup before it (a thread). */
+/* Thread: replicateOnStartup, then the lease push:node:<node>. */
 void *startup_run(void *push);
 /* Takes the presence again if it was lost. */
 void presence_keep(struct push *push);

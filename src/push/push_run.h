@@ -20,9 +20,9 @@ struct push_run {
 	char uri_key[URI_KEY_SIZE];
 	char job_id[LEASE_JOB_SIZE]; /* of the log and of its lease */
 	char *uri;                   /* owned */
-	bool is_released;    /* its host is back, or a person has allowed deletions: the
-				retry time that was set because of it does not count */
-	uint64_t seen_tasks; /* the distributor's: what it knew when it began */
+	bool is_released;    /* its host is back, or a person has allowed deletions:
+				ignore the retry time that was set because of that */
+	uint64_t seen_tasks; /* the distributor's count when it began */
 
 	/* While it runs. */
 	struct lease *lease;
@@ -31,23 +31,23 @@ struct push_run {
 	int64_t now; /* file server's, when it began */
 	requested_list requests;
 
-	/* What became of it. */
+	/* Its outcome. */
 	struct schedule_result result;
-	bool is_empty;  /* nothing was there to be done */
-	bool is_stuck;  /* tasks may be left in running/: look there again */
+	bool is_empty;  /* there was nothing to do */
+	bool is_stuck;  /* tasks may be left in running/: check it again */
 	bool is_failed; /* some tasks wait for another try, because of `why` */
 	bool is_lock, has_orphans;
 	bool is_held;        /* a deletion waits for a person */
 	bool has_changed;    /* its list of dead letters */
-	bool is_interrupted; /* by a stop: it counts for nothing */
+	bool is_interrupted; /* by a stop: ignore its outcome */
 	struct err why;
 	int64_t retry_ms; /* of the remote that failed */
 };
 
-/* Frees it, with its reference. */
+/* Frees it and its reference. */
 void push_run_free(struct push_run *run);
 
-/* One try (pool_work): from the URI's lease to what became of its tasks. */
+/* One try (pool_work): from the URI's lease to the outcome of its tasks. */
 void push_run_work(void *run);
 
 /* Tasks of one repository for one remote, in a run. */
@@ -55,58 +55,58 @@ struct push_group {
 	const char *remote, *project;           /* borrowed from the first task */
 	VEC(const struct claimed_task *) tasks; /* borrowed */
 	struct destination destination;
-	char *repository; /* its path here, or NULL: not there; owned */
+	char *repository; /* its local path; NULL: it does not exist; owned */
 };
 
-/* All that is to be done for a group; its tasks are moved on by how it went. */
+/* Does all work for a group; moves its tasks on by the outcome. */
 void push_group_work(struct push_run *run, struct push_group *group);
 
-/* What is asked of its destination besides refs is asked by this. */
+/* For requests to its destination other than pushes. */
 struct target_call push_group_call(const struct push_run *run,
 				   const struct push_group *group);
 
 bool has_request(const struct push_run *run, enum uri_request request);
 
-/* Deletion, if it is asked for. True: it was, and the tasks were moved on. */
+/* Handles deletion, if requested. True: it was, and the tasks were moved on. */
 bool serve_deletion(struct push_run *run, const struct push_group *group);
-/* Makes the destination's HEAD ours, if that is asked for. */
+/* Makes the destination's HEAD ours, if requested. */
 void serve_head(struct push_run *run, const struct push_group *group);
 void forget_head(struct push_run *run);
 
-/* The tasks wait again; or they are done. Once the lease is lost, nothing is moved. */
+/* The tasks wait again; or they are done. After loss of the lease, nothing is moved. */
 void push_settle_give_back(struct push_run *run, const struct push_group *group);
 void push_settle_finish(struct push_run *run, const struct push_group *group);
-/* They wait again, or, if the remote's patience is over, become dead letters. */
+/* They wait again or, if the remote's retries are used up, become dead letters. */
 void give_back_or_up(struct push_run *run, const struct push_group *group,
 		     const struct err *why);
 void push_settle_give_up(struct push_run *run, const struct push_group *group,
 			 const struct err *why);
-/* Each by the results of its refs. */
+/* Settles each task by the results of its refs. */
 void push_settle_group(struct push_run *run, const struct push_group *group,
 		       const struct transfer_result *result);
 /* A task has become a dead letter: those of a URI are listed in its state. */
 void note_letter(struct push_run *run, const struct claimed_task *task);
-/* Those go for which it was a success. */
+/* Removes those for which the push succeeded. */
 void settle_dead_letters(struct push_run *run, const struct push_group *group,
 			 const struct judge *judge);
-/* All go: there is nothing any more that they were for. */
+/* Removes all: their purpose no longer exists. */
 void forget_dead_letters(struct push_run *run);
-/* The run is to be tried again, because of this; the first that is said counts. */
+/* The run must be tried again, because of this; the first reason counts. */
 void fail_run(struct push_run *run, const struct push_group *group,
 	      const struct err *why);
 
 /*
- * Which events a push of a group makes; none where push_events are NULL.
+ * The events of a push of a group; without push_events (NULL), nothing happens.
  */
 
-/* After its tasks were moved on: one for each ref that was asked for, and one for each
- * that no destination of the repository waits for any more. `result` NULL: the whole
- * failed. */
+/* Call after its tasks were moved on: one event for each requested ref, and one for each
+ * ref whose pushes to all destinations of the repository have ended. `result` NULL: the
+ * whole push failed. */
 void ref_events_add(const struct push_run *run, const struct push_group *group,
 		    const struct transfer_result *result);
 
 /*
- * What the log and the metrics are told of pushes. Any thread.
+ * Logs and metrics of pushes. Any thread.
  */
 
 /* A push that ended with results. */
@@ -125,14 +125,14 @@ void report_gave_up(const struct push_group *group, const char *uri,
 void report_class(const char *remote, enum err_class class);
 /* Gauges. `now`: boot time. */
 void push_report_queue(const struct schedule *schedule, int64_t now);
-/* Remotes may be gone. */
+/* Removes the metrics of remotes that are gone. */
 void report_forget(void);
 void push_report_dead_letters(struct task_store *tasks,
 			      const struct push_settings *settings);
 
 /*
- * When a repository may be deleted at a destination: not before those that were deleted
- * together with it are known, and not if they are too many. Private to push/.
+ * When a repository may be deleted at a destination: not before the other deletions of
+ * the same time are known, and not if there are too many. Private to push/.
  */
 
 #define DELETION_QUIET_MS 5000
@@ -141,7 +141,7 @@ enum deletion {
 	DELETION_DUE,
 	DELETION_LATER,   /* at *at, by the file server's clock */
 	DELETION_HELD,    /* until a person allows it; *err says why */
-	DELETION_UNKNOWN, /* that could not be found out, because of *err */
+	DELETION_UNKNOWN, /* it could not be determined, because of *err */
 };
 enum deletion deletion_judge(struct push_run *run, const struct push_group *group,
 			     int64_t *at, struct err *err);

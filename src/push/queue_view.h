@@ -1,7 +1,7 @@
 /*
- * The cluster's queue as people see it, read from the store alone: what waits, what runs
- * and where, since when, when it is tried next and why not yet. For `push queue`, `push
- * list`, status, metrics and the API.
+ * The cluster's queue for people, read from the store alone: the waiting and running
+ * URIs, where and since when, when each is tried next and why not yet. For `push queue`,
+ * `push list`, status, metrics and the API.
  */
 #ifndef PUSH_QUEUE_VIEW_H
 #define PUSH_QUEUE_VIEW_H
@@ -19,19 +19,19 @@ struct queued_uri {
 	char *uri, *remote, *project; /* owned */
 	char uri_key[URI_KEY_SIZE];
 	bool is_running;
-	bool is_orphan; /* no remote in the configuration takes it */
+	bool is_orphan; /* not taken by any configured remote */
 	bool is_held;   /* its deletion waits for a person */
-	char node[64];  /* where it runs, or was tried last; "" */
+	char node[64];  /* where it runs, or was last tried; "" */
 	text_list refs; /* of all its tasks, sorted, each once; or TASK_ALL_REFS */
 	text_list keys; /* of its tasks */
 	size_t waiting, running;
 	bool is_requested[URI_REQUESTS];
 	int64_t since; /* of the oldest task */
 	int64_t running_since;
-	int64_t next_at; /* when it is tried next at the earliest; 0: runs, or never */
+	int64_t next_at; /* earliest next try; 0: it runs, or never */
 	uint64_t failures;
 	int64_t failing_since; /* 0: it does not fail */
-	struct err failure;    /* the last; class ERR_NONE: none */
+	struct err failure;    /* the last one; class ERR_NONE: it does not fail */
 };
 
 struct queue_view {
@@ -39,24 +39,23 @@ struct queue_view {
 	VEC(struct queued_uri) uris; /* running ones first, then by next_at */
 	dead_letters letters;
 	struct unreadable unreadable;
-	text_list nodes; /* that live */
+	text_list nodes; /* living ones */
 };
 
-/* `leases` NULL: what is in running/ runs, no matter where, and no nodes are listed.
- * `settings` NULL: nothing is known of remotes. */
+/* `leases` NULL: tasks in running/ count as running, wherever, and nodes are not listed.
+ * `settings` NULL: remotes are unknown. */
 int queue_view_read(struct task_store *store, struct lease_manager *leases,
 		    const struct push_settings *settings, struct queue_view *view,
 		    struct err *err);
 void queue_view_clear(struct queue_view *view);
-/* Leaves in it what a person asked for. */
+/* Keeps only the entries that a person asked for. */
 struct queue_filter {
 	const char *const *remotes; /* ends in NULL; NULL: all */
-	bool failed_only;           /* what fails, is an orphan or was given up */
+	bool failed_only;           /* failing, orphaned or given up */
 };
 void queue_view_filter(struct queue_view *view, const struct queue_filter *filter);
 
-/* Whether it is in the configuration, or there is something of it (`view` may be NULL).
- */
+/* Whether the remote is configured, or has entries in `view` (may be NULL). */
 bool queue_view_knows_remote(const struct queue_view *view,
 			     const struct push_settings *settings, const char *remote);
 
@@ -70,7 +69,7 @@ const char *queued_uri_word(const struct queued_uri *uri);
 struct remote_sum {
 	const char *remote;
 	size_t waiting, running, failing, letters; /* URIs; dead letters */
-	int64_t oldest; /* since when the oldest task waits or runs; 0: none */
+	int64_t oldest; /* since when the oldest task waits or runs; 0: no task */
 	const struct queued_uri *example; /* one that fails, or NULL */
 };
 void queue_view_sum(const struct queue_view *view, const char *remote,

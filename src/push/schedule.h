@@ -1,7 +1,7 @@
 /*
  * Which URI is pushed next, and when: by age of its oldest task, within the limits of its
- * remote, its repository, the node's memory and its host. Pure: it has no clock, no files
- * and no threads of its own, and belongs to one thread (the distributor).
+ * remote, its repository, the node's memory and its host. Pure: without a clock, files or
+ * threads; it belongs to one thread (the distributor).
  */
 #ifndef PUSH_SCHEDULE_H
 #define PUSH_SCHEDULE_H
@@ -14,8 +14,8 @@
 #include <sys/queue.h>
 
 /*
- * What the schedule knows of a URI, of the remotes whose threads URIs share, and of the
- * hosts with which they fail.
+ * The schedule's data on URIs, on the remotes whose threads they share, and on the hosts
+ * with which they fail.
  *
  * `since` and `retry_at` are the file server's time, all others boot time.
  */
@@ -30,28 +30,28 @@ struct schedule_share {
 	bool is_configured;
 };
 
-/* A remote. Once made it stays, with 0 threads if it is not configured any more. */
+/* A remote. Once made it stays; with 0 threads if it is no longer configured. */
 struct schedule_lane {
 	char *name; /* owned */
 	size_t threads;
 	VEC(struct schedule_share *) shares; /* owned; they stay, too */
 	size_t share_limit;                  /* threads for one of them; 0: all */
-	int64_t delay_ms; /* with the distribution interval taken into account */
+	int64_t delay_ms; /* the distribution interval is taken into account */
 	int64_t reschedule_ms, retry_ms;
 	size_t running, waiting; /* entries */
 	struct schedule_list ready;
 };
 
-/* Who fails together. It is open (`failures` > 0) from the first failure to the next
- * success; then one is let through at a time, to try it. */
+/* Destinations that fail together. It is open (`failures` > 0) from the first failure to
+ * the next success; meanwhile one push at a time is let through, to try it. */
 struct schedule_host {
 	size_t failures;
 	int64_t probe_at;
-	struct schedule_list parked; /* due, but they wait for a success */
+	struct schedule_list parked; /* due, but wait for a success */
 };
 
 enum entry_state {
-	ENTRY_IDLE,    /* nothing waits: it can go */
+	ENTRY_IDLE,    /* nothing waits: it can be removed */
 	ENTRY_WAITING, /* not due */
 	ENTRY_READY,   /* due; waits for a thread or a limit */
 	ENTRY_PARKED,  /* due; waits for its host */
@@ -60,19 +60,19 @@ enum entry_state {
 };
 
 struct schedule_entry {
-	/* The owner's; after a change schedule_place() is due. */
+	/* The owner's; after a change call schedule_place(). */
 	char uri_key[URI_KEY_SIZE];
 	char *uri, *remote, *project; /* owned */
-	struct schedule_lane *lane;   /* NULL: no remote takes it */
+	struct schedule_lane *lane;   /* NULL: not taken by any remote */
 	struct schedule_share *share; /* of the lane; NULL: without limit */
-	struct schedule_host *host;   /* NULL: none that can fail */
+	struct schedule_host *host;   /* NULL: local, cannot fail */
 	size_t tasks;
 	unsigned requests; /* bits of enum uri_request */
 	unsigned listed;   /* the same, while they are listed */
 	bool is_urgent;    /* a request that waits for no delay */
 	int64_t since;     /* of the oldest of these: */
 	int64_t tasks_since, requests_since;
-	uint64_t seen; /* how often there was news of its tasks */
+	uint64_t seen; /* how often its tasks have changed */
 	int64_t retry_at;
 	bool is_host_failure; /* retry_at is because of the host */
 	bool is_held;         /* retry_at is because its deletion waits for a person */
@@ -82,7 +82,7 @@ struct schedule_entry {
 	int64_t due_at, not_before, random_ms;
 	int64_t short_of_bytes_since; /* 0: it is not */
 	uint64_t bytes;
-	bool is_released;                 /* its host is back: retry_at does not count */
+	bool is_released;                 /* its host is back: ignore retry_at */
 	struct schedule_lane *counted_in; /* the lane that it is in, or runs in */
 	struct schedule_share *runs_in;
 	struct schedule_host *parked_in;
@@ -103,25 +103,25 @@ struct schedule {
 	void *arg;
 	int64_t (*random)(int64_t below); /* 0 .. below - 1 */
 
-	int64_t server_lead_ms; /* server's time less boot time */
+	int64_t server_lead_ms; /* server's time minus boot time */
 	int64_t placed_lead_ms; /* by which all entries were placed last */
 	struct map entries;     /* by uri key */
 	struct map hosts;
-	struct map transfers; /* how many run, by project */
+	struct map transfers; /* running ones, by project */
 	VEC(struct schedule_lane *) lanes;
 	VEC(struct schedule_entry *) heap; /* that wait, by due_at */
 	size_t next_lane, running;
 	uint64_t bytes_running;
-	struct schedule_entry *reserved; /* nobody else gets bytes before it */
+	struct schedule_entry *reserved; /* gets bytes before all others */
 };
 
 void schedule_init(struct schedule *schedule);
 void schedule_clear(struct schedule *schedule);
 
-/* What the server's clock shows now. Entries move if it was set. */
+/* Reports the server's clock. Entries move if it was set. */
 void schedule_set_clock(struct schedule *schedule, int64_t server_ms, int64_t now);
 
-/* All delays and limits are read anew, for entries that wait. */
+/* Applies changed delays and limits to waiting entries. */
 void schedule_replace_all(struct schedule *schedule, int64_t now);
 
 /* The lane of that name, made if missing with 0 threads. */
@@ -130,24 +130,24 @@ struct schedule_lane *schedule_lane(struct schedule *schedule, const char *name)
 /* The lane's share of that name, made if missing. */
 struct schedule_share *schedule_share(struct schedule_lane *lane, const char *name);
 
-/* Once threads and is_configured are set: each configured share may have all threads but
- * one for each other, and one at least. So a place that takes connections and is silent
- * keeps no thread from the others. */
+/* Call once threads and is_configured are set: each configured share may use all threads
+ * but one for each other share, and at least one. So a place that takes connections and
+ * stays silent cannot take the others' threads. */
 void schedule_share_threads(struct schedule_lane *lane);
 
-/* The host; "" is none: NULL. */
+/* The host; NULL for "". */
 struct schedule_host *schedule_host(struct schedule *schedule, const char *name);
 
 struct schedule_entry *schedule_find(const struct schedule *schedule,
 				     const char *uri_key);
 struct schedule_entry *schedule_add(struct schedule *schedule, const char *uri_key);
 
-/* Puts it where it belongs by what its owner has set. One for which nothing waits, and
- * that does not run, is forgotten: the pointer is void then. */
+/* Puts it where it belongs by the fields that its owner has set. An entry that neither
+ * runs nor has anything waiting is freed: the pointer is invalid then. */
 void schedule_place(struct schedule *schedule, struct schedule_entry *entry, int64_t now);
 
-/* The next to be pushed now, which counts as running from here on; NULL: none. Of remotes
- * for which `allows` (may be NULL) says no, none. */
+/* The next to be pushed now, which counts as running from then on; NULL: nothing is due.
+ * Remotes for which `allows` (may be NULL) returns false are skipped. */
 typedef bool (*lane_allowed)(void *arg, const struct schedule_lane *lane);
 struct schedule_entry *schedule_next(struct schedule *schedule, int64_t now,
 				     lane_allowed allows, void *arg);
@@ -156,11 +156,12 @@ struct schedule_entry *schedule_next(struct schedule *schedule, int64_t now,
  * never. */
 int64_t schedule_next_at(const struct schedule *schedule, int64_t now);
 
-/* Somebody asked for another try: each host that is down is tried at once, by one. */
+/* A person asked for another try: each host that is down is tried at once, by one
+ * push. */
 void schedule_probe_all(struct schedule *schedule, int64_t now);
 
 enum run_end {
-	RUN_DONE,  /* all that was claimed, if anything */
+	RUN_DONE,  /* everything claimed, if anything */
 	RUN_BUSY,  /* it could not be tried: somebody else has the URI */
 	RUN_LATER, /* not before retry_at: it failed, here or elsewhere */
 };
@@ -174,7 +175,7 @@ struct schedule_result {
 	bool is_host_failure;
 };
 
-/* It runs no more. What waits for it by now is scheduled; else it is forgotten. */
+/* It no longer runs. If tasks wait for it by now it is scheduled, else freed. */
 void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 		  const struct schedule_result *result, int64_t now);
 

@@ -1,8 +1,8 @@
 /*
- * What the sections [remote], [gerrit] and [replication] say, as Gerrit's replication
- * plugin means them: from our own configuration, or from the file that
+ * The sections [remote], [gerrit] and [replication], with the meaning of Gerrit's
+ * replication plugin: from our own configuration, or from the file that
  * replication.config names, with its fan-out directory `replication/` and its
- * `secure.config`. Read once and immutable then: any thread may use it as long as it
+ * `secure.config`. Read once and immutable afterwards: any thread may use it while it
  * holds a reference.
  *
  * Source: replication.config of Gerrit's replication plugin; docs/man/refrelay.conf.5
@@ -42,7 +42,7 @@ struct push_remote {
 	VEC(struct push_url) urls; /* at least one */
 	VEC(struct push_url) admin_urls;
 	VEC(struct push_spec) specs; /* in the order of the file; at least one */
-	name_patterns projects;      /* none: all */
+	name_patterns projects;      /* empty: all */
 	name_patterns excluded_projects;
 	name_patterns excluded_refs;
 	char *receive_pack; /* for ssh; NULL: git's own */
@@ -51,12 +51,12 @@ struct push_remote {
 	char *ssh_key;           /* sshKey: identity file; NULL: ssh's own choice */
 	char *ssh_known_hosts;   /* sshKnownHosts; NULL: ssh's own */
 	char *ca_file;           /* of https, adminUrl too; NULL: the system's */
-	int64_t silence_ms;      /* timeout: a push that does not move so long is
+	int64_t silence_ms;      /* timeout: a push without progress for this long is
 				    killed; 0: never */
 	int64_t delay_ms;        /* replicationDelay */
 	int64_t reschedule_ms;   /* rescheduleDelay */
-	int64_t retry_ms;        /* replicationRetry: the first of a growing delay */
-	uint64_t max_retries;    /* 0: for ever */
+	int64_t retry_ms;        /* replicationRetry: the first of growing delays */
+	uint64_t max_retries;    /* 0: unlimited */
 	uint64_t drain_attempts; /* drainQueueAttempts */
 	size_t threads;
 	size_t batch_size; /* refs in one push; 0: all */
@@ -64,7 +64,7 @@ struct push_remote {
 	enum name_style style;
 	bool creates_missing, replicates_permissions, replicates_deletions, mirrors;
 	bool replicates_note_db_meta, stores_ref_log;
-	size_t first_note, notes; /* private: which of the settings' notes are about it */
+	size_t first_note, notes; /* private: its part of the settings' notes */
 };
 
 struct push_settings {
@@ -81,27 +81,27 @@ struct push_settings {
 	int64_t interval_ms;         /* distributionInterval; 0: none */
 	int64_t random_ms;           /* randomDelay */
 	int64_t lock_max_retries;    /* updateRefErrorMaxRetries; -1: as other failures */
-	size_t repository_transfers; /* replication.repositoryTransfers: pushes of one
-					repository at once in a node; default 4 */
+	size_t repository_transfers; /* replication.repositoryTransfers: concurrent pushes
+					of one repository in a node; default 4 */
 	uint64_t bytes_in_flight;    /* replication.bytesInFlight: of all repositories
-					that are being pushed by a node; 0: no limit */
-	char digest[65];             /* of all that decides which tasks an event makes */
+					being pushed by a node; 0: no limit */
+	char digest[65];             /* of everything that decides which tasks an event
+					makes */
 	VEC(char *)
-	notes;             /* what has no meaning here, or another one than an
-			      administrator may think; each a sentence with file
-			      and line; owned */
+	notes;             /* settings without effect here, or with another one than an
+			      administrator may expect; each a sentence with file and
+			      line; owned */
 	size_t references; /* private */
 };
 
 enum push_section { PUSH_REMOTE, PUSH_REPLICATION, PUSH_GERRIT, PUSH_SECTIONS };
 extern const struct setting_table push_settings_tables[PUSH_SECTIONS];
 
-/* Whether there is any of the three sections. */
+/* Whether any of the three sections exists. */
 bool push_is_configured(const struct conf *conf);
 
-/* data: site.data, for what is relative to it and for the default directory. ERR_CONFIG
- * names file and line. *settings has one reference. Without any remote it succeeds, with
- * none. */
+/* data: site.data, for relative paths and for the default directory. ERR_CONFIG names
+ * file and line. *settings has one reference. Also succeeds without any remote. */
 int push_settings_read(const struct conf *conf, const char *data,
 		       struct push_settings **settings, struct err *err);
 
@@ -111,7 +111,7 @@ void push_settings_unref(struct push_settings *settings); /* NULL is allowed */
 const struct push_remote *push_remote_find(const struct push_settings *settings,
 					   const char *name);
 
-/* Whether it is among those names, which end in NULL; NULL: all are. */
+/* Whether it is among those names, which end in NULL; NULL: always true. */
 bool push_remote_is_named(const char *const *names, const char *remote);
 
 /* How long a new task of the remote waits. */
@@ -125,10 +125,10 @@ bool push_remote_takes_ref(const struct push_remote *remote, const char *ref);
 bool push_remote_maps(const struct push_remote *remote, const char *ref, char **dst,
 		      bool *force);
 
-/* For `check`, what it comes to for these repositories: "remotes" [{name, urls (without
+/* For `check`, the effect for these repositories: "remotes" [{name, urls (without
  * credentials), push, repositories (count), examples [{name, uri}], notes}], other
  * "notes", "collisions" [{uri, names, remotes}] at one destination ("collisions_count"),
- * "failures" [{name, remote, failure}]: no destination. The caller owns it. */
+ * "failures" [{name, remote, failure}]: without a destination. The caller owns it. */
 json_t *push_settings_explain(const struct push_settings *settings,
 			      const char *const *names, size_t count);
 

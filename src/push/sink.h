@@ -1,8 +1,8 @@
 /*
- * From a change of a repository to its tasks: one for each destination URI whose remote
- * takes the repository and one of the refs, durable when it returns. A deletion and
- * another HEAD become requests. Registered as a change_sink (change/change_sink.h).
- * Any thread, any process.
+ * Turns a change of a repository into tasks: one for each destination URI whose remote
+ * takes the repository and one of the refs, durable on return. A deletion or a changed
+ * HEAD becomes a request. Registered as a change_sink (change/change_sink.h). Any thread,
+ * any process.
  */
 #ifndef PUSH_SINK_H
 #define PUSH_SINK_H
@@ -14,16 +14,16 @@
 
 struct push_sink;
 
-/* `store` is borrowed; of the settings it keeps a reference. */
+/* `store` is borrowed; it keeps a reference to the settings. */
 struct push_sink *push_sink_new(struct task_store *store, struct push_settings *settings);
 void push_sink_free(struct push_sink *sink); /* NULL is allowed */
 void push_sink_set(struct push_sink *sink, struct push_settings *settings);
 
 struct change_sink push_sink_as_change_sink(struct push_sink *sink);
 
-/* Tasks for all refs of each repository (`start`, replicateOnStartup): to the remotes
- * named (none: all) and URLs of which `url` is a part (NULL: all). Appends the keys of
- * the tasks. `now`: due at once. After a failure some tasks may be there. */
+/* Adds tasks for all refs of each repository (`start`, replicateOnStartup): for the named
+ * remotes (NULL: all) and URLs that contain `url` (NULL: all). Appends the keys of the
+ * tasks. `now`: due at once. After a failure some tasks may exist. */
 struct push_start_filter {
 	const char *const *remotes; /* ends in NULL; NULL: all */
 	const char *url;
@@ -35,7 +35,7 @@ int push_start_repositories(struct task_store *store,
 			    const struct push_start_filter *filter, text_list *keys,
 			    struct err *err);
 
-/* A task that waits is due, whatever delay its remote has; one that does not is left. */
+/* Makes a waiting task due, whatever its remote's delay; leaves others alone. */
 int push_hurry(struct task_store *store, const struct push_settings *settings,
 	       struct task *task, struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * Small files in the task store, each whole or not there. Private to push/.
+ * Small files in the task store, each whole or absent. Private to push/.
  */
 #ifndef PUSH_STORE_FILE_H
 #define PUSH_STORE_FILE_H
@@ -7,7 +7,7 @@
 #include "push/task_parts.h"
 #include <pthread.h>
 
-/* A file to be made. */
+/* A file to be created. */
 struct new_file {
 	enum store_place place;
 	const char *name; /* borrowed, as the content */
@@ -17,10 +17,10 @@ struct new_file {
 };
 
 /* A whole file in building/, mode 0600, that waits to be linked or renamed to its place;
- * it goes with the scope. */
+ * removed at the end of the scope. */
 struct built {
 	int dir;
-	char name[TASK_NAME_MAX + 32]; /* "": none */
+	char name[TASK_NAME_MAX + 32]; /* "": no file */
 	struct stat st;
 };
 #define BUILT_INIT                                                                       \
@@ -33,14 +33,14 @@ void built_clear(struct built *built);
 int store_build(const struct task_store *store, const struct new_file *file,
 		struct built *built, struct err *err);
 
-/* Makes place/name: 1: it is new; 0: there was one, which stays; -1. */
+/* Creates place/name. 1: it is new; 0: one existed, which stays; -1: error. */
 int built_link(const struct built *built, int dir, const char *name, struct err *err);
 
 /* Replaces place/name. */
 int built_rename(struct built *built, int dir, const char *name, struct err *err);
 
-/* Builds a file and puts it to its place, instead of one that is there; or, by
- * store_put_new, only if there is none. */
+/* Builds a file and puts it in its place, replacing an existing one; store_put_new() only
+ * if none exists. */
 int store_put(const struct task_store *store, const struct new_file *file,
 	      struct err *err);
 int store_put_new(const struct task_store *store, const struct new_file *file,
@@ -51,7 +51,8 @@ int store_remove(const struct task_store *store, enum store_place place, const c
 		 struct err *err);
 
 /*
- * Which store a directory is. Private to push/, but for what task_store.h has of it.
+ * The identity of a store's directory. Private to push/, except for the functions in
+ * task_store.h.
  */
 
 struct place_identity {
@@ -66,7 +67,7 @@ struct store_identity {
 	int watched; /* inotify's number of waiting/; guarded by mutex */
 };
 
-/* Of a store whose directories are there; gives it an id if it has none. */
+/* For a store whose directories exist; gives it an id if it lacks one. */
 int store_identity_open(struct task_store *store, struct err *err);
 void store_identity_close(struct task_store *store);
 

@@ -1,9 +1,9 @@
 /*
- * What is done to repositories at destinations besides pushing: made, given another HEAD,
- * deleted. Local paths directly; by ssh one line for the shell there, quoted; Gerrit
- * servers by their own commands (gerrit+ssh) or REST (gerrit+http). git:// and http(s)://
- * have no way: ERR_CONFIG, whose remedy says so. Uses the destination's adminUrls where
- * there are.
+ * Operations on repositories at destinations besides pushing: create, set HEAD, delete.
+ * Local paths directly; ssh by one quoted line for the shell there; Gerrit servers by
+ * their own commands (gerrit+ssh) or REST (gerrit+http). git:// and http(s):// do not
+ * support them: ERR_CONFIG, whose remedy says so. Uses the destination's adminUrls if it
+ * has some.
  */
 #ifndef PUSH_TARGET_H
 #define PUSH_TARGET_H
@@ -19,24 +19,24 @@ struct target_call {
 	const struct git_work *work;
 };
 
-/* Makes the missing repository, bare, with this HEAD ("refs/heads/main"). One that is
- * there already is fine. */
+/* Creates the missing repository, bare, with this HEAD ("refs/heads/main"). An existing
+ * one is fine. */
 int target_create(const struct target_call *call, const char *head, size_t oid_len,
 		  struct err *err);
 
-/* Makes HEAD a symbolic ref to `head`. ERR_MISSING: no such repository there. */
+/* Makes HEAD a symbolic ref to `head`. ERR_MISSING: the repository does not exist. */
 int target_set_head(const struct target_call *call, const char *head, struct err *err);
 
-/* Deletes it; at local paths it goes to a trash beside the first directory of the
- * template (upkeep/trash.h has the form), for TRASH_KEEP_MS. What is no repository is not
- * touched. ERR_MISSING: no such repository there. */
+/* Deletes it; at local paths it is moved to a trash beside the first directory of the
+ * template (format: upkeep/trash.h), for TRASH_KEEP_MS. Does not touch anything but
+ * repositories. ERR_MISSING: the repository does not exist. */
 int target_delete(const struct target_call *call, struct err *err);
 
-/* Whether a Gerrit that the remote has a gerrit+http adminUrl of has no such project. By
- * HTTP it answers a push to one that is missing as it does to one that is forbidden. */
+/* Whether the Gerrit of the remote's gerrit+http adminUrl lacks the project. Over HTTP it
+ * answers a push to a missing project like one to a forbidden project. */
 bool target_lacks(const struct target_call *call);
 
-/* Whether any of it can be done there, for one of destination_admin(). */
+/* Whether the destination, one of destination_admin(), supports any of these. */
 bool target_has_way(const struct destination *destination);
 
 /* The value for GIT_SSH_COMMAND with this remote's options; the caller frees. */

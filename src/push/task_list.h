@@ -1,5 +1,5 @@
 /*
- * What is in the task store, read now, for views and commands.
+ * The content of the task store, read now, for views and commands.
  */
 #ifndef PUSH_TASK_LIST_H
 #define PUSH_TASK_LIST_H
@@ -21,7 +21,7 @@ struct listed_task {
 typedef VEC(struct listed_task) listed_tasks;
 void listed_tasks_clear(listed_tasks *tasks);
 
-/* Files that are no tasks: how many, each once. */
+/* Files that are not tasks: their number, each once. */
 struct unreadable {
 	size_t count;
 	char example[256];
@@ -30,8 +30,8 @@ struct unreadable {
 };
 void unreadable_clear(struct unreadable *unreadable);
 
-/* All that waits and runs, read now, by URI. What is no task and was not set aside yet,
- * as no node has looked since, is added to `unreadable` (may be NULL). */
+/* All waiting and running tasks, read now, by URI. Files that are not tasks, and that
+ * nodes have not yet set aside, are added to `unreadable` (may be NULL). */
 int task_store_list(struct task_store *store, listed_tasks *tasks,
 		    struct unreadable *unreadable, struct err *err);
 
@@ -39,7 +39,7 @@ int task_store_list(struct task_store *store, listed_tasks *tasks,
 int task_store_unreadable(struct task_store *store, struct unreadable *unreadable,
 			  struct err *err);
 
-/* Removes those that were set aside, and those in waiting/. */
+/* Removes the files that were set aside, and those in waiting/. */
 int task_store_drop_unreadable(struct task_store *store, size_t *dropped,
 			       struct err *err);
 
@@ -51,9 +51,9 @@ bool task_store_covers(struct task_store *store, const char *uri, const char *re
 int task_store_has(struct task_store *store, const char *key, bool *has, struct err *err);
 
 /*
- * What is known of waiting/: each name with its URI, and each URI with its names. In
- * memory only; the directory is the truth, and a name that is known wrongly costs a
- * rename that fails. Any thread. Private to push/.
+ * An index of waiting/: each name with its URI, and each URI with its names. In memory
+ * only; the directory is the truth, and a wrong entry costs a failed rename. Any thread.
+ * Private to push/.
  */
 
 struct known_task {
@@ -62,8 +62,8 @@ struct known_task {
 	char *name, *remote, *project; /* owned */
 	uint64_t inode;
 	int64_t since;
-	uint64_t birth; /* greater than that of all known before */
-	uint64_t round; /* the listing that met it last */
+	uint64_t birth; /* greater than those of all entries before */
+	uint64_t round; /* the last listing that had it */
 };
 
 struct known_uri {
@@ -88,25 +88,27 @@ struct task_index {
 void task_index_init(struct task_index *index);
 void task_index_clear(struct task_index *index);
 
-/* Whether the name is known with this inode and, unless `since` is 0, time. */
+/* Whether the name is in the index with this inode and, unless `since` is 0, this
+ * time. */
 bool task_index_knows(struct task_index *index, const char *name, uint64_t inode,
 		      int64_t since);
 
 void task_index_put(struct task_index *index, const char *name, const struct stat *st,
 		    const struct task *task);
 
-/* The name was found gone, by a look that began after birth number `births`: what was
+/* The name was found missing, by a check that began after birth number `births`: an entry
  * put since is another file. */
 void task_index_drop(struct task_index *index, const char *name, uint64_t births);
 
-/* Appends the names that wait for a URI. */
+/* Appends the names of a URI's waiting tasks. */
 void task_index_names(struct task_index *index, const char *uri, text_list *names);
 
-/* The number of the last birth: what comes later is not in a listing that begins now. */
+/* The number of the last birth: later ones may be missing from a listing that begins
+ * now. */
 uint64_t task_index_births(struct task_index *index);
 
-/* From a listing that began after birth number `births`: drops what is not in it, and
- * appends to *unknown what is not known, or another file than the one that is. */
+/* Applies a listing that began after birth number `births`: drops entries that are not in
+ * it, and appends to *unknown names that are new, or whose file is another one now. */
 struct listed_name {
 	size_t at; /* in `texts` */
 	uint64_t inode;
@@ -115,7 +117,7 @@ typedef VEC(struct listed_name) listed_names;
 void task_index_compare(struct task_index *index, const listed_names *listed,
 			const char *texts, uint64_t births, listed_names *unknown);
 
-/* Tells of each URI that changed since it was last told of, without the mutex. */
+/* Reports each URI that changed since its last report, without holding the mutex. */
 void task_index_report(struct task_index *index, waiting_uri_seen seen, void *arg);
 
 /* Whether this is the first trouble with the name; remembers it. */

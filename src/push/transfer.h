@@ -1,20 +1,20 @@
 /*
- * One push: refs of a local repository to one destination, by stock git. What is pushed
- * is read once, after the tasks were claimed, into a view: a temporary repository whose
- * packed-refs has exactly what shall stand at the destination and whose objects are the
- * repository's. Nothing else can go out, however many refs there are, and no
- * configuration of the repository has a say.
+ * One push: refs of a local repository to one destination, by stock git. The refs to push
+ * are read once, after the tasks were claimed, into a view: a temporary repository whose
+ * packed-refs has exactly the refs wanted at the destination and whose objects are the
+ * repository's. Nothing else can be sent, however many refs there are, and the
+ * repository's configuration has no effect.
  *
- * First a push without force, which can undo nothing: it takes creations and
- * fast-forwards, the bulk. Only what that refuses and a "+" spec allows, and deletions,
- * go in a second one, each with the value that the destination was seen to have
+ * First comes a push without force, which cannot undo anything: it takes creations and
+ * fast-forwards, the bulk. Only refs that it refuses and a "+" spec allows, and
+ * deletions, go into a second one, each with the value read at the destination
  * (--force-with-lease) before our refs were read: so a late push cannot undo a newer one.
- * A ref whose objects cannot be read here does not hold up the others: what was to be
- * pushed together with it is halved until it is alone.
+ * A ref whose objects cannot be read here does not hold up the others: its batch is
+ * halved until it is alone.
  *
- * A destination that lets nothing be heard for the remote's `timeout` is given up, its
- * processes here are killed. What git hears without telling us does not count: a hook
- * there that is silent for longer, or a listing of refs that takes longer to begin.
+ * A destination that is silent for the remote's `timeout` is given up, and its processes
+ * here are killed. Progress that git does not report does not count: a hook there that is
+ * silent for longer, or a listing of refs that takes longer to begin.
  */
 #ifndef PUSH_TRANSFER_H
 #define PUSH_TRANSFER_H
@@ -44,10 +44,10 @@ struct ref_result {
 	enum ref_status status;
 	bool is_transient; /* it may succeed later: locked, a full disk, ... */
 	bool is_lock;      /* it was locked at the destination */
-	bool needs_force;  /* nothing was sent, as its spec does not force */
+	bool needs_force;  /* not sent, as its spec does not force */
 	bool is_deletion;
-	bool is_held; /* too many deletions at once: it waits for a person's word */
-	char *text;   /* what was said, or NULL; owned */
+	bool is_held; /* too many deletions at once: it waits for a person's decision */
+	char *text;   /* the message, or NULL; owned */
 };
 typedef VEC(struct ref_result) ref_results;
 void ref_results_clear(ref_results *results);
@@ -65,20 +65,21 @@ struct transfer_request {
 
 /* Deletions that are held have results, too: REF_NOT_ATTEMPTED. */
 struct transfer_result {
-	ref_results refs;    /* those that a spec maps; of a full one those that differ */
-	uint64_t sent_bytes; /* as git says; 0: unknown */
-	unsigned pushes;     /* receive-packs that were started, or done without */
+	ref_results refs;    /* those that a spec maps; in a full push only those that
+				differ */
+	uint64_t sent_bytes; /* as git reports; 0: unknown */
+	unsigned pushes;     /* receive-packs started, or replaced by our own code */
 	bool used_git;
 	bool is_held; /* too many deletions at once: those were not tried */
 	size_t deletions, remote_refs; /* if held */
 };
 void transfer_result_clear(struct transfer_result *result);
 
-/* 0: each ref has its result, however it went. -1: the whole failed, and nothing or a
- * part arrived, and those that were not tried or not to the end are REF_NOT_ATTEMPTED:
- * ERR_MISSING: the destination has no such repository (is_source_missing(err) false),
- * auth, network, timeout, disk, conflict, config, ... An error of the local repository
- * has REASON_LOCAL_REPOSITORY. */
+/* 0: each ref has its result, good or bad. -1: the push failed as a whole; nothing or a
+ * part of it arrived, and refs that were not tried or not completed are
+ * REF_NOT_ATTEMPTED. ERR_MISSING: the destination lacks the repository
+ * (is_source_missing(err) false); auth, network, timeout, disk, conflict, config, ... An
+ * error of the local repository has REASON_LOCAL_REPOSITORY. */
 int transfer_run(const struct transfer_request *request, struct transfer_result *result,
 		 struct err *err);
 

@@ -1,7 +1,7 @@
 /*
- * What the parts of a transfer share: transfer_plan.c says what is to be done,
- * transfer_here.c and transfer_http.c do what they can, transfer.c has git do the rest,
- * and goes through the phases. For one thread.
+ * Shared by the parts of a transfer: transfer_plan.c decides what to do, transfer_here.c
+ * and transfer_http.c do what they can, transfer.c lets git do the rest, and runs the
+ * phases. For one thread.
  */
 #ifndef PUSH_TRANSFER_RUN_H
 #define PUSH_TRANSFER_RUN_H
@@ -14,15 +14,14 @@
 
 enum item_state {
 	ITEM_PLAIN,   /* to be pushed without force */
-	ITEM_LEASED,  /* to be pushed with the value that the destination was seen to have
-		       */
-	ITEM_DONE,    /* its result stands */
-	ITEM_DROPPED, /* there is nothing to do any more: no result */
+	ITEM_LEASED,  /* to be pushed with the value last read at the destination */
+	ITEM_DONE,    /* its result is final */
+	ITEM_DROPPED, /* nothing left to do: no result */
 };
 
 struct push_item {
 	struct ref_result result;
-	struct ref value;   /* its name is result.dst; without oid: to be deleted */
+	struct ref value;   /* its name is result.dst; no oid: to be deleted */
 	bool forces;        /* its spec has a "+" */
 	bool is_in_the_way; /* or behind: a directory and a file of one name */
 	bool is_answered;   /* by the last push */
@@ -42,33 +41,33 @@ struct transfer {
 	struct ref_reading local;
 	struct ref_snapshot seen; /* the destination's refs, read before `local` */
 	bool is_seen;
-	bool is_stale; /* what was seen is no longer so */
+	bool is_stale; /* `seen` is no longer true */
 	bool is_all;
-	struct transfer_here *here; /* NULL: it is none for that, or git does all */
+	struct transfer_here *here; /* NULL: not usable, or git does everything */
 	struct transfer_http *http; /* likewise */
 	struct view view;           /* made when git is first called */
 	struct err local_fault;     /* of the last ref whose objects cannot be read */
 };
 
-/* Pushes these, in this order, and settles or leaves each. -1: it failed as a whole. */
+/* Pushes these, in this order, and settles or leaves each. -1: the push failed as a
+ * whole. */
 int transfer_push(struct transfer *transfer, const push_items *items, struct err *err);
 
-/* Fills `items` from the request, the local refs, and for a full one from what was
- * seen. */
+/* Fills `items` from the request, the local refs and, for a full push, `seen`. */
 void transfer_plan(struct transfer *transfer);
 
-/* Makes those that are left what the local refs say now. */
+/* Updates the remaining items to the present local refs. */
 void transfer_renew(struct transfer *transfer);
 
-/* Settles what needs no push any more, since the destination was seen to have it, and
- * holds the deletions if there are too many. */
+/* Settles items that no longer need a push, since the destination has them, and holds the
+ * deletions if there are too many. */
 void transfer_compare(struct transfer *transfer);
 
 /* ERR_CANCELED, ERR_LOST: as for children, which obey by themselves. */
 int transfer_check_limits(const struct transfer *transfer, struct err *err);
 
-/* For a destination on this machine that is plain: its refs are what was seen. NULL: git
- * is to do all of it. */
+/* For a destination on this machine that is plain: sets `seen` to its refs. NULL: git
+ * must do everything. */
 struct transfer_here *transfer_here_open(struct transfer *transfer);
 void transfer_here_close(struct transfer_here *here); /* NULL is allowed */
 
@@ -77,14 +76,14 @@ void transfer_here_close(struct transfer_here *here); /* NULL is allowed */
 int transfer_here_push(struct transfer *transfer, struct transfer_here *here,
 		       struct err *err);
 
-/* For a destination by HTTP whose refs can be listed here: those that a push may change
- * are known then, and for a full one all that it shows are what was seen. NULL: git is to
- * do all of it. */
+/* For a destination by HTTP whose refs can be listed here: reads those that a push may
+ * change, and for a full push sets `seen` to all that it shows. NULL: git must do
+ * everything. */
 struct transfer_http *transfer_http_open(struct transfer *transfer);
 void transfer_http_close(struct transfer_http *http); /* NULL is allowed */
 
-/* Settles the plain items that the destination says to have taken, and leaves the others.
- * -1: it must stop. */
+/* Settles the plain items that the destination reports as accepted, and leaves the
+ * others. -1: it must stop. */
 int transfer_http_push(struct transfer *transfer, struct transfer_http *http,
 		       struct err *err);
 

@@ -1,7 +1,7 @@
 /*
- * What is known of a URI beyond its tasks, shared by all nodes: refrelay/<uri key>, JSON,
- * replaced by one rename and synced. Written by who holds the URI's lease; read by
- * anyone. And what is asked for besides refs: refrelay/requests/<uri key>.<word>.
+ * The state of a URI besides its tasks, shared by all nodes: refrelay/<uri key>, JSON,
+ * replaced by one rename and synced. Written by the holder of the URI's lease; read by
+ * anyone. And requests other than for refs: refrelay/requests/<uri key>.<word>.
  */
 #ifndef PUSH_URI_STATE_H
 #define PUSH_URI_STATE_H
@@ -13,34 +13,34 @@ struct uri_state {
 	char *uri, *remote, *project; /* owned */
 	int64_t retry_at;             /* file server's wall ms; 0: none */
 	uint64_t failures;            /* in a row */
-	uint64_t lock_failures;       /* of them: the destination's ref was locked */
+	uint64_t lock_failures;       /* of these, because the destination's ref was
+					 locked */
 	int64_t failing_since;        /* 0: it does not fail */
 	struct err failure;           /* class, text, remedy of the last */
 	int64_t held_since; /* a deletion of the repository waits for a person; 0: none */
 	int64_t last_success_at;
-	char node[128];    /* that tried last */
-	text_list letters; /* keys of its dead letters, the latest; some may be gone */
+	char node[128];    /* the one that tried last */
+	text_list letters; /* keys of its latest dead letters; some may be gone */
 };
 #define AUTO_URI_STATE __attribute__((cleanup(uri_state_clear)))
 void uri_state_clear(struct uri_state *state);
 
-/* 1: read; 0: there is none; -1. A file that cannot be read counts as none, with a word
- * in the log. */
+/* 1: read; 0: not there; -1: error. An unreadable file counts as absent and is logged. */
 int uri_state_read(struct task_store *store, const char *uri_key, struct uri_state *state,
 		   struct err *err);
 int uri_state_write(struct task_store *store, const char *uri_key,
 		    const struct uri_state *state, struct err *err);
 int uri_state_remove(struct task_store *store, const char *uri_key, struct err *err);
 
-/* Appends all that are there. */
+/* Appends all that exist. */
 typedef VEC(struct uri_state) uri_states;
 void uri_states_clear(uri_states *states);
 int uri_state_list(struct task_store *store, uri_states *states, struct err *err);
 
-/* REQUEST_HEAD: the destination's HEAD is to be made ours. The node that serves it
- * removes the request first and reads HEAD then, so that a change that comes meanwhile
- * asks again. REQUEST_DELETE: the repository was deleted here. REQUEST_FORCE: an operator
- * allowed the deletions that a push was held for. */
+/* REQUEST_HEAD: make the destination's HEAD ours. The serving node first removes the
+ * request and then reads HEAD, so that a change meanwhile makes a new request.
+ * REQUEST_DELETE: the repository was deleted here. REQUEST_FORCE: an operator allowed the
+ * deletions that a push was held for. */
 enum uri_request { REQUEST_HEAD, REQUEST_DELETE, REQUEST_FORCE, URI_REQUESTS };
 const char *uri_request_word(enum uri_request request);
 
@@ -53,10 +53,10 @@ struct requested {
 typedef VEC(struct requested) requested_list;
 void requested_list_clear(requested_list *list);
 
-/* Durable when it returns 0; one that is there keeps its time. */
+/* Durable when it returns 0; an existing one keeps its time. */
 int uri_request_add(struct task_store *store, const struct destination *destination,
 		    enum uri_request request, struct err *err);
-/* 1: there is one, with its data; 0: none. */
+/* 1: found, with its data; 0: not found. */
 int uri_request_get(struct task_store *store, const char *uri_key,
 		    enum uri_request request, struct requested *requested,
 		    struct err *err);
@@ -64,9 +64,9 @@ int uri_request_remove(struct task_store *store, const char *uri_key,
 		       enum uri_request request, struct err *err);
 int uri_request_list(struct task_store *store, requested_list *list, struct err *err);
 
-/* An inotify descriptor for requests that come and go; -1: none. */
+/* An inotify descriptor for requests that are added and removed; -1: not available. */
 int uri_request_watch_fd(const struct task_store *store);
-/* Empties it; whether there was anything. */
+/* Empties it; returns whether there was anything. */
 bool uri_request_hear(struct task_store *store);
 
 #endif

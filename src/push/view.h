@@ -1,6 +1,6 @@
 /*
- * A view: a temporary bare repository that has refs and nothing else, for git to push
- * from with another repository's objects. For one thread at a time.
+ * A view: a temporary bare repository that contains only refs, from which git pushes with
+ * another repository's objects. For one thread at a time.
  */
 #ifndef PUSH_VIEW_H
 #define PUSH_VIEW_H
@@ -19,14 +19,14 @@ struct view {
 	}
 #define AUTO_VIEW __attribute__((cleanup(view_remove)))
 
-/* Makes it below `directory`, with the history cut where the repository's is. */
+/* Makes it below `directory`, with its history cut where the repository's is. */
 int view_create(const char *directory, const char *repository, size_t oid_len,
 		struct view *view, struct err *err);
 
-/* Gives it these refs, sorted by name, in place of those that it has. */
+/* Replaces its refs by these, sorted by name. */
 int view_fill(struct view *view, const struct ref_snapshot *refs, struct err *err);
 
-/* Also of one that was not made, or not to the end. */
+/* Also for one that was not made, or only in part. */
 void view_remove(struct view *view);
 
 /* Removes those whose makers are dead. */

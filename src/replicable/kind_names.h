@@ -1,5 +1,5 @@
 /*
- * Kinds of which a table has rows, in byte order.
+ * The kinds with rows in a table, in byte order.
  */
 #ifndef REPLICABLE_KIND_NAMES_H
 #define REPLICABLE_KIND_NAMES_H

@@ -1,8 +1,7 @@
 /*
- * Which objects of Git LFS belong to which repository, at any site: those that its
- * history names, and those that were uploaded to it. Rows go by replicable_id() of the
- * repository. Functions that take a transaction are for works inside store_write() or
- * store_read().
+ * The objects of Git LFS that belong to each repository, at any site: those named in its
+ * history, and those uploaded to it. The key of rows is the repository's replicable_id().
+ * Functions that take a transaction are for works inside store_write() or store_read().
  */
 #ifndef REPLICABLE_LFS_ROWS_H
 #define REPLICABLE_LFS_ROWS_H
@@ -19,13 +18,13 @@ struct lfs_row {
 };
 typedef VEC(struct lfs_row) lfs_rows;
 
-/* What is known of a repository, and of when. */
+/* The state of a repository's scan, and its time. */
 struct lfs_scan {
 	uint64_t repository;
 	char *name;        /* owned */
-	char timeline[17]; /* "": its history was never looked through */
+	char timeline[17]; /* "": its history was never scanned */
 	uint64_t generation;
-	int64_t whole_at; /* all of its history was, then */
+	int64_t whole_at; /* when all of its history was scanned */
 	int64_t named, absent;
 };
 typedef VEC(struct lfs_scan) lfs_scans;
@@ -34,25 +33,25 @@ typedef VEC(struct lfs_scan) lfs_scans;
 void lfs_scan_clear(struct lfs_scan *scan);
 void lfs_scans_clear(lfs_scans *scans);
 
-/* In which table a site's repositories and blobs stand. */
+/* The table of a site's repositories and blobs. */
 enum lfs_side { LFS_ORIGIN, LFS_REGISTRY };
 
-/* 1: found, 0: none. The caller clears. */
+/* 1: found; 0: not found; -1: error. The caller clears. */
 int lfs_scan_get(struct store_tx *tx, uint64_t repository, struct lfs_scan *scan,
 		 struct err *err);
 
-/* The repository as its row is now: name, timeline and generation, no more. 0: there is
- * none, or nothing of it is here. */
+/* The repository's present row: only name, timeline and generation. 0: not found, or
+ * nothing of it is here. */
 int lfs_scan_now(struct store_tx *tx, enum lfs_side side, const char *name,
 		 struct lfs_scan *scan, struct err *err);
 
-/* What looking through a repository found. `is_whole`: all of its history, so that what
- * is not among them is not named any more. The scan's counts are filled and written. */
+/* The result of scanning a repository. `is_whole`: of all its history, so that other
+ * objects are no longer named. The scan's counts are filled in and written. */
 struct lfs_found {
 	struct lfs_scan *scan;
 	const lfs_rows *rows;
 	bool is_whole;
-	bool is_other; /* it is another repository than that of the rows: forget them */
+	bool is_other; /* another repository than that of the rows: remove those */
 };
 int lfs_rows_put(struct store_tx *tx, const struct lfs_found *found, struct err *err);
 
@@ -60,37 +59,38 @@ int lfs_rows_put(struct store_tx *tx, const struct lfs_found *found, struct err 
 int lfs_rows_add_uploaded(struct store_tx *tx, const struct lfs_scan *scan,
 			  const struct lfs_row *row, struct err *err);
 
-/* 1: it belongs to the repository, and *size is what that says; 0: it does not. */
+/* 1: it belongs to the repository; *size is as recorded there; 0: it does not. */
 int lfs_row_get(struct store_tx *tx, uint64_t repository, const char *oid, uint64_t *size,
 		struct err *err);
 
-/* Repositories whose history is another than the one looked through, by name, at most
- * `limit`, with names above `after` ("": all): as lfs_scan_now(). */
+/* Repositories whose history has changed since the last scan, by name, at most `limit`,
+ * with names above `after` ("": all): as lfs_scan_now(). */
 int lfs_scans_due(struct store_tx *tx, enum lfs_side side, const char *after,
 		  size_t limit, lfs_scans *scans, struct err *err);
 
-/* Those that name something, by name, likewise. */
+/* Those that name objects, by name, likewise. */
 int lfs_scans_naming(struct store_tx *tx, const char *after, size_t limit,
 		     lfs_scans *scans, struct err *err);
 
-/* Those of which something is absent, by name. */
+/* Those with absent objects, by name. */
 int lfs_scans_lacking(struct store_tx *tx, lfs_scans *scans, struct err *err);
 
-/* Counts what the repository's history names and is not here as a blob of that kind. */
+/* Counts objects that the repository's history names and that are not here as blobs of
+ * that kind. */
 int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
 		   struct lfs_scan *scan, struct err *err);
 
-/* Adds those that it counts, in byte order of their oids. */
+/* Adds the objects counted there, in byte order of their oids. */
 int lfs_rows_absent(struct store_tx *tx, enum lfs_side side, const char *kind,
 		    uint64_t repository, lfs_rows *rows, struct err *err);
 int lfs_scan_set_absent(struct store_tx *tx, const struct lfs_scan *scan,
 			struct err *err);
 
-/* Nothing belongs to it any more: its own row goes. */
+/* Removes all rows of a repository, including its own. */
 int lfs_rows_forget(struct store_tx *tx, uint64_t repository, struct err *err);
 
-/* Whether something is recorded of a repository that has no row any more: 1, 0 or -1; and
- * dropping that. */
+/* Whether there are records of repositories without a row: 1, 0 or -1; and their
+ * removal. */
 int lfs_rows_have_orphans(struct store_tx *tx, enum lfs_side side, struct err *err);
 int lfs_rows_prune(struct store_tx *tx, enum lfs_side side, struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * What can be replicated, and what it is called.
+ * Names of replicables.
  */
 #ifndef REPLICABLE_NAME_H
 #define REPLICABLE_NAME_H
@@ -7,46 +7,46 @@
 #include "base/base.h"
 #include "base/file.h"
 
-/* The kind of a repository, as it stands in rows, leases, metrics and logs. */
+/* The kind of a repository, as written in rows, leases, metrics and logs. */
 #define KIND_REPOSITORY "repository"
 
-/* The same of one that is the clone of a foreign upstream: its rows are this site's own,
- * the repository is one like the others, and has the lease of one. */
+/* The kind of a clone of a foreign upstream: its rows belong to this site, but the
+ * repository is like others, and has a repository's lease. */
 #define KIND_MIRROR "mirror"
 
-/* So begin, in any folder, repositories that a push just makes or deletes there. */
+/* Prefix of repositories, in any folder, that a push is just creating or deleting. */
 #define PASSING_PREFIX ".refrelay-"
 
-/* The working tree of a mirror (upkeep/checkout.h): the link that leads to it is called
- * so behind the mirror's name; what it leads to stands below that folder of the root. */
+/* The working tree of a mirror (upkeep/checkout.h): the suffix of the link to it, after
+ * the mirror's name, and the folder of the root with the link's target. */
 #define CHECKOUT_SUFFIX ".checkout"
 #define CHECKOUT_FOLDER OWN_FOLDER "/checkouts"
 
 /* Whether it is a symbolic link into that folder. */
 bool name_is_checkout(int dir, const char *entry);
 
-/* Checks a name at the door, wherever it comes from: a path without path_fault, no part
- * of it ".git", not below OWN_FOLDER. ERR_CONFIG says what is wrong. */
+/* Checks a name on entry, from any source: a path without path_fault, no part of it
+ * ".git", not below OWN_FOLDER. ERR_CONFIG says what is wrong. */
 int name_check(const char *name, struct err *err);
 
-/* The same, for callers that say the name themselves: the text has it not. */
+/* The same, for callers that add the name themselves: the text is without it. */
 int name_judge(const char *name, struct err *err);
 
-/* The name of the repository that stands at this path below the root: without one
- * trailing ".git". The caller frees. */
+/* The name of the repository at this path below the root: without one trailing ".git".
+ * The caller frees. */
 char *name_of_path(const char *path);
 
-/* Where a copy of that name stands below the root: "<name>.git". The caller frees. */
+/* The path of a copy of that name below the root: "<name>.git". The caller frees. */
 char *name_to_path(const char *name);
 char *name_to_copy(const char *root, const char *name); /* "<root>/<name>.git" */
 
-/* The number that stands for a replicable in leases and rows. It follows from kind and
- * name alone, so that every process and node, with a database or without, means the
- * same one: the first 62 bits of the SHA-256 of "<kind>:<name>", never 0. */
+/* The id of a replicable in leases and rows. It depends only on kind and name, so that
+ * every process and node, with or without a database, computes the same one: the first 62
+ * bits of the SHA-256 of "<kind>:<name>", never 0. */
 uint64_t replicable_id(const char *kind, const char *name);
 
-/* As which a size goes into sums: at most 1 PiB, so that these do not overflow, whatever
- * a primary says, or a file with holes. */
+/* A size for use in sums: at most 1 PiB, so that these do not overflow, whatever a
+ * primary reports, or with sparse files. */
 int64_t replicable_counted_size(uint64_t size);
 
 /* Appends the pattern for LIKE ... ESCAPE '\\' that finds names with the text in them. */

@@ -1,10 +1,9 @@
 /*
- * The registry: a row for each replicable that says what state its copy is in, when it
- * is due again, and what went wrong. All changes of state are moves
- * (replicable/registry_move.h).
+ * The registry: a row for each replicable with the state of its copy, when it is due
+ * again, and its error. All changes of state are moves (replicable/registry_move.h).
  *
- * States and transitions are Geo's, without a row that stays `started` for ever: a row
- * that is started has due_at in the future, when it is anybody's again.
+ * States and transitions are Geo's, except that rows do not stay `started` for ever: a
+ * started row has due_at in the future, when it can be claimed again.
  *
  *	pending  <- any			something is to be brought
  *	started  <- pending, synced, failed, started whose time has passed
@@ -24,40 +23,41 @@
 #include "replicable/registry_types.h"
 #include "store/store.h"
 
-/* Adds rows for these names, pending; those that are there stay as they are. */
+/* Adds pending rows for these names; existing ones are not changed. */
 int registry_add(struct store *store, const char *kind, const char *const *names,
 		 size_t count, struct err *err);
 int registry_add_in(struct store_tx *tx, const char *kind, const char *const *names,
 		    size_t count, struct err *err);
 
-/* Removes the row by a person's order: its copy is gone. ERR_CONFLICT: the row is not
- * gone (any more), it was asked for meanwhile: it stays, and is pending as one of which
- * nothing is here. No such row is fine. */
+/* Removes the row on a person's request: its copy was removed. ERR_CONFLICT: the row is
+ * not gone (any more), as it was requested meanwhile: it stays, pending, as if never
+ * copied. A missing row is fine. */
 int registry_remove(struct store *store, uint64_t id, struct err *err);
 
-/* The same inside store_write(), by nobody's order; a conflict is 1. */
+/* The same inside store_write(), without a person's request; a conflict is 1. */
 int registry_remove_in(struct store_tx *tx, uint64_t id, struct err *err);
 
-/* How many rows of a kind were removed by order, ever. The primary may have what they
- * were about: a comparison that began before says nothing of it. */
+/* Counts the rows of a kind ever removed on request. The primary may still have these
+ * replicables: a comparison that began before says nothing about them. */
 int registry_note_ordered(struct store_tx *tx, const char *kind, struct err *err);
 int registry_ordered_in(struct store_tx *tx, const char *kind, int64_t *count,
 			struct err *err);
 
-/* Reads a row; the caller clears it. ERR_MISSING: there is none. */
+/* Reads a row; the caller clears it. ERR_MISSING: not found. */
 int registry_get(struct store *store, const char *kind, const char *name,
 		 struct registry_row *row, struct err *err);
 int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
-		    struct registry_row *row, struct err *err); /* 1, 0: none, -1 */
+		    struct registry_row *row, struct err *err); /* 1, 0: not found, -1 */
 
-/* A repository has one timeline as long as it lives: another row with that of *row is the
- * same repository under its former or its next name. Reads that row, of several the one
- * that is not gone, or has a copy; the caller clears. 1, 0: none, -1. */
+/* A repository keeps one timeline for its whole life: another row with the timeline of
+ * *row is the same repository under its former or its next name. Reads that row, of
+ * several the one that is not gone, or has a copy; the caller clears. 1: found; 0: not;
+ * -1: error. */
 int registry_twin_in(struct store_tx *tx, const struct registry_row *row,
 		     struct registry_row *twin, struct err *err);
 
-/* Whether *row is gone, and the same repository lives on under another name: then it is
- * no deletion. 1, 0, -1. */
+/* Whether *row is gone, and the same repository continues under another name, so that it
+ * was not deleted. 1, 0, -1. */
 int registry_was_renamed_in(struct store_tx *tx, const struct registry_row *row,
 			    struct err *err); /* 1, 0, -1 */
 
@@ -68,7 +68,7 @@ struct registry_filter {
 	int state;          /* enum registry_state, or REGISTRY_ANY */
 	bool held_only;     /* with held_reason */
 	bool gone_only;     /* deleted at the primary */
-	const char *search; /* only names that have it in them; NULL: all */
+	const char *search; /* only names that contain it; NULL: all */
 };
 #define REGISTRY_ANY (-1)
 
@@ -78,39 +78,38 @@ int registry_list(struct store *store, const struct registry_filter *filter,
 int registry_list_in(struct store_tx *tx, const struct registry_filter *filter,
 		     registry_rows *rows, struct err *err);
 
-/* All rows of the filter, whatever its limit, read by pages of 500; `visit` may move the
- * row that it is given. What it returns other than 0 ends the walk and is returned. */
+/* All rows of the filter, whatever its limit, read by pages of 500; `visit` may move its
+ * row. If it returns other than 0 the walk ends and returns that. */
 typedef int (*registry_visit)(struct store_tx *tx, const struct registry_row *row,
 			      void *arg, struct err *err);
 int registry_each_in(struct store_tx *tx, const struct registry_filter *filter,
 		     registry_visit visit, void *arg, struct err *err);
 
-/* Counted on write, so that reading them costs the same for any number of rows. */
+/* Counted on writing, so that reading them costs the same for any number of rows. */
 struct registry_counts {
 	int64_t all, states[REGISTRY_STATES], verification[VERIFICATION_STATES];
 	int64_t held, gone;
-	int64_t proved; /* of those that are synced: found equal since their last change
-			 */
-	int64_t bytes;  /* of all rows' sizes */
-	int64_t bytes_to_come; /* of those that are neither synced nor gone */
+	int64_t proved;        /* of synced ones: found equal since their last change */
+	int64_t bytes;         /* of all rows' sizes */
+	int64_t bytes_to_come; /* of rows neither synced nor gone */
 	int64_t behind_since;  /* the oldest of all rows' */
 };
 int registry_counts(struct store *store, const char *kind, struct registry_counts *counts,
 		    struct err *err);
 
-/* Two of these alone. */
+/* Only two of these. */
 int registry_count_all_in(struct store_tx *tx, const char *kind, int64_t *all,
 			  int64_t *gone, struct err *err);
 
 /* The kinds that have rows. */
 int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err);
 
-/* How many are to be copied and never were, without those that are held. */
+/* How many are to be copied but never were, except held ones. */
 int registry_never_copied(struct store *store, const char *kind, int64_t *count,
 			  struct err *err);
 
-/* How many rows of a kind tell of a copy that is here, and are not suspected already.
- * Looks at each row. */
+/* How many rows of a kind have a copy here, and are not suspected already. Reads each
+ * row. */
 int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 			struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * What an event does to a row in memory. Internal to the registry; registry_claim.c reads
+ * Applies an event to a row in memory. Internal to the registry; registry_claim.c reads
  * and writes the rows around it.
  */
 #ifndef REPLICABLE_REGISTRY_EVENTS_H
@@ -12,8 +12,8 @@ enum outcome {
 	MOVE_DONE,
 	MOVE_NOTHING,   /* nothing to write */
 	MOVE_REFUSED,   /* a conflict; nothing to write */
-	MOVE_OVERTAKEN, /* a conflict, but what is known now is written */
-	MOVE_LOST,      /* a conflict: a worker's word, and the row is another's by now */
+	MOVE_OVERTAKEN, /* a conflict, but the news in it are written */
+	MOVE_LOST,      /* a conflict: from a worker that no longer has the row */
 };
 
 typedef enum outcome (*registry_function)(struct stored_row *stored,

@@ -31,15 +31,16 @@ enum registry_verification {
 const char *registry_state_name(enum registry_state state);
 const char *registry_verification_name(enum registry_verification state);
 
-/* What a person's word adds to ASKED. */
+/* Additions of a person's request to ASKED. */
 enum registry_wish {
-	REGISTRY_WISH_FORCE = 1,   /* do what would be held */
+	REGISTRY_WISH_FORCE = 1,   /* make changes that would be held */
 	REGISTRY_WISH_REBUILD = 2, /* a new copy from nothing; the old one goes to the
 				      trash */
-	REGISTRY_WISH_RECHECK = 4, /* trust no record: compare and verify everything */
+	REGISTRY_WISH_RECHECK = 4, /* do not trust records: compare and verify
+				      everything */
 };
 
-/* Drawn anew for each claim, in hexadecimal digits. */
+/* Random for each claim, in hexadecimal digits. */
 #define CLAIM_TOKEN_SIZE 17
 
 struct registry_row {
@@ -47,20 +48,21 @@ struct registry_row {
 	char *kind, *name; /* owned */
 	enum registry_state state;
 	enum registry_verification verification;
-	char timeline[17]; /* "": not known yet */
+	char timeline[17]; /* "": unknown yet */
 	uint64_t generation_wanted, generation;
 	bool is_proved;         /* found equal since the last change of the copy */
-	char *checksum;         /* of the copy, as verified last; owned, may be NULL */
-	char *primary_checksum; /* of generation_wanted, as told; owned, may be NULL */
+	char *checksum;         /* of the copy, as last verified; owned, may be NULL */
+	char *primary_checksum; /* of generation_wanted, as reported; owned, may be
+				   NULL */
 	uint64_t size;          /* likewise, in bytes; 0 for repositories */
 	int64_t retry_count, verification_retry_count;
-	int64_t retry_at; /* wall ms, 0: none; so are those below */
+	int64_t retry_at; /* wall ms, 0: not set; likewise below */
 	int64_t due_at, verification_due_at;
 	char claim_token[CLAIM_TOKEN_SIZE]; /* of the worker that has the row, until one
-					       of these; "": nobody has it */
+					       of these; "": unclaimed */
 	int64_t last_attempt_at, last_success_at, verified_at;
-	int64_t behind_since; /* oldest change that is not here, by the primary's clock;
-				 0: none */
+	int64_t behind_since; /* oldest change not here yet, by the primary's clock; 0: up
+				 to date */
 	bool is_gone;         /* the primary deleted it */
 	unsigned wishes;
 	char *held_reason, *failure_class, *failure, *remedy; /* owned, may be NULL */

@@ -1,7 +1,7 @@
 /*
- * How far behind everybody was, minute by minute of the last day: of a secondary itself,
- * of a primary its secondaries, of any site its remotes. Kept in the database, one write
- * a minute, so that a restart does not lose what people want to see after it.
+ * The lag in each minute of the last day: at a secondary its own, at a primary its
+ * secondaries', at any site its remotes'. Kept in the database, with one write per
+ * minute, so that it survives a restart.
  */
 #ifndef REPORT_LAG_CURVE_H
 #define REPORT_LAG_CURVE_H
@@ -14,7 +14,8 @@
 
 struct lag_curve_options {
 	struct store *store; /* borrowed, as arg */
-	/* What status says now; cleared here. From the thread; may take its time. */
+	/* Makes the present report, which is cleared here. Called by the thread; may
+	 * block. */
 	int (*report)(void *arg, struct report *report, struct err *err);
 	void *arg;
 };
@@ -25,10 +26,10 @@ struct lag_curve;
 struct lag_curve *lag_curve_start(const struct lag_curve_options *options);
 void lag_curve_stop(struct lag_curve *curve); /* NULL is allowed */
 
-/* What the thread writes each minute; what is older than a day goes. */
+/* Writes a minute's values, as the thread does; removes those older than a day. */
 int lag_curve_write(struct store *store, const struct report *report, struct err *err);
 
-/* All curves of the last so many minutes until `now` (wall ms). The caller owns it. */
+/* All curves of the last `minutes` minutes until `now` (wall ms). The caller owns it. */
 int lag_curve_json(struct store *store, int64_t now, int64_t minutes, json_t **json,
 		   struct err *err);
 

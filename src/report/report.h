@@ -1,8 +1,7 @@
 /*
- * What status says, for people and for programs: from the database, so that it answers
- * with and without a node, and from what the node knows of itself (report/vitals.h).
- * Whether all is well is report/verdict.h. Used by cli/status.c, the API, readiness and
- * metrics.
+ * The status report, for people and programs: from the database, so that it works with
+ * and without a node, and from the node's own state (report/vitals.h). report/verdict.h
+ * judges it. Used by cli/status.c, the API, readiness and metrics.
  */
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
@@ -22,55 +21,55 @@
 
 const char *site_role_name(enum site_role role);
 
-struct report_secondary { /* at a primary, one for each that is to ask, or did */
+struct report_secondary { /* at a primary, one for each that is expected, or asked */
 	char *site;       /* owned */
 	uint64_t cursor;
 	int64_t seen_at;
 	int64_t behind, failing, held, synced, replicables;
 	int64_t lag_ms;
-	bool is_expected; /* the node waits for it */
-	int64_t age_ms;   /* since its last request; -1: none since the node's start */
+	bool is_expected; /* expected by the node */
+	int64_t age_ms;   /* since its last request; -1: never since the node's start */
 	bool is_twice;    /* two nodes ask under its name */
-	enum verdict_word says; /* of itself */
+	enum verdict_word says; /* about itself */
 	char *why;              /* its verdict's name; owned, may be NULL */
 };
 
-/* Rows that fail with errors of one class; all owned. */
+/* Rows failing with errors of one class; all owned. */
 struct report_failures {
 	char *class;
 	int64_t count;
 	int64_t since; /* the oldest change that one of them lacks, by the primary's
-			  clock; 0: not known */
+			  clock; 0: unknown */
 	char *example, *failure, *remedy; /* of one of them; may be NULL */
 };
 
-struct report_examples { /* those that fail, most first; one that is held, or NULL */
+struct report_examples { /* failing ones, most frequent first; a held one, or NULL */
 	VEC(struct report_failures) failing;
 	char *held, *reason, *remedy; /* owned */
 };
 
-/* What sets how fast copies come. */
+/* The limits on the speed of copying. */
 struct report_limits {
 	bool is_known;
 	uint64_t repository_capacity, blob_capacity, verification_capacity, bandwidth;
 };
 
-/* One kind, but repositories. */
+/* One kind other than repositories. */
 struct report_kind {
 	char *type;                    /* owned */
 	struct registry_counts counts; /* at a primary: all, bytes, and verification */
 	int64_t never_copied;          /* of which nothing is here yet */
-	int64_t arrived;               /* bytes of those that are on their way */
+	int64_t arrived;               /* bytes of those being brought */
 	struct report_examples examples;
-	struct scan_record scan; /* at a secondary what it left out */
+	struct scan_record scan; /* at a secondary: what it left out */
 };
 
 struct report_remote { /* a destination of push, in the whole cluster */
 	char *name;    /* owned */
 	size_t waiting, running, failing; /* destinations of a repository */
 	size_t given_up;                  /* tasks */
-	int64_t lag_ms;                   /* age of the oldest task; 0: none */
-	char *example;                    /* one that fails: repository; owned */
+	int64_t lag_ms;                   /* age of the oldest task; 0: no task */
+	char *example;                    /* a failing one: repository; owned */
 	struct err failure;               /* of it */
 };
 
@@ -79,11 +78,12 @@ struct report_push {
 	bool is_failing; /* the task store cannot be read */
 	struct err failure;
 	VEC(struct report_remote) remotes;
-	size_t orphans; /* no remote takes them any more */
+	size_t orphans; /* no longer taken by any remote */
 	size_t given_up, unreadable;
 	char *example_given_up; /* owned; a repository */
 	struct err given_up_why;
-	struct owed_summary owed; /* changes of which no task could be made yet */
+	struct owed_summary owed; /* changes without tasks so far, as these could not be
+				     made */
 };
 
 struct report {
@@ -95,8 +95,8 @@ struct report {
 	/* both */
 	struct registry_counts repositories; /* at a primary: all, and verification */
 	VEC(struct report_kind) blobs;       /* all other kinds */
-	lfs_scans lfs_lacking;   /* repositories that name objects which are not here */
-	struct scan_record scan; /* at a secondary what it left out */
+	lfs_scans lfs_lacking;   /* repositories naming objects that are not here */
+	struct scan_record scan; /* at a secondary: what it left out */
 	/* primary */
 	uint64_t last_event, first_event;
 	int64_t last_event_at;
@@ -106,15 +106,15 @@ struct report {
 	char *primary_url; /* owned */
 	int64_t heard_at, skew_ms, compared_at;
 	uint64_t cursor, primary_last_event;
-	bool is_comparison_void; /* rows were removed by order since it began */
+	bool is_comparison_void; /* rows were removed on request since it began */
 	struct report_limits limits;
-	int64_t lag_ms; /* age of the oldest change that is not here, or of the last news
-			   of a primary that is silent; 0: none */
-	int64_t never_copied;  /* repositories of which nothing is here yet */
+	int64_t lag_ms; /* age of the oldest change not here yet, or of the last news of a
+			   silent primary; 0: up to date */
+	int64_t never_copied;  /* repositories not here at all yet */
 	bool is_failing;       /* the primary cannot be reached */
 	int64_t failing_since; /* 0: not known */
 	struct err failure;
-	bool is_root_lost; /* copies are not where they were: root_failure */
+	bool is_root_lost; /* copies are not where they were: see root_failure */
 	struct err root_failure;
 	struct report_examples examples; /* repositories */
 	/* any */
@@ -126,37 +126,38 @@ struct report_options {
 	enum site_role role;
 	const char *site, *primary_url, *data;
 	struct store *store;
-	const struct vital_signs *signs;      /* copied; NULL: no node runs */
-	const struct pull_settings *settings; /* of a secondary; NULL: not known */
-	const struct kinds_here *here; /* those of which it tells; NULL: all that have
-					  rows, and no directories are looked at */
-	bool is_brief;                 /* for verdict and counts alone: reads no rows */
-	bool leaves_out_tasks;    /* of push: they take long to read where many wait */
+	const struct vital_signs *signs;      /* copied; NULL: the node is not running */
+	const struct pull_settings *settings; /* of a secondary; NULL: unknown */
+	const struct kinds_here *here;        /* the kinds to report; NULL: all with rows,
+						 without checking directories */
+	bool is_brief;            /* for verdict and counts only: does not read
+				     rows */
+	bool leaves_out_tasks;    /* of push: reading them takes long if many wait */
 	struct task_store *tasks; /* NULL: it does not push, or the store cannot be
-				     opened, because of push_failure */
+				     opened: see push_failure */
 	struct lease_manager *push_leases;         /* of the task store; NULL as tasks */
 	const struct push_settings *push_settings; /* NULL: it does not push */
-	const struct err *push_failure;            /* NULL: none */
+	const struct err *push_failure;            /* NULL: no failure */
 };
 
-/* Without success nothing is left to be cleared. */
+/* After a failure nothing needs clearing. */
 int report_make(const struct report_options *options, struct report *report,
 		struct err *err);
 void report_clear(struct report *report);
 
-/* How many have been found equal, or sound, since their last change. At a primary a
- * repository is when it is noticed, and a blob when it was read. */
+/* How many were found equal, or intact, since their last change. At a primary that holds
+ * for a repository once it is noticed, and for a blob once it was read. */
 int64_t report_verified(const struct report *report);
 int64_t report_kind_verified(const struct report *report, const struct report_kind *kind);
 
 /* To be copied, and not held. */
 int64_t report_waiting(const struct registry_counts *counts);
 
-/* Of one secondary: VERDICT_IN_SYNC, or VERDICT_SECONDARY_... */
+/* The verdict on one secondary: VERDICT_IN_SYNC, or VERDICT_SECONDARY_... */
 enum verdict_code report_secondary_judge(const struct report *report,
 					 const struct report_secondary *one);
 
-/* Whether all is well, and if not why: verdict_decide() of what the report holds. */
+/* The verdict: verdict_decide() on the report's data. */
 void report_judge(const struct report *report, struct verdict *verdict);
 bool report_is_good(const struct report *report);
 
@@ -167,23 +168,23 @@ void report_sentence(const struct report *report, struct str *out);
 void report_text(const struct report *report, struct str *out);
 json_t *report_json(const struct report *report);
 
-/* At a secondary: what its primary hears of it (wire/wire_report.h). `node` names this
- * run of the node. */
+/* At a secondary: its report to the primary (wire/wire_report.h). `node` names this run
+ * of the node. */
 void report_for_primary(const struct report *report, const char *node, struct str *out);
 
-/* Rows and numbers as people read them. */
+/* Rows and numbers for people. */
 
-/* How long, for people: "0.4 s", "3 min", "2 d". */
+/* A duration, for people: "0.4 s", "3 min", "2 d". */
 void report_duration(int64_t ms, struct str *out);
 
-/* So many bytes, for people: "3.4 GB". */
+/* A size, for people: "3.4 GB". */
 void report_size(int64_t bytes, struct str *out);
 
-/* Appends a clause that says why a site is not known to be in sync, and since when. */
+/* Appends a clause: why the site cannot be called in sync, and since when. */
 void report_why(const struct report *report, const struct verdict *verdict,
 		struct str *out);
 
-/* Appends that no node runs here, and since when as far as that is known. */
+/* Appends that the node is not running, and since when, if known. */
 void report_no_node(const struct report *report, struct str *out);
 
 /* How many are in each state of verification. */

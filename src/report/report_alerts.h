@@ -1,6 +1,6 @@
 /*
- * What a report says of [alert]s whose messages do not get through
- * (report/report_alerts.c). What they are about is alert/.
+ * The report's part on [alert]s whose messages cannot be delivered
+ * (report/report_alerts.c). For alerts themselves see alert/.
  */
 #ifndef REPORT_REPORT_ALERTS_H
 #define REPORT_REPORT_ALERTS_H

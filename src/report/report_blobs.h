@@ -1,5 +1,5 @@
 /*
- * What the files of report/ share: kinds of blobs, failures, destinations.
+ * Shared by the files of report/: kinds of blobs, failures, destinations.
  */
 #ifndef REPORT_REPORT_BLOBS_H
 #define REPORT_REPORT_BLOBS_H
@@ -9,7 +9,7 @@
 /* Appends ": WHY (REMEDY)"; nothing without an error. */
 void report_add_reason(const struct err *err, struct str *out);
 
-/* For how long a scan has failed, and why. */
+/* Appends how long scans have been failing, and why. */
 void report_cannot_scan(const struct report *report, const struct scan_record *scan,
 			struct str *out);
 
@@ -20,39 +20,40 @@ int report_blobs_of_copies(const struct report_options *options, struct report *
 			   struct err *err);
 void report_blobs_clear(struct report *report);
 
-/* All of it is silent where there are no blobs. Of the sentence: ", 12 blobs (3.4 GB)"
- * of each kind; what is to be copied, or verified; which fail, are missing or held. */
+/* All of these append nothing without blobs. For the sentence: ", 12 blobs (3.4 GB)" for
+ * each kind; blobs to be copied, or verified; failing, missing or held ones. */
 void report_blobs_count(const struct report *report, struct str *out);
 void report_blobs_work(const struct report *report, struct str *out);
 void report_blobs_troubles(const struct report *report, struct str *out);
 
-/* A line a kind, under the table of repositories. */
+/* A line per kind, below the table of repositories. */
 void report_blobs_table(const struct report *report, struct str *out);
 
 /*
- * Objects of Git LFS that repositories name and that are not here: what `lfs-names`
- * (verify/lfs_names.h) counted last. Internal to report/, but for report_lfs_put.
+ * Objects of Git LFS that repositories name and that are not here, as last counted by
+ * `lfs-names` (verify/lfs_names.h). Internal to report/, except report_lfs_put().
  */
 
 int report_lfs_read(const struct report_options *options, struct report *report,
 		    struct err *err);
 
-/* For the sentence: nothing, or "; 2 repositories name LFS objects ...". */
+/* For the sentence: appends nothing, or "; 2 repositories name LFS objects ...". */
 void report_lfs_sentence(const struct report *report, struct str *out);
 
 /* An array. The caller owns it. */
 json_t *report_lfs_json(const struct report *report);
 
-/* Sets the member "lfs" of a repository's row: {"named", "absent"}; null: it names none,
- * or was not looked through yet. */
+/* Sets the member "lfs" of a repository's row: {"named", "absent"}; null: it does not
+ * name any, or was not scanned yet. */
 int report_lfs_put(struct store *store, const char *name, json_t *object,
 		   struct err *err);
 
 /*
- * Which rows fail, by the classes of their errors, and examples for the sentence.
+ * Failing rows, by error class, and examples for the sentence.
  */
 
-/* Of a kind of replicables; *examples is cleared first. Reads no row where none fails. */
+/* For a kind of replicables; *examples is cleared first. Does not read rows unless some
+ * fail. */
 int report_examples_of_origin(struct store_tx *tx, const char *kind,
 			      struct report_examples *examples, struct err *err);
 int report_examples_of_copies(struct store *store, const char *kind,
@@ -60,30 +61,31 @@ int report_examples_of_copies(struct store *store, const char *kind,
 			      struct report_examples *examples, struct err *err);
 void report_examples_clear(struct report_examples *examples);
 
-/* The same of one that is held, and how to see the rest, by `list`, and what to do. */
+/* Appends a held one, how to see the rest, by `list`, and what to do. */
 void report_held_say(const struct report_examples *examples, const char *list,
 		     struct str *out);
 
-/* The example of the only class, or each class with its number and its example. */
+/* Appends the example of a single class, or each class with its number and its
+ * example. */
 void report_failures_say(const struct report_examples *examples, struct str *out);
 json_t *report_failures_json(const struct report_examples *examples);
 
-/* refrelay_failing{kind,class}: also of classes that have none any more. */
+/* Sets refrelay_failing{kind,class}, also for classes without failures now. */
 void report_failures_metrics(const char *kind, const struct report_examples *examples);
 
 /*
  * Destinations in the report.
  */
 
-/* The queue of the cluster, by remotes. That it cannot be read is a finding. */
+/* Reads the cluster's queue, by remotes. If it cannot be read that is reported. */
 int report_push_read(const struct report_options *options, struct report *report,
 		     struct err *err);
 void report_push_clear(struct report *report);
 
-/* Nothing waits, fails, was given up or set aside. */
+/* True if nothing waits, fails, was given up or set aside. */
 bool report_push_is_good(const struct report_push *push);
 
-/* What of it belongs into the sentence; nothing if all is well. */
+/* Its part of the sentence; nothing if all is well. */
 void report_push_sentence(const struct report *report, struct str *out);
 void report_push_table(const struct report *report, struct str *out);
 void report_push_json(const struct report *report, json_t *object);

@@ -9,7 +9,7 @@
 /* Sets the gauges (refrelay_replicables{kind,state}, refrelay_lag_seconds, ...). */
 void report_metrics(const struct report *report);
 
-/* Those of a secondary that is forgotten say nothing any more. */
+/* Removes those of a forgotten secondary. */
 void report_metrics_forget(const char *site);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What the files of a report share.
+ * Shared by the files of a report.
  */
 #ifndef REPORT_REPORT_PARTS_H
 #define REPORT_REPORT_PARTS_H
@@ -10,11 +10,11 @@
 int report_mirrors_read(struct store_tx *tx, struct report *report, struct err *err);
 void report_mirrors_clear(struct report_mirrors *mirrors);
 
-/* Appends a clause; nothing where there are no mirrors. */
+/* Appends a clause; nothing without mirrors. */
 void report_mirrors_sentence(const struct report *report, struct str *out);
 json_t *report_mirrors_json(const struct report *report);
 
-/* Those [alert]s whose messages, or heartbeats, do not get through. */
+/* Reads the [alert]s whose messages, or heartbeats, cannot be delivered. */
 int report_alerts_read(const struct report_options *options, struct report *report,
 		       struct err *err);
 void report_alerts_clear(report_alerts *alerts);

@@ -1,10 +1,10 @@
 /*
- * The one judgement whether a site is in sync and verified. Command, API, readiness and
- * metrics, and what a secondary tells its primary, all say what this says. It is pure: no
- * clock, no file, no database; ages are those of the boot clock, in milliseconds.
+ * The only judgement whether a site is in sync and verified. Command, API, readiness,
+ * metrics, and a secondary's reports to its primary all use it. It is pure: without
+ * clock, files or database; ages are by the boot clock, in milliseconds.
  *
- * It is good only by proof that is fresh. The first line that applies, from the top, is
- * the verdict (p: primary, s: secondary, a: standalone):
+ * A site is good only by fresh proof. The first line that applies, from the top, is the
+ * verdict (p: primary, s: secondary, a: standalone):
  *
  *	input			not good when			   verdict
  *	is_root_lost		true: it is also why no node runs  ROOT_LOST	      s
@@ -40,8 +40,8 @@
 
 #include "base/base.h"
 
-/* A site that is well shows a sign of life each 10 s; with this bound what it said is
- * void at most 30 s after it was stopped, cut off, or its disk was full. */
+/* A healthy site shows a sign of life every 10 s; with this bound its last verdict
+ * becomes void at most 30 s after it was stopped, cut off, or its disk was full. */
 #define VERDICT_WRITTEN_MS 25000
 #define VERDICT_HEARD_MS 25000
 
@@ -49,17 +49,17 @@ enum site_role { SITE_PRIMARY, SITE_SECONDARY, SITE_STANDALONE };
 
 enum verdict_node { NODE_NONE, NODE_MUTE, NODE_ANSWERS };
 
-/* What a secondary says of itself: nothing, if it is of a version that does not. */
+/* A secondary's verdict on itself: SAYS_NOTHING from a version without one. */
 enum verdict_word { SAYS_NOTHING, SAYS_NOT_IN_SYNC, SAYS_IN_SYNC };
 
 struct verdict_follower {
-	int64_t age_ms; /* since its last request; -1: none since the node's start */
+	int64_t age_ms; /* since its last request; -1: never since the node's start */
 	bool is_twice;  /* two nodes ask under its name */
 	enum verdict_word says;
-	bool lacks_events; /* which the primary has */
+	bool lacks_events; /* the primary has later events */
 };
 
-/* Ages are -1 where there is nothing to be of an age. */
+/* Ages are -1 if the event never happened. */
 struct verdict_inputs {
 	enum site_role role;
 	enum verdict_node node;
@@ -77,7 +77,7 @@ struct verdict_inputs {
 	/* rows of all kinds */
 	int64_t all, synced, proved, failing;
 	/* primary and standalone: mirrors of upstreams that were not found equal in time;
-	 * those that are not brought and proved */
+	 * those not brought and proved */
 	int64_t mirrors_stale, mirrors_behind;
 	int64_t checkouts_failing; /* working trees of mirrors */
 	bool pushes_are_done;
@@ -85,7 +85,7 @@ struct verdict_inputs {
 
 enum verdict_code {
 	VERDICT_IN_SYNC,
-	/* It is not known how things are. */
+	/* The state is unknown. */
 	VERDICT_NO_NODE,
 	VERDICT_NODE_SILENT,
 	VERDICT_NOT_WRITTEN,
@@ -103,7 +103,7 @@ enum verdict_code {
 	VERDICT_SECONDARY_SILENT,
 	VERDICT_SECONDARY_UNKNOWN,
 	VERDICT_MIRROR_OLD,
-	/* It is known, and not well. */
+	/* The state is known, and not good. */
 	VERDICT_EVENTS_WAIT,
 	VERDICT_LEFT_OUT,
 	VERDICT_NOT_SYNCED,
@@ -117,21 +117,21 @@ enum verdict_code {
 
 struct verdict {
 	enum verdict_code code;
-	int64_t age_ms; /* of the last proof that is too old; -1: none, or it is no matter
-			   of age */
-	size_t follower; /* which, for SECONDARY_... */
+	int64_t age_ms; /* of the last proof, if it is too old; -1: never proved, or not a
+			   matter of age */
+	size_t follower; /* index, for SECONDARY_... */
 };
 
 void verdict_decide(const struct verdict_inputs *inputs, struct verdict *verdict);
 
-/* Of one alone: VERDICT_IN_SYNC, or VERDICT_SECONDARY_... */
+/* Of a single follower: VERDICT_IN_SYNC, or VERDICT_SECONDARY_... */
 enum verdict_code verdict_of_follower(const struct verdict_follower *one);
 
 /* The name in JSON, metrics and reports ("primary_silent"); "in_sync". Static. */
 const char *verdict_code_name(enum verdict_code code);
 
-/* What a site that is not in sync says by such a name, as a clause for people; the name
- * itself where it is not known, as of a later version. Borrowed or static. */
+/* The meaning of a verdict's name, as a clause for people; an unknown name itself, e.g.
+ * of a later version. Borrowed or static. */
 const char *verdict_words(const char *name);
 
 #endif

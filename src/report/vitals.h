@@ -1,9 +1,9 @@
 /*
- * What a node knows of its own life: that it can write, when it heard its primary or its
+ * A node's own state: whether it can write, when it heard from its primary or its
  * secondaries, how old its comparisons and scans are. All ages are by the boot clock and
- * of this run of the node; the database cannot tell them, since a disk that is full keeps
- * what was last written. Commands ask the node over its socket (change/hook_socket.h); a
- * node that does not answer knows nothing.
+ * of this run of the node; they are not taken from the database, since on a full disk
+ * that keeps old values. Commands ask the node over its socket (change/hook_socket.h);
+ * the state of a node that does not answer is unknown.
  */
 #ifndef REPORT_VITALS_H
 #define REPORT_VITALS_H
@@ -19,19 +19,20 @@
 
 struct vital_signs {
 	enum verdict_node node;
-	struct err write_failure; /* ERR_NONE: the last write was fine */
-	int64_t failing_age_ms;   /* since the first that failed; -1 */
+	struct err write_failure; /* ERR_NONE: the last write succeeded */
+	int64_t failing_age_ms;   /* since the first failed one; -1 */
 	int64_t written_age_ms;   /* -1 here and below: never, or not of this role */
 	int64_t heard_age_ms;     /* since the primary's news were all known */
-	int64_t news_void;        /* why it does not know them (enum news_void) */
+	int64_t news_void;        /* why they are not known (enum news_void) */
 	int64_t compared_age_ms, compared_left_ms;
 	int64_t scan_age_ms, scan_left_ms;
-	int64_t leases_away; /* since when what keeps the leases is; wall ms; 0: no */
+	int64_t leases_away; /* since when the server of the leases is unreachable; wall
+				ms; 0: it is reachable */
 	struct err leases_failure;
 	follower_list followers;
 };
 
-/* Of a node that is not there, or says nothing. */
+/* Of a node that is not running, or does not answer. */
 #define VITAL_SIGNS_NONE                                                                 \
 	((struct vital_signs){ .failing_age_ms = -1,                                     \
 			       .written_age_ms = -1,                                     \
@@ -45,7 +46,7 @@ void vital_signs_clear(struct vital_signs *signs);
 
 struct vitals;
 
-/* Borrowed as long as it runs; parts may be NULL. */
+/* Borrowed while it runs; parts may be NULL. */
 struct vitals_parts {
 	struct pull *pull;
 	struct watch *watch;
@@ -58,18 +59,18 @@ struct vitals_parts {
 struct vitals_options {
 	struct store *store;
 	const char *data;
-	const struct kinds_here *here; /* whose directories are written to; NULL: none
-					  are, as of a primary */
+	const struct kinds_here *here; /* whose directories it writes to; NULL: does not,
+					  e.g. at a primary */
 };
 
-/* Starts its thread, which writes each 10 s to the database and to every directory in
- * which copies are kept. */
+/* Starts its thread, which writes every 10 s to the database and to every directory with
+ * copies. */
 struct vitals *vitals_start(const struct vitals_options *options);
 
-/* Of what else it tells: once, when these were started. They must outlive the last
- * vitals_look(). */
+/* Adds further parts to report on: once, after they were started. They must outlive the
+ * last vitals_look(). */
 void vitals_add(struct vitals *vitals, const struct vitals_parts *parts);
-void vitals_stop(struct vitals *vitals); /* writes when; NULL is allowed */
+void vitals_stop(struct vitals *vitals); /* records the time; NULL is allowed */
 
 /* In the node: whether the last write failed. Any thread. */
 bool vitals_cannot_write(struct vitals *vitals);
@@ -83,11 +84,10 @@ void vitals_say(struct vitals *vitals, struct str *out);
 /* In a command: asks the node, and waits at most two seconds. Always fills *signs. */
 void vitals_ask(const char *data, struct vital_signs *signs);
 
-/* The last that a node of this site wrote of its life, for people. */
+/* The last sign of life that a node of this site wrote, for people. */
 struct vitals_last {
 	int64_t at;   /* wall ms; 0: never */
-	bool is_stop; /* it ended then; else it lived then, and nothing tells of its end
-		       */
+	bool is_stop; /* it ended then; else it lived then, and its end is unknown */
 };
 
 /* In store_read(). */

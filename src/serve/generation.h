@@ -1,6 +1,6 @@
 /*
- * What one generation of a repository's refs answers: the advertisements of protocols 0,
- * 1 and 2, and ls-refs. It never changes, but that gzip is laid beside it later; counted
+ * The answers of one generation of a repository's refs: the advertisements of protocols
+ * 0, 1 and 2, and ls-refs. Immutable, except that gzip is added later; counted
  * references; any thread.
  */
 #ifndef SERVE_GENERATION_H
@@ -12,7 +12,7 @@
 
 #define GENERATION_NAME_SIZE 65
 
-/* What it is made of, and what is kept of it on disk. */
+/* Its parts, as stored on disk. */
 struct generation_parts {
 	char name[GENERATION_NAME_SIZE]; /* hashed key; 64 hexadecimal digits */
 	struct str refs;         /* upload-pack's protocol 0, without the service line */
@@ -30,8 +30,8 @@ void generation_parts_clear(struct generation_parts *parts);
 
 struct generation;
 
-/* Takes the parts' contents, whether it succeeds or not. ERR_CORRUPT: they are none. The
- * caller has one reference. */
+/* Takes the parts' contents, whether it succeeds or not. ERR_CORRUPT: they are invalid.
+ * The caller has one reference. */
 int generation_new(struct generation_parts *parts, struct generation **generation,
 		   struct err *err);
 struct generation *generation_ref(struct generation *generation);
@@ -39,8 +39,8 @@ void generation_unref(struct generation *generation); /* NULL is allowed */
 
 const char *generation_name(const struct generation *generation);
 
-/* Bytes of memory. It grows when gzip is laid beside it, and when protocol 1 is asked of
- * it for the first time. */
+/* Bytes of memory. It grows when gzip is added, and when protocol 1 is first
+ * requested. */
 size_t generation_size(const struct generation *generation);
 
 /* Bytes that live as long as the generation does. */
@@ -51,18 +51,18 @@ struct generation_body {
 };
 
 /* The answer to GET info/refs?service=git-upload-pack under protocol 0, 1 or 2, with the
- * service line where git http-backend writes one. gzip only where it was laid beside
- * already and is worth it. */
+ * service line where git http-backend writes one. gzip only if it was added already and
+ * is worth it. */
 struct generation_body generation_info_refs(struct generation *generation, int protocol,
 					    bool accepts_gzip);
 
-/* Whether it offers "unborn"; where it does not, what git says to it is git's matter. */
+/* Whether it offers "unborn"; if not, git itself must answer requests for it. */
 bool generation_shows_unborn(const struct generation *generation);
 
 const struct ref_list *generation_refs(const struct generation *generation);
 size_t generation_oid_digits(const struct generation *generation);
 
-/* Lays gzip beside it, if it is long enough for that to pay; for one thread, once. */
+/* Adds gzip, if it is long enough for that to pay; for one thread, once. */
 void generation_compress(struct generation *generation);
 
 /* For the disk; borrowed, valid as long as the generation. */

@@ -1,17 +1,17 @@
 /*
  * A push to a repository of this site by Git's smart HTTP protocol: one `git
- * receive-pack` for each request. Knows nothing of the HTTP server. Protocols 0 and 1
- * (there is no other for pushes). The repository's own hooks and settings count. Any
+ * receive-pack` for each request. Independent of the HTTP server. Protocols 0 and 1
+ * (there are no others for pushes). The repository's own hooks and settings apply. Any
  * thread; one thread at a time a struct receive_pack.
  *
- * Pushes of several clients to one repository run side by side: git's own locks order
+ * Pushes of several clients to one repository run concurrently: git's own locks order
  * them. Each is a writer to the repository's state (git/state.h) while git may change
  * refs: from the last bytes of the body on, or from the first if no pack is needed.
  *
- * What git says of the refs (the report) is given to the client only after `recorded`
- * has returned: so a confirmed change is visible everywhere. Progress and what hooks
- * say is passed on at once. If `recorded` fails, or this process dies, the report never
- * comes, and the client says that it does not know.
+ * Git's report on the refs is sent to the client only after `recorded` has returned: so a
+ * confirmed change is visible everywhere. Progress and messages of hooks are passed on at
+ * once. If `recorded` fails, or this process dies, the report is not sent, and the client
+ * reports an unknown result.
  *
  * Source: gitprotocol-http(5), git-receive-pack(1), gitprotocol-pack(5) "Reference
  * Update".
@@ -27,24 +27,25 @@ struct receive_pack;
 struct receive_outcome;
 
 struct receive_pack_request {
-	const char *path;     /* of the repository on disk; for messages, if: */
+	const char *path;     /* of the repository on disk; only for messages, if dir
+				 is: */
 	int dir;              /* above 0: its directory; borrowed for the call */
 	const char *protocol; /* the header Git-Protocol as it came; NULL: none */
 	const char *user;   /* REMOTE_USER of hooks, and the committer in reflogs; NULL */
 	const char *client; /* REMOTE_ADDR of hooks; NULL */
 	int64_t timeout_ms; /* for all of it; 0: none */
 	const struct stop *stop; /* may be NULL; borrowed until close, as all of these */
-	/* The body, inflated: at least one byte, 0: its end, -1 with *err: it broke. It
-	 * is read to its end in any case, unless it breaks. */
+	/* The body, inflated: at least one byte; 0: its end; -1 with *err: broken. It is
+	 * read to its end in any case, unless it breaks. */
 	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
-	/* So many refs are to be deleted: called at most once, before git can do so, if
+	/* `count` refs are to be deleted: called at most once, before git can do so, if
 	 * the commands were understood; may be NULL. */
 	void (*deletes)(void *arg, size_t count);
 	/* Refs may have changed: called once, when the state's key is new, before the
-	 * report is given on. */
+	 * report is passed on. */
 	int (*recorded)(void *arg, struct err *err);
-	/* What became of it, once, behind `recorded` if that did not fail, and before the
-	 * end of the report is given on; may be NULL. */
+	/* The outcome: called once, after `recorded` if that did not fail, and before the
+	 * end of the report is passed on; may be NULL. */
 	void (*reported)(void *arg, const struct receive_outcome *outcome);
 	void *arg;
 	bool *is_bad; /* may be NULL; set if open fails: whether the request is at fault
@@ -52,46 +53,46 @@ struct receive_pack_request {
 };
 
 /* GET info/refs?service=git-receive-pack: all of it, with the service line; at most 64
- * MiB. ERR_MISSING: no such repository; ERR_AUTH: http.receivepack is false there;
+ * MiB. ERR_MISSING: repository not found; ERR_AUTH: http.receivepack is false there;
  * ERR_CONFIG: git would write outside of the repository. */
 int receive_pack_advertise(const struct receive_pack_request *request, struct str *out,
 			   struct err *err);
 
-/* Feeds git with the body to its end, and waits for the first bytes of the answer; what
- * went wrong can still become a status. The empty request with which clients probe has an
- * empty answer. ERR_MISSING and ERR_AUTH as above, *err of `read` or `recorded`,
- * ERR_CONFIG with *is_bad: the body is no push. When it fails, refs may have changed
+/* Feeds git with the whole body, and waits for the first bytes of the answer, so that an
+ * error can still become a status. The empty request with which clients probe gets an
+ * empty answer. ERR_MISSING and ERR_AUTH as above, errors of `read` or `recorded`,
+ * ERR_CONFIG with *is_bad: the body is not a push. After a failure refs may have changed
  * nevertheless, if `recorded` was called. */
 int receive_pack_open(const struct receive_pack_request *request,
 		      struct receive_pack **pack, struct err *err);
 
-/* The next bytes, at least one. 0: the end, and it ended well. -1: it broke off: the
- * connection must be dropped. */
+/* The next bytes, at least one. 0: the successful end. -1: it broke off: the connection
+ * must be dropped. */
 ssize_t receive_pack_read(struct receive_pack *pack, void *buffer, size_t size,
 			  struct err *err);
 
-/* Frees. A child that still runs has 5 s to end in good order, and is killed then. What
- * may have changed and was not recorded is recorded now. NULL is allowed. */
+/* Frees. A child that still runs has 5 s to end normally, and is then killed. Possible
+ * changes that were not recorded are recorded now. NULL is allowed. */
 void receive_pack_close(struct receive_pack *pack);
 
 /*
- * What became of each ref of a push, read from git's report as it passes. Plain data, for
+ * The outcome of each ref of a push, read from git's report as it passes. Plain data, for
  * one thread at a time.
  *
  * Source: gitprotocol-pack(5), "Report Status".
  */
 
-/* How many refs. */
+/* Numbers of refs. */
 struct receive_outcome {
-	bool is_known; /* git has told; else only `asked` is said */
-	size_t asked;  /* that the client wanted changed; 0: not known */
+	bool is_known; /* git has reported; else only `asked` is set */
+	size_t asked;  /* that the client wanted to change; 0: unknown */
 	size_t taken, refused;
 };
 
 struct receive_outcome_reader {
-	struct str packets; /* as git wrote them, not read yet */
-	struct str lines;   /* the report in them, not read yet */
-	bool is_over;       /* the report was whole, or is none */
+	struct str packets; /* as git wrote them, not parsed yet */
+	struct str lines;   /* the report in them, not parsed yet */
+	bool is_over;       /* the report was complete, or is not one */
 	struct receive_outcome outcome;
 };
 #define RECEIVE_OUTCOME_READER_INIT                                                      \
@@ -101,18 +102,18 @@ struct receive_outcome_reader {
 
 void receive_outcome_clear(struct receive_outcome_reader *reader);
 
-/* The next bytes, from the report's first on, with side-band or without. */
+/* Adds the next bytes, beginning with the report's first, with or without side-band. */
 void receive_outcome_read(struct receive_outcome_reader *reader, const char *data,
 			  size_t len);
 
 /*
- * Where git writes in a push: all of it must lie in the repository. A link in it that
- * leads elsewhere would have who may push to one repository write outside of it, and of
- * the root. What git only reads, alternates among it, is the owner's choice.
+ * The places where git writes in a push: all must be in the repository. A link to
+ * elsewhere would let pushers to one repository write outside of it, and of the root.
+ * Places that git only reads, e.g. alternates, are the owner's choice.
  */
 
-/* `dir` is the repository. ERR_CONFIG names the first place that lies elsewhere. Links
- * that come there later, by who may write there anyway, are not seen. */
+/* `dir` is the repository. ERR_CONFIG names the first place that is elsewhere. Does not
+ * detect links made later, by users who may write there anyway. */
 int receive_places_check(int dir, struct err *err);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * The info/refs cache: for each repository that is asked for, the present generation of
- * its refs. Never stale: what it gives was true at some moment after the call began.
+ * The info/refs cache: the present generation of the refs of each requested repository.
+ * Never stale: the result was true at some moment after the call began.
  *
- * One generator a generation, on a thread of its own, at the speed of the disk: all
- * readers follow it, none holds it, and none that leaves hurts it. Generations in memory
- * are bounded, least recently used go first; on disk see serve/disk cache.h. Any thread.
+ * One generator per generation, on its own thread, at the speed of the disk: all readers
+ * follow it, but cannot slow it down, and may leave at any time. Generations in memory
+ * are bounded, least recently used ones are dropped first; on disk see
+ * serve/disk_cache.h. Any thread.
  *
  * Source: seed 003.
  */
@@ -31,7 +32,7 @@ struct refs_cache *refs_cache_open(const struct refs_cache_options *options);
 void refs_cache_close(struct refs_cache *cache); /* all readers must have left */
 void refs_cache_set(struct refs_cache *cache, const struct serve_settings *settings);
 
-enum refs_kind { REFS_INFO, REFS_LS }; /* what metrics count it as */
+enum refs_kind { REFS_INFO, REFS_LS }; /* as counted in metrics */
 
 struct refs_answer {
 	/* One of these three: */
@@ -44,17 +45,17 @@ struct refs_answer {
 struct refs_request {
 	const char *name; /* of the repository */
 	enum refs_kind kind;
-	bool may_stream; /* a generation that takes longer than 100 ms may be followed
-			  * while it grows */
+	bool may_stream; /* a generation that takes longer than 100 ms may be read while
+			    it grows */
 	const struct stop *stop;
 };
 
-/* ERR_MISSING: no such repository; ERR_BUSY: too much is asked for just now. */
+/* ERR_MISSING: repository not found; ERR_BUSY: too many requests now. */
 int refs_cache_get(struct refs_cache *cache, const struct refs_request *request,
 		   struct refs_answer *answer, struct err *err);
 
-/* A reference to the generation, where one is in memory and can be proven to be true
- * without a look at the repository, so without waiting for a disk; else NULL. */
+/* A reference to the generation, if it is in memory and can be proven current without
+ * examining the repository, thus without waiting for a disk; else NULL. */
 struct generation *refs_cache_hit(struct refs_cache *cache, const char *name,
 				  enum refs_kind kind);
 void refs_answer_clear(struct refs_answer *answer);
@@ -64,20 +65,21 @@ void refs_answer_clear(struct refs_answer *answer);
 ssize_t refs_flight_read(struct refs_flight *flight, size_t at, void *buffer, size_t size,
 			 const struct stop *stop);
 
-/* Frees memory that was not used for a while, and sweeps the disk. Now and then. */
+/* Frees memory that was not used for a while, and sweeps the disk. Call it
+ * periodically. */
 void refs_cache_sweep(struct refs_cache *cache, const struct stop *stop);
 
 /*
- * A flight: one generator of one generation, on a thread of its own, and all who follow
- * it. For serve/refs_*.c only; any thread.
+ * A flight: one generator of one generation, on its own thread, and all its readers. For
+ * serve/refs_*.c only; any thread.
  */
 
 enum refs_landing {
 	REFS_LANDING_WELL,       /* the generation was true at the flight's look */
-	REFS_LANDING_MOVED,      /* the repository has changed meanwhile: look again */
-	REFS_LANDING_UNREADABLE, /* git has answered, but not what is understood here */
+	REFS_LANDING_MOVED,      /* the repository has changed meanwhile: try again */
+	REFS_LANDING_UNREADABLE, /* git's answer is not understood here */
 	REFS_LANDING_FAILED,     /* with an error */
-	REFS_LANDING_GROWING,    /* not landed yet, and it may be read as it grows */
+	REFS_LANDING_GROWING,    /* not landed yet; may be read as it grows */
 };
 
 struct refs_flight {
@@ -99,15 +101,15 @@ struct refs_flight {
 	enum refs_landing landing;
 	struct err err;                /* if it failed */
 	struct generation *generation; /* as soon as it is whole */
-	struct str grown;              /* what git has said so far */
+	struct str grown;              /* git's output so far */
 	const char *data;              /* that, or the same in the generation */
 	size_t len;
 };
 
-/* What its thread does. */
+/* The body of its thread. */
 void refs_flight_fly(struct refs_flight *flight);
 
-/* Joins the threads of flights that are over. */
+/* Joins the threads of flights that have ended. */
 void refs_flights_reap(struct refs_cache *cache);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Git for clients that read: info/refs and upload-pack. Knows nothing of the HTTP
- * server. Any thread.
+ * Git for reading clients: info/refs and upload-pack. Independent of the HTTP server. Any
+ * thread.
  *
  * Source: gitprotocol-http(5).
  */
@@ -15,13 +15,13 @@
 
 struct serve;
 
-/* One a node; with a thread that sweeps the cache. */
+/* One per node; with a thread that sweeps the cache. */
 struct serve *serve_start(const char *root, const struct serve_settings *settings);
 void serve_stop(struct serve *serve); /* all readers must have left; NULL is allowed */
 void serve_set(struct serve *serve, const struct serve_settings *settings);
 
-/* Is told when an answer broke off because of what the repository's own files hold. Once,
- * before anything is asked. */
+/* Called when an answer broke off because of the content of the repository's own files.
+ * Set it once, before the first request. */
 typedef void (*serve_doubt)(void *arg, const char *name, const struct err *why);
 void serve_on_doubt(struct serve *serve, serve_doubt doubt, void *arg);
 
@@ -36,33 +36,32 @@ struct serve_request {
 	const char *protocol; /* the header Git-Protocol; NULL: none */
 	bool accepts_gzip;
 	const struct fair_client *client; /* for its share; borrowed; may be NULL */
-	bool is_for_copy; /* a secondary's own: what keeps readers out does not count
-			   */
-	bool has_other;   /* there is another answer, if this one breaks off soon */
-	bool wants_whole; /* refs are in the answer when it is returned, if ever */
+	bool is_for_copy; /* a secondary's own: ignores settings that keep readers out */
+	bool has_other;   /* there is an alternative if this answer breaks off soon */
+	bool wants_whole; /* never return refs as a growing stream */
 	const struct str *body;  /* of a POST: its beginning, up to 1 MiB ... */
 	int body_fd;             /* ... and all of it, if it is longer; else -1 */
 	const struct stop *stop; /* for waits; may be NULL */
 	const struct stop *cut; /* for streams; may be NULL; kept until they are closed */
 };
 
-/* One of these: bytes that the generation holds, bytes of our own, or a stream. */
+/* One of these: bytes of the generation, own bytes, or a stream. */
 struct serve_answer {
 	struct generation *generation; /* a reference */
 	struct generation_body shared;
-	char etag[GENERATION_NAME_SIZE + 8]; /* with its quotes; "": none */
+	char etag[GENERATION_NAME_SIZE + 8]; /* with its quotes; "": no tag */
 	struct str bytes;
 	ssize_t (*read)(void *stream, void *buffer, size_t size); /* 0: end; -1: broken */
 	void (*close)(void *stream);
 	void *stream;
-	/* Whether others wait for the place of the stream: then it is to be closed if its
-	 * client takes fewer bytes a second. May be NULL. */
+	/* Whether others wait for the stream's place: then close it if its client takes
+	 * fewer bytes a second than least_rate. May be NULL. */
 	bool (*is_wanted)(void *stream);
 	uint64_t least_rate;
-	int64_t until;          /* boot ms; the stream is to be closed then; 0: never */
+	int64_t until;          /* boot ms at which to close the stream; 0: never */
 	unsigned retry_after_s; /* with ERR_BUSY */
-	bool is_request_bad;    /* with ERR_CONFIG: the client is at fault */
-	bool is_too_large;      /* ... as its body is larger than it may be */
+	bool is_request_bad;    /* with ERR_CONFIG: an error of the client */
+	bool is_too_large;      /* ... as its body is too large */
 };
 
 #define SERVE_ANSWER_INIT                                                                \
@@ -71,18 +70,18 @@ struct serve_answer {
 	}
 void serve_answer_clear(struct serve_answer *answer);
 
-/* GET info/refs?service=git-upload-pack. ERR_MISSING: no such repository; ERR_BUSY: too
- * much to do; others as upload_pack_open. *answer was initialised, and is to be cleared
- * in any case. */
+/* GET info/refs?service=git-upload-pack. ERR_MISSING: repository not found; ERR_BUSY:
+ * overloaded; others as upload_pack_open(). *answer must be initialised; clear it in any
+ * case. */
 int serve_info_refs(struct serve *serve, const struct serve_request *request,
 		    struct serve_answer *answer, struct err *err);
 
-/* The same, where the answer is known and can be proven to be true without waiting for
- * anything but a few system calls. False: nothing was done. */
+/* The same, if the answer is cached and can be proven true with only a few system calls,
+ * without waiting. False: nothing was done. */
 bool serve_info_refs_now(struct serve *serve, const struct serve_request *request,
 			 struct serve_answer *answer);
 
-/* POST git-upload-pack: ls-refs from the cache, all else by a git child. */
+/* POST git-upload-pack: ls-refs from the cache, everything else by a git child. */
 int serve_upload_pack(struct serve *serve, const struct serve_request *request,
 		      struct serve_answer *answer, struct err *err);
 

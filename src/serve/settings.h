@@ -12,19 +12,20 @@ struct serve_settings {
 	char *directory; /* serve.cache; owned; default: cache in site.data */
 	struct disk_cache_limits disk_cache;
 	uint64_t memory;
-	/* Of one client's: three quarters of them, and 1 at least, if nothing is said;
-	 * pushes wait as packs do. */
+	/* One client's share defaults to three quarters of them, at least 1; pushes wait
+	 * as packs do. */
 	struct slots_limits packs, pushes;
-	struct slots_limits fills; /* generators: twice the cores, at least 4; not set */
+	struct slots_limits fills; /* generators: twice the cores, at least 4; not
+				      configurable */
 	uint64_t least_rate;       /* bytes a second, if others wait */
 	uint64_t max_push;         /* bytes of one push; 0: no limit */
-	int64_t timeout_ms;        /* of one answer of git's */
+	int64_t timeout_ms;        /* of one answer of git */
 	int64_t fresh_for_ms;      /* only for a secondary */
 };
 
 extern const struct setting_table serve_settings_table;
 
-/* ERR_CONFIG names the key. *settings is to be cleared in any case. */
+/* ERR_CONFIG names the key. Clear *settings in any case. */
 int serve_settings_read(const struct conf *conf, const char *data,
 			struct serve_settings *settings, struct err *err);
 /* ERR_CONFIG: the cache and site.repositories lie inside each other. */

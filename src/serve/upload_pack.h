@@ -1,12 +1,12 @@
 /*
  * Reading a repository by Git's smart HTTP protocol: one `git upload-pack` for each
- * request, its output streamed. Protocols 0, 1 and 2. Knows nothing of the HTTP server,
- * and bounds nothing: who calls has a slot (serve/slots.h). Any thread; one thread at a
- * time a struct upload_pack.
+ * request, its output streamed. Protocols 0, 1 and 2. Independent of the HTTP server, and
+ * without limits: the caller must have a slot (serve/slots.h). Any thread; one thread at
+ * a time per struct upload_pack.
  *
- * Under protocols 0 and 1 what a client may ask for is what git allows it in a repository
- * with this configuration. Under protocol 2 it may clone in part as well, unless the
- * repository says uploadpack.allowFilter = false.
+ * Under protocols 0 and 1 a client may request what git allows in a repository with this
+ * configuration. Under protocol 2 it may also clone in part, unless the repository sets
+ * uploadpack.allowFilter = false.
  *
  * Source: gitprotocol-http(5), git-upload-pack(1).
  */
@@ -27,12 +27,12 @@ enum upload_pack_step {
 
 struct upload_pack_request {
 	const char *path; /* of the repository on disk */
-	int dir;          /* above 0: its directory, open, as find_repository gives it;
-			   * `path` is for messages then. Borrowed for open */
+	int dir;          /* above 0: its directory, open, as find_repository() returns
+			     it; `path` is then only for messages. Borrowed for open */
 	enum upload_pack_step step;
-	bool is_for_copy;        /* also where the repository keeps readers out */
+	bool is_for_copy;        /* even where the repository keeps readers out */
 	bool holds_back;         /* an answer that breaks off within 64 KiB and half a
-				  * second fails in open: there is another one for it */
+				    second fails in open: the caller has an alternative */
 	const char *protocol;    /* the header Git-Protocol as it came; NULL: none */
 	const struct str *body;  /* ANSWER: the request's body, inflated; borrowed for the
 				  * call; NULL: ... */
@@ -45,22 +45,22 @@ struct upload_pack_request {
 		       */
 };
 
-/* Starts it, and waits for its first bytes or its end, so that what went wrong can still
- * become a status: ERR_MISSING (no such repository), ERR_AUTH (REASON_CLOSED: its
- * http.uploadpack is false), ERR_CORRUPT (REASON_LOST_OBJECT: that of a ref, which the
- * client asked for), ERR_CONFIG (also: the body is no request of git's), ... Not an
- * error: an answer in which upload-pack itself refuses ("not our ref"), and an empty
- * answer to the empty request with which clients probe. `stop` is borrowed until close.
- */
+/* Starts it, and waits for its first bytes or its end, so that an error can still become
+ * a status: ERR_MISSING (repository not found), ERR_AUTH (REASON_CLOSED: its
+ * http.uploadpack is false), ERR_CORRUPT (REASON_LOST_OBJECT: the object of a ref,
+ * requested by the client), ERR_CONFIG (also: the body is not a request of git), ... Not
+ * an error: an answer in which upload-pack itself refuses ("not our ref"), and an empty
+ * answer to the empty request with which clients probe. `stop` is borrowed until
+ * close. */
 int upload_pack_open(const struct upload_pack_request *request, struct upload_pack **pack,
 		     struct err *err);
 
-/* The next bytes, at least one. 0: the end, and it ended well. -1: it broke off: the
- * connection must be dropped, so that the client does not take the answer for whole. */
+/* The next bytes, at least one. 0: the successful end. -1: it broke off: the connection
+ * must be dropped, so that the client does not mistake the answer for complete. */
 ssize_t upload_pack_read(struct upload_pack *pack, void *buffer, size_t size,
 			 struct err *err);
 
-/* Whether what it broke off for is what the client sent. */
+/* Whether it broke off because of the client's request. */
 bool upload_pack_is_request_bad(const struct upload_pack *pack);
 
 /* Frees; ends the child if it still runs. NULL is allowed. */

@@ -6,11 +6,11 @@
 
 #include "store/store_driver.h"
 
-/* Brings the database to the latest version, one transaction a step; other processes
- * may do the same at once. ERR_CONFIG: it is newer than this program. */
+/* Brings the database to the latest version, one transaction per step; other processes
+ * may do the same concurrently. ERR_CONFIG: it is newer than this program. */
 int schema_migrate(struct store_conn *conn, struct err *err);
 
-/* Changes nothing. ERR_CONFIG: it is of another version. */
+/* Only checks. ERR_CONFIG: it is of another version. */
 int schema_check(struct store_conn *conn, struct err *err);
 
 #endif

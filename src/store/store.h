@@ -1,12 +1,13 @@
 /*
  * The tracking database: one small SQL interface, with a driver for SQLite and room for
- * one for PostgreSQL. SQL here is what both understand; parameters are ?1, ?2, ...
+ * one for PostgreSQL. SQL here is the subset that both understand; parameters are ?1, ?2,
+ * ...
  *
- * Work comes as functions. Writes of all threads go to one writer, which runs what is
- * queued inside one transaction, a savepoint each, and commits once (group commit): a
- * write that has returned 0 is on disk. Reads run beside it, each on a connection of
- * its own. A struct store is safe from any thread; a struct store_tx belongs to the
- * call it was handed to.
+ * Work is passed as functions. Writes of all threads go to one writer, which runs all
+ * queued ones inside one transaction, with a savepoint each, and commits once (group
+ * commit): a write that has returned 0 is on disk. Reads run concurrently, each on its
+ * own connection. A struct store is safe from any thread; a struct store_tx belongs to
+ * the call it was handed to.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -17,72 +18,71 @@ struct store;
 struct store_tx;
 struct query;
 
-/* Work inside a transaction; `arg` is the caller's. May run again from the start, so
- * it must not keep results of a run before. Must not call store_read or store_write.
- * Returning -1 undoes what this function wrote, nobody else's. */
+/* Work inside a transaction; `arg` is the caller's. May run again from the start, so it
+ * must not keep results of an earlier run. Must not call store_read or store_write.
+ * Returning -1 undoes only the writes of this function. */
 typedef int (*store_work)(struct store_tx *tx, void *arg, struct err *err);
 
 /* Opens (creates) the database and brings its schema up to date. url: "sqlite:PATH", or
- * "sqlite::memory:" for one that ends with this process. ERR_CONFIG: not understood, or
- * a schema newer than this program; ERR_CORRUPT; ERR_DISK; ERR_BUSY: another process
- * kept it locked for 10 s. */
+ * "sqlite::memory:" for one that ends with the process. ERR_CONFIG: not understood, or a
+ * schema newer than this program; ERR_CORRUPT; ERR_DISK; ERR_BUSY: another process kept
+ * it locked for 10 s. */
 int store_open(const char *url, struct store **store, struct err *err);
 
-/* Opens a database that is there to be read, and nothing else: makes no file, writes
- * none, and so works on a disk that is full or read-only. store_write() fails. Each read
- * sees what was committed before it. ERR_MISSING: there is no such file; ERR_CONFIG: its
- * schema is not that of this program. */
+/* Opens an existing database only to read: does not create or write files, and so works
+ * on a disk that is full or read-only. store_write() fails. Each read sees all earlier
+ * commits. ERR_MISSING: the file does not exist; ERR_CONFIG: its schema is not that of
+ * this program. */
 int store_open_to_read(const char *path, struct store **store, struct err *err);
 
-/* The version of the schema that this program brings databases to. */
+/* The schema version to which this program migrates databases. */
 int store_schema_version(void);
 
-/* What claims of rows that are made through this handle name as their node; "" at first.
- * The same after each start of the node, and no other's: so it knows the claims of its
- * former life. Before anybody else uses the store. */
+/* Sets the node recorded in claims of rows made through this handle; "" at first. It must
+ * be unique and the same after each start of the node: so a node recognizes its claims
+ * from before a restart. Call it before other threads use the store. */
 void store_set_node(struct store *store, const char *node);
 const char *store_node(const struct store *store);
 
-/* The file that the database is; NULL: it is none, as in memory. */
+/* The database's file; NULL: in memory. */
 const char *store_file(const struct store *store);
 
-/* Ends the writer after the writes that are queued. NULL is allowed. */
+/* Ends the writer after the queued writes. NULL is allowed. */
 void store_close(struct store *store);
 
-/* Runs work, commits, returns when it is durable, having told those who watch for changes
- * (base/bell.h). The error is the work's own, or the commit's (then nothing of it was
+/* Runs work, commits, notifies watchers of changes (base/bell.h), and returns when it is
+ * durable. The error is the work's own, or the commit's (then nothing of it was
  * written). */
 MUST_CHECK int store_write(struct store *store, store_work work, void *arg,
 			   struct err *err);
 
-/* The same, but when it returns, others see it while a power cut may still undo it.
- * Writes that are durable make durable what came before. */
+/* The same, but when it returns, others see the change although a power cut may still
+ * undo it. A durable write also makes earlier ones durable. */
 MUST_CHECK int store_write_unsynced(struct store *store, store_work work, void *arg,
 				    struct err *err);
 
-/* As store_write(), but nobody who watches for changes is told (base/bell.h): for what is
- * written again and again while nothing happens. */
+/* As store_write(), but without notifying watchers of changes (base/bell.h): for periodic
+ * writes while nothing happens. */
 MUST_CHECK int store_write_quietly(struct store *store, store_work work, void *arg,
 				   struct err *err);
 
-/* Runs work in a read transaction: one unchanging picture of what was committed. */
+/* Runs work in a read transaction: one constant snapshot of the committed data. */
 int store_read(struct store *store, store_work work, void *arg, struct err *err);
 
-/* Of a store that is open to be read: all reads follow one another at once, in one
- * thread, thousands of them maybe. They go on one connection, and need not see what was
- * committed after the first. */
+/* For a store that is open to read: all reads follow immediately, in one thread, perhaps
+ * thousands. They use one connection, and may miss commits after the first read. */
 void store_read_at_once(struct store *store);
 
-/* What was committed last, by this process or another. What a read that began after one
- * stamp was taken has read still holds when a later stamp is equal. From memory: no lock,
- * no call of the system; from any thread. False: not known just now. */
+/* Identifies the last commit, by this process or another. The result of a read that began
+ * after one stamp was taken is still valid if a later stamp is equal. From memory,
+ * without a lock or system call; any thread. False: unknown now. */
 struct store_stamp {
 	uint64_t words[6];
 };
 bool store_stamp(const struct store *store, struct store_stamp *stamp);
 bool store_stamp_equal(const struct store_stamp *a, const struct store_stamp *b);
 
-/* Statements, prepared once a connection and kept. A query is open from query_open to
+/* Statements, prepared once per connection and kept. A query is open from query_open to
  * query_close and must be closed (AUTO_QUERY) before its transaction's work returns. */
 #define AUTO_QUERY __attribute__((cleanup(query_close)))
 
@@ -120,13 +120,13 @@ struct query_value {
 int query_open_with(struct store_tx *tx, struct query **query, struct err *err,
 		    const char *sql, const struct query_value *values, size_t count);
 
-/* Runs a statement that gives no rows, with its values, as query_ask(). */
+/* Runs a statement without result rows, with its values, as query_ask(). */
 #define query_write(tx, err, sql, ...)                                                   \
 	query_run_with(tx, err, sql, QUERY_VALUES(__VA_ARGS__))
 int query_run_with(struct store_tx *tx, struct err *err, const char *sql,
 		   const struct query_value *values, size_t count);
 
-/* 1: a row; 0: no more; -1: *err. */
+/* 1: a row; 0: the end; -1: *err. */
 int query_step(struct query *query, struct err *err);
 
 /* Runs it to its end; *changed (may be NULL) gets the number of rows it changed. */

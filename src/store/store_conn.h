@@ -9,11 +9,12 @@
 
 void store_conn_rollback(struct store_conn *conn);
 
-/* Runs work in a transaction of its own. */
+/* Runs work in its own transaction. */
 int store_conn_transaction(struct store_conn *conn, enum store_role role, store_work work,
 			   void *arg, struct err *err);
 
-/* Keeps *err as the reason if the database has given up the transaction. Returns -1. */
+/* Stores *err as the reason if the database has rolled back the transaction. Returns
+ * -1. */
 int store_conn_failed(struct store_conn *conn, const struct err *err);
 
 /* -1 with *err filled if the transaction is gone already. */

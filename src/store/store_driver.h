@@ -1,6 +1,6 @@
 /*
- * What store/ asks of a kind of database: the table of functions that a driver fills,
- * on connections and on their statements. Internal to store/.
+ * The interface of a kind of database: the table of functions that a driver provides, for
+ * connections and their statements. Internal to store/.
  *
  * A connection and its statements are for one thread at a time. A driver embeds struct
  * store_conn and struct query as first members of its own structs, translates its
@@ -13,17 +13,18 @@
 #include "base/map.h"
 #include "store/store.h"
 
-/* STORE_LOOKER reads and writes nothing at all, not even what readers share. */
+/* STORE_LOOKER only reads, and does not write anything, not even the state shared by
+ * readers. */
 enum store_role { STORE_READER, STORE_WRITER, STORE_LOOKER };
 
 struct store_conn {
 	const struct store_driver *driver;
-	char *place;        /* owned; as users are told it */
+	char *place;        /* owned; as shown to users */
 	struct map queries; /* SQL text to struct query: prepared and kept */
 	bool is_unsynced;
 	/* A database may roll a whole transaction back by itself when a statement fails
-	 * (disk full). What ran after it would be outside of any transaction, so from
-	 * there to the end all fails with the same error. */
+	 * (disk full). Later statements would run outside of a transaction, so from then
+	 * to the end all fail with the same error. */
 	bool torn;
 	struct err tear;
 };
@@ -43,35 +44,35 @@ struct query {
 
 enum store_control {
 	STORE_BEGIN_READ,
-	STORE_BEGIN_WRITE, /* gets the right to write now, or says ERR_BUSY after 10 s */
+	STORE_BEGIN_WRITE, /* gets the write lock now, or fails with ERR_BUSY after 10
+			      s */
 	STORE_COMMIT,
 	STORE_ROLLBACK,
 	STORE_SAVEPOINT, /* one level only */
 	STORE_RELEASE,
 	STORE_ROLLBACK_TO,
-	STORE_SYNCED,   /* commits are durable from now on, as they are at first; or */
+	STORE_SYNCED,   /* commits are durable from now on (the default), or */
 	STORE_UNSYNCED, /* are not; outside of transactions */
 	STORE_CONTROLS
 };
 
 struct store_driver {
-	/* The type of a column that is the primary key and numbers itself, using no
-	 * number twice. */
+	/* The type of an auto-numbered primary key column that never reuses a number. */
 	const char *identity;
-	/* The database is a file of this machine: who copies its directory copies it. */
+	/* The database is a local file: copying its directory copies it. */
 	bool is_file;
 	/* Has a row if there is a table named ?1. */
 	const char *has_table;
 
-	/* Makes what must exist before the first connection. *place (the caller frees)
-	 * is for open(), whatever the working directory will be then. */
+	/* Prepares for the first connection. *place (the caller frees) is for open(), in
+	 * any working directory. */
 	int (*locate)(const char *target, char **place, struct err *err);
 	int (*open)(const char *place, enum store_role role, struct store_conn **conn,
 		    struct err *err);
 	void (*close)(struct store_conn *conn); /* its queries are gone already */
 
-	/* Where commits of all processes show, in memory, as long as the connection is
-	 * open; it must have read before. NULL: nowhere. */
+	/* Memory in which commits of all processes are visible while the connection is
+	 * open; it must have read before. NULL: not available. */
 	const volatile void *(*header)(struct store_conn *conn);
 	bool (*stamp)(const volatile void *header,
 		      struct store_stamp *stamp); /* any thread */
@@ -85,8 +86,8 @@ struct store_driver {
 		       struct err *err);
 	void (*finalize)(struct query *query);
 	bool (*is_read_only)(struct query *query);
-	void (*rewind)(struct query *query); /* to its start, parameters kept */
-	void (*forget)(struct query *query); /* the same, parameters dropped */
+	void (*rewind)(struct query *query); /* to its start, keeping parameters */
+	void (*forget)(struct query *query); /* the same, dropping parameters */
 
 	/* A bind that fails is reported by the next step. */
 	void (*bind_int)(struct query *query, int at, int64_t value);
@@ -103,7 +104,7 @@ struct store_driver {
 
 extern const struct store_driver store_sqlite;
 
-/* How long a lock of another process is waited for: 10 s. Tests shorten it before
+/* How long to wait for a lock of another process: 10 s. Tests shorten it before
  * store_open(). */
 extern int64_t store_busy_limit_ms;
 

@@ -1,22 +1,23 @@
 /*
  * The working tree of a mirror's default branch, beside its clone <root>/NAME.git:
  *
- *	<root>/NAME.checkout		a symbolic link to the tree that counts
+ *	<root>/NAME.checkout		a symbolic link to the current tree
  *	<root>/.refrelay/checkouts/NAME.git/<fence>-<commit>/
- *			tree/		the files, as the commit has them
- *			index		git's, written when the tree was proved: without
- *it the version is half made, or half removed replaced	since when the link leads
- *elsewhere <root>/.refrelay/checkouts/NAME.git/git/ a repository for git to work in,
- *without objects
+ *		tree/		the files of the commit
+ *		index		git's, written when the tree was proved; without it the
+ *				version is half made, or half removed
+ *		replaced	since when the link leads elsewhere
+ *	<root>/.refrelay/checkouts/NAME.git/git/
+ *				a repository for git to work in, without objects
  *
- * Each commit gets a tree of its own, which is made, brought to disk and compared with
- * the commit before the link leads there; that is one rename. A tree that was replaced
- * stays for CHECKOUT_KEEP_MS, and then as long as somebody has a lock (flock) on it.
+ * Each commit gets a separate tree, which is made, synced to disk and compared with the
+ * commit before the link is switched to it, by one rename. A replaced tree stays for
+ * CHECKOUT_KEEP_MS, and then as long as a process has a lock (flock) on it.
  *
- * All of this is done under the lease of the clone. Nothing here is served or
- * replicated: discovery follows no link, and does not look into .refrelay.
+ * All of this requires the lease of the clone. Trees are not served or replicated:
+ * discovery does not follow links, or search in .refrelay.
  *
- * Source: kubernetes/git-sync (a tree a commit, a link that is switched).
+ * Source: kubernetes/git-sync (one tree per commit, a switched link).
  */
 #ifndef UPKEEP_CHECKOUT_H
 #define UPKEEP_CHECKOUT_H
@@ -27,33 +28,32 @@
 #define CHECKOUT_KEEP_MS ((int64_t)3600 * 1000)
 
 struct checkout_call {
-	struct job *job; /* that has the clone's lease */
+	struct job *job; /* holds the clone's lease */
 	const char *root, *name;
 };
 
-/* Where readers find it; the caller frees. */
+/* The path for readers; the caller frees. */
 char *checkout_path(const char *root, const char *name);
 
-/* Whether anything of a checkout is there. */
+/* Whether any part of a checkout exists. */
 bool checkout_is_any(const char *root, const char *name);
 
-/* The link leads to a tree that is as `commit` is: a new one, unless the one that it
- * leads to is still so. *is_new: it was switched. ERR_CONFIG: something else stands at
- * NAME.checkout; ERR_DISK: no room; ERR_CORRUPT: the tree does not become as the commit
- * is, or git refuses a path of it; ERR_CONFLICT: somebody writes into each tree. Then the
- * link leads where it did. */
+/* Makes the link lead to a tree equal to `commit`: a new one, unless the present one is
+ * still equal. *is_new: it was switched. ERR_CONFIG: something else is at NAME.checkout;
+ * ERR_DISK: no space; ERR_CORRUPT: the tree did not become equal to the commit, or git
+ * refuses a path of it; ERR_CONFLICT: somebody writes into each tree. After an error the
+ * link is unchanged. */
 int checkout_switch(const struct checkout_call *call, const struct oid *commit,
 		    bool *is_new, struct err *err);
 
-/* The link goes, and trees are as those that were replaced. */
+/* Removes the link; its tree counts as replaced. */
 int checkout_drop(const struct checkout_call *call, struct err *err);
 
-/* Removes what is half made, and trees that were replaced long enough ago and are not
- * used. *next_ms: in how many ms there is more to do; 0: nothing is left to be removed.
- */
+/* Removes half-made versions, and trees that were replaced long enough ago and are not in
+ * use. *next_ms: in how many ms there is more to do; 0: nothing is left to remove. */
 int checkout_expire(const struct checkout_call *call, int64_t *next_ms, struct err *err);
 
-/* With the clone that is removed: the link goes, all trees go to the trash. */
+/* When the clone is removed: removes the link, and moves all trees to the trash. */
 int checkout_trash(const struct checkout_call *call, struct err *err);
 
 #endif

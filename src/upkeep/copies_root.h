@@ -1,7 +1,7 @@
 /*
- * The directory of a secondary's copies of a kind, as site.repositories: remembered by
- * its identity, so that neither an empty mount point nor an older disk passes for the
- * tree that the registry's rows tell of. Any thread, any process.
+ * The directory of a secondary's copies of a kind, e.g. site.repositories: its identity
+ * is recorded, so that an empty mount point or an older disk is not mistaken for the tree
+ * of the registry's rows. Any thread, any process.
  */
 #ifndef UPKEEP_COPIES_ROOT_H
 #define UPKEEP_COPIES_ROOT_H
@@ -9,18 +9,17 @@
 #include "base/base.h"
 #include "store/store.h"
 
-/* At the start of a node, before anything is done there. Makes it if nothing is expected
- * in it. ERR_DISK: it is empty, but copies should be there. If it is another directory
- * than before, all rows are asked for, as `repository resync --all` does, and it counts
- * from now on. */
+/* At the start of a node, before any use of it. Makes it if it should be empty. ERR_DISK:
+ * it is empty, although copies should be there. If it is another directory than before,
+ * requests all rows, like `repository resync --all`, and records it from now on. */
 int copies_root_open(struct store *store, const char *kind, const char *path,
 		     struct err *err);
 
-/* In store_write(), before a node opens its directories: those that were known count as
- * others, so that all rows are asked for. */
+/* In store_write(), before a node opens its directories: makes the recorded ones count as
+ * different, so that all rows are requested. */
 int copies_root_doubt(struct store_tx *tx, struct err *err);
 
-/* Whether it still is the directory that counts; so it is where none was ever opened.
+/* Whether it still is the recorded directory; also true if one was never opened.
  * ERR_DISK: no. Costs one stat and one read of the database. */
 int copies_root_check(struct store *store, const char *kind, const char *path,
 		      struct err *err);

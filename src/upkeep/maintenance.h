@@ -1,8 +1,8 @@
 /*
- * Maintenance of a repository's object store: many packs become few, git's indexes over
- * them and over the commits are written anew, what crashes left behind goes. No ref is
- * changed, and no object is dropped, reachable or not. For repositories that refrelay
- * owns, under their lease (docs/design/0032-maintenance.md).
+ * Maintenance of a repository's object store: folds many packs into few, rewrites git's
+ * indexes over them and over the commits, and removes what crashes left behind. Does not
+ * change refs, or drop objects, reachable or not. For repositories that refrelay owns,
+ * under their lease (docs/design/0032-maintenance.md).
  */
 #ifndef UPKEEP_MAINTENANCE_H
 #define UPKEEP_MAINTENANCE_H
@@ -12,27 +12,27 @@
 #include "git/repo.h"
 #include "job/job.h"
 
-/* What was found in a repository. */
+/* The state found in a repository. */
 struct maintenance_found {
-	size_t packs;        /* but for those that are kept as they are */
-	size_t folds;        /* of these, that a geometric repack makes one of */
-	uint64_t fold_bytes; /* of those */
+	size_t packs;        /* except those kept unchanged */
+	size_t folds;        /* of these, those that a geometric repack folds into one */
+	uint64_t fold_bytes; /* of those to fold */
 	uint64_t objects;    /* in all packs */
 	size_t loose;        /* about */
 	bool has_index;      /* over several packs */
-	size_t unindexed;    /* packs that came since it was written */
-	bool has_graph;      /* of the commits */
+	size_t unindexed;    /* packs added since it was written */
+	bool has_graph;      /* a commit-graph */
 	bool is_graph_old;   /* refs have changed since; also without one */
 	size_t stale;        /* left-overs (upkeep/stale.h) */
 	bool is_shallow;
-	int64_t since_ms; /* since the last maintenance; -1: there was none */
+	int64_t since_ms; /* since the last maintenance; -1: never */
 };
 
-/* Due by its number; with less than that, each day. */
+/* Due at these numbers; below them, once a day. */
 #define MAINTENANCE_PACKS 8
 #define MAINTENANCE_LOOSE 256
 #define MAINTENANCE_DAY_MS ((int64_t)24 * 3600 * 1000)
-/* Where there is less, only numbers count: git is fast there without. */
+/* With fewer objects only the numbers above count: git is fast without maintenance. */
 #define MAINTENANCE_OBJECTS 1000
 
 struct maintenance_plan {
@@ -41,16 +41,17 @@ struct maintenance_plan {
 	bool indexes;
 	bool has_bitmap; /* of the index */
 	bool graphs;
-	uint64_t room; /* bytes that the folding takes, until what was folded goes */
+	uint64_t room; /* bytes needed for the folding, until the folded packs are
+			  removed */
 };
 
-/* What is due. Pure. */
+/* Decides what is due. Pure. */
 void maintenance_decide(const struct maintenance_found *found,
 			struct maintenance_plan *plan);
 bool maintenance_is_due(const struct maintenance_plan *plan);
 
-/* Reads what is there: some directories, some bytes of each index, no process. `refs` is
- * any text that changes with the refs. */
+/* Reads the state: some directories, some bytes of each index, without a process. `refs`
+ * is any text that changes with the refs. */
 int maintenance_look(const struct repo *repo, const char *refs,
 		     struct maintenance_found *found, struct err *err);
 
@@ -59,7 +60,7 @@ struct maintenance_request {
 	const struct repo *repo;
 	const char *refs; /* as above */
 	struct maintenance_plan plan;
-	/* Asked several times a second: the rest is for another time. */
+	/* Called several times a second; true: stop, and leave the rest for later. */
 	bool (*must_end)(void *arg);
 	void *arg;
 };
@@ -67,20 +68,20 @@ struct maintenance_request {
 struct maintenance_result {
 	size_t packs_before, packs_after, removed;
 	bool has_folded, has_indexed, has_graphed;
-	text_list renewed; /* packs that were there, and that git has written again with
-			      the same content, byte by byte as they say themselves */
+	text_list renewed; /* existing packs that git has rewritten with the same content,
+			      byte by byte according to their digests */
 };
 void maintenance_result_clear(struct maintenance_result *result);
 
-/* Does it. When it returns, on an error as well, all objects that were there are there,
- * and durable: no pack goes before each of its objects was found in the index of another
- * one, which was read and is on disk. ERR_CANCELED: must_end() said so; ERR_DISK: too
- * little room; ERR_LOST: another works there by now; ERR_CORRUPT: git left an object
- * out, or what it wrote cannot be read again: then nothing was removed. */
+/* Does it. On return, also after an error, all former objects are there, and durable: a
+ * pack is removed only after each of its objects was found in the index of another one,
+ * which was read and is on disk. ERR_CANCELED: must_end() returned true; ERR_DISK: too
+ * little space; ERR_LOST: another lease holder is at work; ERR_CORRUPT: git omitted an
+ * object, or its new files cannot be read again: then nothing was removed. */
 int maintenance_run(const struct maintenance_request *request,
 		    struct maintenance_result *result, struct err *err);
 
-/* When it last ended well, wall ms, how long it took and how many packs it left; false:
+/* When it last succeeded, wall ms, how long it took and how many packs it left; false:
  * never. */
 struct maintenance_last {
 	int64_t at, took_ms;

@@ -1,6 +1,6 @@
 /*
- * Deletions that followed the primary: a copy goes to the trash, its row goes; above the
- * brake nothing goes without a person's word.
+ * Deletions that follow the primary: moves a copy to the trash and removes its row; above
+ * the brake only with a person's approval.
  */
 #ifndef UPKEEP_REMOVAL_H
 #define UPKEEP_REMOVAL_H
@@ -10,10 +10,10 @@
 #include "lease/lease.h"
 #include "store/store.h"
 
-/* Whether rows of a kind that are gone may be removed now. If all that are gone, and
- * those removed in the last hour, are more than `share` of all (0.05: five per cent) and
- * more than `more_than`, those that are gone are held (held_reason and remedy; told in
- * the log once) and *may is false. */
+/* Whether rows of a kind that are gone may be removed now. If all gone rows, with those
+ * removed in the last hour, are more than `share` of all (0.05: five percent) and more
+ * than `more_than`, the gone ones are held (held_reason and remedy; logged once) and *may
+ * is false. */
 struct removal_limit {
 	const char *kind;
 	double share;
@@ -22,17 +22,17 @@ struct removal_limit {
 int removal_may(struct store *store, const struct removal_limit *deletion_limit,
 		bool *may, struct err *err);
 
-/* Copies of one kind whose rows are gone: each is discarded, then their rows go in one
- * transaction, which counts them for the limit. What is under a lease stays so until
- * then. A copy or a row that is not there is fine. */
+/* Copies of one kind whose rows are gone: each is discarded, then their rows are removed
+ * in one transaction, which counts them for the limit. Leases must be held until then. A
+ * missing copy or row is fine. */
 struct removal_copy {
 	const char *name;
-	const char *claim_token; /* the row is to be of this claim still; NULL: of any */
-	struct err why; /* ERR_NONE: it is away. ERR_CONFLICT: the row is not gone (any
-			 * more); if the copy was discarded by then, the row is pending
-			 * as one of which nothing is here. ERR_LOST: the claim is
-			 * over. Else as `discard` says. */
-	bool is_wanted; /* when the rows went */
+	const char *claim_token; /* the row must still have this claim; NULL: any */
+	struct err why; /* ERR_NONE: removed. ERR_CONFLICT: the row is not gone (any
+			   more); if the copy was already discarded, the row is pending as
+			   if never copied. ERR_LOST: the claim has ended. Else the error
+			   of `discard`. */
+	bool is_wanted; /* set when the rows are removed */
 	void *own;      /* the caller's */
 };
 struct removal_batch {
@@ -40,15 +40,15 @@ struct removal_batch {
 	const char *kind;
 	struct removal_copy *copies;
 	size_t count;
-	bool is_ordered; /* by a person: it does not count for the deletion limit */
+	bool is_ordered; /* requested by a person: not counted for the deletion limit */
 	int (*discard)(void *arg, const struct removal_copy *copy, struct err *err);
 	void *arg;
 };
 
-/* -1: the database failed; the rows are as they were. */
+/* -1: the database failed; the rows are unchanged. */
 int removal_run_batch(const struct removal_batch *removal, struct err *err);
 
-/* The same of one repository, under its lease. Errors are the copy's `why`; others as
+/* The same for one repository, under its lease. Errors are the copy's `why`; others as
  * job_run(). For the scheduler's jobs and `repository remove`. */
 struct removal_request {
 	struct store *store;
@@ -58,7 +58,7 @@ struct removal_request {
 	const char *job; /* its id, lease_job_new(); NULL: a new one */
 	int64_t wait_ms; /* for the lease */
 	const struct stop *stop;
-	bool is_ordered; /* by a person: it does not count for the deletion limit */
+	bool is_ordered; /* requested by a person: not counted for the deletion limit */
 };
 
 int removal_run(const struct removal_request *request, struct err *err);

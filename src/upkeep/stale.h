@@ -1,18 +1,20 @@
 /*
- * What git, or we, left behind in a repository when something was killed: temporary
- * files, locks, halves of packs. Each goes when it is old, and nothing tells that its
+ * Left-overs of killed processes, git's or ours, in a repository: temporary files,
+ * locks, halves of packs. Each is removed when it is old, and there is no sign that its
  * owner lives:
  *
- *	an hour		locks of refs, packed-refs.lock; ours at once if their owner is
- *dead 15 minutes	other locks, packed-refs.new while nobody has packed-refs.lock a
- *day		temporary files and packs without an index, since they were last written
+ *	an hour		locks of refs, packed-refs.lock; ours at once if their owner
+ *			is dead
+ *	15 minutes	other locks, packed-refs.new unless packed-refs.lock is held
+ *	a day		temporary files and packs without an index, since they were
+ *			last written
  *	7 days		.keep files of a fetch or a push; objects of a push that never
- *ended
+ *			ended
  *	14 days		our entries in reflogs (git/reflog.h)
  *
- * Under the repository's lease; others may be at work all the same. Source: Gitaly's ages
- * (internal/git/housekeeping/clean_stale_data.go), and a day for what a slow fetch
- *writes.
+ * Under the repository's lease; other processes may be active all the same. Source:
+ * Gitaly's ages (internal/git/housekeeping/clean_stale_data.go), and a day for what a
+ * slow fetch writes.
  */
 #ifndef UPKEEP_STALE_H
 #define UPKEEP_STALE_H
@@ -20,8 +22,8 @@
 #include "base/base.h"
 #include "git/repo.h"
 
-/* How many there are at that time, seconds since 1970. Looks where there are usually
- * some; reads no folder of loose objects or refs. */
+/* How many there are at that time, seconds since 1970. Checks only the usual places, not
+ * the folders of loose objects or refs. */
 size_t stale_count(const struct repo *repo, int64_t now);
 
 /* Removes them, everywhere. *removed grows. */

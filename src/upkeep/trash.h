@@ -1,6 +1,6 @@
 /*
- * Deleted copies wait in <root>/.refrelay/trash before they are gone for good, and
- * half-built ones that a crash left in staging are cleared away.
+ * Deleted copies wait in <root>/.refrelay/trash before they are finally removed, and
+ * half-built ones that a crash left in staging are removed.
  */
 #ifndef UPKEEP_TRASH_H
 #define UPKEEP_TRASH_H
@@ -13,54 +13,52 @@
 /* How long a deleted copy waits. */
 #define TRASH_KEEP_MS ((int64_t)14 * 24 * 3600 * 1000)
 
-/* Where below the root the copy at `path` would wait, in a trash that exists by then. The
- * caller frees. NULL: *err. */
+/* The place in the trash, below the root, for the copy at `path`; makes the trash if
+ * necessary. The caller frees. NULL: *err. */
 char *trash_make_place(const struct job *job, int root, const char *path,
 		       struct err *err);
 
-/* Moves the copy at <root>/<path>, durably, under the job's lease. Its fence is raised
- * first, so that no paused worker writes to it any more. *to is where it waits; the
- * caller frees. ERR_MISSING: it is not there, or is no repository but a folder of some.
- */
+/* Moves the copy at <root>/<path> there, durably, under the job's lease. First raises its
+ * fence, so that a paused worker no longer writes to it. *to is its place in the trash;
+ * the caller frees. ERR_MISSING: it does not exist, or is not a repository but a folder
+ * of some. */
 int trash_put(struct job *job, const char *root, const char *path, char **to,
 	      struct err *err);
 
-/* Removes the folders above <root>/<path> that are empty, now that nothing stands there.
- */
+/* Removes empty folders above <root>/<path>, after that was removed. */
 void trash_remove_folders(int root, const char *path);
 
-/* Deletes what has waited longer than TRASH_KEEP_MS. What cannot be deleted is logged
- * and tried again next time. */
+/* Deletes copies older than TRASH_KEEP_MS. Failures are logged and retried next time. */
 void trash_expire(const char *root);
 
-/* Removes half-built copies whose builder is dead: those of which the lease can be had
- * at once. */
+/* Removes half-built copies whose builder is dead: those whose lease is free. */
 void staging_clear(struct lease_manager *leases, const char *root);
 
 /*
- * What keeps a copy healthy, since git's own housekeeping is off in it: left-overs of
- * crashes go, packs are folded when there are many. Under the repository's lease.
+ * Keeps a copy healthy, since git's own housekeeping is off in it: removes left-overs of
+ * crashes, folds packs when there are many. Under the repository's lease.
  */
 
-/* With more packs than this a sync merges those that are small, and folds what remains if
- * that is more still. Where there is maintenance
- * (upkeep/maintenance.h) that is for repositories only that never rest. */
+/* With more packs than this a sync merges the small ones, and folds the rest if there are
+ * still more. With maintenance (upkeep/maintenance.h) this matters only for repositories
+ * that are never idle. */
 #define TIDY_PACK_LIMIT 32
 #define TIDY_PACK_LIMIT_MAINTAINED 256
 
 enum tidy_after {
-	TIDY_AFTER_SUCCESS, /* temporary files may be a foreign git's, at work: by age */
-	TIDY_ALONE,         /* no git but ours works here, and none does now: git's go */
-	TIDY_AFTER_CRASH,   /* whoever had the lease before us is gone: all go */
+	TIDY_AFTER_SUCCESS, /* temporary files may be of another active git: by age */
+	TIDY_ALONE,         /* only our git works here, and is not running: remove
+			       git's */
+	TIDY_AFTER_CRASH,   /* the former lease holder is gone: remove all */
 };
 
 /* Removes temporary files of git and of ours, and locks whose owner is dead. Never
- * touches what a living process may be using. */
+ * touches files that a living process may use. */
 int tidy_left_overs(const struct repo *repo, enum tidy_after after, struct err *err);
 
 /* Merges the small ones in this process if there are more than TIDY_PACK_LIMIT of them,
- * and has git fold all if there are more than `most` then. No object is dropped,
- * reachable or not. Starts no process when there are few; tidy_packs_are_few() says that
+ * and lets git fold all if there are then more than `most`. Does not drop objects,
+ * reachable or not. Does not start a process if there are few; tidy_packs_are_few():
  * there is nothing to do. */
 bool tidy_packs_are_few(const struct repo *repo);
 int tidy_packs(const struct git_work *work, const struct repo *repo, size_t most,

@@ -1,5 +1,5 @@
 /*
- * What verify_origin.c and its helpers share. Private to verify/.
+ * Shared by verify_origin.c and its helpers. Private to verify/.
  */
 #ifndef VERIFY_VERIFY_ORIGIN_PARTS_H
 #define VERIFY_VERIFY_ORIGIN_PARTS_H
@@ -10,7 +10,7 @@
 #include "job/pool.h"
 #include "verify/verify_origin.h"
 
-/* A row that was claimed; it stays due until its result is written. */
+/* A claimed row; it stays due until its result is written. */
 struct verify_due {
 	uint64_t id;
 	char *name; /* owned */
@@ -18,21 +18,21 @@ struct verify_due {
 };
 typedef VEC(struct verify_due) verify_dues;
 
-/* What is due of one kind. Dispatcher only, but for what the mutex guards. */
+/* The due rows of one kind. Dispatcher only, except members guarded by the mutex. */
 struct verify_lane {
 	struct origin_kind kind;
 	const struct verify_kind_ops *ops; /* its part */
 	verify_dues dues;                  /* with this claim: */
 	char claim_token[CLAIM_TOKEN_SIZE];
-	size_t at;            /* in them: all before are submitted */
-	int64_t next_at;      /* boot ms; nothing is due before */
+	size_t at;            /* index in them: all before are submitted */
+	int64_t next_at;      /* boot ms; no row is due before */
 	int64_t paused_until; /* boot ms; guarded by the mutex */
-	bool is_stale;        /* guarded by the mutex; next_at says nothing any more */
+	bool is_stale;        /* guarded by the mutex; next_at is no longer valid */
 };
 
 struct task;
 
-/* What somebody met, until its verification begins. */
+/* A reported doubt, until its verification begins. */
 struct verify_doubted {
 	uint64_t id;
 	char *name; /* owned */
@@ -62,25 +62,25 @@ struct verify_origin {
 	pthread_t dispatcher;
 };
 
-/* Claims what is due of a kind, if nothing of it is left in memory. Returns in how many
- * milliseconds more may be due; 0: there is something; INT64_MAX: never. */
+/* Claims due rows of a kind, unless some are left in memory. Returns in how many
+ * milliseconds more may be due; 0: there are some; INT64_MAX: never. */
 int64_t verify_lane_fill(struct verify_origin *verify, struct verify_lane *lane);
 void verify_lane_clear(struct verify_lane *lane);
 
-/* At the start, and when the clock was set back: nothing waits longer than it was told
- * to. */
+/* At the start, and after the clock was set back: limits the waits of rows to the
+ * intended ones. */
 void verify_origin_heal(struct verify_origin *verify);
 
-/* The row of a repository says from now on that it is damaged. */
+/* Marks the row of a repository as damaged. */
 int verify_doubt_fail(struct store *store, const char *name, const struct err *why,
 		      struct err *err);
 
 void verify_doubts_clear(struct verify_origin *verify);
 
-/* Doubts it, if a look finds something. */
+/* Examines it now, and doubts it if that finds something. */
 void verify_origin_look_now(struct verify_origin *verify, const char *name);
 
-/* It is damaged. */
+/* It was proved damaged. */
 void verify_doubt_proved(struct verify_origin *verify, const char *name);
 
 /* After an error of the database. */

@@ -1,7 +1,7 @@
 /*
- * Who may do what: tokens of sites, of operators and others, users by password, loopback,
- * everybody. Kept apart from the configuration so that SIGHUP can put new secrets in. Any
- * thread.
+ * Access rights: of tokens of sites, operators and others, users with passwords, loopback
+ * and anonymous clients. Separate from the configuration so that SIGHUP can load new
+ * secrets. Any thread.
  */
 #ifndef WEB_ACCESS_H
 #define WEB_ACCESS_H
@@ -21,7 +21,7 @@ struct credential {
 	char *secret; /* the token of Bearer, the password of Basic */
 };
 
-/* False: neither Bearer nor Basic, or cut. The caller clears in either case. */
+/* False: neither Bearer nor Basic, or truncated. The caller clears in either case. */
 bool credential_read(const char *authorization, struct credential *credential);
 
 /* Wipes it. */
@@ -37,13 +37,13 @@ struct access;
 int access_read(const struct conf *conf, struct access **access, struct err *err);
 void access_free(struct access *access);
 
-/* What signed requests were accepted is remembered in this directory, too. */
+/* Also records the accepted signed requests in this directory. */
 void access_keep_nonces(struct access *access, const char *directory);
 
 /* Takes over the other's secrets and settings, and frees it. */
 void access_replace(struct access *access, struct access *with);
 
-/* What a request shows of itself. */
+/* A request's properties that decide its access. */
 struct access_question {
 	enum web_right needs;
 	const struct signed_request *request;
@@ -53,10 +53,11 @@ struct access_question {
 	const char *client;      /* the address, without a port */
 	const char *git_service; /* with WEB_GIT: "git-upload-pack", "git-receive-pack" */
 	const char *git_repository; /* ... and the name */
-	/* Nothing may be waited for: no file read, no password computed. */
+	/* Must not wait: do not read files or compute passwords. */
 	bool is_quick;
-	/* With WEB_GIT a push, and with WEB_PRIMARY_OPERATOR all, will be forwarded to
-	 * the primary, which decides; so any credential is let in, but none is not. */
+	/* The request will be forwarded to the primary, which decides (with WEB_GIT a
+	 * push, with WEB_PRIMARY_OPERATOR any); so any credential is accepted, but one is
+	 * required. */
 	bool is_forwarded_push;
 };
 
@@ -65,18 +66,19 @@ struct access_answer {
 	const char *code; /* static; NULL with 0 and ACCESS_LATER */
 	char site[SITE_NAME_SIZE];
 	char user[WEB_USER_SIZE]; /* the user's name, or "token NAME", or "operator" */
-	bool may_operate;         /* whoever asks is an operator */
+	bool may_operate;         /* the requester is an operator */
 };
-enum { ACCESS_LATER = 1 }; /* of is_quick: ask again where it may wait */
+enum { ACCESS_LATER = 1 }; /* for is_quick: ask again where waiting is allowed */
 
 /* 401, 403 and 429 come with *err filled, message and remedy; they are logged and counted
- * here. Basic with any user and a token as password is as good as Bearer, for git. A
- * token of a site is used up by being judged for the API: each is asked of once. Without
+ * here. Basic with any user and a token as password is as good as Bearer, for git.
+ * Checking a site's token for the API uses it up: call this once for each. Without
  * is_quick it may wait some seconds. */
 void access_decide(struct access *access, const struct access_question *question,
 		   struct access_answer *answer, struct err *err);
 
-/* Whether one that was let in with WEB_GIT_LIST may read the repository of that name. */
+/* Whether a request that was let in with WEB_GIT_LIST may read the repository of that
+ * name. */
 bool access_may_read(struct access *access, const struct web_request *request,
 		     const char *name);
 

@@ -1,5 +1,5 @@
 /*
- * What the handlers of the API share. Internal to web/, but for api_report().
+ * Shared by the handlers of the API. Internal to web/, except api_report().
  */
 #ifndef WEB_API_H
 #define WEB_API_H
@@ -17,28 +17,29 @@ bool api_needs_role(const struct web_request *request, enum site_role role,
 /* Reads ?limit=, at least 1. -1 with *err. */
 int api_limit(const struct web_request *request, size_t *limit, struct err *err);
 
-/* For handlers that end in an error of looking up {name}: a missing one is answered as
- * 404 REPOSITORY_NOT_FOUND (0), all else is left to the frame (-1). */
+/* For handlers that failed to look up {name}: answers a missing one with 404
+ * REPOSITORY_NOT_FOUND (0), leaves other errors to the frame (-1). */
 int api_repository_failed(struct web_response *response, const struct err *err);
 
 /* 409: something of this site cannot be read; the code is the class of *err. */
 void api_unreadable(struct web_response *response, const struct err *err);
 
-/* The kind that {kind} names, which is any but repositories: they have routes of their
- * own. NULL, with the answer made: 404, KIND_NOT_FOUND. */
+/* The kind that {kind} names, except repositories, which have separate routes. NULL, with
+ * the answer made: 404, KIND_NOT_FOUND. */
 const struct kind *api_kind(const struct web_request *request,
 			    struct web_response *response);
 
-/* The same of kinds whose replicables are files; others have no bytes to be asked for. */
+/* The same for kinds whose replicables are files; others do not have bytes to serve. */
 const struct kind *api_file_kind(const struct web_request *request,
 				 struct web_response *response);
 
-/* What status says of this site, now. Clear it in any case. `of_tasks`: of push, too: all
- * tasks are read for that. */
+/* This site's status, now. Clear it in any case. `of_tasks`: including push, which reads
+ * all tasks. */
 int api_report(const struct web_services *services, bool of_tasks, struct report *report,
 	       struct err *err);
 
-/* 409, code WRONG_ROLE for other reasons than the above: the sentence is the caller's. */
+/* 409, code WRONG_ROLE for other reasons than the above: the caller gives the
+ * sentence. */
 void api_wrong_role(struct web_response *response, const char *message);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Blobs of this primary, read as they are recorded: what is not as its row says is
- * noticed first, so that timeline, generation and checksum are those of the bytes. Any
- * thread; one at a time a struct.
+ * Blobs of this primary, read as they are recorded: a blob that differs from its row is
+ * recorded first, so that timeline, generation and checksum belong to the bytes. Any
+ * thread; one thread at a time per struct.
  */
 #ifndef WEB_BLOBS_H
 #define WEB_BLOBS_H
@@ -31,23 +31,23 @@ struct blob_reading {
 #define AUTO_BLOB_READING __attribute__((cleanup(blob_reading_clear)))
 void blob_reading_clear(struct blob_reading *reading);
 
-/* Whether all that was read so far is of that one moment. */
+/* Whether all bytes read so far are of that one moment. */
 bool blob_reading_holds(const struct blob_reading *reading);
 
 /*
  * A blob's bytes as an answer. Internal to web/.
  */
 
-/* Answers with the file, as the request's headers ask for: all of it, a part, nothing as
- * the client has it, or why not. At a primary. */
+/* Answers with the file, as the request's headers ask: all of it, a part, nothing if the
+ * client has it, or a refusal. At a primary. */
 int retrieve_file(const struct web_request *request, const struct kind *kind,
 		  const char *id, struct web_response *response, struct err *err);
 
-/* The same for what was opened, which is taken. */
+/* The same for an opened blob; takes the reading. */
 void retrieve_answer(const struct web_request *request, const struct kind *kind,
 		     struct blob_reading *reading, struct web_response *response);
 
-/* What is sent of a file. False: it has no such part, as is answered. */
+/* The part of a file to send. False: it does not have this part; the answer says so. */
 struct retrieve_part {
 	uint64_t begin, length;
 };

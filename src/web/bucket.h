@@ -1,7 +1,6 @@
 /*
- * How fast this site sends to each of the others: one bucket a site, out of which all
- * answers to it take, whatever they are and however many there are at once. Any thread;
- * nothing here waits.
+ * Limits how fast this site sends to each of the others: one bucket per site, shared by
+ * all answers to it. Any thread; does not wait.
  */
 #ifndef WEB_BUCKET_H
 #define WEB_BUCKET_H
@@ -15,24 +14,23 @@ struct bucket; /* of one site; lives as long as the buckets */
 struct buckets *buckets_new(void);
 void buckets_free(struct buckets *buckets); /* NULL is allowed */
 
-/* Takes over [secondary "NAME"] bandwidth; what is under way goes on by it. ERR_CONFIG
- * names the key, and nothing is taken over. */
+/* Takes over [secondary "NAME"] bandwidth, also for answers under way. ERR_CONFIG names
+ * the key; then nothing is taken over. */
 int buckets_set(struct buckets *buckets, const struct conf *conf, struct err *err);
 
-/* `site` has proved that it is the one. */
+/* `site` must be authenticated. */
 struct bucket *buckets_find(struct buckets *buckets, const char *site);
 
-/* The site wants no more than this, in bytes a second; 0: as much as it may have. */
+/* The site asks for at most this, in bytes a second; 0: as much as it is allowed. */
 void bucket_ask(struct bucket *bucket, uint64_t rate);
 
 bool bucket_is_limited(struct bucket *bucket);
 
-/* So many bytes shall be sent: from when on they may, boot ms. They are taken in any
- * case. */
+/* Takes this many bytes for sending, in any case; returns from when on they may be sent,
+ * boot ms. */
 int64_t bucket_take(struct bucket *bucket, size_t bytes);
 
-/* How many bytes to send at a time, so that nobody waits long for his turn: at most
- * `most`. */
+/* How many bytes to send at a time so that others do not wait long: at most `most`. */
 size_t bucket_block(struct bucket *bucket, size_t most);
 
 #endif

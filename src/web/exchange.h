@@ -1,9 +1,9 @@
 /*
  * One request and its answer, as libmicrohttpd drives it: callbacks on the connection's
- * own thread; and what the files of an exchange share. Each of its members is one
- * thread's at a time: of the library's while a request is taken in and its answer sent,
- * of a worker while that handles it. The connection is suspended when it goes from one to
- * the other, or, with an upload, upload.h says who has it.
+ * own thread; and the state shared by the files of an exchange. Each member belongs to
+ * one thread at a time: to the library's while a request is received and its answer sent,
+ * to a worker while that handles it. The connection is suspended when it passes from one
+ * to the other; with an upload, web/request.h says which thread has it.
  */
 #ifndef WEB_EXCHANGE_H
 #define WEB_EXCHANGE_H
@@ -16,10 +16,10 @@
 #include "web/router.h"
 #include "web/server.h"
 
-/* A header that the server itself looks at; borrowed from the connection. The first of
- * each name counts; that they do not contradict each other web/gate.h has seen to. */
+/* A header that the server itself uses; borrowed from the connection. The first of each
+ * name counts; web/gate.h ensures that they do not contradict each other. */
 struct head_value {
-	const char *text; /* NULL: there is none */
+	const char *text; /* NULL: absent */
 	unsigned count;
 };
 
@@ -36,9 +36,9 @@ struct kept_header {
 };
 
 enum exchange_stage {
-	EXCHANGE_NEW,  /* nothing but the target is known */
-	EXCHANGE_HEAD, /* the head is here; it is decided who asks */
-	EXCHANGE_BODY, /* the body is coming, or was all here */
+	EXCHANGE_NEW,  /* only the target is known */
+	EXCHANGE_HEAD, /* the head is here; the client is being identified */
+	EXCHANGE_BODY, /* the body is arriving, or has arrived */
 };
 
 struct exchange {
@@ -46,9 +46,9 @@ struct exchange {
 	struct MHD_Connection *connection;
 	struct web_connection *client;   /* borrowed; the library's threads only */
 	struct idle_conn *idle;          /* the client's */
-	char peer[ADDRESS_TEXT_SIZE];    /* who asks, maybe through a proxy */
+	char peer[ADDRESS_TEXT_SIZE];    /* the client, maybe behind a proxy */
 	char address[ADDRESS_TEXT_SIZE]; /* the same without a port, for hooks */
-	/* The library's part, and a worker's that reads an upload. */
+	/* The library, and a worker that reads an upload. */
 	atomic_uint holders;
 	struct work work;
 	struct web_request request;
@@ -59,37 +59,38 @@ struct exchange {
 	struct upload *upload;           /* of WEB_BODY_STREAM, or NULL */
 	VEC(struct kept_header) headers; /* with an upload */
 	struct web_response response;
-	struct flow *flow; /* of an answer that is a stream; its sender's part, or NULL */
-	struct bucket *bucket; /* of the site that asks; NULL: as fast as it can */
-	struct err err;        /* why the answer is what it is, or none */
+	struct flow *flow;     /* of a streamed answer; the sender's reference, or NULL */
+	struct bucket *bucket; /* of the requesting site; NULL: unlimited */
+	struct err err;        /* the reason for the answer, or ERR_NONE */
 	char method[16];
 	int64_t begun_us; /* boot time */
-	uint64_t length;  /* of the body; UINT64_MAX: not known */
+	uint64_t length;  /* of the body; UINT64_MAX: unknown */
 	uint64_t swallowed;
-	size_t progress; /* bytes of the body since the client's time was renewed */
+	size_t progress; /* bytes of the body since the client's deadline was renewed */
 	enum exchange_stage stage;
 	bool is_decided;
-	bool is_held;      /* by us, and not the client, since it last sent something */
+	bool is_held;      /* waiting for us, not for the client, since it last sent
+			      something */
 	bool may_be_taken; /* see struct flow_path */
-	bool is_loopback;  /* who asks, without a proxy between */
-	bool is_refused;   /* response is made; nothing is handled */
+	bool is_loopback;  /* the client is local, without a proxy */
+	bool is_refused;   /* response is made; not passed to a handler */
 	bool is_handled;   /* by a worker */
 	bool is_whole;     /* the answer was sent */
 	int status;        /* sent */
 	enum flow_end end;
 };
 
-/* exchange_head.c: route, limits, and the decision who asks. What is refused has its
+/* exchange_head.c: route, limits, and the access decision. A refused request has its
  * answer then. */
 
-/* Who asks, and how; and whether it may, as far as that can be said now. */
+/* Identifies the client, and decides on its access as far as possible now. */
 void exchange_check_head(struct exchange *exchange);
 
-/* Makes the decision, once, as a token of a site is good for once. False: refused. True
- * also if it needs somebody who may wait: is_decided is false then. */
+/* Makes the decision, only once, as a site's token can be used only once. False: refused.
+ * True also if deciding requires a thread that may wait: is_decided is false then. */
 bool exchange_decide(struct exchange *exchange);
 
-/* Whether it must be made before any of the body is taken, and was not yet. */
+/* Whether the decision is still open and must be made before any of the body is read. */
 bool exchange_must_decide(const struct exchange *exchange);
 
 /* Makes *err the answer. False, so that a check can end in it. */
@@ -110,7 +111,7 @@ enum MHD_Result exchange_on_request(void *arg, struct MHD_Connection *connection
 void exchange_on_completed(void *arg, struct MHD_Connection *connection, void **context,
 			   enum MHD_RequestTerminationCode how);
 
-/* The connection ends: so does a request of it whose end was not told. */
+/* The connection ends: ends its request, too, if that was not reported as ended. */
 void exchange_abandon(struct web_connection *client);
 
 #endif

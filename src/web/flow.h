@@ -1,8 +1,8 @@
 /*
  * A stream on its way to the client: one of the server's workers reads it, at most a
- * block ahead of the thread that sends, which never waits for it. A long one the worker
- * sends itself, so that nobody waits for it; a long file the kernel sends. Both leave
- * when they are done; the last frees.
+ * block ahead of the sending thread, which never waits for it. The worker itself sends a
+ * long one, so that other threads do not wait; the kernel sends a long file. Both leave
+ * when they are done; the last one frees it.
  */
 #ifndef WEB_FLOW_H
 #define WEB_FLOW_H
@@ -18,24 +18,24 @@ struct flow;
 #define FLOW_BLOCK (256 << 10)
 
 struct flow_path {
-	struct MHD_Connection *connection; /* suspended while nothing is there */
+	struct MHD_Connection *connection; /* suspended while there are no bytes */
 	struct idle_conn *idle;
 	const struct stop *cut;
-	/* By the worker: the library sends it in chunks, and not encrypted. */
+	/* The worker may send it: the library would send it in chunks, unencrypted. */
 	bool may_be_taken;
-	struct bucket *bucket; /* NULL: as fast as it can */
+	struct bucket *bucket; /* NULL: unlimited */
 };
 
-/* Takes the response's stream; what the path names is borrowed. */
+/* Takes the response's stream; the objects in `path` are borrowed. */
 struct flow *flow_new(struct web_response *response, const struct flow_path *path);
 
 /* The worker's part: reads to the end, or until the sender has left; then leaves. */
 void flow_pump(struct flow *flow);
 
-/* What the library is told of its length: MHD_SIZE_UNKNOWN if it comes in chunks. */
+/* The length to report to the library: MHD_SIZE_UNKNOWN if it is sent in chunks. */
 uint64_t flow_size(const struct flow *flow);
 
-/* The library closes the connection behind it, as the head must say. */
+/* Whether the library closes the connection after it; the head must say so. */
 bool flow_ends_connection(const struct flow *flow);
 
 /* The sender's part, as libmicrohttpd's callbacks. */

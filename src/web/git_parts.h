@@ -1,7 +1,7 @@
 /*
- * What the files that answer Git's smart HTTP protocol share: git.c has the routes, and
- * what is read and pushed here, git_forward.c what the primary answers in place of this
- * secondary.
+ * Shared by the files that answer Git's smart HTTP protocol: git.c has the routes, and
+ * local reads and pushes; git_forward.c has the requests that the primary answers instead
+ * of this secondary.
  */
 #ifndef WEB_GIT_PARTS_H
 #define WEB_GIT_PARTS_H
@@ -10,7 +10,7 @@
 #include "web/services.h"
 #include "web/web.h"
 
-/* A cache that keeps the answer must revalidate it each time. */
+/* Makes caches revalidate the answer each time. */
 void git_never_cache(struct web_response *response);
 
 /* At a secondary: where a read is answered. */
@@ -18,12 +18,12 @@ enum git_place { GIT_HERE, GIT_ELSEWHERE, GIT_LATER };
 enum git_place git_forward_place(const struct web_request *request, const char *name,
 				 enum fresh *fresh);
 
-/* Asks the primary in place of this site, for a read that is `fresh` here. GIT_HERE: it
- * cannot be reached, and what is here is as good as anybody knows. */
+/* Asks the primary, for a read whose copy here is `fresh`. GIT_HERE: it cannot be
+ * reached, and the copy is the best available. */
 enum git_place git_forward_read(const struct web_request *request, const char *name,
 				enum fresh fresh, struct web_response *response);
 
-/* At a secondary: passes a push on. Its first request lists refs, and changes nothing. */
+/* At a secondary: forwards a push. Its first request lists refs, without a change. */
 enum git_push_step { GIT_PUSH_LISTS, GIT_PUSH_CHANGES };
 void git_forward_push(const struct web_request *request, enum git_push_step step,
 		      struct web_response *response);

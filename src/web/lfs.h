@@ -1,5 +1,5 @@
 /*
- * What a client of Git LFS asks for with a batch. Pure functions over what it sent.
+ * The batch request of a Git LFS client. Pure functions over its text.
  *
  * Source: Git LFS API, batch.
  */
@@ -14,13 +14,13 @@
 
 enum lfs_operation { LFS_NO_OPERATION, LFS_DOWNLOAD, LFS_UPLOAD };
 
-/* One object of a batch, and what becomes of it. */
+/* One object of a batch, and its outcome. */
 struct lfs_item {
 	char *oid;     /* owned; as it was sent */
 	uint64_t size; /* likewise */
-	/* Filled by who answers: */
-	bool is_offered; /* the client gets an URL for what it asked */
-	int code;        /* 0: nothing is wrong with it */
+	/* Filled in by the answering code: */
+	bool is_offered; /* the client gets a URL for the operation */
+	int code;        /* 0: the object is fine */
 	char *message;   /* owned; with a code */
 };
 
@@ -31,16 +31,16 @@ struct lfs_batch {
 
 #define AUTO_LFS_BATCH __attribute__((cleanup(lfs_batch_clear)))
 
-/* -1: *status is the answer's. An object whose oid or size is none has its code set. The
- * caller clears in any case. */
+/* -1: *status is for the answer. An object with an invalid oid or size has its code set.
+ * The caller clears in any case. */
 int lfs_batch_read(const char *text, size_t len, struct lfs_batch *batch, int *status,
 		   struct err *err);
 void lfs_batch_clear(struct lfs_batch *batch);
 
-/* The operation alone; LFS_NO_OPERATION: there is none, or the text is no batch. */
+/* The operation alone; LFS_NO_OPERATION: missing, or the text is not a batch. */
 enum lfs_operation lfs_batch_operation(const char *text, size_t len);
 
-/* An object's oid and size, as in a verification: -1: they are not right. */
+/* An object's oid and size, as in a verification. -1: they are invalid. */
 int lfs_object_read(const char *text, size_t len, struct lfs_item *item, struct err *err);
 void lfs_item_clear(struct lfs_item *item);
 
@@ -48,8 +48,8 @@ void lfs_item_clear(struct lfs_item *item);
 PRINTF_LIKE(3, 4)
 void lfs_item_fail(struct lfs_item *item, int code, const char *fmt, ...);
 
-/* Takes over what the primary answered to a batch for items: URLs offered, and errors.
- * ERR_CORRUPT: it is no such answer. */
+/* Takes over the primary's answer to a batch for these items: offered URLs, and errors.
+ * ERR_CORRUPT: it is not such an answer. */
 int lfs_batch_take_answer(const char *text, size_t len, struct lfs_item *const *items,
 			  size_t count, struct err *err);
 

@@ -1,7 +1,7 @@
 /*
- * What the files that answer Git LFS share: lfs.c has the routes and asks the
- * primary, lfs.c has the batches, lfs_object.c single objects,
- * and says which of them a repository may give. Internal to web/.
+ * Shared by the files that answer Git LFS: lfs.c has the routes, the batches and the
+ * requests to the primary; lfs_object.c has single objects, and decides which of them a
+ * repository may give. Internal to web/.
  */
 #ifndef WEB_LFS_PARTS_H
 #define WEB_LFS_PARTS_H
@@ -15,26 +15,26 @@
 
 #define LFS_TYPE "application/vnd.git-lfs+json"
 
-/* False, with the answer made: the body is not said to be of LFS_TYPE. That also keeps
- * out what a browser sends for some other site without asking. */
+/* False, with the answer made: the body's declared type is not LFS_TYPE. That also keeps
+ * out requests that a browser sends for another site without asking. */
 bool lfs_has_type(const struct web_request *request, struct web_response *response);
 
-/* The kind of blobs that the objects are, and where its name is the repository's; NULL,
- * with the answer made: this site serves no objects. */
+/* The kind of blobs for the objects. NULL, with the answer made: this site does not serve
+ * objects. */
 const struct kind *lfs_kind(const struct web_request *request,
 			    struct web_response *response);
 
-/* The last segment of the path. False, with the answer made: it is no oid. */
+/* The last segment of the path. False, with the answer made: it is not an oid. */
 bool lfs_request_oid(const struct web_request *request, char oid[LFS_OID_SIZE],
 		     struct web_response *response);
 
 void lfs_answer_json(struct web_response *response, int status, json_t *object);
 
-/* Where one stands with an object of a repository. */
+/* The state of an object of a repository. */
 enum lfs_where {
-	LFS_STRANGE, /* it does not belong to the repository */
-	LFS_ABSENT,  /* it does, and is not here, or not known to be right */
-	LFS_DAMAGED, /* it does, and is damaged here */
+	LFS_STRANGE, /* not the repository's */
+	LFS_ABSENT,  /* its own, but not here, or not known to be correct */
+	LFS_DAMAGED, /* its own, but damaged here */
 	LFS_HERE,
 };
 
@@ -50,20 +50,20 @@ struct lfs_object {
 	struct glance_blob known; /* at a secondary: of its row */
 };
 
-/* Fills in where they are. What the repository is not known to have is looked for in its
- * history, as it is now. ERR_MISSING: no such repository is here; ERR_BUSY: its history
- * is still looked through; ERR_DISK: the kind's directory is away. */
+/* Fills in where they are. Objects not recorded for the repository are searched for in
+ * its present history. ERR_MISSING: the repository is not here; ERR_BUSY: its history is
+ * still being searched; ERR_DISK: the kind's directory is not there. */
 int lfs_find(const struct web_request *request, const struct kind *kind,
 	     const char *repository, struct lfs_object *objects, size_t count,
 	     struct err *err);
 
-/* Who asks the primary. */
+/* On whose behalf the primary is asked. */
 enum lfs_as {
-	LFS_AS_SITE,   /* this site, by its own right to read */
-	LFS_AS_CLIENT, /* the client, by what it showed */
+	LFS_AS_SITE,   /* this site, by its right to read */
+	LFS_AS_CLIENT, /* the client, by its credential */
 };
 
-/* Hands the request on as it is, and the answer as it comes. Never fails: the response
+/* Forwards the request unchanged, and its answer as it arrives. Never fails: the response
  * says what went wrong. */
 void lfs_forward(const struct web_request *request, const char *repository,
 		 enum lfs_as as, struct web_response *response);
@@ -74,7 +74,7 @@ int lfs_ask_primary(const struct web_request *request, const char *repository,
 		    enum lfs_as as, const struct str *body, struct str *answer,
 		    struct web_response *response, struct err *err);
 
-/* What was asked cannot be had, as the primary does not answer. */
+/* Refuses the request, as the primary does not answer. */
 void lfs_refuse_unreached(const struct web_request *request, const char *repository,
 			  const struct err *err, struct web_response *response);
 

@@ -1,7 +1,7 @@
 /*
- * The socket that the server listens on, addresses, and who counts as one client where
+ * The socket that the server listens on, addresses, and what counts as one client where
  * places are shared: an IPv4 address, or an IPv6 network of 64 bits and its block of 48,
- * be it that of the connection or what a trusted proxy says; and a user or a site.
+ * from the connection or from a trusted proxy; and a user or a site.
  */
 #ifndef WEB_LISTEN_H
 #define WEB_LISTEN_H
@@ -14,37 +14,37 @@
 
 #define ADDRESS_TEXT_SIZE 64
 
-/* Without a port; an IPv4 address is ::ffff:a.b.c.d, which is the same to us. */
+/* Without a port; an IPv4 address is treated as ::ffff:a.b.c.d. */
 struct ip_address {
 	unsigned char bytes[16];
 };
 
 /* Opens it for "127.0.0.1:8418", "[::1]:8418" or "*:8418" (every address, both
- * protocols); port 0 is any. -1: ERR_CONFIG: no such address; ERR_BUSY: it is taken. */
+ * protocols); port 0 is any. -1: ERR_CONFIG: not a usable address; ERR_BUSY: it is
+ * taken. */
 int listen_open(const char *address, struct err *err);
 
-/* Whether that is such an address; ERR_CONFIG. Nothing is opened. */
+/* Checks that address without opening it; ERR_CONFIG. */
 int listen_check(const char *address, struct err *err);
 
-/* The port of a socket that listens. */
+/* The port of a listening socket. */
 uint16_t listen_port(int fd);
 
-/* "127.0.0.1:50312"; an IPv4 address that came through an IPv6 socket is written as what
- * it is. */
+/* "127.0.0.1:50312"; an IPv4 address from an IPv6 socket is written as IPv4. */
 void address_format(const struct sockaddr *address, char text[ADDRESS_TEXT_SIZE]);
 
-/* Another kind of address than these two becomes ::. */
+/* Other kinds of addresses become ::. */
 void address_ip(const struct sockaddr *address, struct ip_address *ip);
 
 /* "192.0.2.7", "2001:db8::7" */
 void address_format_ip(const struct ip_address *ip, char text[ADDRESS_TEXT_SIZE]);
 
-/* Of such a text: who it counts as. Who has an IPv6 address usually has all 2^64 of its
- * network: "2001:db8::/64"; ... */
+/* The client that such a text counts as. A client with one IPv6 address usually has all
+ * 2^64 of its network: "2001:db8::/64"; ... */
 void address_network(const char *address, char text[ADDRESS_TEXT_SIZE]);
 
-/* ... and who has many such networks has them of one block: "2001:db8::/48". Of an IPv4
- * address: "". */
+/* ... and a client with many networks usually has them in one block: "2001:db8::/48". For
+ * an IPv4 address: "". */
 void address_block(const char *address, char text[ADDRESS_TEXT_SIZE]);
 
 /* Whether it is an address of this machine's loopback interface. */
@@ -57,19 +57,19 @@ struct client {
 	char network[ADDRESS_TEXT_SIZE], block[ADDRESS_TEXT_SIZE];
 };
 
-/* By the address alone; NULL: nobody. */
+/* By the address alone; NULL: no client. */
 void client_of_address(const char *address, struct client *client);
 
 void client_of_request(const struct web_request *request, struct client *client);
 
 /*
- * Servers in front of this one that are believed when they say for whom they ask:
- * http.trustedProxy, and the header X-Forwarded-For (there is no RFC of it; RFC 7239's
+ * Proxies in front of this server whose word on the client's address is trusted:
+ * http.trustedProxy, and the header X-Forwarded-For (not standardized; RFC 7239's
  * Forwarded is not read). Pure.
  */
 
 struct proxy_network {
-	struct ip_address address; /* the bits behind the prefix are 0 */
+	struct ip_address address; /* the bits after the prefix are 0 */
 	unsigned bits;             /* of 128 */
 };
 
@@ -77,30 +77,30 @@ struct trusted_proxies {
 	VEC(struct proxy_network) networks;
 };
 
-/* Adds "192.0.2.7", "10.0.0.0/8", "2001:db8::/32". ERR_CONFIG: it is none of these. */
+/* Adds "192.0.2.7", "10.0.0.0/8", "2001:db8::/32". ERR_CONFIG: another form. */
 int trusted_proxies_add(struct trusted_proxies *proxies, const char *text,
 			struct err *err);
 void trusted_proxies_clear(struct trusted_proxies *proxies);
 bool trusted_proxies_has(const struct trusted_proxies *proxies,
 			 const struct ip_address *address);
 
-/* Who asked, by all X-Forwarded-For of a request, joined by commas in their order: the
- * last address that is no trusted proxy's. False: there is none before something that is
- * no address. */
+/* The client, by all X-Forwarded-For headers of a request, joined by commas in order: the
+ * last address that is not a trusted proxy's. False: not found, or text that is not an
+ * address comes after it. */
 bool trusted_proxies_client(const struct trusted_proxies *proxies, const char *forwarded,
 			    struct ip_address *client);
 
 /*
  * Closes connections whose client is silent for too long, or for longest when all places
- * are taken: one thread, which sleeps until the first of them would be. Any thread.
+ * are taken: one thread, which sleeps until the first one is due. Any thread.
  */
 
 struct idle_watch;
 struct idle_conn;
 
-/* When there are `most` connections (0: never) those whose client has been silent for
- * longest are closed, and if there are none, one whose client takes next to nothing of
- * an answer. */
+/* When there are `most` connections (0: never), closes those whose clients have been
+ * silent for longest or, if all are active, one whose client takes almost nothing of an
+ * answer. */
 struct idle_watch *idle_start(int64_t idle_ms, int64_t head_ms, size_t most);
 
 /* All connections must have left. */
@@ -113,20 +113,20 @@ void idle_leave(struct idle_conn *conn);
 /* Closes all that are watched now. */
 void idle_cut(struct idle_watch *watch);
 
-/* It is the client's turn to read: it has idle_ms from now; and as much again each time,
- * as long as it takes 64 KiB of an answer meanwhile. */
+/* It is the client's turn to read: it has idle_ms from now, renewed each time it has
+ * taken 64 KiB of an answer meanwhile. */
 void idle_expect(struct idle_conn *conn);
 
 /* It is the client's turn to send: it has idle_ms from now. If it ends its side before it
- * has sent a whole request, the connection is closed within some seconds: of such an end
- * the server's library may not hear, which is told of changes only. */
+ * has sent a whole request, the connection is closed within some seconds: the server's
+ * library, notified of changes only, may not notice that end. */
 void idle_await(struct idle_conn *conn);
 
-/* It is the client's turn to send the head of a request, all of which must be here
- * head_ms from now. So it is from idle_enter on. */
+/* It is the client's turn to send the head of a request, which must be complete within
+ * head_ms from now. This is the state after idle_enter(). */
 void idle_await_head(struct idle_conn *conn);
 
-/* All is said: the client has a moment to read it and to end the connection. */
+/* The answer is sent: the client has a moment to read it and to end the connection. */
 void idle_linger(struct idle_conn *conn);
 
 /* It is our turn, for as long as it takes. */

@@ -1,7 +1,7 @@
 /*
  * The manifest of the site's repositories, so that grokmirror and public-inbox mirrors
- * can follow it: GET /manifest.js.gz. What it says of a repository is computed when that
- * has changed, and kept. Any thread.
+ * can follow it: GET /manifest.js.gz. The entry of a repository is computed when that has
+ * changed, and cached. Any thread.
  */
 #ifndef WEB_MANIFEST_H
 #define WEB_MANIFEST_H

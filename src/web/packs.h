@@ -7,7 +7,7 @@
 
 #include "web/services.h"
 
-/* The bytes of its packs; 0: none, or it is not there. Cheap. */
+/* The bytes of its packs; 0: it has no packs, or does not exist. Cheap. */
 uint64_t web_packs_size(const struct web_services *services, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The page for people as it was embedded: tools/embed_page.py makes it of web-assets/
- * when the program is built. Constant data.
+ * The page for people, embedded: tools/embed_page.py makes it from web-assets/ when the
+ * program is built. Constant data.
  */
 #ifndef WEB_PAGE_ASSET_H
 #define WEB_PAGE_ASSET_H

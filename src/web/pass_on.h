@@ -1,7 +1,7 @@
 /*
- * A secondary's request to the primary in place of its client: sent on as it comes, and
- * its answer handed on as it comes. What may be asked so, and by whose right, the callers
- * know (web/git_forward.c, web/lfs.c, web/blob_put.c). Internal to web/.
+ * A client's request that a secondary forwards to the primary: request and answer are
+ * passed on as they arrive. The callers decide which requests are forwarded, and by whose
+ * right (web/git_forward.c, web/lfs.c, web/blob_put.c). Internal to web/.
  */
 #ifndef WEB_PASS_ON_H
 #define WEB_PASS_ON_H
@@ -14,70 +14,71 @@
 
 struct pass_on;
 
-/* What differs by what is passed on. */
+/* The differences between kinds of forwarded requests. */
 struct pass_on_kind {
-	/* Of the log: events, the field that the name has, and what "kind" says (NULL:
-	 * the type of the blobs, if it is one). */
+	/* For the log: events, the field for the name, and the value of "kind" (NULL: the
+	 * type of the blobs, if they have one). */
 	const char *forwarded, *not_forwarded, *broken;
 	const char *name_field, *type;
-	/* For a 503: "blobs are put at the primary", and what to do then. */
+	/* For a 503: "blobs are put at the primary", and the remedy. */
 	const char *unreached, *remedy;
-	const char *const *headers; /* the client's that are given on; ends with NULL */
-	/* Asked for by this site's right, which is shown for so long (0: as long as
-	 * serving may take): 401 and 403 are no answers, unless, with reports_closed, the
-	 * repository itself keeps clients out. */
+	const char *const *headers; /* the client's headers to forward; ends with NULL */
+	/* Requested by this site's right, with a token valid for token_s (0: as long as
+	 * serving may take): 401 and 403 are not passed on, unless, with reports_closed,
+	 * the repository itself keeps clients out. */
 	bool is_own_right;
 	int64_t token_s;
 	bool reports_closed;
-	bool knows_front; /* a server in front of the primary is not taken for it */
-	/* How it went, before the answer is made; 0: there is one. May be NULL. */
+	bool knows_front; /* errors of a server in front of the primary are recognized */
+	/* Called with the outcome, before the answer is made; 0: there is an answer. May
+	 * be NULL. */
 	void (*settle)(struct pass_on *passing, int result, bool is_sent);
 	void (*finish_answer)(struct web_response *response); /* may be NULL */
-	/* The client has its answer, or never will have it. May be NULL. */
+	/* Called when the client has its answer, or will never get it. May be NULL. */
 	void (*end)(struct pass_on *passing);
 };
 
 struct pass_on {
 	const struct pass_on_kind *kind;
 	const struct web_services *services;
-	const struct web_request *request; /* NULL: its body is not to be had any more */
+	const struct web_request *request; /* NULL: its body can no longer be read */
 	struct forward *forward;
-	struct fair *places; /* that are shared, or NULL */
+	struct fair *places; /* shared ones, or NULL */
 	struct fair_place place;
-	struct pace pace; /* of a client that sends */
+	struct pace pace; /* of a sending client */
 	struct web_patience patience;
-	const struct str *body; /* in place of the request's, or NULL */
-	size_t at;              /* of a body that is here */
+	const struct str *body; /* instead of the request's, or NULL */
+	size_t at;              /* position in a body that is here */
 	char *name, *type;      /* owned; type: for the log, or NULL */
-	bool is_marked;         /* git_forward.c's: what is handed on may be newer */
+	bool is_marked;         /* for git_forward.c: the forwarded answer may be newer */
 };
 
-/* With the answer made (508): the request went through this very site before. */
+/* True, with the answer made (508): the request has passed through this site before. */
 bool pass_on_is_loop(const struct web_request *request, struct web_response *response);
 
-/* Waits for one of the `places`, where they are limited (NULL: they are not). NULL: there
- * is none, and the client is told to come again. */
+/* Waits for one of the `places`, if they are limited (NULL: they are not). Returns NULL:
+ * all are taken; the answer tells the client to come again. */
 struct pass_on *pass_on_new(const struct pass_on_kind *kind,
 			    const struct web_request *request, const char *name,
 			    struct fair *places, struct web_response *response);
 
 void pass_on_close(struct pass_on *passing);
 
-/* Of the request's body; UINT64_MAX: not known before its end. */
+/* Size of the request's body; UINT64_MAX: unknown before its end. */
 uint64_t pass_on_body_size(const struct pass_on *passing);
 
-/* Asks the primary for what the client asked, and waits for the head of its answer.
- * `asked` says body_size, silence_ms, until; and the URL, if url_end is NULL, which
- * otherwise stands behind the repository's. -1: ERR_NETWORK, ERR_TIMEOUT, ... */
+/* Sends the client's request to the primary, and waits for the head of its answer.
+ * `asked` gives body_size, silence_ms, until; also the URL if url_end is NULL; otherwise
+ * url_end is appended to the repository's. -1: ERR_NETWORK, ERR_TIMEOUT, ... */
 int pass_on_open(struct pass_on *passing, struct http_request asked, const char *url_end,
 		 struct err *err);
 
-/* Makes the answer of what the primary said, or of that it said what is not for the
- * client (502); takes `passing`. */
+/* Makes the answer from the primary's, or a 502 if that is not for the client; takes
+ * `passing`. */
 void pass_on_hand_on(struct pass_on *passing, struct web_response *response);
 
-/* Both, with a line in the log that says besides its status also what is in `said` (ends
- * with a NULL name); takes `passing` in any case. -1: nothing is answered yet. */
+/* Both, with a line in the log with its status and the fields in `said` (ends with a NULL
+ * name); takes `passing` in any case. -1: the answer is not made yet. */
 int pass_on_send(struct pass_on *passing, struct http_request asked, const char *url_end,
 		 const struct log_field *said, struct web_response *response,
 		 struct err *err);

@@ -1,7 +1,7 @@
 /*
- * The body of a request: kept in memory, or spooled into a file that has no name, and
- * inflated when it is whole. Of WEB_BODY_STREAM only what it comes as is said by struct
- * web_body; its bytes go through struct upload. One thread at a time.
+ * The body of a request: kept in memory, or spooled into an unnamed file, and inflated
+ * when it is complete. For WEB_BODY_STREAM struct body only describes the encoding; its
+ * bytes go through struct upload. One thread at a time.
  */
 #ifndef WEB_REQUEST_H
 #define WEB_REQUEST_H
@@ -24,17 +24,17 @@
 struct body {
 	enum web_body kind;
 	const char *data;  /* site.data; borrowed */
-	uint64_t limit;    /* of the bytes it stands for */
+	uint64_t limit;    /* of the inflated bytes */
 	uint64_t size;     /* so far */
-	uint64_t held;     /* of it in the file, as counted for all */
-	struct str memory; /* all of it, or as long as it has no file */
+	uint64_t held;     /* its bytes on disk, as counted for all requests */
+	struct str memory; /* all of it, unless it has a file */
 	int fd;            /* of WEB_BODY_FILE and HOOK, once it is large; or -1 */
 	bool is_packed;
 	struct gunzip gunzip; /* if is_packed */
-	int refusal;          /* the status that the failure of a call here means */
+	int refusal;          /* the status for a failed call here */
 };
 
-/* What all files together may have instead; what it was. For tests. */
+/* Sets the limit for all files together; returns the old one. For tests. */
 uint64_t body_bound_files(uint64_t bytes);
 
 /* `encoding` is the header Content-Encoding, or NULL. -1: refusal 415. The body must be
@@ -43,18 +43,18 @@ int body_begin(struct body *body, enum web_body kind, const char *encoding,
 	       const char *data, struct err *err);
 void body_clear(struct body *body);
 
-/* The next bytes as they came. -1: refusal 413 (above limit), 503 (too much is on disk
- * for all requests), 507, 500. */
+/* The next bytes as received. -1: refusal 413 (above limit), 503 (too much is on disk for
+ * all requests), 507, 500. */
 int body_add(struct body *body, const void *bytes, size_t len, struct err *err);
 
-/* There are no more. All is in memory then, or in a file that is at its start. It may
- * take a while. -1: refusal 400 (no gzip, or cut), and as body_add. */
+/* The body has ended. It is now in memory, or in a file positioned at its start. May take
+ * a while. -1: refusal 400 (invalid or truncated gzip), and as body_add. */
 int body_end(struct body *body, struct err *err);
 
 /*
- * A body on its way from the client to a handler that reads it as it comes: the thread
- * that takes bytes in puts them here, at most a block ahead of the worker that reads
- * them, and never waits for it. Its owner frees it when both have left.
+ * A body on its way from the client to a handler that reads it as it arrives: the
+ * receiving thread puts bytes here, at most a block ahead of the worker that reads them,
+ * and never waits for it. Its owner frees it when both have left.
  */
 
 struct upload;
@@ -62,18 +62,18 @@ struct upload;
 #define UPLOAD_BLOCK (128 << 10) /* two of them are held */
 
 struct upload_path {
-	struct MHD_Connection *connection; /* suspended while there is no room */
+	struct MHD_Connection *connection; /* suspended while the blocks are full */
 	struct idle_conn *idle;
 	const struct stop *cut;
-	struct gunzip *gunzip; /* the reader's; NULL: it comes as it is */
+	struct gunzip *gunzip; /* the reader's; NULL: not compressed */
 };
 
-/* What the path names is borrowed: connection and idle until the sender leaves. */
+/* The objects in `path` are borrowed: connection and idle until the sender leaves. */
 struct upload *upload_new(const struct upload_path *path);
 void upload_free(struct upload *upload);
 
-/* Suspends the connection until the worker wants the body, or does without it. Before the
- * worker begins. */
+/* Suspends the connection until the worker wants the body, or has ended without it. Call
+ * before the worker begins. */
 void upload_await_reader(struct upload *upload);
 
 /* The worker's part. See web_set_patience. */
@@ -82,15 +82,15 @@ void upload_set_patience(struct upload *upload, const struct web_patience *patie
 /* See web_read_upload. */
 ssize_t upload_read(struct upload *upload, void *buffer, size_t size, struct err *err);
 
-/* Nothing more is read: the rest is thrown away as it comes. False: the sender has left.
- * The sender sees all that was done before. */
+/* The worker stops reading: the rest is discarded as it arrives. False: the sender has
+ * left. The sender sees everything done before this call. */
 bool upload_finish(struct upload *upload);
 
-/* The sender's part, as libmicrohttpd's callbacks. Returns how much was taken; if that is
+/* The sender's part, as libmicrohttpd's callbacks. Returns how many bytes were taken; if
  * not all, the connection is suspended. */
 size_t upload_give(struct upload *upload, const char *bytes, size_t len);
 
-/* That was the body. False: the worker has not finished, and the connection is suspended
+/* The body has ended. False: the worker has not finished; the connection is suspended
  * until it has. */
 bool upload_end(struct upload *upload);
 

@@ -1,6 +1,6 @@
 /*
- * The server's own parts. Only web/server.c and web/exchange.c use it, and tests that
- * start a server with routes of their own.
+ * The internals of the server. Only for web/server.c and web/exchange.c, and for tests
+ * that start a server with other routes.
  */
 #ifndef WEB_SERVER_H
 #define WEB_SERVER_H
@@ -42,14 +42,14 @@ struct web_server {
 	atomic_size_t active;          /* requests begun, not answered */
 };
 
-/* A client, as long as it stays. */
+/* A connected client. */
 struct web_connection {
 	struct web_server *server;
 	struct idle_conn *idle;
 	struct connection_count *count;
 	struct gate *gate;
-	struct exchange *open;         /* begun, and its end not told; or NULL */
-	struct tls_identity *identity; /* what was shown to it; a reference, or NULL */
+	struct exchange *open;         /* begun, end not yet reported; or NULL */
+	struct tls_identity *identity; /* the one shown to it; a reference, or NULL */
 	struct ip_address ip;
 	int fd; /* borrowed */
 	bool is_loopback;
@@ -59,18 +59,18 @@ struct web_connection {
 
 void server_count_answer(struct web_server *server, int status);
 
-/* How long a request of such a route took, to the last byte of its answer. */
+/* How long a request of a route of this kind took, to the last byte of its answer. */
 void server_observe(struct web_server *server, enum route_kind kind, int status,
 		    int64_t took_us);
 
-/* As web_server_start, but `routes` must be given: so no handler is linked that they do
- * not name. */
+/* As web_server_start(), but `routes` must be given: so only handlers in them are
+ * linked. */
 int server_start(const struct web_server_options *options, struct web_server **server,
 		 struct err *err);
 
 /*
- * Who is connected: how many connections each address has, so that one client cannot
- * have all of them; and which of them are proxies that speak for others. Any thread.
+ * The connected clients: how many connections each address has, so that one client cannot
+ * take all of them; and which addresses are proxies. Any thread.
  */
 
 struct connections;
@@ -80,16 +80,16 @@ struct connections *connections_new(void);
 void connections_free(struct connections *connections);
 
 /* At most `per_client` for each address, of IPv6 for each /64 and twice as many for each
- * /48, but not for those of proxies, which are copied. 0: no limit. Those that are there
+ * /48, except those of proxies, which are copied. 0: no limit. Existing connections
  * stay. */
 void connections_set(struct connections *connections, uint64_t per_client,
 		     const struct trusted_proxies *proxies);
 
-/* Whether one more may come from there. Counted in metrics and logged if not. As many
- * more than the limit may come as threads ask at the same time. */
+/* Whether one more connection from there is allowed. If not, counts it in metrics and
+ * logs it. May exceed the limit by the number of threads that ask at the same time. */
 bool connections_admit(struct connections *connections, const struct sockaddr *address);
 
-/* It has come; kept until it leaves. */
+/* Counts a connection; kept until it leaves. */
 struct connection_count *connections_enter(struct connections *connections,
 					   const struct sockaddr *address);
 void connections_leave(struct connections *connections, struct connection_count *count);
@@ -102,20 +102,19 @@ bool connections_client(struct connections *connections, const char *forwarded,
 			struct ip_address *client);
 
 /*
- * Threads for requests that must wait for something: for a disk, a child, a change. There
- * are as many as there ever were such requests at a time, which the server bounds. Any
- * thread.
+ * Threads for requests that must wait: for a disk, a child, a change. There are as many
+ * as the largest number of these requests at a time, which the server bounds. Any thread.
  */
 
 struct workers;
 
-/* Embedded in what it is about; the caller's until run has been called. */
+/* Embedded in the caller's struct; belongs to the caller again once run is called. */
 struct work {
 	TAILQ_ENTRY(work) entry;
 	void (*run)(struct work *work);
 };
 
-/* False: they are closing, and it will not be run. */
+/* False: the workers are closing and will not run it. */
 bool workers_add(struct workers *workers, struct work *work);
 
 #endif

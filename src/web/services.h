@@ -1,6 +1,6 @@
 /*
- * What request handlers work with. Filled by node/; everything is borrowed for as long as
- * the server runs. Members of the other role are NULL.
+ * The services for request handlers. Filled in by node/; everything is borrowed while the
+ * server runs. Members of the other role are NULL.
  */
 #ifndef WEB_SERVICES_H
 #define WEB_SERVICES_H
@@ -35,7 +35,7 @@ struct web_services {
 	const char *root; /* site.repositories */
 	const char *data; /* site.data */
 	const char *primary_url;
-	const char *url; /* http.url: as clients reach this site; NULL: not said */
+	const char *url; /* http.url: as clients reach this site; NULL: not set */
 	struct serve *serve;
 	struct pushes *pushes; /* not of a secondary */
 	struct store *store;
@@ -46,12 +46,12 @@ struct web_services {
 	struct manifest_book *manifest;
 	struct buckets *buckets;       /* may be NULL */
 	const struct kinds_here *here; /* any role */
-	struct lfs_names *lfs_names;   /* NULL: no kind of them has objects of Git LFS */
-	/* primary and standalone; a secondary that pushes keeps its own to itself */
+	struct lfs_names *lfs_names;   /* NULL: no kind for objects of Git LFS */
+	/* primary and standalone; a secondary that pushes keeps its own private */
 	struct event_log *events;
 	struct notice *notice;
 	struct watch *watch;
-	const struct mirrors *mirrors; /* NULL: there are none, as these: */
+	const struct mirrors *mirrors; /* NULL: not configured; likewise: */
 	struct mirror_poll *mirror_poll;
 	struct pull *mirror_pull;
 	/* primary */
@@ -64,14 +64,14 @@ struct web_services {
 	struct freshness *freshness;
 	struct forwarder *forwarder;
 	struct fair *forwarded_reads, *forwarded_pushes;
-	/* any role, if something is said of push; settings: push_settings_of() */
+	/* any role, if push is configured; settings: push_settings_of() */
 	struct task_store *tasks;
 	struct lease_manager *push_leases; /* of the task store */
 	struct push_sink *push_sink;
 	struct push *push;
 };
 
-/* How many requests at once a secondary passes on to its primary. */
+/* Limits how many requests at once a secondary forwards to its primary. */
 struct fair *git_forward_places(bool is_of_pushes);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Which version this is, and the document that describes the API.
+ * The program's version, and the document that describes the API.
  */
 #ifndef WEB_VERSION_H
 #define WEB_VERSION_H
@@ -9,7 +9,7 @@
 /* The metric refrelay_build_info. */
 void version_show_metric(void);
 
-/* docs/openapi.json, as it was when this was built. */
+/* docs/openapi.json, as of the build. */
 extern const char *const openapi_document;
 extern const size_t openapi_document_size;
 

@@ -1,9 +1,9 @@
 /*
  * The HTTP server's frame: a request as its handler sees it, and the answer it fills in
- * (the table of routes is web/route.h's). Handlers run on a thread of the request's own
- * and may wait; they start no long work.
+ * (the table of routes is web/route.h's). Handlers run on a separate thread for each
+ * request and may wait; they do not start long work.
  *
- * Only server.c, exchange*.c, head.c, flow.c, upload.c and tls.c know libmicrohttpd.
+ * Only server.c, exchange*.c, head.c, flow.c, upload.c and tls.c use libmicrohttpd.
  */
 #ifndef WEB_WEB_H
 #define WEB_WEB_H
@@ -27,19 +27,19 @@ struct web_request {
 	const char *target; /* path and query as sent */
 	const char *name;   /* what {name} of the route matched, decoded; or NULL */
 	const char *kind;   /* ... and {kind} */
-	char site[SITE_NAME_SIZE]; /* whose token it was; "" otherwise */
-	char user[WEB_USER_SIZE];  /* who asks, by password or token, for logs and hooks;
-				      "": nobody said */
-	bool may_operate;       /* an operator asks; of routes that let others in, too */
-	const char *client;     /* the address of who asks, "192.0.2.7", "2001:db8::7" */
-	bool is_secure;         /* it came by TLS, here or to a proxy that is trusted */
-	const struct str *body; /* whole, inflated; at most 1 MiB */
-	int body_fd;   /* of a larger one of Git's, or a webhook: a file, inflated, at its
+	char site[SITE_NAME_SIZE]; /* the site of the token; "" otherwise */
+	char user[WEB_USER_SIZE];  /* the user, by password or token, for logs and hooks;
+				      "": unknown */
+	bool may_operate;          /* an operator asks; also on routes open to others */
+	const char *client;        /* the client's address, "192.0.2.7", "2001:db8::7" */
+	bool is_secure;            /* it came by TLS, to here or to a trusted proxy */
+	const struct str *body;    /* whole, inflated; at most 1 MiB */
+	int body_fd;   /* a larger one of Git's, or a webhook's: a file, inflated, at its
 			  start; or -1 */
 	bool may_wait; /* false: with WEB_QUICK, at first */
-	bool has_upload;         /* WEB_BODY_STREAM: the body is to be read as it comes */
+	bool has_upload;         /* WEB_BODY_STREAM: the body is read as it arrives */
 	const struct stop *stop; /* requested when the server ends: for waits */
-	const struct stop *cut;  /* ... when its grace is over: for streams */
+	const struct stop *cut;  /* ... when its grace period ends: for streams */
 	void *connection;        /* for web/exchange.c */
 };
 
@@ -47,22 +47,22 @@ struct web_request {
 const char *web_query(const struct web_request *request, const char *key);
 const char *web_header(const struct web_request *request, const char *name);
 
-/* Asked each second while a client is waited for; false: no longer. */
+/* Called each second while waiting for a client; false: stop waiting. */
 struct web_patience {
 	bool (*may_wait)(void *arg);
 	void *arg;
 };
 
 /* The next bytes of a body of WEB_BODY_STREAM, inflated, at least one; waits for them, on
- * a worker. 0: that was all. ERR_NETWORK: the client is gone, or was too slow and so was
- * cut; ERR_BUSY: patience is over; ERR_CONFIG: it is no gzip, or cut; ERR_CANCELED: the
- * node ends. What a handler
- * leaves unread is read and thrown away before its answer is sent; but a client that asks
- * by Expect is not told to send before the first call of this. */
+ * a worker. 0: the end. ERR_NETWORK: the client is gone, or was cut off as too slow;
+ * ERR_BUSY: patience has run out; ERR_CONFIG: invalid or truncated gzip; ERR_CANCELED:
+ * the node ends. Bytes that a handler leaves unread are discarded before its answer is
+ * sent; but a client that sends Expect is asked to continue only by the first call of
+ * this. */
 ssize_t web_read_upload(const struct web_request *request, void *buffer, size_t size,
 			struct err *err);
 
-/* From now on; borrowed until the handler returns. NULL: none. */
+/* Applies from now on; borrowed until the handler returns. NULL: unlimited patience. */
 void web_set_patience(const struct web_request *request,
 		      const struct web_patience *patience);
 
@@ -76,39 +76,38 @@ struct web_header_field {
 	char *own;         /* ... this; owned, or NULL */
 };
 
-/* Bytes that somebody else owns. */
+/* Bytes with another owner. */
 struct web_shared {
 	const char *data;
 	size_t len;
-	void (*release)(void *owner); /* called once, when they are not needed any more */
-	void *owner;                  /* NULL: there are none */
+	void (*release)(void *owner); /* called once, when they are no longer needed */
+	void *owner;                  /* NULL: no shared bytes */
 };
 
 struct web_response {
-	int status;       /* 200 if the handler does not say */
-	bool is_expected; /* even if 500 or more: it is what was asked for */
+	int status;       /* 200 unless the handler sets it */
+	bool is_expected; /* even if 500 or more: a normal answer to the request */
 	const char *content_type;
 	struct str body;
 	struct web_shared shared; /* instead of body */
 	VEC(struct web_header_field) headers;
-	/* Instead of body: read is called until it gives 0 (end) or -1 (drop). */
+	/* Instead of body: read is called until it returns 0 (end) or -1 (drop). */
 	ssize_t (*read)(void *stream, void *buffer, size_t size);
 	void (*close)(void *stream);
 	void *stream;
 	int64_t until; /* boot ms at which the stream is closed; 0: never */
-	/* Whether others wait for what the stream holds: then it is closed if its client
-	 * takes fewer than so many bytes a second. May be NULL. */
+	/* Whether others wait for the resource that the stream holds: then it is closed
+	 * if its client takes fewer than least_rate bytes a second. May be NULL. */
 	bool (*is_wanted)(void *stream);
 	uint64_t least_rate;
-	/* How many bytes the stream gives, if that is known: it is told in the head, and
-	 * fewer are a stream that broke. 0: not known. */
+	/* How many bytes the stream gives, if known: sent in the head; if fewer come, the
+	 * stream broke. 0: unknown. */
 	uint64_t length;
-	/* Of a stream whose length is known; may be NULL. Gives at most `max` of the next
-	 * bytes, never the last one, to a socket that does not block: how many, or -1
+	/* For a stream of known length; may be NULL. Writes at most `max` of the next
+	 * bytes, never the last one, to a non-blocking socket; returns how many, or -1
 	 * with errno. */
 	ssize_t (*send)(void *stream, int socket, size_t max);
-	bool may_leave_length_out; /* other headers tell it, so that the connection stays
-				    */
+	bool may_leave_length_out; /* other headers give it, so the connection can stay */
 };
 
 /* `value` is static. */
@@ -128,8 +127,8 @@ void web_answer_json(struct web_response *response, int status, json_t *object);
 void web_answer_problem(struct web_response *response, int status, const char *code,
 			const char *message, const char *remedy);
 
-/* Says by which tag (with its quotes) a client may ask again, and makes it a 304 without
- * a body if the request shows that tag. */
+/* Sets the tag (with its quotes) by which a client may ask again, and makes it a 304
+ * without a body if the request has that tag. */
 void web_answer_tagged(const struct web_request *request, struct web_response *response,
 		       const char *etag);
 

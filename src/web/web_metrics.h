@@ -1,6 +1,6 @@
 /*
- * Metrics of the HTTP server that are there, with 0, from the start: what the files that
- * count them tell, and all of it for a site's role. Internal to web/.
+ * Metrics of the HTTP server that exist, with 0, from the start: those of each file that
+ * counts some, and all of them for a site's role. Internal to web/.
  */
 #ifndef WEB_WEB_METRICS_H
 #define WEB_WEB_METRICS_H
@@ -9,7 +9,7 @@
 
 void web_metrics_begin(const struct web_services *services);
 
-/* Of those files. */
+/* Those of the single files. */
 void access_begin_metrics(void);
 void git_push_begin_metrics(void);
 void git_forward_begin_metrics(void);

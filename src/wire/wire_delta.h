@@ -1,7 +1,7 @@
 /*
- * What a secondary asks for when it has some generation of a repository already, or
- * nothing of it yet, and what the changes of several events come to. The answer is
- * wire/wire_refs.h's.
+ * The request of a secondary that has some generation of a repository already, or nothing
+ * of it yet, and the combined changes of several events. For the answer see
+ * wire/wire_refs.h.
  */
 #ifndef WIRE_WIRE_DELTA_H
 #define WIRE_WIRE_DELTA_H
@@ -11,12 +11,12 @@
 #include "git/oid.h"
 #include "wire/wire.h"
 
-/* What the secondary has, proved from its own disk. */
+/* The secondary's state, proved from its own disk. */
 struct wire_delta_question {
 	char timeline[TIMELINE_SIZE]; /* "": it has nothing */
 	uint64_t generation;          /* 0 then */
 	char checksum[CHECKSUM_TEXT_SIZE];
-	uint64_t limit; /* bytes of a pack that it takes */
+	uint64_t limit; /* largest pack that it accepts, in bytes */
 };
 
 /* Appends a JSON object, the request's body. */
@@ -24,21 +24,21 @@ void wire_delta_ask(const struct wire_delta_question *question, struct str *body
 int wire_delta_read_question(const struct str *body, struct wire_delta_question *question,
 			     struct err *err);
 
-/* What became of one ref, or of HEAD. */
+/* A value of one ref, or of HEAD. */
 struct wire_ref_value {
-	struct oid oid; /* len 0: it is not there, or symbolic */
+	struct oid oid; /* len 0: it does not exist, or is symbolic */
 	char *target;   /* owned; NULL: it is not symbolic */
 };
 struct wire_ref_change {
 	char *name; /* owned */
 	struct wire_ref_value before, after;
-	size_t order; /* in which it was added */
+	size_t order; /* position in which it was added */
 };
 typedef VEC(struct wire_ref_change) wire_ref_changes;
 #define AUTO_REF_CHANGES __attribute__((cleanup(wire_ref_changes_clear)))
 void wire_ref_changes_clear(wire_ref_changes *changes);
 
-/* Adds those of one event, whose text is event.changes. ERR_CORRUPT: it is none. */
+/* Adds those of one event, from event.changes. ERR_CORRUPT: not a list of changes. */
 int wire_ref_changes_add(wire_ref_changes *changes, const char *text, size_t oid_len,
 			 struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * Events of a primary's log, and its ends.
+ * Events of a primary's log, and the log's ends.
  */
 #ifndef WIRE_WIRE_EVENT_H
 #define WIRE_WIRE_EVENT_H
@@ -11,8 +11,8 @@
 #define EVENT_MARK_SIZE 17
 #define EVENT_CHANGES_MAX 200
 
-/* EVENT_CHECKSUMMED ("checksum_succeeded"): the checksum of a generation that was told of
- * before has become known; never of repositories. */
+/* EVENT_CHECKSUMMED ("checksum_succeeded"): the checksum of a generation reported before
+ * has become known; never for repositories. */
 enum event_what { EVENT_CREATED, EVENT_UPDATED, EVENT_DELETED, EVENT_CHECKSUMMED };
 #define EVENT_WHATS 4
 const char *event_what_name(enum event_what what);
@@ -26,9 +26,9 @@ struct event {
 	char timeline[TIMELINE_SIZE]; /* of the replicable */
 	uint64_t generation;
 	uint64_t size;  /* bytes; 0 for repositories */
-	char *checksum; /* owned; NULL with EVENT_DELETED, when it cannot be read, and of
-			   other kinds than repositories when it is not known yet */
-	char *changes;  /* JSON array as text; owned; NULL: not known */
+	char *checksum; /* owned; NULL with EVENT_DELETED, if it cannot be read, and for
+			   kinds other than repositories if it is not known yet */
+	char *changes;  /* JSON array as text; owned; NULL: unknown */
 };
 
 typedef VEC(struct event) event_list;
@@ -39,30 +39,31 @@ void event_list_clear(event_list *events);
 /* The log's ends at one moment. */
 struct event_ends {
 	char timeline[TIMELINE_SIZE];
-	uint64_t first;             /* the oldest that is kept; last + 1: none */
-	uint64_t last;              /* the newest ever; 0: none */
-	char mark[EVENT_MARK_SIZE]; /* of the newest; "" if none */
+	uint64_t first;             /* the oldest one kept; last + 1: the log is empty */
+	uint64_t last;              /* the newest ever; 0: never one */
+	char mark[EVENT_MARK_SIZE]; /* of the newest; "" without one */
 	int64_t last_at;
 };
 
 /* The headers WIRE_TIMELINE and WIRE_LAST_EVENT of an answer with events; `first` and
- * `last_at` do not travel. */
+ * `last_at` are not sent. */
 #define WIRE_LAST_EVENT_SIZE 48
 void wire_ends_render(const struct event_ends *ends, char text[WIRE_LAST_EVENT_SIZE]);
 int wire_ends_parse(const char *timeline, const char *last_event, struct event_ends *ends,
 		    struct err *err);
 
-/* What changed between two pictures of refs, HEAD included: a JSON array as text, for
- * event.changes; diff is theirs. NULL: more than EVENT_CHANGES_MAX. The caller frees. */
+/* The changes between two snapshots of refs, including HEAD: a JSON array as text, for
+ * event.changes; diff is their difference. NULL: more than EVENT_CHANGES_MAX. The caller
+ * frees. */
 char *wire_event_changes(const struct ref_diff *diff, const struct ref_snapshot *before,
 			 const struct ref_snapshot *after);
 
-/* One event as it travels, and as `refrelay events` prints it. The caller owns it. */
+/* One event as sent, and as printed by `refrelay events`. The caller owns it. */
 json_t *wire_event_json(const struct event *event);
 
-/* What a secondary asks for. */
+/* A secondary's request for events. */
 struct wire_events_question {
-	bool has_cursor; /* false: no position is named */
+	bool has_cursor; /* false: without a position */
 	uint64_t after;
 	const char *mark, *timeline; /* of event `after`, of its log */
 	size_t limit;
@@ -73,11 +74,11 @@ struct wire_events_question {
 /* Appends the request's target, below the API's. */
 void wire_events_target(const struct wire_events_question *question, struct str *target);
 
-/* The answer's body: one event a line. */
+/* The answer's body: one event per line. */
 void wire_events_render(const event_list *events, struct str *body);
 
-/* At most question->limit, ids dense from the position on, none above ends->last, the
- * newest with ends->mark. Without success nothing is left to be cleared. */
+/* Checks: at most question->limit events, ids dense from the position on and not above
+ * ends->last, the newest with ends->mark. After a failure nothing needs clearing. */
 int wire_events_parse(const struct str *body, const struct wire_events_question *question,
 		      const struct event_ends *ends, event_list *events, struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * The inventory of a primary, of one kind, a page at a time; and one row of it.
+ * The inventory of a primary for one kind, page by page; and one row of it.
  */
 #ifndef WIRE_WIRE_INVENTORY_H
 #define WIRE_WIRE_INVENTORY_H
@@ -19,16 +19,16 @@ struct inventory_item {
 	uint64_t size; /* of a blob, in bytes */
 	int64_t changed_at, verified_at;
 	enum registry_verification verification;
-	char *failure_class, *failure, *remedy; /* owned; failure NULL: none */
+	char *failure_class, *failure, *remedy; /* owned; failure NULL: no failure */
 };
 
 struct inventory_page {
-	VEC(struct inventory_item) items; /* names rising in byte order */
-	char *last;     /* owned; the last name, be it left out; NULL: there is none */
-	size_t skipped; /* left out, as they cannot be names of this kind */
+	VEC(struct inventory_item) items; /* names ascending in byte order */
+	char *last;            /* owned; the last name, even if left out; NULL: empty */
+	size_t skipped;        /* left out, as they are not valid names of this kind */
 	char *skipped_example; /* owned; printable: the first, and why */
 	char *next;            /* owned; NULL: the last page */
-	bool is_part;          /* what is not listed may be there all the same */
+	bool is_part;          /* incomplete: unlisted ones may exist all the same */
 	char etag[INVENTORY_ETAG_SIZE];
 	char timeline[TIMELINE_SIZE]; /* of the log */
 	uint64_t last_event;
@@ -41,31 +41,31 @@ void inventory_page_clear(struct inventory_page *page);
 struct page_question {
 	const char *after; /* names above it; NULL: from the first */
 	size_t limit;
-	const char *etag; /* of a page that is known; may be NULL */
-	/* For people; what is left out is no proof of anything. */
-	const char *search; /* only names that have it in them; NULL: all */
+	const char *etag; /* of a known page; may be NULL */
+	/* For people; a page with these does not prove absence. */
+	const char *search; /* only names that contain it; NULL: all */
 	bool is_failing_only;
 };
 
-/* The member of a page that has the rows of a kind. Static. */
+/* The member of a page with the rows of a kind. Static. */
 const char *wire_inventory_member(const char *kind);
 
-/* What stands for a kind's whole inventory: with quotes. */
+/* The tag of a kind's whole inventory, with quotes. */
 void wire_inventory_etag(const struct event_ends *ends, bool is_part,
 			 char etag[INVENTORY_ETAG_SIZE]);
 
-/* The caller owns what these give. page->etag travels as a header. */
+/* The caller owns the results. page->etag is sent as a header. */
 json_t *wire_inventory_item_json(const char *kind, const struct inventory_item *item);
 json_t *wire_inventory_json(const char *kind, const struct inventory_page *page);
 
-/* Names out of order, a `next` that leads nowhere, more rows than were asked for: nothing
- * of it counts. A name that cannot be one is left out, the others stay; but then nothing
- * is known to be absent. */
+/* Refuses a page with names out of order, a `next` that leads nowhere, or more rows than
+ * requested. An invalid name is left out, the others stay; but then absence is not
+ * proved. */
 int wire_inventory_parse(const struct str *body, const struct kind *kind,
 			 const struct page_question *question,
 			 struct inventory_page *page, struct err *err);
 
-/* Whether the primary has verified what such a row, alone in a body, is of. */
+/* Whether, by a body with a single row, the primary has verified its replicable. */
 bool wire_inventory_is_verified(const struct str *body);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The refs of one repository at one moment, and where its history is cut: plain bytes,
+ * The refs of one repository at one moment, and the cuts of its history: plain bytes,
  * since names of refs need not be UTF-8. Lines of "KEY VALUE" up to an empty one, then
- * the refs, one a line; their names hold neither spaces nor line feeds
+ * the refs, one per line; their names contain neither spaces nor line feeds
  * (ref_name_is_valid), so that lines need no quoting.
  */
 #ifndef WIRE_WIRE_REFS_H
@@ -21,42 +21,42 @@ struct wire_refs {
 	char checksum[CHECKSUM_TEXT_SIZE];
 	int64_t changed_at;
 	char *description; /* owned; NULL: none */
-	char *settings;    /* for readers (git/read_settings.h); owned; NULL: not told,
+	char *settings;    /* for readers (git/read_settings.h); owned; NULL: not given,
 			      by a primary of an older version */
-	uint64_t pushed_settled, pushed_announced; /* change/pushed.h; 0: not told */
-	uint64_t pack_bytes;                       /* 0: not told */
+	uint64_t pushed_settled, pushed_announced; /* change/pushed.h; 0: not given */
+	uint64_t pack_bytes;                       /* 0: not given */
 };
 void wire_refs_clear(struct wire_refs *refs);
 
-/* Appends the answer's body; `settings` are told. */
+/* Appends the answer's body, including `settings`. */
 void wire_refs_render(const struct wire_refs *refs, struct str *body);
 
-/* Names valid and in order, the checksum that of the refs. Without success nothing is
- * left to be cleared. */
+/* Checks that names are valid and in order, and the checksum that of the refs. After a
+ * failure nothing needs clearing. */
 int wire_refs_parse(const struct str *body, struct wire_refs *refs, struct err *err);
 
 /*
- * The same as a difference to refs that the reader has: lines up to an empty one as
- * above, then only the refs that are others now ("- NAME" of one that is gone), then the
- * pack of the objects that are new with them, as long as a line "pack BYTES" says.
+ * The same as a difference from refs that the reader has: lines up to an empty one as
+ * above, then only the changed refs ("- NAME" for a deleted one), then the pack of their
+ * new objects, whose length is in a line "pack BYTES".
  */
 
 #define WIRE_DELTA_TYPE "application/x-refrelay-delta"
 
-/* names: of refs, in byte order, each once; HEAD goes in any case. */
+/* names: of refs, in byte order, each once; HEAD is always sent. */
 void wire_delta_render(const struct wire_refs *refs, const text_list *names,
 		       const struct str *pack, struct str *body);
 
-/* What the reader has: refs, and their checksum, which it has proved. */
+/* The reader's state: refs, and their checksum, which it has proved. */
 struct wire_delta_base {
-	struct ref_snapshot *refs; /* taken over, also in vain */
+	struct ref_snapshot *refs; /* taken over, also on failure */
 	const struct checksum *sum;
-	size_t oid_len; /* 0: it has nothing, and takes either */
+	size_t oid_len; /* 0: it has nothing, and accepts either */
 };
 
-/* What the base becomes, and the pack. The same proof as of whole refs, in the time that
- * the changes take. For a reader that has nothing whole refs are an answer, too: then
- * there is no pack. */
+/* Computes the new refs from the base, and the pack. The same proof as for whole refs, in
+ * time proportional to the changes. For a reader without a base whole refs are a valid
+ * answer, too, without a pack. */
 int wire_delta_parse(const struct str *body, const struct wire_delta_base *base,
 		     struct wire_refs *refs, struct str *pack, struct err *err);
 

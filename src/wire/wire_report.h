@@ -1,5 +1,5 @@
 /*
- * How a secondary fares, all kinds of replicables together: the header WIRE_REPORT of its
+ * A secondary's state, over all kinds of replicables: the header WIRE_REPORT of its
  * requests for events.
  */
 #ifndef WIRE_WIRE_REPORT_H
@@ -9,7 +9,8 @@
 
 struct wire_report {
 	int64_t behind, failing, held, lag_ms, synced, replicables;
-	bool knows_in_sync, in_sync; /* its own verdict; false: of a version without */
+	bool knows_in_sync, in_sync; /* its own verdict; false: from a version without
+					one */
 	char *reason;                /* why it is not in sync; owned, may be NULL */
 	char *node;                  /* names this run of its node; owned, may be NULL */
 };
@@ -17,11 +18,11 @@ struct wire_report {
 #define AUTO_WIRE_REPORT __attribute__((cleanup(wire_report_clear)))
 void wire_report_clear(struct wire_report *report);
 
-/* Appends the header's value; the verdict is told. */
+/* Appends the header's value, including the verdict. */
 void wire_report_render(const struct wire_report *report, struct str *out);
 
-/* What is absent, or not of its kind, is 0. ERR_CORRUPT: this is no object. The caller
- * clears in any case. */
+/* Members that are absent, or of another type, become 0. ERR_CORRUPT: not an object. The
+ * caller clears in any case. */
 int wire_report_parse(const char *text, struct wire_report *report, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Signed requests between sites: JSON Web Tokens (HS256), as docs/protocol.md says.
- * Any thread.
+ * Signed requests between sites: JSON Web Tokens (HS256), see docs/protocol.md. Any
+ * thread.
  */
 #ifndef WIRE_WIRE_TOKEN_H
 #define WIRE_WIRE_TOKEN_H
@@ -24,7 +24,7 @@ int site_key_read(const char *site, const char *file, struct site_key *key,
 		  struct err *err);
 void site_key_clear(struct site_key *key);
 
-/* One request that is signed, or that came with a token. */
+/* A request to be signed, or received with a token. */
 struct signed_request {
 	const char *method; /* "GET" */
 	const char *target; /* path and query, as sent */
@@ -40,7 +40,7 @@ char *wire_token_for_request(const struct site_key *key,
 char *wire_token_for_git(const struct site_key *key, const char *service,
 			 const char *repository, int64_t valid_s, struct err *err);
 
-/* The site that the token claims to be from, unproved: to find its key. False: it is no
+/* The site that the token claims to be from, unverified: to find its key. False: not a
  * token of a site. */
 bool wire_token_issuer(const char *token, char site[SITE_NAME_SIZE]);
 
@@ -50,7 +50,7 @@ enum token_verdict {
 	TOKEN_CLOCK_SKEW,
 	TOKEN_REPLAYED,
 	TOKEN_WRONG_REQUEST,
-	TOKEN_TOO_MANY, /* of this site within a minute */
+	TOKEN_TOO_MANY, /* too many of this site within a minute */
 };
 
 /* The code that users see ("CLOCK_SKEW"). Static. */
@@ -58,9 +58,9 @@ const char *token_verdict_code(enum token_verdict verdict);
 
 #define WIRE_NONCE_SIZE 65
 
-/* TOKEN_GOOD, or why not, with *err (ERR_AUTH, with a remedy) filled. Signature first,
- * then time: a difference of clocks is told only to who knows the secret. Whether the
- * nonce of a good one is new is for net/nonces.h. */
+/* TOKEN_GOOD, or why not, with *err (ERR_AUTH, with a remedy) filled. Checks the
+ * signature first, then the time: a difference of clocks is reported only to senders that
+ * know the secret. net/nonces.h checks whether the nonce of a good one is new. */
 enum token_verdict wire_token_check_request(const struct site_key *key, const char *token,
 					    const struct signed_request *request,
 					    char nonce[WIRE_NONCE_SIZE], struct err *err);
