@@ -159,7 +159,7 @@ TEST(a_lock_timeout_is_503_with_its_code_and_when_to_come_back)
 TEST(leases_that_cannot_be_asked_for_are_503_and_no_timeout)
 {
 	static const char *const targets[] = { "/work", "/api/v1/leases",
-					       "/api/v1/leases/" KEY };
+					       ("/api/v1/leases/" KEY) };
 
 	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
 		const char *answer = get(targets[i]);
@@ -174,7 +174,8 @@ TEST(leases_that_cannot_be_asked_for_are_503_and_no_timeout)
 
 TEST(who_holds_what_is_listed_with_its_job)
 {
-	static const char *const targets[] = { "/api/v1/leases", "/api/v1/leases/" KEY };
+	static const char *const targets[] = { "/api/v1/leases",
+					       ("/api/v1/leases/" KEY) };
 
 	hold();
 	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
