@@ -54,7 +54,7 @@ dies_with_requests() { # POINT...
 
 	make_crash_sites
 	start_site paris
-	wait_until 30 is_mirrored a
+	is_brought_whole # else the next start goes on with it, and dies of that
 	for point; do
 		echo "$point:"
 		kill_site paris
