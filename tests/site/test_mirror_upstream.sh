@@ -184,7 +184,7 @@ was_too_long_for_its_lease() { # ATTEMPTS
 	END
 }
 
-# The backoff itself is not waited for.
+# The backoff itself is not waited for. The node looks when it is told of new settings.
 is_due_now() { # NAME
 	python3 - "$1" <<-'END'
 		import sqlite3, sys, time
@@ -194,6 +194,7 @@ is_due_now() { # NAME
 		assert changed.rowcount == 1, changed.rowcount
 		base.commit()
 	END
+	reload paris
 }
 
 # A branch with so many MB that do not shrink.
