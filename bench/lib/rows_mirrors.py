@@ -55,7 +55,7 @@ class Mirrors:
         begun = self.polls()
         with self.account.measure(busy=False) as cost:
             wait_for("a round", lambda: self.polls() - begun >= self.count, 10 * self.interval + 60,
-                     0.2)
+                     2)  # seldom: to answer costs as much as many polls
         cost = cost.each(self.polls() - begun)
         cost.wall = 0  # when it is due
         return cost
