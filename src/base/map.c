@@ -5,7 +5,7 @@
 #include "base/map.h"
 
 /* FNV-1a: keys are our own names and lease keys, never chosen to collide. */
-static size_t hash(const char *key)
+size_t map_hash(const char *key)
 {
 	uint64_t sum = UINT64_C(14695981039346656037);
 
@@ -17,7 +17,7 @@ static size_t hash(const char *key)
 /* The entry with this key, or the free place where it belongs. */
 static struct map_entry *map_find_entry(const struct map *map, const char *key)
 {
-	size_t mask = map->capacity - 1, at = hash(key) & mask;
+	size_t mask = map->capacity - 1, at = map_hash(key) & mask;
 
 	while (map->entries[at].key && strcmp(map->entries[at].key, key) != 0)
 		at = (at + 1) & mask;
@@ -87,7 +87,7 @@ void *map_remove(struct map *map, const char *key)
 
 	size_t mask = map->capacity - 1, hole = (size_t)(entry - map->entries);
 	for (size_t at = (hole + 1) & mask; map->entries[at].key; at = (at + 1) & mask) {
-		size_t home = hash(map->entries[at].key) & mask;
+		size_t home = map_hash(map->entries[at].key) & mask;
 		if (((at - home) & mask) < ((at - hole) & mask))
 			continue; /* it would come before its home */
 		map->entries[hole] = map->entries[at];

@@ -10,20 +10,17 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "git/pack_delta.h"
 #include "git/pack_incoming.h"
 #include "git/pack_index.h"
 #include "git/pack_list.h"
 
 /*
- * An entry of the pack begins with its kind in bits 4 to 6 and its size, 7 bits a byte
- * while the highest bit is set. That of a delta has the kind of its base, which is so far
- * before it, or has this name. Whatever is not as it should be is OBJECT_NONE.
+ * A delta has the kind of its base. Whatever is not as it should be is OBJECT_NONE.
  */
 
 #define FOLDER "objects/pack"
 #define CHAIN_LIMIT 4096 /* of deltas; git's own have at most 4095 */
-#define OFS_DELTA 6
-#define REF_DELTA 7
 
 static bool pack_kind_find_object(const struct pack_index *index,
 				  const unsigned char *oid, uint64_t *offset)
@@ -34,46 +31,23 @@ static bool pack_kind_find_object(const struct pack_index *index,
 	       pack_index_offset(index, place, offset);
 }
 
-/* Moves *offset to the base. `at` is behind the entry's kind and size, in `bytes`. */
-static bool to_base(const struct pack_index *index, const unsigned char *at,
-		    const unsigned char *end, unsigned kind, uint64_t *offset)
-{
-	uint64_t back;
-
-	if (kind == REF_DELTA)
-		return (size_t)(end - at) >= index->oid_len &&
-		       pack_kind_find_object(index, at, offset);
-	if (at == end)
-		return false;
-	for (back = *at & 0x7f; *at++ & 0x80;) {
-		if (at == end || back > UINT64_MAX >> 8)
-			return false;
-		back = ((back + 1) << 7) | (*at & 0x7f);
-	}
-	if (back == 0 || back >= *offset)
-		return false;
-	*offset -= back;
-	return true;
-}
-
 static enum object_kind kind_at(const struct pack_index *index, int pack, uint64_t offset)
 {
 	unsigned char bytes[64];
+	struct pack_head head;
 
 	for (int steps = 0; steps < CHAIN_LIMIT; steps++) {
 		ssize_t got = offset > INT64_MAX
 				      ? -1
 				      : pread(pack, bytes, sizeof(bytes), (off_t)offset);
-		const unsigned char *at = bytes, *end = bytes + (got > 0 ? got : 0);
-		unsigned kind = (bytes[0] >> 4) & 7;
-		if (got <= 0)
+		if (got <= 0 ||
+		    !pack_head_read(bytes, (size_t)got, offset, index->oid_len, &head))
 			return OBJECT_NONE;
-		if (kind >= OBJECT_COMMIT && kind <= OBJECT_TAG)
-			return (enum object_kind)kind;
-		while (at < end && (*at & 0x80))
-			at++;
-		if (at == end || (kind != OFS_DELTA && kind != REF_DELTA) ||
-		    !to_base(index, at + 1, end, kind, &offset))
+		if (head.kind <= OBJECT_TAG)
+			return (enum object_kind)head.kind;
+		if (head.kind == PACK_OFS_DELTA)
+			offset = head.base;
+		else if (!pack_kind_find_object(index, head.oid, &offset))
 			return OBJECT_NONE;
 	}
 	return OBJECT_NONE;

@@ -4,10 +4,10 @@
  * its content by zlib. Source: gitformat-pack(5).
  *
  * What comes is taken apart in memory, whose size is bounded by what the objects say of
- * themselves before any of it is used, and put on disk as it came. Objects get their
- * names from libgit2, which knows contents that were made to have another's SHA-1. What
- * has deltas is put on disk as a pack of whole objects: packs are merged by copying their
- * objects (git/pack_merge.c).
+ * themselves before any of it is used, and put on disk as it came; with deltas, as a pack
+ * of whole objects, if that is small enough to be merged, which copies objects
+ * (git/pack_merge.c). Objects get their names from libgit2, which knows contents that
+ * were made to have another's SHA-1.
  */
 #include "git/small_pack.h"
 

@@ -29,10 +29,11 @@ struct small_pack_request {
 				      that is a tag; NULL: none */
 };
 
-/* Takes a pack into the copy, without its deltas: the disk is not touched before each
- * object has its name from its content, the pack has the right trailer with nothing after
- * it, and the walk of new_objects_list() on copy and pack has found no missing object.
- * Objects that the tips do not reach stay in the pack.
+/* Takes a pack into the copy; a pack that may be merged later (git/pack_merge.h) is
+ * written without its deltas. The disk is not touched before each object has its name
+ * from its content, the pack has the right trailer with nothing after it, and the walk of
+ * new_objects_list() on copy and pack has found no missing object. Objects that the tips
+ * do not reach stay in the pack.
  *
  * 1: the objects are there, complete and durable. 0: that cannot be proved here (bounds,
  * a delta whose base is not earlier in the pack, a copy that only git can read): use git.

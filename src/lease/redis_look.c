@@ -4,18 +4,17 @@
 #include <hiredis/hiredis.h>
 
 #include "base/clock.h"
+#include "base/map.h"
 #include "lease/redis_round.h"
 
 #define LIST_MS 10000
 #define LIST_AT_ONCE 200
 
-/* FNV-1a; never 0. Two that are taken for one cost a line in the log. */
+/* Never 0. Two with the same mark cost a line in the log. */
 static uint64_t redis_mark_of(const char *nonce)
 {
-	uint64_t sum = UINT64_C(14695981039346656037);
+	const uint64_t sum = map_hash(nonce);
 
-	for (; *nonce; nonce++)
-		sum = (sum ^ (unsigned char)*nonce) * UINT64_C(1099511628211);
 	return sum ? sum : 1;
 }
 

@@ -84,16 +84,6 @@ static int lfs_ask_fail_status(struct lfs_asker *asker, const struct http_call *
 	return err_remedy(err, "see whether its LFS server is well");
 }
 
-/* Until all of the answer is here. */
-static int lfs_ask_run(struct http_call *call, struct err *err)
-{
-	int result = http_begin(call, err);
-
-	if (result == 0)
-		result = http_run(call, http_has_ended, err);
-	return result == 0 ? http_check_end(call, err) : -1;
-}
-
 /*
  * Batches.
  */
@@ -160,7 +150,7 @@ static int lfs_ask_batch_of(struct lfs_asker *asker, const struct lfs_row *rows,
 		.take = lfs_ask_take_answer,
 		.taker = &body,
 	};
-	int result = lfs_ask_run(&call, err);
+	int result = http_complete(&call, err);
 	if (result == 0)
 		result = lfs_ask_read_answer(asker, &call, &body, rows, count, offers,
 					     err);
@@ -357,7 +347,7 @@ static int lfs_ask_download_at(struct lfs_arriving *arriving, const char *url,
 	};
 	arriving->call = &call;
 	arriving->refusal = 0;
-	int result = lfs_ask_run(&call, err);
+	int result = http_complete(&call, err);
 	if (result == 0 && (*next = lfs_ask_follow(&call, url)) != NULL)
 		result = 1;
 	else if (result == 0 && call.status == 416 && have > 0)

@@ -211,12 +211,8 @@ static int upstream_fail_status(const struct http_call *call, struct upstream_vi
 
 static int upstream_run_http(struct http_call *call, struct err *err)
 {
-	int result = http_begin(call, err);
+	int result = http_complete(call, err);
 
-	if (result == 0)
-		result = http_run(call, http_has_ended, err);
-	if (result == 0)
-		result = http_check_end(call, err);
 	if (result != 0 && err->class == ERR_TIMEOUT)
 		err_because(err, REASON_TOO_SLOW);
 	return result;
@@ -285,16 +281,21 @@ static void upstream_fill_headers(const struct upstream_view *view,
 	headers[count] = (struct http_header){ 0 };
 }
 
+char *upstream_service_url(const char *url, const char *after)
+{
+	const size_t len = strlen(url);
+
+	return xasprintf("%.*s%s", (int)(len > 0 && url[len - 1] == '/' ? len - 1 : len),
+			 url, after);
+}
+
 static int upstream_read_http(const struct upstream_call *call,
 			      struct upstream_view *view, struct err *err)
 {
 	static const char after[] = "/info/refs?service=git-upload-pack";
 	struct http_line own = { 0 };
 	AUTO_STR struct str body = STR_INIT, host = STR_INIT;
-	size_t len = strlen(view->url);
-	AUTO_FREE char *url = xasprintf(
-		"%.*s%s", (int)(len > 0 && view->url[len - 1] == '/' ? len - 1 : len),
-		view->url, after);
+	AUTO_FREE char *url = upstream_service_url(view->url, after);
 	const struct upstream_tag *known = upstream_find_known(call, view);
 	struct http_header headers[HEADERS];
 	int result;

@@ -83,6 +83,9 @@ int upstream_make_header(const struct watcher *watcher, char **header, struct er
 bool upstream_is_limited(const struct http_call *call, int64_t *retry_after_ms,
 			 struct err *err);
 
+/* A path, with its "/", behind the repository's URL. The caller frees. */
+char *upstream_service_url(const char *url, const char *after);
+
 /* Whether another credential might work. */
 bool upstream_refuses(const struct err *err);
 

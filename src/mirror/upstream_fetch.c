@@ -67,10 +67,7 @@ static int64_t end_of(const struct git_work *work)
 static int post(const struct upstream_fetch *fetch, struct http_line *line,
 		const struct str *body, struct upstream_answer *answer, struct err *err)
 {
-	size_t len = strlen(fetch->url);
-	AUTO_FREE char *url = xasprintf(
-		"%.*s/" SERVICE,
-		(int)(len > 0 && fetch->url[len - 1] == '/' ? len - 1 : len), fetch->url);
+	AUTO_FREE char *url = upstream_service_url(fetch->url, "/" SERVICE);
 	struct http_header headers[HEADERS];
 
 	fill_headers(fetch, headers);
@@ -92,11 +89,7 @@ static int post(const struct upstream_fetch *fetch, struct http_line *line,
 		.take = take_answer,
 		.taker = answer,
 	};
-	int result = http_begin(&call, err);
-	if (result == 0)
-		result = http_run(&call, http_has_ended, err);
-	if (result == 0)
-		result = http_check_end(&call, err);
+	int result = http_complete(&call, err);
 	if (result == 0)
 		result = check_answer(&call, fetch->retry_after_ms, err);
 	http_end(&call);

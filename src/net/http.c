@@ -864,6 +864,13 @@ int http_check_end(const struct http_call *call, struct err *err)
 		       : http_fail(call, err);
 }
 
+int http_complete(struct http_call *call, struct err *err)
+{
+	return http_begin(call, err) == 0 && http_run(call, http_has_ended, err) == 0
+		       ? http_check_end(call, err)
+		       : -1;
+}
+
 static size_t http_take_held(struct http_bytes *held, void *buffer, size_t size)
 {
 	size_t len = held->len - held->at;

@@ -131,6 +131,9 @@ bool http_has_answer(const struct http_call *call);
 /* Whether the answer is complete: 0, or the error. ERR_NETWORK: no connection, it broke,
  * or it was not HTTP; ERR_TIMEOUT; ERR_CONFIG: invalid URL; or the error of `take`. */
 int http_check_end(const struct http_call *call, struct err *err);
+
+/* All of it: begins, runs until the whole answer has arrived, and checks that. */
+int http_complete(struct http_call *call, struct err *err);
 int http_fail(const struct http_call *call, struct err *err); /* it is not */
 const char *http_describe_end(const struct http_call *call);
 enum err_class http_classify_status(int status); /* of 400 or more */

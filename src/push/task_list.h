@@ -25,8 +25,8 @@ void listed_tasks_clear(listed_tasks *tasks);
 struct unreadable {
 	size_t count;
 	char example[256];
-	VEC(ino_t)
-	waiting; /* of those in waiting/: a node may set them aside meanwhile */
+	/* Inodes of those in waiting/: a node may set them aside meanwhile. */
+	VEC(ino_t) waiting;
 };
 void unreadable_clear(struct unreadable *unreadable);
 

@@ -121,10 +121,7 @@ static bool do_exchange(const struct transfer *transfer, struct transfer_http *h
 		.take = take_answer,
 		.taker = exchange,
 	};
-	is_good = http_begin(&call, ERR_IGNORED) == 0 &&
-		  http_run(&call, http_has_ended, ERR_IGNORED) == 0 &&
-		  http_check_end(&call, ERR_IGNORED) == 0 &&
-		  is_as_wanted(&call, exchange);
+	is_good = http_complete(&call, ERR_IGNORED) == 0 && is_as_wanted(&call, exchange);
 	http_end(&call);
 	http->line = call.line;
 	return is_good;

@@ -119,16 +119,13 @@ static int64_t verify_origin_due_fill_lane(struct verify_origin *verify,
 {
 	struct filling filling = { .kind = lane->kind.of.type };
 	const struct origin_next *next = &filling.next;
+	const int64_t now = clock_wall_ms();
 	struct err err;
-	int claimed;
+	int claimed = -1;
 
 	verify_lane_clear(lane);
-	if (store_read(verify->options.store, read_next_due, &filling, &err) != 0) {
-		log_warn("verify.no_list", LOG_ERR(&err));
-		return VERIFY_PATIENCE_MS;
-	}
-	int64_t now = clock_wall_ms();
-	claimed = claim_dues(verify, lane, next, now, &err);
+	if (store_read(verify->options.store, read_next_due, &filling, &err) == 0)
+		claimed = claim_dues(verify, lane, next, now, &err);
 	if (claimed < 0) {
 		log_warn("verify.no_list", LOG_ERR(&err));
 		return VERIFY_PATIENCE_MS;

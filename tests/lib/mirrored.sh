@@ -38,3 +38,19 @@ is_mirrored() { # NAME
 		other=$(git -C "$copy" for-each-ref) && [ "$refs" = "$other" ] &&
 		same_text "$source/HEAD" "$copy/HEAD"
 }
+
+# An upstream, a.git, that everybody may read, and its mirror.
+make_open_sites() { # [KEY VALUE of paris]
+	make_mirror_sites
+	[ $# -eq 0 ] || set_conf paris "$1" "$2"
+	set_conf london http.anonymousRead true
+	make_repository london/git/a.git 6
+	mirror a interval 1s
+	start_site london
+	start_site paris
+	wait_until 20 is_mirrored a
+}
+
+mirror_is() { # NAME MEMBER VALUE
+	[ "$(at paris mirror show "$1" --json | "$SITE_HELP" member "$2")" = "$3" ]
+}

@@ -37,13 +37,9 @@ job_is() { # ID STATE
 	}
 }
 
-mirror_is() { # NAME STATE
-	[ "$(at paris mirror show "$1" --json | "$SITE_HELP" member state)" = "$2" ]
-}
-
 is_brought_whole() {
 	wait_until 30 is_mirrored a
-	wait_until 20 mirror_is a synced
+	wait_until 20 mirror_is a state synced
 	has_no_fault london/git/a.git paris/git/a.git
 	wait_until 10 no_left_overs
 	no_repository_is_leased

@@ -29,10 +29,6 @@ shown() { # NAME MEMBER
 	at paris mirror show "$1" --json | "$SITE_HELP" member "$2"
 }
 
-mirror_is() { # NAME STATE
-	[ "$(shown "$1" state)" = "$2" ]
-}
-
 # Nothing is due any more, although its upstream is looked after each second.
 is_at_rest() { # NAME STATE
 	at paris mirror show "$1" --json >row && [ "$("$SITE_HELP" member state <row)" = "$2" ] &&
@@ -65,7 +61,7 @@ gone_until_a_command() {
 	rests acme/r
 	mv away london/git/acme/r.git
 	at paris mirror sync acme/r
-	wait_until 20 mirror_is acme/r synced
+	wait_until 20 mirror_is acme/r state synced
 }
 
 # With sites of its own, whose nodes are its children.
@@ -75,7 +71,7 @@ gone_until_a_restart() {
 	mv away london/git/acme/r.git
 	stop_site paris
 	start_site paris
-	wait_until 40 mirror_is acme/r synced
+	wait_until 40 mirror_is acme/r state synced
 	stop_site paris
 	stop_site london
 }
@@ -90,7 +86,7 @@ gone_until_a_webhook() {
 	curl -fsS -X POST -H 'Content-Type: application/json' -H 'X-GitHub-Event: push' \
 		-H "X-Hub-Signature-256: sha256=$signature" --data-binary "$body" \
 		"$(site_url paris)/api/v1/mirrors/acme%2Fr/webhook"
-	wait_until 20 mirror_is acme/r synced
+	wait_until 20 mirror_is acme/r state synced
 }
 
 # Hidden from that credential is gone, too: another one may see it.
@@ -100,7 +96,7 @@ gone_until_another_credential() {
 	mv away london/git/acme/r.git
 	cp -p app1.token new.token
 	mv new.token app1.token
-	wait_until 20 mirror_is acme/r synced
+	wait_until 20 mirror_is acme/r state synced
 }
 
 refused_until_another_credential() {
@@ -111,8 +107,8 @@ refused_until_another_credential() {
 	wait_until 20 is_at_rest acme/r failed
 	[ "$(shown acme/r failure_class)" = auth ]
 	mv kept app1.token
-	wait_until 20 mirror_is acme/r synced
-	wait_until 20 mirror_is acme/quiet synced
+	wait_until 20 mirror_is acme/r state synced
+	wait_until 20 mirror_is acme/quiet state synced
 }
 
 tap_set_up set_up

@@ -141,9 +141,20 @@ syncs() { # NODE
 	[ "$(cut -d ' ' -f 3 "$1.synced")" = "$(tip london/git/a.git)" ]
 }
 
+sync_both() {
+	local first second
+
+	syncs paris &
+	first=$!
+	syncs rome &
+	second=$!
+	wait "$first"
+	wait "$second"
+}
+
 # Of both jobs one fetches, and the other one finds what it wants.
 fetched_once() { # BACKEND
-	local i before first second
+	local i before
 
 	make_nodes "$1"
 	set_conf paris sync.fastPath false
@@ -153,12 +164,7 @@ fetched_once() { # BACKEND
 	for i in 1 2 3 4; do
 		before=$(wc -l <fetches)
 		change_a
-		syncs paris &
-		first=$!
-		syncs rome &
-		second=$!
-		wait "$first"
-		wait "$second"
+		sync_both
 		[ "$(wc -l <fetches)" = $((before + 1)) ] || fail "$(tail -n +$((before + 1)) fetches)"
 		both_have_it
 	done
@@ -180,7 +186,7 @@ were_asked_for() { # TIMES
 }
 
 fetched_once_without_git() {
-	local i before first second
+	local i before
 
 	make_nodes redis
 	start_nodes
@@ -188,12 +194,7 @@ fetched_once_without_git() {
 	: >fetches
 	for i in 1 2 3 4; do
 		change_a
-		syncs paris &
-		first=$!
-		syncs rome &
-		second=$!
-		wait "$first"
-		wait "$second"
+		sync_both
 		both_have_it
 		wait_until 10 were_asked_for $((before + i))
 		[ "$(packs_asked_for)" = $((before + i)) ]

@@ -6,21 +6,6 @@
 . "$TESTS/lib/pushed.sh"
 . "$TESTS/lib/mirrored.sh"
 
-make_open_sites() {
-	make_mirror_sites
-	set_conf london http.anonymousRead true
-	set_conf paris sync.reverifyInterval 2s
-	make_repository london/git/a.git 6
-	mirror a interval 1s
-	start_site london
-	start_site paris
-	wait_until 20 is_mirrored a
-}
-
-mirror_is() { # NAME MEMBER VALUE
-	[ "$(at paris mirror show "$1" --json | "$SITE_HELP" member "$2")" = "$3" ]
-}
-
 says() { # TEXT
 	at paris status >said || :
 	head -n 1 said | grep -F "$1"
@@ -52,7 +37,7 @@ is_settled() { # NAME
 rewritten() {
 	local before after copy=paris/git/a.git
 
-	make_open_sites
+	make_open_sites sync.reverifyInterval 2s
 	before=$(tip london/git/a.git)
 	git -C london/git/a.git update-ref refs/heads/other main~5
 	add_commits london/git/a.git refs/heads/other 3
@@ -86,7 +71,7 @@ rewritten() {
 rewritten_in_the_way() {
 	local before copy=paris/git/a.git
 
-	make_open_sites
+	make_open_sites sync.reverifyInterval 2s
 	git -C london/git/a.git branch x/y main
 	wait_until 20 is_mirrored a
 	before=$(tip london/git/a.git)
@@ -115,7 +100,7 @@ commit_root() { # MESSAGE
 rewritten_and_killed() {
 	local before point copy=paris/git/a.git
 
-	make_open_sites
+	make_open_sites sync.reverifyInterval 2s
 	for point in mirror.kept publish.renamed; do
 		before=$(tip london/git/a.git)
 		kill_site paris
@@ -145,7 +130,7 @@ note_git() {
 far_away() {
 	local before
 
-	make_open_sites
+	make_open_sites sync.reverifyInterval 2s
 	stop_site paris
 	note_git
 	start_site paris "PATH=$PWD/bin:$PATH"
@@ -173,7 +158,7 @@ far_away() {
 many_rewritten() {
 	local i before copy=paris/git/a.git
 
-	make_open_sites
+	make_open_sites sync.reverifyInterval 2s
 	before=$(commit_root many)
 	for ((i = 0; i < 250; i++)); do
 		echo "create refs/heads/b$i $before"

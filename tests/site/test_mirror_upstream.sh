@@ -9,20 +9,6 @@
 . "$TESTS/lib/proxied.sh"
 . "$TESTS/lib/mirrored.sh"
 
-make_open_sites() {
-	make_mirror_sites
-	set_conf london http.anonymousRead true
-	make_repository london/git/a.git 6
-	mirror a interval 1s
-	start_site london
-	start_site paris
-	wait_until 20 is_mirrored a
-}
-
-mirror_is() { # NAME MEMBER VALUE
-	[ "$(at paris mirror show "$1" --json | "$SITE_HELP" member "$2")" = "$3" ]
-}
-
 is_held() { # PATTERN
 	at paris mirror show a >shown
 	grep -E "$1" shown

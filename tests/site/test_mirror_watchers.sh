@@ -72,11 +72,7 @@ is_told_off() { # WATCHER
 	[ ! -s out ]
 	head -n 1 shown | grep -iF -f <(header_of "$1")
 	wait_until 20 is_mirrored acme/r
-	wait_until 20 mirror_is acme/r synced
-}
-
-mirror_is() { # NAME STATE
-	[ "$(at paris mirror show "$1" --json | "$SITE_HELP" member state)" = "$2" ]
+	wait_until 20 mirror_is acme/r state synced
 }
 
 revoke() { # TOKEN
