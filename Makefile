@@ -50,6 +50,6 @@ deb:
 	@tools/deb.sh
 
 clean:
-	rm -rf build build-asan build-clang build-gcc build-tsan
+	rm -rf build build-asan build-gcc build-tsan
 
 .PHONY: all clean deb demo demo-mirror install quick soak test

@@ -43,6 +43,8 @@ def listed(root, comment):
         file = root / path
         if not file.is_file() or text not in file.read_text():
             faults.append(f'{mark}: "{text}" is not in {path}')
+        if mark in found:
+            faults.append(f"{mark} has two lines")
         found.add(mark)
     for line in comment.splitlines():
         if line.startswith("[") and not ROW.match(line):

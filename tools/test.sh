@@ -6,16 +6,18 @@
 #	size    functions, files and headers keep their limits
 #	listed  each test is listed in its meson.build, each mark of docs/security.md has one
 #	tools   the tests of tools/ and of tests/lib/
-#	gcc     in build-gcc/: a build with gcc, unit tests, models, a few site tests (smoke_tests
-#	        in tests/site/meson.build): that what is installed does not differ from what
-#	        has sanitizers
-#	clang   in build-clang/: a build with clang, of the programs, without sanitizers
-#	asan    in build-asan/: unit and site tests, address and undefined sanitizers; each fuzz
-#	        target for $FUZZ_SECONDS seconds (4), with what the others leave of the processors
+#	gcc     in build-gcc/: a build with gcc, unit tests that start no threads (of the others
+#	        it only compiles the code: both sanitizers' steps run them), models, a few site
+#	        tests (smoke_tests in tests/site/meson.build): that what is installed does not
+#	        differ from what has sanitizers
+#	asan    in build-asan/, a build with clang: unit and site tests, address and undefined
+#	        sanitizers; each fuzz target for $FUZZ_SECONDS seconds (2: its corpus, and a bit
+#	        more; soak.sh gives them more), with what the others leave of the processors;
+#	        beside them the Debian package, which takes minutes and is built without
 #	tsan    in build-tsan/: unit tests that start threads, thread sanitizer
 #
 # Only if they are named:
-#	unit       of gcc, the unit tests
+#	unit       of gcc, all unit tests
 #	touched    of gcc, the site tests of what a change touches: of the files that git says
 #	           are changed, or, if there are none, of those of the last commit
 #	sanitized  build-asan/ is built
@@ -27,10 +29,11 @@
 # that passes its tests the slower ones say nothing new, and are not run. Nothing is tried
 # a second time: a test that does not always pass is a fault.
 #
-# Tests with sanitizers have their files in memory ($TMPDIR below /dev/shm), the others on
-# disk: a file system on a disk takes as much time to make and remove so many small
-# repositories as all else. Tests wait for a good part of their time, and run side by side:
-# more at a time than there are processors.
+# Unit tests, and all tests with sanitizers, have their files in memory ($TMPDIR below
+# /dev/shm), the others on disk: a file system on a disk takes as much time to make and
+# remove so many small repositories as all else. On disk are also the unit tests that are
+# about files (disk_tests in tests/unit/meson.build). Tests wait for a good part of their
+# time, and run side by side: more at a time than there are processors.
 #
 # The last lines name what failed; the very last one is "N passed, N failed", with ", N skipped" when there are any: tests of
 # all steps together. A step that fails without a failing test counts as one.
@@ -39,7 +42,7 @@ cd "$(dirname "$0")/.." || exit 1
 export PYTHONDONTWRITEBYTECODE=1
 ulimit -c 0
 
-all_steps=(format floors size listed tools gcc clang asan tsan)
+all_steps=(format floors size listed tools gcc asan tsan)
 named_steps=(unit touched sanitized fuzz)
 processes=$((3 * $(nproc) + 1))
 passed=0 failed=0 skipped=0
@@ -168,6 +171,17 @@ make_memory() {
 		say "$folder" # as /tmp: some tests are another user's
 }
 
+# Unit tests have their files in memory, site tests on disk (tests/lib/tap.sh).
+run_plain() { # FOLDER [OPTION...]
+	local status memory
+
+	memory=$(make_memory) || memory=
+	SITE_TMPDIR=${TMPDIR-/tmp} TMPDIR=${memory:-${TMPDIR-/tmp}} run_tests "$@"
+	status=$?
+	[ -z "$memory" ] || { chmod -R u+rwX "$memory" && rm -rf "$memory"; } || status=1
+	return "$status"
+}
+
 # The tests of a build with sanitizers. Any report counts, also that of a child whose
 # end no test looks at. These sanitizers need a layout of the address space that newer
 # kernels do not always give; without randomization they do.
@@ -195,11 +209,11 @@ run_sanitized() { # FOLDER [OPTION...]
 step_gcc() {
 	configure build-gcc gcc && build build-gcc &&
 		export REFRELAY_PLAIN=$PWD/build-gcc/refrelay &&
-		run_tests build-gcc --suite unit --suite model --suite smoke
+		run_plain build-gcc --suite alone --suite model --suite smoke
 }
 
 step_unit() {
-	configure build-gcc gcc && build build-gcc && run_tests build-gcc --suite unit
+	configure build-gcc gcc && build build-gcc && run_plain build-gcc --suite unit
 }
 
 changed_files() {
@@ -236,12 +250,6 @@ step_touched() {
 	[ "${#tests[@]}" -eq 0 ] || run_tests build-gcc "${tests[@]}"
 }
 
-# Its warnings do not depend on what it optimizes.
-step_clang() {
-	configure build-clang clang -Doptimization=0 -Ddebug=false &&
-		ninja -C build-clang --quiet refrelay refrelay-hook refrelay-run
-}
-
 # By clang, which has one runtime for both of these sanitizers; with gcc's two the reports
 # of one do not go where the other's do. The program's own code is also what is fuzzed: to
 # count what it passes through costs next to nothing in the other tests. -g1 is lines and
@@ -254,7 +262,7 @@ step_sanitized() {
 
 step_asan() {
 	step_sanitized && run_sanitized build-asan --suite unit --suite site --suite fuzz \
-		--timeout-multiplier 4
+		--suite package --timeout-multiplier 4
 }
 
 step_fuzz() {

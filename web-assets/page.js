@@ -697,7 +697,7 @@ function runningView() {
 	return section("Running", "running",
 		jobs.length ? table("Jobs that run now", ["What", "Name", "For", "Arrived", "Holder"],
 			jobs.slice(0, 50).map((job) => keyed(job.what + job.kind + job.name, [
-				word(job.what === "sync" ? "copying" : "verifying"),
+				word(job.phase || (job.what === "sync" ? "copying" : "verifying")),
 				[link(job.kind, job.name), job.rows > 1 ? " and " + number(job.rows - 1) + " more" : ""],
 				duration(job.took), progress(job), holderOf(job.name)]))) : null,
 		pushes.length ? table("Pushes that run now", ["What", "Name", "To", "Since", "Node"],

@@ -169,11 +169,12 @@ static void rule_lag(const struct alert_judging *judging)
 			     "see refrelay push queue");
 	}
 	if (mirrors->stale > 0)
-		rule_say(rule_add(judging, ALERT_LAG, "mirrors"),
-			 "see refrelay mirror list",
-			 "mirrors not found equal to their upstreams in time: %" PRId64
-			 " of %" PRId64,
-			 mirrors->stale, mirrors->all);
+		rule_say(
+			rule_add(judging, ALERT_LAG, "mirrors"),
+			"see refrelay mirror list",
+			"mirrors not confirmed equal to their upstreams in time: %" PRId64
+			" of %" PRId64,
+			mirrors->stale, mirrors->all);
 	if (mirrors->lists_stale > 0)
 		rule_say(rule_add(judging, ALERT_LAG, "lists of mirrors"),
 			 "see refrelay mirror list",
@@ -354,7 +355,7 @@ static void rule_failing_others(const struct alert_judging *judging)
 		if (one->is_twice)
 			rule_say(rule_add_failure(judging, twice),
 				 "stop one of them, or give it a name of its own",
-				 "two nodes ask as %s", one->site);
+				 "two nodes use the name %s", one->site);
 		if (one->is_expected && one->failing > 0)
 			rule_say(rule_add_failure(judging, there),
 				 "see refrelay status there", "failing at %s: %" PRId64,
@@ -377,9 +378,9 @@ static void rule_damage(const struct alert_judging *judging)
 	if (facts->damage_age_ms < 0 ||
 	    facts->damage_age_ms > DAMAGE_SETTLES * judging->alert->settle_ms)
 		return;
-	rule_say(rule_add(judging, ALERT_DAMAGE, "met"),
+	rule_say(rule_add(judging, ALERT_DAMAGE, "found"),
 		 "check the disk; refrelay replaces damaged copies by itself",
-		 "damage was found: %s", facts->damage.text);
+		 "damage found: %s", facts->damage.text);
 }
 
 /*
@@ -405,7 +406,7 @@ static void rule_held_pushes(const struct alert_judging *judging)
 		rule_say(rule_add(judging, ALERT_HELD, "push tasks"),
 			 "see refrelay push queue and refrelay check; then push retry or "
 			 "discard",
-			 "push tasks given up: %zu, of no remote: %zu, unreadable: "
+			 "push tasks given up: %zu, without a remote: %zu, unreadable: "
 			 "%zu%s%s",
 			 push->given_up, push->orphans, push->unreadable,
 			 push->example_given_up ? ", e.g. " : "",
@@ -545,7 +546,7 @@ static void rule_silence_of_primary(const struct alert_judging *judging)
 	rule_say(trouble,
 		 report->is_failing ? report->failure.remedy
 				    : "see refrelay status at the primary",
-		 "the primary was not heard from for %s%s%s", silent,
+		 "nothing heard from the primary for %s%s%s", silent,
 		 report->is_failing ? ": " : "",
 		 report->is_failing ? report->failure.text : "");
 }
@@ -568,8 +569,8 @@ static void rule_silence(const struct alert_judging *judging)
 			rule_span(one->age_ms >= 0   ? one->age_ms
 				  : one->seen_at > 0 ? judging->facts->now - one->seen_at
 						     : judging->facts->uptime_ms);
-		rule_say(trouble, "see whether its node runs, and can reach this one",
-			 "%s was not heard from for %s", one->site, silent);
+		rule_say(trouble, "check whether its node runs, and can reach this one",
+			 "nothing heard from %s for %s", one->site, silent);
 	}
 }
 
@@ -584,8 +585,8 @@ static void rule_hooks(const struct alert_judging *judging)
 	struct alert_trouble *trouble = rule_add(judging, ALERT_HOOKS, "hooks");
 	trouble->is_open = !scan->has_hooks;
 	rule_say(trouble, "run refrelay hooks install; refrelay hooks list names them",
-		 "repositories whose hooks are gone or outdated: %" PRId64 " of %" PRId64
-		 ", e.g. %s; changes are noticed late",
+		 "repositories with missing or outdated hooks: %" PRId64 " of %" PRId64
+		 ", e.g. %s; changes there are noticed late",
 		 lacking, lacking + scan->hooks.states[HOOK_INSTALLED],
 		 scan->hooks.example);
 }
@@ -601,7 +602,7 @@ static void rule_leases(const struct alert_judging *judging)
 	trouble->is_open = signs->leases_away == 0;
 	trouble->since = signs->leases_away;
 	rule_say(trouble, signs->leases_failure.remedy,
-		 "the server of the leases is away, no new work starts: %s",
+		 "the lease server is unavailable, so no new work starts: %s",
 		 signs->leases_failure.text);
 }
 
@@ -627,12 +628,11 @@ static void rule_storage(const struct alert_judging *judging)
 	rule_storage_of_node(judging);
 	if (report->is_root_lost)
 		rule_say(rule_add(judging, ALERT_STORAGE, "copies"),
-			 report->root_failure.remedy, "the copies are not found: %s",
+			 report->root_failure.remedy, "the copies cannot be found: %s",
 			 report->root_failure.text);
 	if (report->role != SITE_SECONDARY && scan->failing_since > 0)
 		rule_say(rule_add(judging, ALERT_STORAGE, "repositories"),
-			 scan->failure.remedy,
-			 "the repositories cannot be looked through: %s",
+			 scan->failure.remedy, "the repositories cannot be scanned: %s",
 			 scan->failure.text);
 }
 

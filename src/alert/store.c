@@ -8,23 +8,10 @@ struct alert_keeping {
 	struct alert_sending *sending;
 };
 
-static int alert_store_read_sending(struct store_tx *tx,
-				    const struct alert_keeping *keeping, struct err *err)
+static void alert_store_take_sending(struct query *query, void *arg)
 {
-	struct alert_sending *sending = keeping->sending;
-	AUTO_QUERY struct query *query = NULL;
-	int found;
+	struct alert_sending *sending = arg;
 
-	*sending = (struct alert_sending){ 0 };
-	if (query_ask(tx, &query, err,
-		      "SELECT sent_at, failing_since, failed_at, failures, class,"
-		      " message, remedy, beat_at, beat_failing_since, beat_message"
-		      " FROM alert WHERE name = ?1",
-		      QUERY_TEXT(keeping->name)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found <= 0)
-		return found;
 	sending->sent_at = query_int(query, 0);
 	sending->failing_since = query_int(query, 1);
 	sending->failed_at = query_int(query, 2);
@@ -39,11 +26,11 @@ static int alert_store_read_sending(struct store_tx *tx,
 	if (!query_is_null(query, 9))
 		snprintf(sending->beat_why, sizeof(sending->beat_why), "%s",
 			 query_text(query, 9));
-	return 0;
 }
 
-static void alert_store_add_entry(struct query *query, struct alert_state *state)
+static void alert_store_add_entry(struct query *query, void *arg)
 {
+	struct alert_state *state = arg;
 	const int kind = alert_kind_of_name(query_text(query, 0));
 
 	if (kind < 0) /* of a later version */
@@ -66,20 +53,21 @@ static void alert_store_add_entry(struct query *query, struct alert_state *state
 static int alert_store_read_all(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct alert_keeping *keeping = arg;
-	AUTO_QUERY struct query *query = NULL;
-	int found;
 
 	alert_state_clear(keeping->state);
-	if (alert_store_read_sending(tx, keeping, err) != 0 ||
-	    query_ask(tx, &query, err,
-		      "SELECT kind, subject, message, remedy, since, seen_at, gone_at,"
-		      " told_at, is_due, is_over FROM alert_trouble WHERE alert = ?1"
-		      " ORDER BY seen_at, kind, subject",
-		      QUERY_TEXT(keeping->name)) != 0)
+	*keeping->sending = (struct alert_sending){ 0 };
+	if (query_one(tx, alert_store_take_sending, keeping->sending, err,
+		      "SELECT sent_at, failing_since, failed_at, failures, class,"
+		      " message, remedy, beat_at, beat_failing_since, beat_message"
+		      " FROM alert WHERE name = ?1",
+		      QUERY_TEXT(keeping->name)) < 0)
 		return -1;
-	while ((found = query_step(query, err)) > 0)
-		alert_store_add_entry(query, keeping->state);
-	return found;
+	return query_each(
+		tx, alert_store_add_entry, keeping->state, err,
+		"SELECT kind, subject, message, remedy, since, seen_at, gone_at,"
+		" told_at, is_due, is_over FROM alert_trouble WHERE alert = ?1"
+		" ORDER BY seen_at, kind, subject",
+		QUERY_TEXT(keeping->name));
 }
 
 int alert_store_read(struct store *store, const char *name, struct alert_state *state,
@@ -128,14 +116,20 @@ static int alert_store_write_sending(struct store_tx *tx,
 		QUERY_TEXT(sending->beat_failing_since > 0 ? sending->beat_why : NULL));
 }
 
+static int alert_store_delete(struct store_tx *tx, const char *name, struct err *err)
+{
+	if (query_write(tx, err, "DELETE FROM alert WHERE name = ?1", QUERY_TEXT(name)) !=
+	    0)
+		return -1;
+	return query_write(tx, err, "DELETE FROM alert_trouble WHERE alert = ?1",
+			   QUERY_TEXT(name));
+}
+
 static int alert_store_write_all(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct alert_keeping *keeping = arg;
 
-	if (query_write(tx, err, "DELETE FROM alert WHERE name = ?1",
-			QUERY_TEXT(keeping->name)) != 0 ||
-	    query_write(tx, err, "DELETE FROM alert_trouble WHERE alert = ?1",
-			QUERY_TEXT(keeping->name)) != 0 ||
+	if (alert_store_delete(tx, keeping->name, err) != 0 ||
 	    alert_store_write_sending(tx, keeping, err) != 0)
 		return -1;
 	for (size_t i = 0; i < keeping->state->entries.count; i++)
@@ -156,32 +150,17 @@ int alert_store_write(struct store *store, const char *name,
 	return store_write(store, alert_store_write_all, &keeping, err);
 }
 
-static int alert_store_list_names(struct store_tx *tx, text_list *names, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	if (query_open(tx, "SELECT name FROM alert", &query, err) != 0)
-		return -1;
-	while ((found = query_step(query, err)) > 0)
-		vec_add(names, query_copy_text(query, 0));
-	return found;
-}
-
 static int alert_store_forget(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct alerts *alerts = arg;
 	AUTO_TEXT_LIST text_list names = { 0 };
 
-	if (alert_store_list_names(tx, &names, err) != 0)
+	if (query_each(tx, query_add_text, &names, err, "SELECT name FROM alert") != 0)
 		return -1;
 	for (size_t i = 0; i < names.count; i++) {
 		if (alerts_find(alerts, names.items[i]))
 			continue;
-		if (query_write(tx, err, "DELETE FROM alert WHERE name = ?1",
-				QUERY_TEXT(names.items[i])) != 0 ||
-		    query_write(tx, err, "DELETE FROM alert_trouble WHERE alert = ?1",
-				QUERY_TEXT(names.items[i])) != 0)
+		if (alert_store_delete(tx, names.items[i], err) != 0)
 			return -1;
 	}
 	return 0;

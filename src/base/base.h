@@ -29,6 +29,7 @@ void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *old, size_t size);
 char *xstrdup(const char *text);
+char *xstrdup_or_null(const char *text); /* NULL: NULL */
 char *xstrndup(const char *text, size_t len);
 PRINTF_LIKE(1, 2) char *xasprintf(const char *fmt, ...);
 

@@ -140,12 +140,22 @@ int64_t seen_time_keep(int dir, const char *path, int64_t least)
 	return seen;
 }
 
+int64_t clock_ns(const struct timespec *at)
+{
+	return (int64_t)at->tv_sec * 1000000000 + at->tv_nsec;
+}
+
+int64_t clock_ms(const struct timespec *at)
+{
+	return (int64_t)at->tv_sec * 1000 + at->tv_nsec / 1000000;
+}
+
 static int64_t clock_read_nanoseconds(clockid_t clock)
 {
 	struct timespec now;
 
 	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	return clock_ns(&now);
 }
 
 int64_t clock_boot_ms(void)
@@ -225,6 +235,19 @@ void clock_format_http(int64_t wall_ms, char text[CLOCK_HTTP_SIZE])
 		 tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
 }
 
+#define PROC_STAT_MOST ((size_t)1 << 20)
+
+int64_t clock_boot_wall_s(void)
+{
+	AUTO_STR struct str text = STR_INIT;
+	const char *at = NULL;
+
+	if (file_read(AT_FDCWD, "/proc/stat", PROC_STAT_MOST, &text, ERR_IGNORED) == 0)
+		at = strstr(text.data, "\nbtime ");
+	return at ? strtoll(at + strlen("\nbtime "), NULL, 10)
+		  : (clock_wall_ms() - clock_boot_ms()) / 1000;
+}
+
 static char boot_id[40];
 
 static void read_boot_id(void)
@@ -247,4 +270,9 @@ const char *clock_boot_id(void)
 
 	pthread_once(&once, read_boot_id);
 	return boot_id;
+}
+
+bool clock_same_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }

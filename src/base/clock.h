@@ -34,8 +34,19 @@ bool clock_parse(const char *text, int64_t *wall_ms);
 /* "Sat, 21 Nov 2026 09:14:03 GMT": RFC 9110, 5.6.7. */
 void clock_format_http(int64_t wall_ms, char text[CLOCK_HTTP_SIZE]);
 
+/* Seconds since 1970 when this machine started, by the clock that stamps its files: not
+ * by what this process takes for the time. The kernel reckons it from that clock, which
+ * may be set. */
+int64_t clock_boot_wall_s(void);
+
 /* This boot's identity, 36 characters; the same for every process of this kernel.
  * Static. */
 const char *clock_boot_id(void);
+
+/* A file's time in nanoseconds and milliseconds since 1970. */
+int64_t clock_ns(const struct timespec *at);
+int64_t clock_ms(const struct timespec *at);
+
+bool clock_same_time(const struct timespec *a, const struct timespec *b);
 
 #endif

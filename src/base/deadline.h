@@ -14,8 +14,10 @@
 
 struct deadline {
 	pthread_mutex_t mutex;
-	int64_t at; /* guarded by mutex; clock_boot_ms(), INT64_MAX: none */
-	bool lost;  /* guarded by mutex; expired for good by deadline_expire() */
+	int64_t at;       /* guarded by mutex; clock_boot_ms(), INT64_MAX: none */
+	bool lost;        /* guarded by mutex; expired for good by deadline_expire() */
+	int64_t grace_ms; /* the most that its children have between SIGTERM and SIGKILL;
+			     0: no limit; set before it is shared */
 	VEC(int)
 	pipes; /* guarded by mutex; control pipes of running children, borrowed */
 };

@@ -50,6 +50,7 @@ static const char *const reasons[] = {
 	[REASON_LOCK_TIMEOUT] = "lock_timeout",
 	[REASON_LOCK_UNAVAILABLE] = "lock_unavailable",
 	[REASON_LOCK_LOST] = "lock_lost",
+	[REASON_WANTED] = "wanted",
 };
 
 static enum err_class class_of_errno(int code)
@@ -238,4 +239,30 @@ bool err_is_transient(enum err_class class)
 	return class == ERR_LOCK_TIMEOUT || class == ERR_LOCK_UNAVAILABLE ||
 	       class == ERR_BUSY || class == ERR_LOST || class == ERR_NETWORK ||
 	       class == ERR_TIMEOUT || class == ERR_CONFLICT || class == ERR_DISK;
+}
+
+/* ENOTCONN: a file system whose server is gone. EINTR, ENOEXEC: a program was ended by
+ * somebody, or could not run (base/proc.c). */
+static bool is_of_machine(int code)
+{
+	return code == EMFILE || code == ENFILE || code == ENOMEM || code == EAGAIN ||
+	       code == ENOLCK || code == ENOTCONN || code == EINTR || code == ENOEXEC;
+}
+
+bool err_is_of_data(const struct err *err)
+{
+	if (is_of_machine(err->sys_errno))
+		return false;
+	switch (err->class) {
+	case ERR_CORRUPT:
+	case ERR_MISSING:
+	case ERR_CONFIG:
+	case ERR_NETWORK: /* git, of a file that ends too early */
+	case ERR_INTERNAL:
+		return true;
+	case ERR_DISK:
+		return err->sys_errno == EIO;
+	default:
+		return false;
+	}
 }

@@ -55,6 +55,7 @@ enum err_reason {
 	REASON_LOCK_TIMEOUT, /* as the classes of these names */
 	REASON_LOCK_UNAVAILABLE,
 	REASON_LOCK_LOST, /* the lease ended before the work */
+	REASON_WANTED,    /* not to be removed: the primary has it */
 	REASONS,
 };
 
@@ -117,5 +118,10 @@ bool err_is_deferral(enum err_class class);
 
 /* Whether the same work may succeed later without a person's action. */
 bool err_is_transient(enum err_class class);
+
+/* Whether an error, met while only the files of a repository or blob were read or
+ * written, means that it is damaged: not if work was ended from outside, others were at
+ * work, or this machine lacks space, memory, descriptors or the program. */
+bool err_is_of_data(const struct err *err);
 
 #endif

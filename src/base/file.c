@@ -185,8 +185,7 @@ struct content {
 	mode_t most; /* rights of a new file */
 };
 
-/* Makes the name `path`, not what it points to, durable. */
-static int file_sync_parent(int dir, const char *path, struct err *err)
+int file_sync_parent(int dir, const char *path, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
 	AUTO_FREE char *parent = NULL;
@@ -195,6 +194,19 @@ static int file_sync_parent(int dir, const char *path, struct err *err)
 		return dir_sync(dir, ".", err);
 	parent = slash == path ? xstrdup("/") : xstrndup(path, (size_t)(slash - path));
 	return dir_sync(dir, parent, err);
+}
+
+int file_sync_parents(int dir, const char *path, struct err *err)
+{
+	AUTO_FREE char *above = xstrdup(path);
+	char *slash;
+
+	while ((slash = strrchr(above, '/')) != NULL) {
+		*slash = '\0';
+		if (dir_sync(dir, above, err) != 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* Makes a new file at `temporary` with the mode of the one at `path`, if there is one,
@@ -220,6 +232,22 @@ static int create_like(int dir, const char *temporary, const char *path, mode_t 
 	return TAKE_FD(fd);
 }
 
+/* Leaves errno for what it is called for. */
+static int file_flush_content(int fd, enum file_sync sync, struct err *err)
+{
+	switch (sync) {
+	case FILE_NO_SYNC:
+		return 0;
+	case FILE_ORDERED:
+		return flush_in_order(fd, err);
+	case FILE_WHOLE:
+		return flush_before_names(&fd, 1, err);
+	case FILE_SYNC:
+		return fsync(fd);
+	}
+	return 0;
+}
+
 static int file_replace_content(int dir, const char *path, const struct content *content,
 				enum file_sync sync, struct err *err)
 {
@@ -233,8 +261,7 @@ static int file_replace_content(int dir, const char *path, const struct content 
 		return -1;
 	if (file_write_all(fd, content->data, content->len, temporary, err) != 0)
 		goto undo;
-	if ((sync == FILE_SYNC && fsync(fd) != 0) ||
-	    (sync == FILE_WHOLE && flush_before_names(&fd, 1, err) != 0)) {
+	if (file_flush_content(fd, sync, err) != 0) {
 		err_errno(err, "cannot sync %s", temporary);
 		goto undo;
 	}
@@ -262,6 +289,33 @@ int file_replace_private(int dir, const char *path, const void *data, size_t len
 				    err);
 }
 
+/* To make a file and to remove one is most of what a small replacement costs. What is
+ * whole already stays so without a flush. */
+static bool file_write_over(int dir, const char *path, const struct content *content,
+			    enum file_sync sync)
+{
+	enum file_sync as = sync == FILE_WHOLE ? FILE_ORDERED : sync;
+	AUTO_CLOSE int fd =
+		openat(dir, path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_nlink == 1 && st.st_size == (off_t)content->len &&
+	       file_system_is_local(fd) &&
+	       pwrite(fd, content->data, content->len, 0) == (ssize_t)content->len &&
+	       file_flush_content(fd, as, ERR_IGNORED) == 0;
+}
+
+int file_overwrite(int dir, const char *path, const void *data, size_t len,
+		   enum file_sync sync, struct err *err)
+{
+	const struct content content = { data, len, 0666 };
+
+	return len <= FILE_OVERWRITE_MOST && file_write_over(dir, path, &content, sync)
+		       ? 0
+		       : file_replace_content(dir, path, &content, sync, err);
+}
+
 int dir_open(int dir, const char *path, struct err *err)
 {
 	int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -280,6 +334,57 @@ DIR *dir_list(int dir, const char *path)
 		errno = saved;
 	}
 	return list;
+}
+
+bool file_is_there(int dir, const char *path)
+{
+	struct stat st;
+
+	return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool file_is_named(int dir, const char *path, int fd)
+{
+	struct stat named, open;
+
+	return fstat(fd, &open) == 0 &&
+	       fstatat(dir, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       named.st_ino == open.st_ino && named.st_dev == open.st_dev;
+}
+
+bool file_is_filled(int dir, const char *path)
+{
+	struct stat st;
+
+	return fstatat(dir, path, &st, 0) == 0 && st.st_size > 0;
+}
+
+bool name_is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+bool dir_is_empty(int dir, const char *path)
+{
+	AUTO_CLOSEDIR DIR *list = dir_list(dir, path);
+	const struct dirent *entry;
+
+	while (list && (entry = readdir(list)) != NULL)
+		if (!name_is_dots(entry->d_name)) {
+			errno = ENOTEMPTY;
+			return false;
+		}
+	return list != NULL;
+}
+
+bool dir_entry_is_directory(int dir, const struct dirent *entry)
+{
+	struct stat st;
+
+	if (entry->d_type != DT_UNKNOWN)
+		return entry->d_type == DT_DIR;
+	return fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISDIR(st.st_mode);
 }
 
 bool path_is_below(const char *path, const char *above)
@@ -405,7 +510,7 @@ static int remove_below(int fd, const char *path, struct err *err)
 	}
 	while (errno = 0, (entry = readdir(dir)) != NULL) {
 		const char *name = entry->d_name;
-		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		if (name_is_dots(name))
 			continue;
 		if (unlinkat(dirfd(dir), name, 0) == 0 || errno == ENOENT)
 			continue;

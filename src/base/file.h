@@ -14,6 +14,8 @@
 
 enum file_sync {
 	FILE_NO_SYNC, /* may be lost, or found empty, after a crash of the machine */
+	FILE_ORDERED, /* ... but not before names that are made durable after it, where
+			 the file system has one log (base/flush.h) */
 	FILE_WHOLE,   /* after a crash it is the old file or the new one, whole */
 	FILE_SYNC,    /* file and directory are on disk when the call returns */
 };
@@ -37,7 +39,17 @@ int file_write_all(int fd, const void *data, size_t len, const char *path,
 int file_replace(int dir, const char *path, const void *data, size_t len,
 		 enum file_sync sync, struct err *err);
 
-/* The same; a new file is accessible to its owner only. */
+/* The same for content whose length seldom changes, and of which a reader checks that it
+ * is whole, or which it reads under a lock: on a local file system it is written over
+ * what is there. Whoever is killed leaves the old content or the new one. A reader at
+ * that very moment may see some of both, and so may all after a crash of the machine,
+ * unless it lies in one sector (512 bytes). FILE_WHOLE is FILE_ORDERED here. Where it
+ * cannot be done: file_replace(). */
+#define FILE_OVERWRITE_MOST 4096
+int file_overwrite(int dir, const char *path, const void *data, size_t len,
+		   enum file_sync sync, struct err *err);
+
+/* As file_replace(); a new file is accessible to its owner only. */
 int file_replace_private(int dir, const char *path, const void *data, size_t len,
 			 enum file_sync sync, struct err *err);
 
@@ -56,6 +68,12 @@ char *path_resolve(const char *path);
 int paths_check_apart(const char *name, const char *path, const char *other_name,
 		      const char *other, struct err *err);
 
+/* Makes the name `path`, not what it points to, durable. */
+int file_sync_parent(int dir, const char *path, struct err *err);
+
+/* The same for it and for the directories above it. */
+int file_sync_parents(int dir, const char *path, struct err *err);
+
 /* Makes the names in a directory durable. */
 int dir_sync(int dir, const char *path, struct err *err);
 
@@ -67,6 +85,25 @@ int dir_open(int dir, const char *path, struct err *err);
 
 /* Opens a directory for readdir(); NULL with errno set. Its descriptor is O_CLOEXEC. */
 DIR *dir_list(int dir, const char *path);
+
+/* Whether something has that name, be it a link to nothing. */
+bool file_is_there(int dir, const char *path);
+
+/* Whether path is the name of the file that is open as fd. False: errno may tell why. */
+bool file_is_named(int dir, const char *path, int fd);
+
+/* Whether a file of that name, links followed, has content. */
+bool file_is_filled(int dir, const char *path);
+
+/* Whether it is one of the two names that each directory has. */
+bool name_is_dots(const char *name);
+
+/* Whether it has no other entries. False: ENOTEMPTY, or it cannot be opened. */
+bool dir_is_empty(int dir, const char *path);
+
+/* Whether an entry read from that directory is one itself, not a link to one; also on
+ * file systems whose entries do not say so. */
+bool dir_entry_is_directory(int dir, const struct dirent *entry);
 
 /* Makes path and missing directories above it, mode 0777 less the umask. May exist
  * already. */

@@ -203,6 +203,15 @@ int flush_before_names(const int *files, size_t count, struct err *err)
 				     : flush_each(files, count, err);
 }
 
+int flush_in_order(int file, struct err *err)
+{
+	if (has_one_log(file))
+		return flush_write_pages(&file, 1, err);
+	if (sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE) == 0 || errno != EIO)
+		return 0; /* not all file systems have it */
+	return flush_fail("write a file to disk", err);
+}
+
 /* Those above it too: who made them may not have come to flush them. */
 static int flush_above(int root, const char *id, struct err *err)
 {

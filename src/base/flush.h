@@ -26,6 +26,11 @@ MUST_CHECK int flush_data(const int *files, size_t count, enum flush_way way,
  * content. A flush of the names then makes everything durable. */
 MUST_CHECK int flush_before_names(const int *files, size_t count, struct err *err);
 
+/* The same for a file that keeps its name. Where changes of names are written to one log,
+ * its content is not older after a power failure than a name that is flushed from now on;
+ * elsewhere it only begins to be written. */
+MUST_CHECK int flush_in_order(int file, struct err *err);
+
 /* Flushes the name `id` below root. With FLUSH_JOURNAL and FLUSH_SYSTEM also all names
  * made or removed earlier on its file system; with FLUSH_EACH those of the directories
  * above it. */

@@ -51,6 +51,19 @@ size_t hash_size(enum hash_kind kind)
 	return kind == HASH_SHA1 ? 20 : 32;
 }
 
+void hash_add_hex(enum hash_kind kind, const void *data, size_t len, size_t bytes,
+		  struct str *out)
+{
+	unsigned char digest[HASH_MAX_SIZE];
+	AUTO_HASH struct hash hash;
+
+	assert(bytes <= hash_size(kind));
+	hash_init(&hash, kind);
+	hash_add(&hash, data, len);
+	hash_end(&hash, digest);
+	str_add_hex(out, digest, bytes);
+}
+
 void hash_hmac(const struct str *key, const void *data, size_t len,
 	       unsigned char digest[32])
 {

@@ -27,6 +27,10 @@ void hash_end(struct hash *hash, unsigned char *digest);
 
 size_t hash_size(enum hash_kind kind);
 
+/* Appends the first `bytes` bytes of the data's digest in hexadecimal digits. */
+void hash_add_hex(enum hash_kind kind, const void *data, size_t len, size_t bytes,
+		  struct str *out);
+
 /* HMAC-SHA256: RFC 2104. */
 void hash_hmac(const struct str *key, const void *data, size_t len,
 	       unsigned char digest[32]);

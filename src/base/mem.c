@@ -33,6 +33,11 @@ char *xstrdup(const char *text)
 	return or_abort(strdup(text));
 }
 
+char *xstrdup_or_null(const char *text)
+{
+	return text ? xstrdup(text) : NULL;
+}
+
 char *xstrndup(const char *text, size_t len)
 {
 	return or_abort(strndup(text, len));

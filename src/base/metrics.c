@@ -429,11 +429,6 @@ void metrics_render_as(enum metrics_format format, struct str *out)
 		str_add(out, "# EOF\n");
 }
 
-void metrics_render(struct str *out)
-{
-	metrics_render_as(METRICS_PROMETHEUS, out);
-}
-
 const char *metrics_content_type(enum metrics_format format)
 {
 	return format == METRICS_OPEN

@@ -79,7 +79,6 @@ void metric_forget(struct metric *gauge);
 
 /* Appends all metrics in the order of their names and label values. */
 void metrics_render_as(enum metrics_format format, struct str *out);
-void metrics_render(struct str *out); /* as METRICS_PROMETHEUS */
 
 /* The format preferred by a header Accept; NULL: no header. */
 enum metrics_format metrics_negotiate(const char *accept);

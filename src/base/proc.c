@@ -66,10 +66,18 @@ static void find_line(const char *tail, char line[], size_t size)
 	}
 }
 
+/* Whatever kept it from running, no file that it was to work on did: a code that no such
+ * file gives. */
+static void blame_machine(struct err *err)
+{
+	err->sys_errno = ENOEXEC;
+}
+
 static int cannot_run(const char *name, int error, struct err *err)
 {
 	errno = error;
 	err_errno(err, "cannot run %s", name);
+	blame_machine(err);
 	if (err->class != ERR_MISSING && err->class != ERR_CONFIG && error != ENOEXEC)
 		return -1;
 	err->class = ERR_CONFIG;
@@ -80,16 +88,26 @@ static int cannot_watch(const char *name, int error, struct err *err)
 {
 	errno = error;
 	err_errno(err, "refrelay-run cannot supervise %s", name);
+	blame_machine(err);
 	if (error != ENOENT)
 		return -1;
 	err->class = ERR_CONFIG;
 	return err_remedy(err, "mount /proc; the kernel needs CONFIG_PROC_CHILDREN");
 }
 
+static int cannot_confine(const char *name, int error, struct err *err)
+{
+	errno = error;
+	err_errno(err, "refrelay-run cannot confine %s", name);
+	blame_machine(err);
+	return -1;
+}
+
 static int no_report(const char *name, struct err *err)
 {
 	err_set(err, ERR_INTERNAL, "the supervisor of %s was killed, and %s with it",
 		name, name);
+	err->sys_errno = ENOMEM;
 	return err_remedy(err, "look in the kernel's log whether memory ran out");
 }
 
@@ -99,6 +117,32 @@ static int was_silent(const struct run *run, const char *name, const char *line,
 	err_set(err, ERR_TIMEOUT, "%s: nothing was heard of it for %g s%s", name,
 		(double)run->request->silence_ms / 1000, line);
 	return err_because(err, REASON_SILENT);
+}
+
+/* Of a signal from outside: mostly from a kernel that has no memory left, else from a
+ * person. 0: what a program does to itself. */
+static int errno_of_signal(int signal)
+{
+	switch (signal) {
+	case SIGKILL:
+		return ENOMEM;
+	case SIGHUP:
+	case SIGINT:
+	case SIGTERM:
+		return EINTR;
+	default:
+		return 0;
+	}
+}
+
+static int was_killed(const char *name, int signal, const char *line, struct err *err)
+{
+	err_set(err, ERR_INTERNAL, "%s was killed by signal %d%s", name, signal, line);
+	err->sys_errno = errno_of_signal(signal);
+	return signal == SIGKILL
+		       ? err_remedy(err,
+				    "look in the kernel's log whether memory ran out")
+		       : -1;
 }
 
 static int judge_exit(const struct run *run, const char *name, const char *line,
@@ -113,8 +157,7 @@ static int judge_exit(const struct run *run, const char *name, const char *line,
 	if (run->is_asked_to_end || (stop && stop_is_requested(stop)))
 		return err_set(err, ERR_CANCELED, "%s was stopped%s", name, line);
 	if (run->report.signal != 0)
-		return err_set(err, ERR_INTERNAL, "%s was killed by signal %d%s", name,
-			       run->report.signal, line);
+		return was_killed(name, run->report.signal, line, err);
 	return err_set(err, ERR_INTERNAL, "%s exited with code %d%s", name,
 		       run->report.exit_code, line);
 }
@@ -146,8 +189,7 @@ static int proc_classify_outcome(const struct run *run, const char *line, struct
 	case PROC_NO_WATCH:
 		return cannot_watch(name, run->report.error, err);
 	case PROC_NOT_CONFINED:
-		errno = run->report.error;
-		return err_errno(err, "refrelay-run cannot confine %s", name);
+		return cannot_confine(name, run->report.error, err);
 	}
 	return err_set(err, ERR_INTERNAL, "%s is of another version than this program",
 		       proc_supervisor_path());
@@ -474,6 +516,7 @@ static int cannot_spawn(const struct run *run, struct err *err)
 	if (!missing)
 		return -1;
 	err->class = ERR_CONFIG;
+	blame_machine(err);
 	return err_remedy(err, "install refrelay-run there, or set REFRELAY_RUN to its "
 			       "path");
 }
@@ -505,14 +548,22 @@ static void add_confinement(const char *const *reads, char number[24], run_words
 	snprintf(number, 24, "+%zu", count);
 }
 
+static int64_t run_grace_ms(const struct run *run)
+{
+	const struct proc_request *request = run->request;
+	bool only_reads = run->is_streamed && !run->is_fed;
+	int64_t most = request->deadline ? request->deadline->grace_ms : 0;
+	int64_t grace = request->grace_ms > 0 ? request->grace_ms
+			: only_reads          ? STREAM_GRACE_MS
+					      : DEFAULT_GRACE_MS;
+
+	return most > 0 && most < grace ? most : grace;
+}
+
 /* Starts the supervisor. Class config: it is not installed. */
 static int run_start(struct run *run, struct err *err)
 {
 	const struct proc_request *request = run->request;
-	bool only_reads = run->is_streamed && !run->is_fed;
-	int64_t grace_ms = request->grace_ms > 0 ? request->grace_ms
-			   : only_reads          ? STREAM_GRACE_MS
-						 : DEFAULT_GRACE_MS;
 	int64_t timeout_at = request->timeout_ms > 0
 				     ? clock_boot_ms() + request->timeout_ms
 				     : INT64_MAX;
@@ -521,7 +572,7 @@ static int run_start(struct run *run, struct err *err)
 	char grace[24], timeout[24], nice[64], reads[24];
 
 	list_fds(run, &fds);
-	snprintf(grace, sizeof(grace), "%" PRId64, grace_ms);
+	snprintf(grace, sizeof(grace), "%" PRId64, run_grace_ms(run));
 	snprintf(timeout, sizeof(timeout), "%" PRId64, timeout_at);
 	snprintf(nice, sizeof(nice), "%d,%" PRIu64 ",%" PRIu64,
 		 request->yields ? PROC_NICE : 0, request->file_most,

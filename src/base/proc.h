@@ -27,7 +27,8 @@ struct proc_request {
 	size_t output_limit;  /* more is an error of class corrupt */
 	const int *keep_fds;  /* inherited under the same numbers; -1 ends; may be NULL */
 	int64_t timeout_ms;   /* 0: none */
-	int64_t grace_ms;     /* between SIGTERM and SIGKILL; 0: 2000 */
+	int64_t grace_ms;     /* between SIGTERM and SIGKILL; 0: 2000; at most
+				 that of the deadline */
 	int64_t silence_ms;   /* all is killed after so long without a byte of `output` or
 				 stderr; 0: never; for a proc_stream only the time spent
 				 waiting for a byte counts */
@@ -45,7 +46,8 @@ struct proc_request {
 struct proc_result {
 	int exit_code;   /* -1 if it did not exit by itself */
 	int signal;      /* that ended it, or 0 */
-	char tail[2048]; /* the end of its stderr, secrets masked, NUL-terminated */
+	char tail[8192]; /* the end of its stderr, secrets masked, NUL-terminated: longer
+			    than the longest line of git's, of 4096 bytes */
 };
 
 /* Runs it to its end and reaps every descendant. 0: it exited with 0. Otherwise -1:
@@ -53,8 +55,11 @@ struct proc_result {
  *  ERR_LOST: killed at the deadline;
  *  ERR_CANCELED: killed because of stop;  ERR_CONFIG: the program does not exist;
  *  ERR_INTERNAL: it exited with another code or by a signal: see *result (the text
- *  names the program, the code and the last line of its stderr). *result is always
- *  filled and may be NULL. When it returns, no process of the group is left. */
+ *  names the program, the code and the last line of its stderr).
+ * sys_errno is not 0 where the program had no part in it: ENOMEM for SIGKILL, EINTR for
+ * other signals from outside, ENOEXEC if it could not run, else of what failed here.
+ * *result is always filled and may be NULL. When it returns, no process of the group is
+ * left. */
 int proc_run(const struct proc_request *request, struct proc_result *result,
 	     struct err *err);
 

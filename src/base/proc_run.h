@@ -8,7 +8,7 @@
 #include "base/proc.h"
 #include "base/proc_wire.h"
 
-#define PROC_TAIL_KEPT 4096 /* of stderr, before secrets are masked */
+#define PROC_TAIL_KEPT 16384 /* of stderr, before secrets are masked */
 
 struct run {
 	const struct proc_request *request;

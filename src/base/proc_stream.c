@@ -32,14 +32,13 @@ static int proc_stream_begin_run(struct run *run, int input_fd, struct err *err)
 	return run_begin(run, err);
 }
 
-static int proc_stream_open_process(const struct proc_request *request, int input_fd,
-				    bool is_fed, struct proc_stream **stream,
-				    struct err *err)
+int proc_stream_open(const struct proc_request *request, int input_fd,
+		     struct proc_stream **stream, struct err *err)
 {
 	struct proc_stream *made = xcalloc(1, sizeof(*made));
 
 	run_init(&made->run, request);
-	made->run.is_fed = is_fed;
+	made->run.is_fed = input_fd == PROC_STREAM_FED;
 	if (proc_stream_begin_run(&made->run, input_fd, err) != 0) {
 		run_clear(&made->run);
 		free(made);
@@ -47,18 +46,6 @@ static int proc_stream_open_process(const struct proc_request *request, int inpu
 	}
 	*stream = made;
 	return 0;
-}
-
-int proc_stream_open(const struct proc_request *request, int input_fd,
-		     struct proc_stream **stream, struct err *err)
-{
-	return proc_stream_open_process(request, input_fd, false, stream, err);
-}
-
-int proc_stream_open_fed(const struct proc_request *request, struct proc_stream **stream,
-			 struct err *err)
-{
-	return proc_stream_open_process(request, -1, true, stream, err);
 }
 
 void proc_stream_offer(struct proc_stream *stream, const void *data, size_t len)

@@ -12,15 +12,11 @@ struct proc_stream;
 
 /* Starts it. `request` and everything it points to is borrowed until close; its output is
  * not used. `input_fd` becomes the child's stdin, read from its present offset (borrowed
- * for the call); -1: the request's input, which is borrowed for the call only. `grace_ms`
- * 0: 200. */
+ * for the call); -1: the request's input, which is borrowed for the call only;
+ * PROC_STREAM_FED: it is fed by offers. `grace_ms` 0: 200, of one that is fed 2 s. */
+#define PROC_STREAM_FED (-2)
 int proc_stream_open(const struct proc_request *request, int input_fd,
 		     struct proc_stream **stream, struct err *err);
-
-/* The same, with a stdin that is fed by offers. The child has 2 s to end when it is
- * killed. */
-int proc_stream_open_fed(const struct proc_request *request, struct proc_stream **stream,
-			 struct err *err);
 
 /* Offers the next bytes for its stdin: all earlier ones must have been taken. Borrowed
  * until they are taken, which happens here and while it is read. A child that has stopped

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/metrics.h"
 
@@ -42,21 +43,13 @@ static void read_stat(double fields[STAT_FIELDS])
 	}
 }
 
-static double machine_started = (double)NAN;
+static double machine_started;
 
-/* Seconds since 1970. The kernel reckons it from the clock, which may be set; who sees
- * the start of a process move takes that for a restart. So it is read once. */
+/* Seconds since 1970. Who sees the start of a process move, since the clock was set,
+ * takes that for a restart. So it is read once. */
 static void find_machine_started(void)
 {
-	AUTO_STR struct str text = STR_INIT;
-	const char *line;
-	struct err err;
-
-	if (file_read(AT_FDCWD, "/proc/stat", 1 << 20, &text, &err) != 0)
-		return;
-	line = strstr(text.data, "\nbtime ");
-	if (line)
-		machine_started = strtod(line + strlen("\nbtime "), NULL);
+	machine_started = (double)clock_boot_wall_s();
 }
 
 static double count_open_files(void)

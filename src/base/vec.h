@@ -76,6 +76,14 @@ static inline void text_list_clear(text_list *list)
 	vec_clear_owned(list);
 }
 
+static inline bool text_list_has(const text_list *list, const char *text)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (strcmp(list->items[i], text) == 0)
+			return true;
+	return false;
+}
+
 /* For vec_sort(). */
 static inline int text_list_order(const void *a, const void *b)
 {

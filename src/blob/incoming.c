@@ -349,16 +349,6 @@ static void name_for_resuming(struct blob_incoming *incoming,
 	incoming->is_resumable = true;
 }
 
-/* Whether the file of that name is the one that is open. */
-static bool blob_incoming_is_named(int dir, const char *name, int fd)
-{
-	struct stat named, open;
-
-	return fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       fstat(fd, &open) == 0 && named.st_ino == open.st_ino &&
-	       named.st_dev == open.st_dev;
-}
-
 /* Not a pipe, and not another file under one more name, which would be written over. */
 static bool blob_incoming_is_plain_file(int fd)
 {
@@ -377,8 +367,7 @@ static int blob_incoming_open_named(int dir, const char *name)
 		AUTO_CLOSE int fd = openat(dir, name, flags, 0666);
 		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
 			return -1;
-		if (blob_incoming_is_named(dir, name, fd) &&
-		    blob_incoming_is_plain_file(fd))
+		if (file_is_named(dir, name, fd) && blob_incoming_is_plain_file(fd))
 			return TAKE_FD(fd);
 		errno = EWOULDBLOCK;
 	}
@@ -659,7 +648,9 @@ void blob_incoming_close(struct blob_incoming *incoming, bool is_wrong)
 	if (!is_wrong && !incoming->is_broken && incoming->used > 0 &&
 	    incoming->is_resumable)
 		incoming_store(incoming, ERR_IGNORED);
-	bool is_kept = incoming->is_resumable && incoming->stored > 0 && !is_wrong;
+	/* What was reserved behind it goes. */
+	bool is_kept = incoming->is_resumable && incoming->stored > 0 && !is_wrong &&
+		       ftruncate(incoming->fd, (off_t)incoming->stored) == 0;
 	incoming_free(incoming, is_kept ? INCOMING_IN_PLACE : INCOMING_DROPPED);
 }
 
@@ -682,7 +673,7 @@ static void expire_file(struct expiring *expiring, int dir, const char *name)
 	AUTO_CLOSE int fd =
 		openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
-	    !blob_incoming_is_named(dir, name, fd) || unlinkat(dir, name, 0) != 0)
+	    !file_is_named(dir, name, fd) || unlinkat(dir, name, 0) != 0)
 		return;
 	expiring->files++;
 	expiring->bytes += (uint64_t)st.st_blocks * 512;

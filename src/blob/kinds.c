@@ -42,7 +42,7 @@ const struct blob_kind *blob_kinds_find(const struct blob_kinds *kinds, const ch
 	return NULL;
 }
 
-static bool is_type(const char *type)
+bool blob_type_is_valid(const char *type)
 {
 	size_t len = strlen(type);
 
@@ -65,7 +65,7 @@ static const struct conf_entry *any_entry(const struct conf *conf, const char *t
 
 static int check_type(const struct conf *conf, const char *type, struct err *err)
 {
-	if (is_type(type))
+	if (blob_type_is_valid(type))
 		return 0;
 	conf_error(any_entry(conf, type), err, "\"%s\" cannot be a type of blobs", type);
 	return err_remedy(err, "use up to 32 of a-z, 0-9, \"-\" and \"_\", a letter or "

@@ -29,12 +29,15 @@ extern const struct setting_table blob_settings_table; /* of struct blob_kind */
 #define AUTO_BLOB_KINDS __attribute__((cleanup(blob_kinds_clear)))
 
 /* ERR_CONFIG names the key: a type is 1 to 32 of a-z, 0-9, "-" and "_", begins with a
- * letter or digit, and is not "repository" or "site"; a path is absolute. */
+ * letter or digit, and is not "repository", "mirror" or "site"; a path is absolute. */
 int blob_kinds_read(const struct conf *conf, struct blob_kinds *kinds, struct err *err);
 void blob_kinds_clear(struct blob_kinds *kinds);
 
 /* Adds a copy of it, e.g. for a site without a configuration. */
 void blob_kinds_add(struct blob_kinds *kinds, const struct blob_kind *kind);
+
+/* Whether a [blob "TYPE"] may have that type. */
+bool blob_type_is_valid(const char *type);
 
 /* NULL: not found. */
 const struct blob_kind *blob_kinds_find(const struct blob_kinds *kinds, const char *type);

@@ -119,8 +119,7 @@ bool blob_walk_leaves_out(const char *directory, const char *name)
 
 static bool is_left_out(const struct walk *walk, const char *name)
 {
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-	       blob_walk_leaves_out(walk->path.data, name);
+	return name_is_dots(name) || blob_walk_leaves_out(walk->path.data, name);
 }
 
 static void list_entry(struct walk *walk, int dir, const struct dirent *entry,

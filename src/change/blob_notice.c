@@ -173,7 +173,8 @@ static int blob_notice_apply(struct store_tx *tx, struct recording *recording,
 {
 	result->verdict = result->why;
 	if (result->is_deferred) {
-		row->verification_due_at = clock_wall_ms() + DEFERRED_MS;
+		origin_row_defer(row, DEFERRED_MS,
+				 recording->notice->options.reverify_ms);
 		return 0;
 	}
 	if (result->why.class == ERR_NONE &&
@@ -496,13 +497,11 @@ static void blob_scan_note(struct scan *scan, const struct noticed *noticed)
 	scan_count(scan, noticed->is_changed);
 	if (why->class == ERR_NONE || why->class == ERR_MISSING)
 		return;
-	if (why->class == ERR_DISK) {
+	if (why->class == ERR_DISK)
 		scan_set_incomplete(scan);
+	if (why->class == ERR_DISK && why->sys_errno == 0) /* it is away */
 		return;
-	}
-	if (!noticed->row.name && why->class != ERR_CONFLICT)
-		scan_leave_out(scan, noticed->name, why);
-	if (scan_is_news(scan, noticed->name, why))
+	if (scan_fail(scan, noticed))
 		log_at(err_is_transient(why->class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
 		       "blob_scan.finding", LOG_ERR(why),
 		       LOG_TEXT("kind", scan->request->kind->of.type),

@@ -116,7 +116,7 @@ int hook_socket_report(const char *data, const char *message, int64_t wait_ms,
 	return 1;
 }
 
-enum { WORKERS_MAX = 8, QUEUE_MAX = 64, IDLE_MS = 10000, SAY_MS = 1000 };
+enum { WORKERS_MAX = 16, QUEUE_MAX = 64, IDLE_MS = 10000, SAY_MS = 1000 };
 
 struct worker {
 	struct hook_socket *socket;
@@ -174,10 +174,15 @@ static int hook_socket_handle_change(struct hook_socket *socket, const char *pat
 	name = notice_name_of(notice, path, err);
 	if (!name)
 		return -1;
+	int result = notice_compare_hint(notice, name, &noticed, err);
 	/* That it was deleted is a change like others, if this is the first to tell. */
-	if (notice_compare_hint(notice, name, &noticed, err) != 0 &&
-	    !(err->class == ERR_MISSING && noticed.is_changed))
+	if (result != 0 && !(noticed.why.class == ERR_MISSING && noticed.is_changed)) {
+		/* Nothing was recorded, which is no fault of the repository: the hook is
+		 * to tell it again. */
+		if (noticed.why.class == ERR_NONE)
+			err->class = ERR_DISK;
 		return -1;
+	}
 	failpoint("hook.noticed");
 	str_addf(answer, HOOK_OK " %" PRIu64, noticed.event.id);
 	return 0;

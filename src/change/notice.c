@@ -360,11 +360,14 @@ static bool notice_is_all_done(const struct comparisons *all)
 	return true;
 }
 
-static void notice_give_up(struct comparisons *all)
+static void notice_give_up(struct comparisons *all, int result)
 {
 	for (size_t i = 0; i < all->items.count; i++) {
 		struct noticed *noticed = all->items.items[i].noticed;
 		if (all->items.items[i].is_done)
+			continue;
+		noticed->why = (struct err){ 0 };
+		if (result != 0)
 			continue;
 		err_set(&noticed->why, ERR_CONFLICT,
 			"%.300s: it changes faster than it can be recorded",
@@ -387,7 +390,7 @@ static int notice_compare_group(struct comparisons *all, struct noticed *noticed
 	for (; all->tries < TRIES && result == 0 && !notice_is_all_done(all);
 	     all->tries++)
 		result = notice_try(all, err);
-	notice_give_up(all);
+	notice_give_up(all, result);
 	for (size_t i = 0; i < all->items.count; i++) {
 		struct comparison *one = &all->items.items[i];
 		if (kind->of.origin->settle)

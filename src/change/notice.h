@@ -32,6 +32,7 @@ struct notice_options {
 	/* Of repositories: */
 	const char *root;               /* site.repositories */
 	const char *data;               /* site.data */
+	bool verifies;                  /* the site verifies them (verify_origin.h) */
 	const struct hook_place *hooks; /* for a scan to check; NULL: not checked */
 	/* Called for each change before it is recorded, outside of locks and
 	 * transactions. */
@@ -48,7 +49,7 @@ struct notice_options {
 struct notice *notice_new(const struct notice_options *options);
 void notice_free(struct notice *notice); /* NULL is allowed */
 
-/* Called when contents of blobs must be read; by any thread; must be short. Set it before
+/* Called when a verification has become due; by any thread; must be short. Set it before
  * the first use of the notice. */
 void notice_set_due(struct notice *notice, void (*due)(void *arg), void *arg);
 
@@ -59,7 +60,8 @@ void notice_set_due(struct notice *notice, void (*due)(void *arg), void *arg);
  * committed once), and that error is returned. Nothing is recorded with ERR_CONFLICT (it
  * changes too fast, or is just being made) and ERR_DISK (site.repositories is missing, or
  * empty and another directory than before). *noticed is filled in any case; the caller
- * clears. */
+ * clears. If its `why` is empty then, the comparison itself failed (database, root): the
+ * error says nothing of the repository, whatever its class. */
 int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
 		   struct err *err);
 
@@ -67,6 +69,13 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
  * repository with few changes, most refs are not read then. */
 int notice_compare_hint(struct notice *notice, const char *name, struct noticed *noticed,
 			struct err *err);
+
+/* The same as notice_compare(), for the verification that has claimed the row and reads
+ * the objects after this. If the repository can be read again, older verifications are
+ * void, but not this one. */
+int notice_compare_claimed(struct notice *notice, const char *name,
+			   const char *claim_token, struct noticed *noticed,
+			   struct err *err);
 
 /* The repository's name for a directory as given by a hook or a person: a path, absolute
  * or below the root, or a name. The caller frees; NULL: ERR_CONFIG: it is not below the

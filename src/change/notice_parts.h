@@ -61,8 +61,8 @@ int notice_append_event(struct store_tx *tx, const char *kind, enum event_what w
 
 enum event_what notice_what_of(enum origin_step step);
 
-/* After a commit: wakes threads that wait for events, and, if is_due, those that read
- * contents. newest: the last event of this commit; id 0: no event. */
+/* After a commit: wakes threads that wait for events, and, if is_due, those that verify.
+ * newest: the last event of this commit; id 0: no event. */
 void notice_report(struct notice *notice, const struct event_mark *newest, bool is_due);
 
 /* A time between half the interval and all of it, so that a thousand that arrive at once

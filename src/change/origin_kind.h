@@ -61,6 +61,9 @@ struct notice_cause {
 	bool is_sought;     /* its former name's deletion is being recorded */
 	bool is_hint;       /* noticed->refs are not needed */
 	enum absence absence;
+	/* Of the verification that reads the objects after this: its claim of the row
+	 * stands, also if the row can be read again. NULL: it is none. */
+	const char *claim_token;
 };
 
 /* The state of one on disk. */

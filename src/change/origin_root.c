@@ -136,17 +136,6 @@ int origin_root_accept_first(struct store_tx *tx, const char *kind, const char *
 	return found < 0 ? -1 : 0;
 }
 
-bool mounts_is_empty(int dir, const char *path)
-{
-	AUTO_CLOSEDIR DIR *list = dir_list(dir, path);
-	const struct dirent *entry;
-
-	while (list && (entry = readdir(list)) != NULL)
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			return false;
-	return list != NULL;
-}
-
 static bool mounts_is_away(int root, const char *mount)
 {
 	AUTO_FREE char *parent = xasprintf("%s/..", mount);
@@ -154,7 +143,7 @@ static bool mounts_is_away(int root, const char *mount)
 
 	return fstatat(root, mount, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       fstatat(root, parent, &above, 0) == 0 && st.st_dev == above.st_dev &&
-	       mounts_is_empty(root, mount);
+	       dir_is_empty(root, mount);
 }
 
 const char *mounts_find_away(const json_t *mounts, int root, const char *path)

@@ -53,9 +53,6 @@ int mounts_say_away(const char *mount, struct err *err);
 /* Adds the folder to *found if it is on another file system than its parent. */
 void mounts_note(json_t **found, int root, const char *path);
 
-/* Whether a directory is empty; false if that cannot be determined. */
-bool mounts_is_empty(int dir, const char *path);
-
 /*
  * Distinguishes a file or directory from all others that ever had its path: its inode and
  * its birth time. The device number is used only if the birth time is not available,

@@ -137,21 +137,22 @@ static void owed_give_to_sink(struct settling *settling, const struct change *ch
 	log_debug("change.still_owed", LOG_TEXT("repo", change->name), LOG_ERR(&err));
 }
 
-/* 1: it is settled; 0: not now; -1. What cannot be read has no task; when it can be, that
- * is an event, and the sink hears of it. */
-static int report_owed_again(struct settling *settling, const char *name)
+/* Whether it is settled. What cannot be read has no task; when it can be, that is an
+ * event, and the sink hears of it. Without a `why`, an error is none of the repository.
+ */
+static bool report_owed_again(struct settling *settling, const char *name)
 {
 	AUTO_NOTICED struct noticed noticed;
 	struct change change = { .name = name, .what = EVENT_UPDATED };
-	struct err err;
 
-	if (notice_compare(settling->notice, name, &noticed, &err) == 0) {
+	if (notice_compare(settling->notice, name, &noticed, ERR_IGNORED) == 0) {
 		change.checksum = noticed.row.checksum;
 		change.after = &noticed.refs;
-	} else if (err.class == ERR_MISSING) {
+	} else if (noticed.why.class == ERR_MISSING) {
 		change.what = EVENT_DELETED;
 	} else {
-		return err.class == ERR_CORRUPT || err.class == ERR_CONFIG;
+		return noticed.why.class == ERR_CORRUPT ||
+		       noticed.why.class == ERR_CONFIG;
 	}
 	owed_give_to_sink(settling, &change);
 	return !settling->is_refused;

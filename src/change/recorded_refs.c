@@ -4,7 +4,7 @@
  *	<oid> refs/heads/main
  *	ref: refs/heads/main refs/heads/default
  *
- * A change of a large repository is appended, with a mark at its end, whose SHA-256 is of
+ * A change is appended, until there are many, with a mark at its end, whose SHA-256 is of
  * the checksum before and the changed lines:
  *
  *	<oid> refs/heads/main
@@ -26,8 +26,8 @@
 #define MARK_MOST 192        /* bytes of a line that is one */
 #define ALL_BYTES UINT64_MAX /* an earlier version's mark has none */
 
-/* What is smaller is written as fast as changes are. */
-#define APPEND_LEAST (64 << 10)
+/* Bytes of changes before all refs are written again, or a quarter of all. */
+#define APPEND_ROOM ((uint64_t)12 << 10)
 
 static char *recorded_refs_make_path(const char *data, uint64_t id)
 {
@@ -138,6 +138,11 @@ static bool recorded_refs_read_some(int fd, char text[MARK_MOST + 1], off_t at)
 	return len > 0;
 }
 
+static uint64_t recorded_refs_room(uint64_t bytes)
+{
+	return bytes / 4 > APPEND_ROOM ? bytes / 4 : APPEND_ROOM;
+}
+
 /* Whether the file ends with the refs of that checksum, as far as its marks say, and has
  * room for `more` bytes of changes. */
 static bool recorded_refs_may_append(int fd, const char *checksum, size_t more)
@@ -152,9 +157,8 @@ static bool recorded_refs_may_append(int fd, const char *checksum, size_t more)
 		return false;
 	*end = '\0';
 	uint64_t size = (uint64_t)st.st_size, head = (uint64_t)(end + 1 - first);
-	if (!recorded_refs_read_mark(first, &whole) || whole.bytes < APPEND_LEAST ||
-	    size < head + whole.bytes ||
-	    size + more > head + whole.bytes + whole.bytes / 4)
+	if (!recorded_refs_read_mark(first, &whole) || size < head + whole.bytes ||
+	    size + more > head + whole.bytes + recorded_refs_room(whole.bytes))
 		return false;
 	if (size == head + whole.bytes)
 		return strcmp(whole.checksum, checksum) == 0;

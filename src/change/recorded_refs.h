@@ -17,7 +17,7 @@ int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
 			const struct ref_snapshot *snapshot, struct err *err);
 
 /* Records the change since the last recorded refs. False: write them in full, since the
- * file has others or is full, or the repository is small. */
+ * file has others or is full. */
 struct recorded_change {
 	const char *before_sum, *after_sum; /* checksums */
 	const struct ref_diff *diff;

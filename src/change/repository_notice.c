@@ -206,16 +206,6 @@ static struct comparison *repository_of(const struct comparisons *all)
 	return &all->items.items[0];
 }
 
-/* A row that says no more than that it was looked at again is written so often. */
-#define SEEN_MS (60 * 1000)
-
-/* Objects that are missing are found by a verification, and only one can say that they
- * are back. */
-static bool lacks_objects(const struct origin_row *row)
-{
-	return row->checksum && row->verification == VERIFICATION_FAILED;
-}
-
 /* What other files say of it no fingerprint shows. */
 static bool repository_is_settled(const struct repository_seen *seen)
 {
@@ -227,18 +217,11 @@ static bool looks_different(const struct comparison *one)
 {
 	const struct repository_seen *seen = one->seen;
 	const struct origin_row *base = &one->base;
-	int64_t now = clock_wall_ms();
 
-	if (strcmp(base->path, seen->path) != 0 ||
-	    !notice_is_same_text(base->identity, seen->identity) ||
-	    !notice_is_same_text(base->fingerprint, one->fingerprint) ||
-	    base->is_settled != repository_is_settled(seen))
-		return true;
-	if (lacks_objects(base))
-		return false;
-	return base->verification != VERIFICATION_SUCCEEDED ||
-	       now - base->verified_at >= SEEN_MS ||
-	       base->verified_at > now; /* it was set back */
+	return strcmp(base->path, seen->path) != 0 ||
+	       !notice_is_same_text(base->identity, seen->identity) ||
+	       !notice_is_same_text(base->fingerprint, one->fingerprint) ||
+	       base->is_settled != repository_is_settled(seen);
 }
 
 static enum origin_step repository_judge(const struct comparisons *all,
@@ -261,20 +244,37 @@ static enum origin_step repository_judge(const struct comparisons *all,
 	return looks_different(one) ? STEP_NOTED : STEP_NOTHING;
 }
 
-static void repository_set_failure(struct origin_row *row, const struct err *why)
+/* Reading refs vouches for no objects: only a repository that is new is taken for whole,
+ * until its first verification. One that could not be read, or whose former name was in
+ * doubt, may have lost some; where nothing is verified, nobody would find out. */
+static void put_readable(const struct comparisons *all, const struct comparison *one,
+			 struct origin_row *row)
 {
-	origin_row_set_failure(row, why);
-	row->verification = why ? VERIFICATION_FAILED : VERIFICATION_SUCCEEDED;
-	row->verification_retry_count = why ? row->verification_retry_count + 1 : 0;
-	row->verified_at = clock_wall_ms();
+	const struct repository_seen *seen = one->seen;
+	const struct origin_row *former = &seen->former;
+	const char *claim = all->cause->claim_token;
+	bool is_whole =
+		!all->kind->notice->options.verifies ||
+		(!one->base.name &&
+		 (!former->name || former->verification == VERIFICATION_SUCCEEDED));
+
+	origin_row_set_failure(row, NULL);
+	row->verification = is_whole ? VERIFICATION_SUCCEEDED : VERIFICATION_PENDING;
+	row->verification_retry_count = 0;
+	if (is_whole)
+		return;
+	row->verification_due_at = clock_wall_ms();
+	if (!claim || strcmp(row->claim_token, claim) != 0)
+		row->claim_token[0] = '\0'; /* what is being verified is older */
 }
 
-static void put_reading(const struct comparison *one, struct origin_row *row)
+static void put_reading(const struct comparisons *all, const struct comparison *one,
+			struct origin_row *row)
 {
 	const struct repository_seen *seen = one->seen;
 
-	if (!lacks_objects(row))
-		repository_set_failure(row, NULL);
+	if (!row->checksum)
+		put_readable(all, one, row);
 	origin_row_set_text(&row->checksum, seen->checksum);
 	origin_row_set_text(&row->description, seen->description);
 	origin_row_set_text(&row->fingerprint, one->fingerprint);
@@ -284,7 +284,9 @@ static void put_reading(const struct comparison *one, struct origin_row *row)
 
 static void put_failure(const struct comparison *one, struct origin_row *row)
 {
-	repository_set_failure(row, &one->noticed->why);
+	origin_row_set_failure(row, &one->noticed->why);
+	row->verification = VERIFICATION_FAILED;
+	row->verification_retry_count++;
 	origin_row_set_text(&row->checksum, NULL);
 	origin_row_set_text(&row->fingerprint, NULL);
 	row->is_settled = false;
@@ -299,6 +301,7 @@ static void put_birth(const struct comparisons *all, const struct repository_see
 		memcpy(row->timeline, seen->former.timeline, sizeof(row->timeline));
 		row->generation = seen->former.generation;
 	}
+	row->verified_at = clock_wall_ms();
 	if (reverify_ms > 0)
 		row->verification_due_at = notice_next_verification(reverify_ms);
 }
@@ -313,7 +316,7 @@ static void repository_fill(struct comparisons *all, struct comparison *one,
 	if (seen->path)
 		origin_row_set_text(&row->path, seen->path);
 	if (one->observation == OBSERVATION_WHOLE)
-		put_reading(one, row);
+		put_reading(all, one, row);
 	else
 		put_failure(one, row);
 }
@@ -351,7 +354,7 @@ static bool repository_is_gone(int root, const char *path)
 
 	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT || errno == ENOTDIR;
-	if (!S_ISDIR(st.st_mode) || mounts_is_empty(root, path))
+	if (!S_ISDIR(st.st_mode) || dir_is_empty(root, path))
 		return false;
 	AUTO_CLOSE int fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(parts); i++)
@@ -714,7 +717,8 @@ static void repository_committed(struct comparisons *all)
 			 LOG_TEXT("event", event_what_name(notice_what_of(one->step))),
 			 LOG_NUMBER("event_id", noticed->event.id),
 			 LOG_NUMBER("generation", noticed->row.generation));
-		notice_report(all->kind->notice, &noticed->event, false);
+		notice_report(all->kind->notice, &noticed->event,
+			      noticed->row.verification == VERIFICATION_PENDING);
 	}
 	if (seen->former.name && !all->cause->is_sought)
 		notice_renamed(all, one);
@@ -756,6 +760,18 @@ int notice_compare_hint(struct notice *notice, const char *name, struct noticed 
 
 	*noticed = (struct noticed){ .name = name };
 	return notice_compare_one(&kind, &told, noticed, err);
+}
+
+int notice_compare_claimed(struct notice *notice, const char *name,
+			   const char *claim_token, struct noticed *noticed,
+			   struct err *err)
+{
+	const struct notice_cause claimed = { .absence = ABSENCE_SOUGHT,
+					      .claim_token = claim_token };
+	const struct origin_kind kind = notice_origin_kind(notice);
+
+	*noticed = (struct noticed){ .name = name };
+	return notice_compare_one(&kind, &claimed, noticed, err);
 }
 
 static int repository_scan_open(struct scan *scan, struct err *err)
@@ -844,7 +860,7 @@ static void repository_note(struct scan *scan, const struct noticed *noticed)
 
 	scan_count(scan, noticed->is_changed);
 	if (why->class == ERR_NONE || why->class == ERR_MISSING ||
-	    !scan_is_news(scan, noticed->name, why))
+	    !scan_fail(scan, noticed))
 		return;
 	log_at(err_is_transient(why->class) ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
 	       "scan.failed", LOG_TEXT("repo", noticed->name), LOG_ERR(why));

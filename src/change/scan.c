@@ -58,6 +58,19 @@ void scan_leave_out(struct scan *scan, const char *path, const struct err *why)
 	snprintf(result->example, sizeof(result->example), "%s", text.data);
 }
 
+/* What is locked or changes too fast is mostly well a moment later: it counts when two
+ * scans in a row met it. */
+bool scan_fail(struct scan *scan, const struct noticed *noticed)
+{
+	const struct origin_row *row = &noticed->row;
+	bool is_told = row->name && row->verification != VERIFICATION_SUCCEEDED;
+	bool is_news = scan_is_news(scan, noticed->name, &noticed->why);
+
+	if (!is_told && (noticed->why.class != ERR_CONFLICT || !is_news))
+		scan_leave_out(scan, noticed->name, &noticed->why);
+	return is_news;
+}
+
 static enum log_level scan_level_of(const struct scan_finding *finding)
 {
 	if (finding->is_harmless)

@@ -79,6 +79,9 @@ void scan_find(struct scan *scan, const struct scan_finding *finding);
 void scan_count(struct scan *scan, bool is_changed);
 void scan_leave_out(struct scan *scan, const char *path, const struct err *why);
 void scan_set_incomplete(struct scan *scan);
+/* One could not be compared: it is left out, unless its row itself says that it is not
+ * well. Returns scan_is_news(). */
+bool scan_fail(struct scan *scan, const struct noticed *noticed);
 /* Whether this is the first scan with this problem. */
 bool scan_is_news(struct scan *scan, const char *where, const struct err *why);
 int scan_check_stop(const struct scan *scan, struct err *err);

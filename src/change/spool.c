@@ -116,11 +116,13 @@ static int by_path(const void *a, const void *b)
 }
 
 /* Whether the comparison is over: also when its result, recorded, is that the repository
- * is gone or cannot be read. Everything else may pass by itself. */
-static bool spool_is_settled(const struct err *err)
+ * is gone or cannot be read. Everything else may pass by itself, as what kept the result
+ * from being recorded: then there is no `why`. */
+static bool spool_is_settled(const struct noticed *noticed)
 {
-	return err->class == ERR_MISSING || err->class == ERR_CORRUPT ||
-	       err->class == ERR_CONFIG;
+	enum err_class class = noticed->why.class;
+
+	return class == ERR_MISSING || class == ERR_CORRUPT || class == ERR_CONFIG;
 }
 
 static bool spool_compare_repository(struct spool *spool, const char *name)
@@ -131,7 +133,7 @@ static bool spool_compare_repository(struct spool *spool, const char *name)
 	if (notice_compare_hint(spool->notice, name, &noticed, &err) == 0)
 		return true;
 	log_warn("spool.deferred", LOG_TEXT("repo", name), LOG_ERR(&err));
-	return spool_is_settled(&err);
+	return spool_is_settled(&noticed);
 }
 
 /* Files from..to name the same path. They were there before the comparison begins, so

@@ -129,51 +129,32 @@ static json_t *cli_alert_json(const struct alert *alert, const struct alert_stat
 	return object;
 }
 
-static void cli_alert_print_line(const char *text)
-{
-	AUTO_STR struct str printable = STR_INIT;
-
-	str_add_printable(&printable, text);
-	puts(printable.data);
-}
-
 static void cli_alert_print_entry(const struct alert_entry *entry)
 {
-	AUTO_STR struct str line = STR_INIT;
 	char since[CLOCK_TEXT_SIZE], told[CLOCK_TEXT_SIZE];
 
 	cli_alert_format_time(entry->since, since);
 	cli_alert_format_time(entry->told_at, told);
-	str_addf(&line, "  %s, %s: %s; since %s, last sent %s",
-		 alert_kind_name(entry->kind), cli_alert_state_word(entry), entry->text,
-		 since, told);
-	cli_alert_print_line(line.data);
-	if (!entry->remedy[0])
-		return;
-	str_reset(&line);
-	str_addf(&line, "    what to do: %s", entry->remedy);
-	cli_alert_print_line(line.data);
+	cli_print("  %s, %s: %s; since %s, last sent %s", alert_kind_name(entry->kind),
+		  cli_alert_state_word(entry), entry->text, since, told);
+	if (entry->remedy[0])
+		cli_print("    what to do: %s", entry->remedy);
 }
 
 static void cli_alert_print_failures(const struct alert_sending *sending)
 {
-	AUTO_STR struct str line = STR_INIT;
 	char since[CLOCK_TEXT_SIZE];
 
 	if (sending->failing_since > 0) {
 		cli_alert_format_time(sending->failing_since, since);
-		str_addf(&line, "  cannot be sent since %s: %s%s%s", since,
-			 sending->why.text,
-			 sending->why.remedy[0] ? "; what to do: " : "",
-			 sending->why.remedy);
-		cli_alert_print_line(line.data);
+		cli_print("  cannot be sent since %s: %s%s%s", since, sending->why.text,
+			  sending->why.remedy[0] ? "; what to do: " : "",
+			  sending->why.remedy);
 	}
 	if (sending->beat_failing_since == 0)
 		return;
-	str_reset(&line);
 	cli_alert_format_time(sending->beat_failing_since, since);
-	str_addf(&line, "  the heartbeat fails since %s: %s", since, sending->beat_why);
-	cli_alert_print_line(line.data);
+	cli_print("  the heartbeat fails since %s: %s", since, sending->beat_why);
 }
 
 static void cli_alert_print(const struct alert *alert, const struct alert_state *state,
@@ -184,17 +165,16 @@ static void cli_alert_print(const struct alert *alert, const struct alert_state 
 
 	alert_target(alert, &target);
 	cli_alert_format_time(sending->sent_at, sent);
-	str_addf(&line, "%s: %s %s, last sent %s", alert->name, alert_way(alert),
-		 target.data, sent);
-	if (target.len == 0) {
-		str_reset(&line);
-		str_addf(&line, "%s: heartbeat only", alert->name);
-	}
+	if (target.len > 0)
+		str_addf(&line, "%s %s, last sent %s", alert_way(alert), target.data,
+			 sent);
+	else
+		str_add(&line, "heartbeat only");
 	if (alert->heartbeat) {
 		cli_alert_format_time(sending->beat_at, sent);
 		str_addf(&line, ", last heartbeat %s", sent);
 	}
-	cli_alert_print_line(line.data);
+	cli_print("%s: %s", alert->name, line.data);
 	cli_alert_print_failures(sending);
 	for (size_t i = 0; i < state->entries.count; i++)
 		cli_alert_print_entry(&state->entries.items[i]);
@@ -237,8 +217,6 @@ static void cli_alert_report_test(struct alert_call *call, const struct alert *a
 				  const char *what, const struct alert_answer *answer,
 				  const struct err *failure)
 {
-	AUTO_STR struct str line = STR_INIT;
-
 	call->tried++;
 	call->failed += failure != NULL;
 	if (call->is_json) {
@@ -258,8 +236,7 @@ static void cli_alert_report_test(struct alert_call *call, const struct alert *a
 		cli_fail(&named);
 		return;
 	}
-	str_addf(&line, "%s: %s delivered: %s", alert->name, what, answer->text);
-	cli_alert_print_line(line.data);
+	cli_print("%s: %s delivered: %s", alert->name, what, answer->text);
 }
 
 static void cli_alert_test_one(struct alert_call *call, const struct alert *alert,

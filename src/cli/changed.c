@@ -186,7 +186,8 @@ static int open_alone(struct changed_call *call, struct err *err)
 	struct alone *alone = &call->alone;
 
 	cli_note("no node is running here; the change was recorded anyway");
-	if (site_data_open_directory(site->data, &alone->data, err) != 0 ||
+	if (site_data_check_owner(site->data, err) != 0 ||
+	    site_data_open_directory(site->data, &alone->data, err) != 0 ||
 	    event_log_open(alone->data.store, site->data, &alone->log, err) != 0) {
 		close_alone(call);
 		return -1;
@@ -198,6 +199,7 @@ static int open_alone(struct changed_call *call, struct err *err)
 	} else {
 		options.root = site->repositories;
 		options.data = site->data;
+		options.verifies = site->role == SITE_PRIMARY;
 		if (call->push)
 			options.sink = open_sink(call);
 	}
@@ -280,7 +282,7 @@ static int report_blobs(struct changed_call *call, struct err *err)
 {
 	const struct kind *kind = kinds_find(&call->kinds, call->type);
 
-	if (call->site.role != SITE_PRIMARY)
+	if (call->site.role == SITE_SECONDARY)
 		return err_set(err, ERR_CONFIG, "blobs change only at a primary");
 	if (!kind || !kind->origin || kind_is_repository(kind->type)) {
 		err_set(err, ERR_CONFIG, "no blob type \"%.40s\" at this site",

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <sys/statvfs.h>
 
+#include "base/disk_proof.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/proc.h"
@@ -213,10 +214,8 @@ void check_report(struct checking *checking, enum check_verdict verdict, const c
 	json_array_append_new(checking->findings, finding);
 	if (checking->is_json)
 		return;
-	AUTO_STR struct str text = STR_INIT;
-	str_add_printable(&text, err->text);
-	printf("%-5s  %-13s %s%s%s\n", words[verdict], what, text.data,
-	       err->remedy[0] ? "; hint: " : "", err->remedy);
+	cli_print("%-5s  %-13s %s%s%s", words[verdict], what, err->text,
+		  err->remedy[0] ? "; hint: " : "", err->remedy);
 }
 
 void check_say(struct checking *checking, enum check_verdict verdict, const char *what,
@@ -460,7 +459,8 @@ static void check_data(struct checking *checking)
 	}
 	if (site_data_check(path, &err) != 0)
 		check_report(checking, CHECK_WRONG, "data", &err);
-	if (site_data_open(&checking->site, &data, &err) != 0) {
+	if (site_data_open(&checking->site, &data, &err) != 0 ||
+	    disk_prove(path, &err) != 0) {
 		check_report(checking, CHECK_WRONG, "data", &err);
 	} else {
 		AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);

@@ -661,8 +661,7 @@ static void look_at_root(struct checking *checking, const struct kind *kind, voi
 		check_foreign(checking, kind->type, &found);
 	if (is_copy && kind->path && kind->copies)
 		check_copies(checking, store, kind);
-	else if (checking->site.role == SITE_PRIMARY && kind->origin &&
-		 judge_scan(checking, store, kind, &err) != 0)
+	else if (!is_copy && kind->origin && judge_scan(checking, store, kind, &err) != 0)
 		check_report(checking, CHECK_WRONG, "blobs", &err);
 }
 
@@ -712,7 +711,10 @@ static void check_blobs_note_missing_kinds(struct checking *checking,
 			continue;
 		err_set(&err, ERR_MISSING,
 			"the primary has blobs of type %s, which are not copied", type);
-		err_remedy(&err, "to copy them, set blob.%s.path here", type);
+		if (blob_type_is_valid(type))
+			err_remedy(&err, "to copy them, set blob.%s.path here", type);
+		else
+			err_remedy(&err, "to copy them, configure them here, too");
 		check_report(checking, CHECK_NOTE, "blobs", &err);
 	}
 }

@@ -78,7 +78,7 @@ const struct command commands[] = {
 	  "Show mirrors of upstreams; update or remove them.", cli_mirror,
 	  &mirror_options },
 	{ "alert", "list | test [NAME] [--json]",
-	  "List troubles and the messages sent about them; send a test message.",
+	  "List problems and the messages sent about them; send a test message.",
 	  cli_alert, &alert_options },
 	{ "cache", "clear [--json] [NAME...]", "Clear the cache of refs.", cli_cache,
 	  &cache_options },
@@ -172,6 +172,22 @@ int cli_fail(const struct err *err)
 	if (err->remedy[0])
 		fprintf(stderr, "  hint: %s\n", err->remedy);
 	return cli_get_exit_status(err->class);
+}
+
+void cli_print(const char *fmt, ...)
+{
+	AUTO_STR struct str printable = STR_INIT;
+	AUTO_FREE char *text = NULL;
+	va_list args;
+	int len;
+
+	va_start(args, fmt);
+	len = vasprintf(&text, fmt, args);
+	va_end(args);
+	if (len < 0)
+		abort();
+	str_add_printable(&printable, text);
+	puts(printable.data);
 }
 
 static bool is_quiet; /* set before threads start */

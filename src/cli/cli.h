@@ -1,6 +1,5 @@
 /*
- * The commands. One file a command; src/main.c finds it in the table below and calls it
- * with its arguments.
+ * The commands. One file a command; src/main.c finds it in the table below.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -169,7 +168,9 @@ int cli_version(struct cli *cli, char **argv);
 /* Prints the error and its remedy on stderr, and returns the matching exit status. */
 int cli_fail(const struct err *err);
 
-/* Prints "refrelay: <text>" on stderr, for notes, not errors: not with --quiet. */
+/* Print a line: made harmless for a terminal; "refrelay: <text>" on stderr, for notes,
+ * not errors: not with --quiet. */
+PRINTF_LIKE(1, 2) void cli_print(const char *fmt, ...);
 PRINTF_LIKE(1, 2) void cli_note(const char *fmt, ...);
 void cli_set_quiet(void);
 bool cli_is_quiet(void);
@@ -181,9 +182,8 @@ PRINTF_LIKE(2, 3) int cli_usage(const char *command, const char *fmt, ...);
 const char *cli_nearest_command(const char *word);
 
 /* Reads the command's options into *call, by its table, and its operands; --help prints,
- * and --quiet leaves out notes.
- * Options may be anywhere before "--"; abbreviations are not accepted. argv ends in NULL,
- * and is reordered. -1: go on; else the exit status. */
+ * and --quiet leaves out notes. Options may be anywhere before "--"; abbreviations are
+ * not accepted. argv ends in NULL, and is reordered. -1: go on; else the exit status. */
 int cli_read_options(const struct command *command, char **argv, void *call,
 		     struct cli_operands *operands);
 

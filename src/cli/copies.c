@@ -18,6 +18,7 @@ struct asked {
 	const char *kind; /* borrowed from the call */
 	char *name;       /* owned */
 	uint64_t size;    /* of a blob */
+	int64_t failures; /* of a primary's own, when it was asked for */
 };
 
 struct asking {
@@ -128,7 +129,9 @@ static int copies_ask_row(struct copies_call *call, struct registry_row *row, vo
 	}
 	asking->done++;
 	add_asked(call, asking,
-		  (struct asked){ row->kind, xstrdup(row->name), row->size });
+		  (struct asked){ .kind = row->kind,
+				  .name = xstrdup(row->name),
+				  .size = row->size });
 	return 0;
 }
 
@@ -150,8 +153,12 @@ static int copies_ask_has_ended(struct copies_call *call, struct asking *asking,
 	const char *name = one->name;
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 
-	if (registry_get(call->data.store, one->kind, name, &row, err) != 0)
-		return err->class == ERR_MISSING ? 1 : -1;
+	if (registry_get(call->data.store, one->kind, name, &row, err) != 0) {
+		if (err->class != ERR_MISSING)
+			return -1;
+		report_ask_failed(asking, name, "the primary deleted it meanwhile", NULL);
+		return 1;
+	}
 	if (row.state == REGISTRY_SYNCED)
 		return row.verification == VERIFICATION_SUCCEEDED;
 	if (row.state == REGISTRY_PENDING && !row.held_reason)
@@ -184,7 +191,16 @@ static int copies_ask_read_origin(struct store_tx *tx, void *arg, struct err *er
 	return found < 0 ? -1 : 0;
 }
 
-/* Asked for, it is due; once verified it is not, whatever was found. */
+/* Asked for, it is pending, or still failed and due. One that was put off is pending, or
+ * has failed no more often than before. */
+static bool is_verified_anew(const struct origin_row *row, const struct asked *one)
+{
+	return row->verification != VERIFICATION_PENDING &&
+	       row->verification_due_at > clock_wall_ms() &&
+	       (row->verification != VERIFICATION_FAILED ||
+		row->verification_retry_count != one->failures);
+}
+
 static int has_ended_origin(struct copies_call *call, struct asking *asking,
 			    const struct asked *one, struct err *err)
 {
@@ -192,9 +208,12 @@ static int has_ended_origin(struct copies_call *call, struct asking *asking,
 	int result = store_read(call->data.store, copies_ask_read_origin, &question, err);
 	int ended = 0;
 
-	if (result != 0) {
-		ended = err->class == ERR_MISSING ? 1 : -1;
-	} else if (question.row.verification_due_at > clock_wall_ms()) {
+	if (result != 0 && err->class == ERR_MISSING) {
+		ended = 1;
+		report_ask_failed(asking, one->name, "it was deleted meanwhile", NULL);
+	} else if (result != 0) {
+		ended = -1;
+	} else if (is_verified_anew(&question.row, one)) {
 		ended = 1;
 		if (question.row.failure)
 			report_ask_failed(asking, one->name, question.row.failure,
@@ -318,16 +337,17 @@ static int end_asking(struct copies_call *call, struct asking *asking,
 	return 0;
 }
 
-static int ask_origin(struct copies_call *call, const char *name, struct err *err)
+static int ask_origin(struct copies_call *call, const char *name, int64_t *failures,
+		      struct err *err)
 {
 	const char *kind = call->kinds.items[0];
 	struct origin_question question = { .kind = kind, .name = name };
-	int result;
+	int result = store_read(call->data.store, copies_ask_read_origin, &question, err);
 
-	if (!call->is_dry)
-		return verify_origin_ask_kind(call->data.store, kind, name, 0, err);
-	result = store_read(call->data.store, copies_ask_read_origin, &question, err);
+	*failures = question.row.verification_retry_count;
 	origin_row_clear(&question.row);
+	if (result == 0 && !call->is_dry)
+		return verify_origin_ask_kind(call->data.store, kind, name, 0, err);
 	if (result == 0 && !call->is_json)
 		printf("would %s %s\n", call->verb, name);
 	return result;
@@ -336,10 +356,15 @@ static int ask_origin(struct copies_call *call, const char *name, struct err *er
 static int copies_ask_name_origin(struct copies_call *call, const char *name, void *arg,
 				  struct err *err)
 {
-	if (ask_origin(call, name, err) != 0)
+	int64_t failures;
+
+	if (ask_origin(call, name, &failures, err) != 0)
 		return -1;
 	((struct asking *)arg)->done++;
-	add_asked(call, arg, (struct asked){ call->kinds.items[0], xstrdup(name), 0 });
+	add_asked(call, arg,
+		  (struct asked){ .kind = call->kinds.items[0],
+				  .name = xstrdup(name),
+				  .failures = failures });
 	return 0;
 }
 
@@ -417,8 +442,8 @@ static int choose_kinds(struct copies_call *call, struct err *err)
 		err_set(err, ERR_CONFIG, "no blob type \"%s\" at this site", call->type);
 	else
 		err_set(err, ERR_CONFIG, "this site has no blobs");
-	return err_remedy(err,
-			  "each type is a [blob \"TYPE\"] section of the configuration");
+	return err_remedy(err, "each type is the TYPE of a [blob \"TYPE\"] section, or "
+			       "configured in a section of its own");
 }
 
 static int copies_open_all(const struct cli *cli, struct copies_call *call,
@@ -433,12 +458,15 @@ static int copies_open_all(const struct cli *cli, struct copies_call *call,
 	if (call->is_dry || strcmp(call->verb, "list") == 0 ||
 	    strcmp(call->verb, "show") == 0)
 		return site_data_open_to_read(call->site.data, &call->data, err);
-	return site_data_open(&call->site, &call->data, err);
+	return site_data_check_owner(call->site.data, err) == 0
+		       ? site_data_open(&call->site, &call->data, err)
+		       : -1;
 }
 
 static int copies_run_verb(struct copies_call *call, struct err *err)
 {
-	if (call->site.role == SITE_PRIMARY)
+	if (call->site.role == SITE_PRIMARY ||
+	    (call->site.role == SITE_STANDALONE && call->command->has_types))
 		return copies_origin(call, err);
 	if (strcmp(call->verb, "list") == 0)
 		return copies_list(call, err);

@@ -18,6 +18,7 @@ enum { ANY = CLI_ANY_NUMBER };
 
 static const char *const failed[] = { "failed", NULL };
 static const char asking[] = "sync resync reverify remove";
+static const char waiting[] = "sync resync reverify";
 static const char takes[] = "list, show, sync, resync, reverify or remove";
 static const char list_help[] = "list all, or those selected by --state or --failed";
 static const char show_help[] = "everything known about one";
@@ -35,7 +36,7 @@ static const struct cli_option blob_rows[] = {
 	{ "all", 0, NULL, "all", AT(FLAG, takes_all) },
 	{ "type", 0, "T", "of this kind only; needed with ID if there are several",
 	  AT(TEXT, type), .heading = "\n" },
-	{ "wait", 0, NULL, wait_help, AT(FLAG, waits), .verbs = asking },
+	{ "wait", 0, NULL, wait_help, AT(FLAG, waits), .verbs = waiting },
 	{ "dry-run", 0, NULL, "only print what would be done", AT(FLAG, is_dry),
 	  .verbs = asking },
 	CLI_JSON(struct copies_call),
@@ -74,7 +75,7 @@ static const struct cli_option repository_rows[] = {
 	{ "force", 0, NULL,
 	  "sync, resync: carry out what is held (deletes refs, drops commits)",
 	  AT(FLAG, is_forced), .verbs = "sync resync", .heading = "\n" },
-	{ "wait", 0, NULL, wait_help, AT(FLAG, waits), .verbs = asking },
+	{ "wait", 0, NULL, wait_help, AT(FLAG, waits), .verbs = waiting },
 	{ "dry-run", 0, NULL, "only print what would be done", AT(FLAG, is_dry),
 	  .verbs = asking },
 	CLI_JSON(struct copies_call),
@@ -252,15 +253,13 @@ static void print_members(const json_t *object)
 	json_object_foreach((json_t *)(uintptr_t)object, key, value)
 	{
 		AUTO_STR struct str text = STR_INIT;
-		AUTO_STR struct str printable = STR_INIT;
 		if (json_is_null(value))
 			continue;
 		if (json_is_string(value))
 			str_add(&text, json_string_value(value));
 		else
 			json_render(value, &text);
-		str_add_printable(&printable, text.data);
-		printf("%-26s %s\n", key, printable.data);
+		cli_print("%-26s %s", key, text.data);
 	}
 }
 
@@ -428,10 +427,10 @@ int copies_origin(struct copies_call *call, struct err *err)
 		return EXIT_DONE;
 	}
 	if (strcmp(call->verb, "reverify") != 0 || call->name_count == 0) {
-		err_set(err, ERR_CONFIG,
-			"%s works only at secondaries: this site is the primary",
-			call->verb);
-		return err_remedy(err, "a primary supports list, show and reverify %s...",
+		err_set(err, ERR_CONFIG, "%s works only at secondaries: this site is %s",
+			call->verb,
+			call->site.role == SITE_PRIMARY ? "the primary" : "standalone");
+		return err_remedy(err, "it supports list, show and reverify %s...",
 				  call->command->word);
 	}
 	return copies_reverify_origin(call, err);

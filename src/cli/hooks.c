@@ -87,27 +87,23 @@ static void print_look(const struct hooks_call *call, const char *name,
 {
 	AUTO_STR struct str text = STR_INIT;
 
-	str_add_printable(&text, name);
+	str_add(&text, name);
 	if (hook_look_state(look, &call->place) == HOOK_INSTALLED)
 		str_add(&text, ": installed");
 	else
 		add_states(call, look, &text);
-	if (look->other[0]) {
-		str_add(&text, ", its hooks report to the node of ");
-		str_add_printable(&text, look->other);
-	} else if (!look->has_node && look->states[0] != HOOK_MISSING) {
+	if (look->other[0])
+		str_addf(&text, ", its hooks report to the node of %s", look->other);
+	else if (!look->has_node && look->states[0] != HOOK_MISSING)
 		str_add(&text, ", no link to this site's data directory");
-	}
 	if (look->is_noexec)
 		str_add(&text, ", on a file system that is mounted noexec");
-	if (look->is_shared && look->folder[0]) {
-		str_add(&text, ", in ");
-		str_add_printable(&text, look->folder);
-	}
+	if (look->is_shared && look->folder[0])
+		str_addf(&text, ", in %s", look->folder);
 	for (size_t i = 0; i < (size_t)call->place.side; i++)
 		if (look->is_kept[i])
 			str_addf(&text, ", keeps another %s", hook_names[i]);
-	puts(text.data);
+	cli_print("%s", text.data);
 }
 
 static json_t *report_to_json(const struct hooks_call *call, const char *name,

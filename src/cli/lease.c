@@ -180,6 +180,8 @@ static int run_under(struct lease *lease, const struct lease_call *call, const c
 	vec_clear(&env);
 	if (ended == 0)
 		return lease_check(lease, err);
+	if (err->class == ERR_LOST) /* whatever it made of its SIGTERM */
+		return -1;
 	if (result.exit_code >= 0)
 		return result.exit_code;
 	if (err->class == ERR_CONFIG) {

@@ -266,7 +266,6 @@ static void mirror_print_refused(const struct mirror_shown *shown)
 							      shown->mirror, &at));) {
 		AUTO_FREE char *message = NULL;
 		int64_t refused_at;
-		AUTO_STR struct str line = STR_INIT;
 		char text[CLOCK_TEXT_SIZE];
 		if (credential_mark_read(shown->call->data.store, shown->name,
 					 watcher->name, &refused_at, &message,
@@ -274,17 +273,13 @@ static void mirror_print_refused(const struct mirror_shown *shown)
 		    refused_at == 0)
 			continue;
 		clock_format(refused_at, text);
-		str_addf(&line,
-			 "  watcher %s: credential refused since %s: ", watcher->name,
-			 text);
-		str_add_printable(&line, message);
-		puts(line.data);
+		cli_print("  watcher %s: credential refused since %s: %s", watcher->name,
+			  text, message);
 	}
 }
 
 static void mirror_print_then(const struct mirror_shown *shown)
 {
-	AUTO_STR struct str line = STR_INIT;
 	struct then_look look;
 	char since[CLOCK_TEXT_SIZE];
 
@@ -295,9 +290,8 @@ static void mirror_print_then(const struct mirror_shown *shown)
 		       look.waiting == 1 ? " is" : "s are");
 	if (look.message) {
 		clock_format(look.since, since);
-		str_add_printable(&line, look.message);
-		printf("  then: failing since %s (%s): %s\n", since,
-		       look.class ? look.class : "", line.data);
+		cli_print("  then: failing since %s (%s): %s", since,
+			  look.class ? look.class : "", look.message);
 		if (look.remedy && look.remedy[0])
 			printf("  hint: %s\n", look.remedy);
 	}
@@ -308,40 +302,28 @@ static void mirror_print_checkout(const struct mirror_shown *shown)
 {
 	AUTO_MIRROR_CHECKOUT struct mirror_checkout row = { 0 };
 	AUTO_FREE char *path = checkout_path(shown->call->site.repositories, shown->name);
-	AUTO_STR struct str line = STR_INIT;
 	char since[CLOCK_TEXT_SIZE];
 
 	mirror_checkout_read(shown->call->data.store, shown->name, &row, ERR_IGNORED);
-	if (row.commit) {
-		str_add(&line, "  checkout: ");
-		str_add_printable(&line, path);
-		str_addf(&line, " (%.12s", row.commit);
-		if (shown->call->is_whole && row.branch) {
-			clock_format(row.made_at, since);
-			str_add(&line, " of ");
-			str_add_printable(&line, row.branch);
-			str_addf(&line, ", since %s", since);
-		}
-		str_add_char(&line, ')');
-		puts(line.data);
-	} else if (shown->mirror && shown->mirror->has_checkout) {
+	clock_format(row.made_at, since);
+	if (row.commit && row.branch && shown->call->is_whole)
+		cli_print("  checkout: %s (%.12s of %s, since %s)", path, row.commit,
+			  row.branch, since);
+	else if (row.commit)
+		cli_print("  checkout: %s (%.12s)", path, row.commit);
+	else if (shown->mirror && shown->mirror->has_checkout)
 		puts("  checkout: none yet");
-	}
 	if (row.failing_since == 0)
 		return;
 	clock_format(row.failing_since, since);
-	str_reset(&line);
-	str_addf(&line, "  checkout: failing since %s (%s): ", since,
-		 row.class ? row.class : "");
-	str_add_printable(&line, row.message ? row.message : "");
-	puts(line.data);
+	cli_print("  checkout: failing since %s (%s): %s", since,
+		  row.class ? row.class : "", row.message ? row.message : "");
 	if (row.remedy)
 		printf("  hint: %s\n", row.remedy);
 }
 
 static void mirror_print_lfs(const struct mirror_shown *shown)
 {
-	AUTO_STR struct str line = STR_INIT;
 	char at[CLOCK_TEXT_SIZE];
 
 	if (!shown->has_lfs)
@@ -355,8 +337,7 @@ static void mirror_print_lfs(const struct mirror_shown *shown)
 		puts("  LFS: objects are still still to copy");
 		return;
 	}
-	str_add_printable(&line, shown->lack.message);
-	printf("  LFS fails: %s\n", line.data);
+	cli_print("  LFS fails: %s", shown->lack.message);
 	if (shown->call->is_whole && shown->lack.next_at > 0) {
 		clock_format(shown->lack.next_at, at);
 		printf("  LFS: next attempt %s\n", at);
@@ -385,15 +366,14 @@ static void mirror_print(const struct mirror_shown *shown)
 	char at[CLOCK_TEXT_SIZE];
 	int64_t equal_at = mirror_last_equal(shown);
 
-	str_addf(&line, "%-18s  ", mirror_word(shown));
-	str_add_printable(&line, shown->name);
+	str_addf(&line, "%-18s  %s", mirror_word(shown), shown->name);
 	if (shown->mirror)
 		str_addf(&line, "  %s", shown->mirror->url);
 	if (equal_at > 0) {
 		clock_format(equal_at, at);
 		str_addf(&line, "  (as of %s)", at);
 	}
-	puts(line.data);
+	cli_print("%s", line.data);
 	mirror_print_refused(shown);
 	mirror_print_lfs(shown);
 	mirror_print_then(shown);
@@ -402,10 +382,10 @@ static void mirror_print(const struct mirror_shown *shown)
 		mirror_print_store(shown);
 	if (!shown->row || (!shown->row->failure && !shown->row->held_reason))
 		return;
-	str_reset(&line);
-	str_add_printable(&line, shown->row->held_reason ? shown->row->held_reason
-							 : shown->row->failure);
-	printf("  %s: %s\n", shown->row->held_reason ? "held" : "fails", line.data);
+	if (shown->row->held_reason)
+		cli_print("  held: %s", shown->row->held_reason);
+	else
+		cli_print("  fails: %s", shown->row->failure);
 	if (shown->row->remedy)
 		printf("  hint: %s\n", shown->row->remedy);
 }
@@ -473,21 +453,17 @@ static void mirror_list_print(const struct mirror_list *list,
 	AUTO_STR struct str line = STR_INIT;
 	char at[CLOCK_TEXT_SIZE];
 
-	str_addf(&line, "list %s  %s  ", list->name,
-		 upstream_from_words[list->source.from]);
-	str_add_printable(&line, list->source.url);
 	if (state->read_at > 0) {
 		clock_format(state->read_at, at);
-		str_addf(&line, "  %" PRId64 " (as of %s)", state->count, at);
+		str_addf(&line, "%" PRId64 " (as of %s)", state->count, at);
 	} else {
-		str_add(&line, "  not read yet");
+		str_add(&line, "not read yet");
 	}
-	puts(line.data);
+	cli_print("list %s  %s  %s  %s", list->name,
+		  upstream_from_words[list->source.from], list->source.url, line.data);
 	if (!state->message)
 		return;
-	str_reset(&line);
-	str_add_printable(&line, state->message);
-	printf("  fails: %s\n", line.data);
+	cli_print("  fails: %s", state->message);
 	if (state->remedy)
 		printf("  hint: %s\n", state->remedy);
 }
@@ -747,6 +723,8 @@ static int mirror_open(const struct cli *cli, struct mirror_call *call, bool wri
 	if (cli_load_config(cli, &conf, err) != 0 ||
 	    site_from_conf(conf, &call->site, err) != 0 ||
 	    mirrors_read(conf, &call->mirrors, err) != 0)
+		return -1;
+	if (writes && site_data_check_owner(call->site.data, err) != 0)
 		return -1;
 	if ((writes ? site_data_open(&call->site, &call->data, err)
 		    : site_data_open_to_read(call->site.data, &call->data, err)) != 0)

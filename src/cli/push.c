@@ -1,7 +1,5 @@
 #include "cli/push.h"
 
-#include <stdarg.h>
-
 #include "cli/site.h"
 #include "lease/directory.h"
 
@@ -41,7 +39,8 @@ static int open_to_change(struct push_site *push, struct err *err)
 {
 	AUTO_FREE char *path = xasprintf("%s/leases", push->settings->directory);
 
-	if (site_data_make(push->site.data, err) != 0 ||
+	if (site_data_check_owner(push->site.data, err) != 0 ||
+	    site_data_make(push->site.data, err) != 0 ||
 	    task_store_recognize(push->settings->directory, push->site.data, err) != 0 ||
 	    task_store_open(push->settings->directory, &push->tasks, err) != 0)
 		return -1;
@@ -188,22 +187,6 @@ void push_add_refs(const struct push_settings *settings, const text_list *refs,
 		str_addf(out, "%s%s", i > 0 ? ", " : "", refs->items[i]);
 	if (shown < refs->count)
 		str_addf(out, " (+%zu)", refs->count - shown);
-}
-
-void push_fingerprint(const char *fmt, ...)
-{
-	AUTO_STR struct str printable = STR_INIT;
-	AUTO_FREE char *text = NULL;
-	va_list args;
-	int len;
-
-	va_start(args, fmt);
-	len = vasprintf(&text, fmt, args);
-	va_end(args);
-	if (len < 0)
-		abort();
-	str_add_printable(&printable, text);
-	puts(printable.data);
 }
 
 /* -1: go on. */

@@ -73,7 +73,4 @@ bool push_call_knows_remotes(const struct push_call *call, const struct queue_vi
 void push_add_refs(const struct push_settings *settings, const text_list *refs,
 		   struct str *out);
 
-/* Prints a line, made harmless for a terminal. */
-PRINTF_LIKE(1, 2) void push_fingerprint(const char *fmt, ...);
-
 #endif

@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "change/spool.h"
+#include "cli/cli.h"
 #include "cli/push.h"
 #include "push/pattern.h"
 #include "report/report.h"
@@ -79,14 +80,14 @@ static void print_uri(const struct push_call *call, const struct queue_view *vie
 	push_queue_add_state(view, uri, &state);
 	push_add_refs(call->push.settings, &uri->refs, &refs);
 	add_requests(uri, &refs);
-	push_fingerprint("%.*s  %s", PUSH_KEY_SHOWN, uri->uri_key, state.data);
-	push_fingerprint("  %s: %s", uri->project, refs.data);
-	push_fingerprint("  to %s: %s", uri->remote, uri->uri);
+	cli_print("%.*s  %s", PUSH_KEY_SHOWN, uri->uri_key, state.data);
+	cli_print("  %s: %s", uri->project, refs.data);
+	cli_print("  to %s: %s", uri->remote, uri->uri);
 	if (uri->failures > 0) {
 		str_reset(&state);
 		push_queue_add_failure(&uri->failure, &state);
-		push_fingerprint("  failed %" PRIu64 " time%s: %s", uri->failures,
-				 uri->failures == 1 ? "" : "s", state.data);
+		cli_print("  failed %" PRIu64 " time%s: %s", uri->failures,
+			  uri->failures == 1 ? "" : "s", state.data);
 	}
 }
 
@@ -97,18 +98,16 @@ static void print_letter(const struct push_call *call, const struct queue_view *
 	AUTO_STR struct str refs = STR_INIT;
 
 	add_span(letter->failed_at, view->now, &state);
-	push_fingerprint("%.*s  given up %s ago", PUSH_KEY_SHOWN, letter->key,
-			 state.data);
+	cli_print("%.*s  given up %s ago", PUSH_KEY_SHOWN, letter->key, state.data);
 	push_add_refs(call->push.settings, &letter->task.refs, &refs);
-	push_fingerprint("  %s: %s", letter->task.project, refs.data);
-	push_fingerprint("  to %s: %s", letter->task.remote, letter->task.uri);
+	cli_print("  %s: %s", letter->task.project, refs.data);
+	cli_print("  to %s: %s", letter->task.remote, letter->task.uri);
 	str_reset(&state);
 	push_queue_add_failure(&letter->why, &state);
-	push_fingerprint("  %s", state.data);
+	cli_print("  %s", state.data);
 	for (size_t i = 0; i < letter->refs.count; i++)
-		push_fingerprint("    %s: %s", letter->refs.items[i].ref,
-				 letter->refs.items[i].text ? letter->refs.items[i].text
-							    : "?");
+		cli_print("    %s: %s", letter->refs.items[i].ref,
+			  letter->refs.items[i].text ? letter->refs.items[i].text : "?");
 }
 
 static void print_queue(const struct push_call *call, const struct queue_view *view)
@@ -125,12 +124,11 @@ static void print_queue(const struct push_call *call, const struct queue_view *v
 	printf("%zu running, %zu waiting, %zu of them failing; %zu given up\n", running,
 	       view->uris.count - running, failing, view->letters.count);
 	if (view->unreadable.count > 0)
-		push_fingerprint("%zu unreadable file%s, e.g. %s (to remove %s: refrelay "
-				 "push discard --unreadable)",
-				 view->unreadable.count,
-				 view->unreadable.count == 1 ? "" : "s",
-				 view->unreadable.example,
-				 view->unreadable.count == 1 ? "it" : "them");
+		cli_print("%zu unreadable file%s, e.g. %s (to remove %s: refrelay "
+			  "push discard --unreadable)",
+			  view->unreadable.count, view->unreadable.count == 1 ? "" : "s",
+			  view->unreadable.example,
+			  view->unreadable.count == 1 ? "it" : "them");
 }
 
 static void report_nodes(const struct queue_view *view)
@@ -143,7 +141,7 @@ static void report_nodes(const struct queue_view *view)
 		printf("no node of the cluster is running: waiting pushes start when a "
 		       "node does\n");
 	else
-		push_fingerprint("nodes: %s", names.data);
+		cli_print("nodes: %s", names.data);
 }
 
 /* What hooks told without a node: what comes of it is in no queue yet. */
@@ -234,7 +232,7 @@ static void print_task(const struct push_call *call, const struct queued_uri *ur
 		 refs.data);
 	if (uri->is_running && uri->node[0])
 		str_addf(&line, " on %s", uri->node);
-	push_fingerprint("  %s", line.data);
+	cli_print("  %s", line.data);
 }
 
 static void print_tasks(const struct push_call *call, const struct queue_view *view,
@@ -244,7 +242,7 @@ static void print_tasks(const struct push_call *call, const struct queue_view *v
 
 	for (size_t i = 0; i < view->uris.count; i++)
 		count += push_list_is_of_remote(&view->uris.items[i], remote, is_running);
-	push_fingerprint("%s: %zu", is_running ? "In flight" : "Pending", count);
+	cli_print("%s: %zu", is_running ? "In flight" : "Pending", count);
 	for (size_t i = 0; i < view->uris.count && call->is_detailed; i++)
 		if (push_list_is_of_remote(&view->uris.items[i], remote, is_running))
 			print_task(call, &view->uris.items[i]);
@@ -255,20 +253,20 @@ static void print_patterns(const char *label, const name_patterns *patterns)
 	for (size_t i = 0; i < patterns->count; i++) {
 		AUTO_STR struct str text = STR_INIT;
 		name_pattern_show(patterns->items[i], &text);
-		push_fingerprint("%s: %s", label, text.data);
+		cli_print("%s: %s", label, text.data);
 	}
 }
 
 static void print_detail(const struct push_remote *remote)
 {
 	for (size_t i = 0; i < remote->admin_urls.count; i++)
-		push_fingerprint("AdminUrl: %s", remote->admin_urls.items[i].template);
+		cli_print("AdminUrl: %s", remote->admin_urls.items[i].template);
 	print_patterns("Project", &remote->projects);
 	print_patterns("ExcludeProject", &remote->excluded_projects);
 	for (size_t i = 0; i < remote->specs.count; i++) {
 		AUTO_STR struct str spec = STR_INIT;
 		push_spec_render(&remote->specs.items[i], &spec);
-		push_fingerprint("Push: %s", spec.data);
+		cli_print("Push: %s", spec.data);
 	}
 	print_patterns("ExcludedRefs", &remote->excluded_refs);
 }
@@ -276,9 +274,9 @@ static void print_detail(const struct push_remote *remote)
 static void print_remote(const struct push_call *call, const struct queue_view *view,
 			 const struct push_remote *remote)
 {
-	push_fingerprint("Remote: %s", remote->name);
+	cli_print("Remote: %s", remote->name);
 	for (size_t i = 0; i < remote->urls.count; i++)
-		push_fingerprint("Url: %s", remote->urls.items[i].template);
+		cli_print("Url: %s", remote->urls.items[i].template);
 	if (call->is_detailed)
 		print_detail(remote);
 	print_tasks(call, view, remote, true);

@@ -3,6 +3,7 @@
  * names what was given up, a waiting task, or all that there is for a destination.
  */
 #include "base/thread.h"
+#include "cli/cli.h"
 #include "cli/push.h"
 #include "push/act.h"
 #include "push/nodes.h"
@@ -58,17 +59,17 @@ static void push_retry_tell(void *arg, const struct push_acted *acted)
 			acted->project, acted->uri);
 		return;
 	case PUSH_ACT_UNREQUESTED:
-		push_fingerprint("%.*s  %s: request \"%s\" %s for %s", PUSH_KEY_SHOWN,
-				 acted->key, acted->project, acted->request, discarded,
-				 acted->uri);
+		cli_print("%.*s  %s: request \"%s\" %s for %s", PUSH_KEY_SHOWN,
+			  acted->key, acted->project, acted->request, discarded,
+			  acted->uri);
 		return;
 	default:
-		push_fingerprint("%.*s  %s: %s for %s", PUSH_KEY_SHOWN, acted->key,
-				 acted->project,
-				 acted->end == PUSH_ACT_PUT_BACK ? "waits again"
-				 : acted->end == PUSH_ACT_DUE    ? "due now"
-								 : discarded,
-				 acted->uri);
+		cli_print("%.*s  %s: %s for %s", PUSH_KEY_SHOWN, acted->key,
+			  acted->project,
+			  acted->end == PUSH_ACT_PUT_BACK ? "waits again"
+			  : acted->end == PUSH_ACT_DUE    ? "due now"
+							  : discarded,
+			  acted->uri);
 	}
 }
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/map.h"
+#include "cli/cli.h"
 #include "cli/push.h"
 #include "git/git_child.h"
 #include "push/dead_letters.h"
@@ -89,9 +90,9 @@ static void push_wait_report_task(struct started *one, const char *failure,
 {
 	one->is_ended = true;
 	one->has_failed = failure != NULL;
-	push_fingerprint("Replicate %s refs %s to %s, %s! (%s)", one->project,
-			 one->ref ? one->ref : TASK_ALL_REFS, one->host,
-			 failure ? "FAILED" : "Succeeded", failure ? failure : how);
+	cli_print("Replicate %s refs %s to %s, %s! (%s)", one->project,
+		  one->ref ? one->ref : TASK_ALL_REFS, one->host,
+		  failure ? "FAILED" : "Succeeded", failure ? failure : how);
 	fflush(stdout);
 }
 
@@ -533,7 +534,8 @@ struct commit_wait {
 	const char *commit;
 	listed_tasks tasks; /* as they were */
 	started_list started;
-	bool is_found; /* some repository has the commit */
+	bool is_found;  /* some repository has the commit */
+	int unreadable; /* exit status of the last that cannot be looked into; 0: none */
 };
 
 static bool is_commit(const char *word)
@@ -557,6 +559,13 @@ static int push_commit_run_git(const char *repository, const char *const *args,
 		       err);
 }
 
+/* As git says it of an id that names no commit; all else says nothing of it. */
+static bool push_commit_is_absent(const struct err *err)
+{
+	return strstr(err->text, "Not a valid object name") ||
+	       strstr(err->text, "expected commit type");
+}
+
 /* The refs that contain it, a line each; none, and *has false: it is not there. */
 static int push_commit_read_refs(const struct commit_wait *wait, const char *repository,
 				 bool *has, struct str *refs, struct err *err)
@@ -567,8 +576,10 @@ static int push_commit_read_refs(const struct commit_wait *wait, const char *rep
 	const char *const list[] = { "for-each-ref", "--format=%(refname)", contains,
 				     NULL };
 
-	*has = push_commit_run_git(repository, look, NULL, ERR_IGNORED) == 0;
-	return *has ? push_commit_run_git(repository, list, refs, err) : 0;
+	*has = push_commit_run_git(repository, look, NULL, err) == 0;
+	if (!*has)
+		return push_commit_is_absent(err) ? 0 : -1;
+	return push_commit_run_git(repository, list, refs, err);
 }
 
 /* One of them that the remote replicates, a branch if there is one; the caller frees. */
@@ -655,20 +666,32 @@ static int wait_for_all_of(struct commit_wait *wait, const char *name, const cha
 	return result;
 }
 
-static int push_commit_inspect_repository(struct commit_wait *wait, int root,
-					  const char *name, struct err *err)
+static int push_commit_find(const struct commit_wait *wait, int root, const char *name,
+			    bool *has, struct str *refs, struct err *err)
 {
 	AUTO_FREE char *below = NULL;
 	AUTO_FREE char *path = NULL;
-	AUTO_STR struct str refs = STR_INIT;
-	bool has = false;
 	int found = locate_repository(root, name, &below, err);
 
 	if (found <= 0)
 		return found;
 	path = xasprintf("%s/%s", wait->call->push.site.repositories, below);
-	if (push_commit_read_refs(wait, path, &has, &refs, err) != 0)
+	if (push_commit_read_refs(wait, path, has, refs, err) != 0)
 		return err_prefix(err, "%s", name);
+	return 0;
+}
+
+/* One that cannot be looked into does not keep the others from it. */
+static int push_commit_inspect_repository(struct commit_wait *wait, int root,
+					  const char *name, struct err *err)
+{
+	AUTO_STR struct str refs = STR_INIT;
+	bool has = false;
+
+	if (push_commit_find(wait, root, name, &has, &refs, err) != 0) {
+		wait->unreadable = cli_fail(err);
+		return 0;
+	}
 	wait->is_found |= has;
 	return has ? wait_for_all_of(wait, name, refs.data, err) : 0;
 }
@@ -692,6 +715,8 @@ static int look_into_all(struct commit_wait *wait, struct err *err)
 
 static int say_nothing_found(const struct commit_wait *wait)
 {
+	if (!wait->is_found && wait->unreadable)
+		return wait->unreadable;
 	if (wait->is_found)
 		fprintf(stderr,
 			"refrelay: commit %s is not on a ref that the remote pushes\n",

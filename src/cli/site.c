@@ -250,6 +250,22 @@ int site_wake(const char *data)
 	return hook_socket_report(data, "wake", 1000, NULL, 0, ERR_IGNORED);
 }
 
+static bool is_blob(const struct conf_entry *entry)
+{
+	return strcasecmp(entry->section, "blob") == 0;
+}
+
+/* A site that stands alone keeps objects of Git LFS only. */
+static bool is_blob_for_copies(const struct conf *conf, const struct conf_entry *entry)
+{
+	const struct conf_entry *layout =
+		is_blob(entry) ? conf_get(conf, "blob", entry->subsection, "layout")
+			       : NULL;
+
+	return is_blob(entry) &&
+	       (!layout || !layout->value || strcasecmp(layout->value, "lfs") != 0);
+}
+
 static bool is_unused(const char *section, enum site_role role)
 {
 	return (role != SITE_PRIMARY && strcasecmp(section, "secondary") == 0) ||
@@ -269,12 +285,17 @@ bool site_has_unused(const struct conf *conf, enum site_role role, struct err *e
 	const struct conf_list *all = conf_entries(conf);
 
 	for (size_t i = 0; i < all->count; i++) {
-		if (!is_unused(all->items[i]->section, role))
+		const bool is_for_copies = role == SITE_STANDALONE &&
+					   is_blob_for_copies(conf, all->items[i]);
+		if (!is_for_copies && !is_unused(all->items[i]->section, role))
 			continue;
 		conf_error(all->items[i], err,
 			   "the section is not used: this site's role is %s",
 			   site_role_name(role));
-		err_remedy(err, "%s", remedies[role]);
+		err_remedy(err, "%s",
+			   is_for_copies ? "a standalone site keeps only blobs with "
+					   "layout = lfs; is the role right?"
+					 : remedies[role]);
 		return true;
 	}
 	return false;

@@ -289,10 +289,8 @@ static void print_writer(const struct state_writer *writer)
 		str_addf(&text, " process %" PRIu64, writer->pid);
 	if (writer->is_elsewhere)
 		str_add(&text, " on another host or in another container");
-	str_addf(&text, ", %s, last sign of life %" PRId64 " s ago, file ",
-		 owner_states[writer->state], writer->age_s);
-	str_add_printable(&text, writer->name);
-	puts(text.data);
+	cli_print("%s, %s, last sign of life %" PRId64 " s ago, file %s", text.data,
+		  owner_states[writer->state], writer->age_s, writer->name);
 }
 
 static void print_cache(const struct state_view *view)
@@ -308,13 +306,11 @@ static void print_cache(const struct state_view *view)
 		str_add(&text, "used");
 	if (view->look.bypass == BYPASS_UNWRITABLE)
 		why = &view->trouble;
-	if (why->class != ERR_NONE) {
-		str_add(&text, ": ");
-		str_add_printable(&text, why->text);
-	}
+	if (why->class != ERR_NONE)
+		str_addf(&text, ": %s", why->text);
 	if (why->class != ERR_NONE && why->remedy[0])
 		str_addf(&text, "; hint: %s", why->remedy);
-	printf("  cache: %s\n", text.data);
+	cli_print("  cache: %s", text.data);
 }
 
 static void cli_state_print_text(const struct state_view *view)

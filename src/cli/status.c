@@ -29,7 +29,6 @@ static void cli_status_print_report(const struct report *report,
 				    const struct status_call *call)
 {
 	AUTO_STR struct str text = STR_INIT;
-	AUTO_STR struct str printable = STR_INIT;
 
 	if (call->is_json) {
 		json_auto_t *object = report_json(report);
@@ -42,9 +41,7 @@ static void cli_status_print_report(const struct report *report,
 	for (char *line = text.data, *end; (end = strchr(line, '\n')) != NULL;
 	     line = end + 1) {
 		*end = '\0';
-		str_reset(&printable);
-		str_add_printable(&printable, line);
-		puts(printable.data);
+		cli_print("%s", line);
 	}
 	fflush(stdout);
 }

@@ -31,9 +31,10 @@ static int overtaken(uint64_t mine, uint64_t now, struct err *err)
 		       mine);
 }
 
-/* All see it from the rename on. That it survives a loss of power matters to nobody: whom
- * it would keep out has died with the machine, and refs that were published under it are
- * flushed later, in the same order. A machine that shares the file system may live on. */
+/* All who read it under the lock see it whole. That it survives a loss of power matters
+ * to nobody: whom it would keep out has died with the machine, and refs that were
+ * published under it are flushed later, in the same order. A machine that shares the file
+ * system may live on. */
 static enum file_sync fence_sync(int dir)
 {
 	return file_system_is_local(dir) ? FILE_WHOLE : FILE_SYNC;
@@ -52,7 +53,7 @@ static int raise_locked(int dir, uint64_t fence, struct err *err)
 	if (now == fence)
 		return 0;
 	snprintf(text, sizeof(text), "%" PRIu64 "\n", fence);
-	return file_replace(dir, PATH, text, strlen(text), fence_sync(dir), err);
+	return file_overwrite(dir, PATH, text, strlen(text), fence_sync(dir), err);
 }
 
 int fence_raise(int dir, uint64_t fence, struct err *err)
@@ -71,6 +72,25 @@ int fence_raise(int dir, uint64_t fence, struct err *err)
 	}
 	lock_owner_close(&owner);
 	return result;
+}
+
+/* What stands in the way of the fence, or of its folder. */
+static int remove_in_the_way(int dir, struct err *err)
+{
+	struct stat st;
+	const bool is_folder = fstatat(dir, FOLDER, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			       !S_ISDIR(st.st_mode);
+
+	return tree_remove(dir, is_folder ? FOLDER : PATH, err);
+}
+
+int fence_raise_anew(int dir, uint64_t fence, struct err *err)
+{
+	if (fence_raise(dir, fence, err) == 0)
+		return 0;
+	if (!err_is_of_data(err) || remove_in_the_way(dir, err) != 0)
+		return -1;
+	return fence_raise(dir, fence, err);
 }
 
 int fence_check_locked(int dir, uint64_t fence, struct err *err)

@@ -19,6 +19,11 @@ int fence_read(int dir, uint64_t *fence, struct err *err);
  * lost in a power failure, but never in part. ERR_LOST: it is higher already. */
 int fence_raise(int dir, uint64_t fence, struct err *err);
 
+/* The same for a copy that goes to the trash: a fence that cannot be read, or something
+ * else in its place, which stops all others and would stop this for ever, is made
+ * anew. */
+int fence_raise_anew(int dir, uint64_t fence, struct err *err);
+
 /* For publish, which holds packed-refs.lock: ERR_LOST unless the number is exactly
  * `fence`. */
 int fence_check_locked(int dir, uint64_t fence, struct err *err);

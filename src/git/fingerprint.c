@@ -29,19 +29,14 @@ struct look {
 	struct look *also; /* sees the same; NULL: nobody */
 };
 
-static int64_t fingerprint_to_nanoseconds(const struct timespec *at)
-{
-	return (int64_t)at->tv_sec * 1000000000 + at->tv_nsec;
-}
-
 static void add_stat(struct look *look, const char *name, const struct stat *st)
 {
 	const int64_t values[] = {
 		(int64_t)st->st_ino,
 		(int64_t)st->st_mode,
 		(int64_t)st->st_size,
-		fingerprint_to_nanoseconds(&st->st_mtim),
-		look->without_ctime ? 0 : fingerprint_to_nanoseconds(&st->st_ctim),
+		clock_ns(&st->st_mtim),
+		look->without_ctime ? 0 : clock_ns(&st->st_ctim),
 		(int64_t)(strlen(name) + 1),
 	};
 	int64_t newest = values[3] > values[4] ? values[3] : values[4];
@@ -49,9 +44,11 @@ static void add_stat(struct look *look, const char *name, const struct stat *st)
 	hash_add(&look->hash, values, sizeof(values));
 	hash_add(&look->hash, name, strlen(name) + 1);
 	if (S_ISREG(st->st_mode) &&
-	    fingerprint_to_nanoseconds(&st->st_ctim) > look->fingerprint->changed_ns)
-		look->fingerprint->changed_ns = fingerprint_to_nanoseconds(&st->st_ctim);
+	    clock_ns(&st->st_ctim) > look->fingerprint->changed_ns)
+		look->fingerprint->changed_ns = clock_ns(&st->st_ctim);
 	look->fingerprint->has_links |= S_ISLNK(st->st_mode);
+	look->fingerprint->has_others |=
+		!S_ISLNK(st->st_mode) && !S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode);
 	if (st->st_ctim.tv_nsec != 0)
 		look->fingerprint->is_coarse = false;
 	if (newest > look->fingerprint->newest_ns)
@@ -88,7 +85,7 @@ static int add_directory(struct look *look, int dir, const char *name, struct er
 static int fingerprint_add_entry(struct look *look, DIR *dir, const struct dirent *entry,
 				 struct err *err)
 {
-	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+	if (name_is_dots(entry->d_name))
 		return 0;
 	if (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN)
 		return fingerprint_add_path(look, dirfd(dir), entry->d_name, err);
@@ -156,7 +153,7 @@ static int fingerprint_list_files(DIR *list, text_list *names)
 	struct dirent *entry;
 
 	while (errno = 0, (entry = readdir(list)) != NULL)
-		if (strcmp(entry->d_name, "..") != 0 && strcmp(entry->d_name, ".") != 0 &&
+		if (!name_is_dots(entry->d_name) &&
 		    !text_starts_with(entry->d_name, "tmp_") &&
 		    !text_starts_with(entry->d_name, ".tmp-"))
 			vec_add(names, xstrdup(entry->d_name));
@@ -198,6 +195,12 @@ static int add_derived(struct look *look, int dir, struct err *err)
 	return fingerprint_add_files(look, dir, "objects/pack/multi-pack-index.d", err);
 }
 
+static void note_diversion(struct look *look)
+{
+	for (; look; look = look->also)
+		look->fingerprint->is_diverted = true;
+}
+
 /* Only if they are there: fingerprints of copies without them are what they were before
  * this was looked at. */
 static void add_diversions(struct look *look, int dir)
@@ -205,8 +208,18 @@ static void add_diversions(struct look *look, int dir)
 	struct stat st;
 
 	for (const char *const *name = repo_diversions; *name; name++)
-		if (fstatat(dir, *name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		if (fstatat(dir, *name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 			add_stat(look, *name, &st);
+			note_diversion(look);
+		}
+}
+
+static void add_pack_folder(struct look *look, int dir)
+{
+	struct stat st;
+
+	if (fstatat(dir, "objects/pack", &st, 0) == 0)
+		add_stat(look, "objects/pack", &st);
 }
 
 static int fingerprint_observe(struct look *look, int dir, enum fingerprint_scope scope,
@@ -216,7 +229,6 @@ static int fingerprint_observe(struct look *look, int dir, enum fingerprint_scop
 		"HEAD",        "config",  "packed-refs",
 		"description", "shallow", "config.worktree"
 	};
-	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (fingerprint_add_path(look, dir, files[i], err) != 0)
@@ -226,14 +238,12 @@ static int fingerprint_observe(struct look *look, int dir, enum fingerprint_scop
 	if (scope == FINGERPRINT_REFS)
 		return 0;
 	add_diversions(look, dir);
-	if (scope == FINGERPRINT_FILES)
-		return 0;
-	if (fstatat(dir, "objects/pack", &st, 0) == 0)
-		add_stat(look, "objects/pack", &st);
+	if (scope == FINGERPRINT_COPY)
+		add_pack_folder(look, dir);
 	return 0;
 }
 
-static struct look fingerprint_begin(int dir, enum fingerprint_scope scope,
+static struct look fingerprint_begin(bool is_shared, enum fingerprint_scope scope,
 				     struct fingerprint *fingerprint)
 {
 	struct look look = { .fingerprint = fingerprint,
@@ -241,7 +251,7 @@ static struct look fingerprint_begin(int dir, enum fingerprint_scope scope,
 					      scope == FINGERPRINT_OBJECTS };
 
 	*fingerprint = (struct fingerprint){ .taken_ns = clock_wall_ns(),
-					     .is_shared = !file_system_is_local(dir),
+					     .is_shared = is_shared,
 					     .is_coarse = true };
 	hash_init(&look.hash, HASH_SHA256);
 	return look;
@@ -256,7 +266,8 @@ static void fingerprint_end(struct look *look)
 int fingerprint_take(int dir, enum fingerprint_scope scope,
 		     struct fingerprint *fingerprint, struct err *err)
 {
-	struct look look = fingerprint_begin(dir, scope, fingerprint);
+	struct look look =
+		fingerprint_begin(!file_system_is_local(dir), scope, fingerprint);
 	int result = 0;
 
 	if (scope != FINGERPRINT_OBJECTS)
@@ -270,12 +281,18 @@ int fingerprint_take(int dir, enum fingerprint_scope scope,
 }
 
 int fingerprint_take_files(int dir, struct fingerprint *files,
-			   struct fingerprint *objects, struct err *err)
+			   struct fingerprint *objects, struct fingerprint *copy,
+			   struct err *err)
 {
-	struct look all = fingerprint_begin(dir, FINGERPRINT_FILES, files);
-	struct look some = fingerprint_begin(dir, FINGERPRINT_OBJECTS, objects);
-	int result = fingerprint_observe(&all, dir, FINGERPRINT_FILES, err);
+	const bool is_shared = !file_system_is_local(dir);
+	struct look all = fingerprint_begin(is_shared, FINGERPRINT_FILES, files);
+	struct look some = fingerprint_begin(is_shared, FINGERPRINT_OBJECTS, objects);
+	struct look refs = fingerprint_begin(is_shared, FINGERPRINT_COPY, copy);
+	int result;
 
+	all.also = &refs;
+	result = fingerprint_observe(&all, dir, FINGERPRINT_FILES, err);
+	add_pack_folder(&refs, dir);
 	all.also = &some;
 	if (result == 0)
 		result = add_objects(&all, dir, err);
@@ -283,6 +300,7 @@ int fingerprint_take_files(int dir, struct fingerprint *files,
 		result = add_derived(&some, dir, err);
 	fingerprint_end(&all);
 	fingerprint_end(&some);
+	fingerprint_end(&refs);
 	return result;
 }
 
@@ -296,8 +314,8 @@ bool fingerprint_is_settled(const struct fingerprint *fingerprint)
 
 bool fingerprint_is_old(int dir, const struct stat *st)
 {
-	int64_t modified = fingerprint_to_nanoseconds(&st->st_mtim);
-	int64_t changed = fingerprint_to_nanoseconds(&st->st_ctim);
+	int64_t modified = clock_ns(&st->st_mtim);
+	int64_t changed = clock_ns(&st->st_ctim);
 
 	return fingerprint_is_settled(&(struct fingerprint){
 		.newest_ns = modified > changed ? modified : changed,

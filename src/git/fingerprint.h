@@ -44,6 +44,10 @@ struct fingerprint {
 	bool is_shared;   /* on a file system that other hosts can write */
 	bool is_coarse;   /* on one that stamps whole seconds only */
 	bool has_links;   /* symbolic links among them; their targets are not examined */
+	bool is_diverted; /* some of repo_diversions are there; not with FINGERPRINT_REFS
+			   */
+	bool has_others;  /* neither links nor plain files nor directories, such as pipes
+			   */
 };
 
 /* Takes that of the repository whose directory is open. ERR_MISSING: it has no directory
@@ -51,9 +55,11 @@ struct fingerprint {
 int fingerprint_take(int dir, enum fingerprint_scope scope,
 		     struct fingerprint *fingerprint, struct err *err);
 
-/* Those of FINGERPRINT_FILES and FINGERPRINT_OBJECTS, for one look at the objects. */
+/* Those of FINGERPRINT_FILES, FINGERPRINT_OBJECTS and FINGERPRINT_COPY, for one look at
+ * refs and objects. */
 int fingerprint_take_files(int dir, struct fingerprint *files,
-			   struct fingerprint *objects, struct err *err);
+			   struct fingerprint *objects, struct fingerprint *copy,
+			   struct err *err);
 
 /* Whether a later equal fingerprint proves that nothing changed since this one. */
 bool fingerprint_is_settled(const struct fingerprint *fingerprint);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "git/lock_file.h"
+#include "git/packed_refs.h"
 
 #define LOOSE_LIMIT 4096
 
@@ -27,12 +28,6 @@ static bool look_at_packed(int dir, struct stat *st)
 	return fstatat(dir, "packed-refs", st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static bool is_same_time(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
-/* Git replaces the file and never writes into it. */
 static bool is_packed_as_seen(const struct foreign_refs *refs)
 {
 	struct stat st;
@@ -40,10 +35,7 @@ static bool is_packed_as_seen(const struct foreign_refs *refs)
 
 	if (has_packed != refs->has_packed)
 		return false;
-	return !has_packed ||
-	       (st.st_ino == refs->packed.st_ino && st.st_size == refs->packed.st_size &&
-		is_same_time(&st.st_mtim, &refs->packed.st_mtim) &&
-		is_same_time(&st.st_ctim, &refs->packed.st_ctim));
+	return !has_packed || packed_refs_is_same_file(&st, &refs->packed);
 }
 
 int foreign_refs_read(int dir, const char *owner, struct ref_snapshot *seen,
@@ -149,16 +141,7 @@ bool foreign_refs_write(const struct foreign_refs *refs, const char *name,
 /* What stands above a new one may be as new. */
 int foreign_refs_sync(const struct foreign_refs *refs, const char *name, struct err *err)
 {
-	AUTO_FREE char *path = xstrdup(name);
-	bool is_new = !ref_snapshot_find(refs->seen, name);
-	char *slash;
-
-	while ((slash = strrchr(path, '/')) != NULL) {
-		*slash = '\0';
-		if (dir_sync(refs->dir, path, err) != 0)
-			return -1;
-		if (!is_new)
-			break;
-	}
-	return 0;
+	return ref_snapshot_find(refs->seen, name)
+		       ? file_sync_parent(refs->dir, name, err)
+		       : file_sync_parents(refs->dir, name, err);
 }

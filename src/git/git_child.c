@@ -80,8 +80,7 @@ static bool git_version_ask(char text[GIT_VERSION_SIZE])
 static bool git_version_is_same_program(const struct program *a, const struct program *b)
 {
 	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-	       a->changed.tv_sec == b->changed.tv_sec &&
-	       a->changed.tv_nsec == b->changed.tv_nsec;
+	       clock_same_time(&a->changed, &b->changed);
 }
 
 void git_version(char text[GIT_VERSION_SIZE])
@@ -228,13 +227,16 @@ static const char config[] = "[safe]\n"
 			     "[submodule]\n"
 			     "\trecurse = false\n";
 
+/* Of a filter by a blob that is not there git says that the repository may be damaged. */
+#define NO_SPARSE "[uploadpackfilter \"sparse:oid\"]\n\tallow = false\n"
+
 static const char serve_config[] = "[safe]\n"
-				   "\tdirectory = *\n";
+				   "\tdirectory = *\n" NO_SPARSE;
 
 static const char partial_config[] = "[safe]\n"
 				     "\tdirectory = *\n"
 				     "[uploadpack]\n"
-				     "\tallowFilter = true\n";
+				     "\tallowFilter = true\n" NO_SPARSE;
 
 /* For a push: on this machine the other side reads this as well, and has hooks of its
  * own. What it took is on disk when it says so; when it is repacked is its owner's
@@ -279,6 +281,17 @@ static struct {
 	[CONFIG_PUSH] = { "gitconfig-push", push_config, "" },
 };
 
+static bool has_content(const char *path, const char *text)
+{
+	AUTO_STR struct str content = STR_INIT;
+
+	return file_read(AT_FDCWD, path, strlen(text), &content, ERR_IGNORED) == 0 &&
+	       content.len == strlen(text) &&
+	       memcmp(content.data, text, content.len) == 0;
+}
+
+/* One that is as it should be stays: Landlock gives a child the file that it saw, and a
+ * command replaces it while the node's own children start. */
 static int git_child_write_config(const char *directory, size_t which, struct err *err)
 {
 	AUTO_FREE char *file = xasprintf("%s/%s", directory, configs[which].name);
@@ -288,6 +301,8 @@ static int git_child_write_config(const char *directory, size_t which, struct er
 		return err_set(err, ERR_CONFIG, "%s: the path is too long", directory);
 	snprintf(configs[which].variable, sizeof(configs[which].variable),
 		 CONFIG_VARIABLE "%s", file);
+	if (has_content(file, text))
+		return 0;
 	return file_replace(AT_FDCWD, file, text, strlen(text), FILE_NO_SYNC, err);
 }
 
@@ -364,6 +379,7 @@ struct child {
 	VEC(const char *) env;
 	int keep[3];
 	int remote; /* git_remote_open's, or -1 */
+	bool is_of_site;
 	char include[64];
 	VEC(char *) owned; /* what env has of them */
 	git_reach_paths reach;
@@ -503,7 +519,8 @@ static void add_reach(struct child *child, const struct git_call *call)
 
 static int child_init(struct child *child, const struct git_call *call, struct err *err)
 {
-	*child = (struct child){ .remote = -1 };
+	*child = (struct child){ .remote = -1,
+				 .is_of_site = call->remote && call->remote->is_site };
 	if (git_remote_is_http(call->remote)) {
 		child->remote = git_remote_open(call->remote, err);
 		if (child->remote < 0)
@@ -521,6 +538,15 @@ static int child_init(struct child *child, const struct git_call *call, struct e
 	if (call->reach != GIT_REACH_FREE)
 		add_reach(child, call);
 	return 0;
+}
+
+struct git_work git_work_for(const struct stop *stop, int64_t timeout_ms)
+{
+	return (struct git_work){
+		.stop = stop,
+		.guard_fd = -1,
+		.until = timeout_ms > 0 ? clock_boot_ms() + timeout_ms : 0,
+	};
 }
 
 /* As proc_run wants it: 0 is none, so what is over by now has one millisecond left. */
@@ -556,12 +582,13 @@ static struct proc_request git_child_make_request(const struct child *child,
 	};
 }
 
-/* Returns status. */
-static int git_child_explain_failure(int status, const struct proc_result *result,
-				     struct err *err)
+/* Returns status. Last words do not tell why somebody else ended git. */
+static int git_child_explain_failure(int status, bool is_of_site,
+				     const struct proc_result *result, struct err *err)
 {
-	if (status != 0 && err->class == ERR_INTERNAL)
-		git_message_find(SPEAKER_GIT, result->tail, err);
+	if (status != 0 && err->class == ERR_INTERNAL && err->sys_errno == 0)
+		git_message_find(is_of_site ? SPEAKER_SITE : SPEAKER_GIT, result->tail,
+				 err);
 	return status;
 }
 
@@ -581,13 +608,14 @@ int git_run(const struct git_call *call, struct err *err)
 	child_clear(&child);
 	if (call->ended)
 		*call->ended = result;
-	return git_child_explain_failure(status, &result, err);
+	return git_child_explain_failure(status, child.is_of_site, &result, err);
 }
 
 struct git_stream {
 	struct child child;
 	struct proc_request request;
 	struct proc_stream *proc;
+	struct proc_result *ended; /* the call's, or NULL */
 };
 
 static void stream_free(struct git_stream *stream)
@@ -596,16 +624,8 @@ static void stream_free(struct git_stream *stream)
 	free(stream);
 }
 
-static int open_proc(struct git_stream *stream, int input_fd, bool is_fed,
-		     struct err *err)
-{
-	if (is_fed)
-		return proc_stream_open_fed(&stream->request, &stream->proc, err);
-	return proc_stream_open(&stream->request, input_fd, &stream->proc, err);
-}
-
-static int git_child_open_stream(const struct git_call *call, int input_fd, bool is_fed,
-				 struct git_stream **stream, struct err *err)
+int git_stream_open(const struct git_call *call, int input_fd, struct git_stream **stream,
+		    struct err *err)
 {
 	struct git_stream *made = xcalloc(1, sizeof(*made));
 
@@ -614,7 +634,8 @@ static int git_child_open_stream(const struct git_call *call, int input_fd, bool
 		return -1;
 	}
 	made->request = git_child_make_request(&made->child, call);
-	if (open_proc(made, input_fd, is_fed, err) != 0) {
+	made->ended = call->ended;
+	if (proc_stream_open(&made->request, input_fd, &made->proc, err) != 0) {
 		stream_free(made);
 		return -1;
 	}
@@ -622,42 +643,9 @@ static int git_child_open_stream(const struct git_call *call, int input_fd, bool
 	return 0;
 }
 
-int git_stream_open(const struct git_call *call, int input_fd, struct git_stream **stream,
-		    struct err *err)
+struct proc_stream *git_stream_proc(const struct git_stream *stream)
 {
-	return git_child_open_stream(call, input_fd, false, stream, err);
-}
-
-int git_stream_open_fed(const struct git_call *call, struct git_stream **stream,
-			struct err *err)
-{
-	return git_child_open_stream(call, -1, true, stream, err);
-}
-
-void git_stream_offer(struct git_stream *stream, const void *data, size_t len)
-{
-	proc_stream_offer(stream->proc, data, len);
-}
-
-size_t git_stream_offered(const struct git_stream *stream)
-{
-	return proc_stream_offered(stream->proc);
-}
-
-void git_stream_end_input(struct git_stream *stream)
-{
-	proc_stream_end_input(stream->proc);
-}
-
-ssize_t git_stream_read_until(struct git_stream *stream, void *buffer, size_t size,
-			      int64_t until)
-{
-	return proc_stream_read_until(stream->proc, buffer, size, until);
-}
-
-ssize_t git_stream_read(struct git_stream *stream, void *buffer, size_t size)
-{
-	return proc_stream_read(stream->proc, buffer, size);
+	return stream->proc;
 }
 
 int git_stream_close(struct git_stream *stream, struct err *err)
@@ -667,7 +655,10 @@ int git_stream_close(struct git_stream *stream, struct err *err)
 
 	if (!stream)
 		return 0;
+	bool is_of_site = stream->child.is_of_site;
 	status = proc_stream_close(stream->proc, &result, err);
+	if (stream->ended)
+		*stream->ended = result;
 	stream_free(stream);
-	return git_child_explain_failure(status, &result, err);
+	return git_child_explain_failure(status, is_of_site, &result, err);
 }

@@ -23,7 +23,12 @@ struct git_work {
 	int guard_fd;                /* inherited by children; -1: none */
 	int64_t until;               /* the work's end, by clock_boot_ms(); 0: none */
 	atomic_uint_fast64_t *bytes; /* grows by the bytes that arrive; may be NULL */
+	atomic_uint_fast64_t *bytes_at_end; /* what these will be; 0: unknown; may be
+					       NULL */
 };
+
+/* Work that may take so long; 0: any time. */
+struct git_work git_work_for(const struct stop *stop, int64_t timeout_ms);
 
 /* Another repository that a child may reach. */
 struct git_remote {
@@ -35,6 +40,7 @@ struct git_remote {
 			       less: never */
 	uint64_t pack_most; /* bytes of a pack from there, likewise the next; 0: any */
 	uint64_t memory_most; /* bytes its objects may take when unpacked */
+	bool is_site;         /* a refrelay site: the errors that it reports count */
 	bool is_pushed_to;    /* its own hooks and settings apply, also on this machine */
 };
 
@@ -67,7 +73,7 @@ struct git_call {
 	int64_t silence_ms;           /* as in proc_request */
 	bool yields;                  /* as in proc_request */
 	enum git_reach reach;         /* of calls without a remote */
-	struct proc_result *ended; /* gets the result of git_run's child; may be NULL */
+	struct proc_result *ended; /* gets the child's result when it ends; may be NULL */
 };
 
 struct git_stream;
@@ -83,22 +89,13 @@ int git_setup(const char *directory, struct err *err);
 int git_run(const struct git_call *call, struct err *err);
 
 /* Starts git, whose output is read while it runs; `output` of the call is not used.
- * `input_fd` becomes its stdin (borrowed for the call); -1: `input` of the call. The call
+ * `input_fd` is as for proc_stream_open, -1: `input` of the call. The call
  * is borrowed for this call, the target of `work` until close. */
 int git_stream_open(const struct git_call *call, int input_fd, struct git_stream **stream,
 		    struct err *err);
 
-/* The same with proc_stream_open_fed. */
-int git_stream_open_fed(const struct git_call *call, struct git_stream **stream,
-			struct err *err);
-void git_stream_offer(struct git_stream *stream, const void *data, size_t len);
-size_t git_stream_offered(const struct git_stream *stream);
-void git_stream_end_input(struct git_stream *stream);
-ssize_t git_stream_read_until(struct git_stream *stream, void *buffer, size_t size,
-			      int64_t until);
-
-/* As proc_stream_read. */
-ssize_t git_stream_read(struct git_stream *stream, void *buffer, size_t size);
+/* By which it is fed and read. */
+struct proc_stream *git_stream_proc(const struct git_stream *stream);
 
 /* Ends it, by force (ERR_CANCELED) if it still runs, and frees; errors as git_run. NULL
  * is allowed: 0. */

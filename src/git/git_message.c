@@ -34,6 +34,7 @@ static const struct meaning {
 	const char *remedy;
 	const char *said[11]; /* up to the first NULL */
 	enum err_reason reason;
+	int sys_errno; /* as of the call that failed in git, where that counts; else 0 */
 } meanings[] = {
 	{ PUSH, ERR_DISK, "make room at the destination; it is tried again",
 	  .said = { "no space left on device", "disk quota exceeded" } },
@@ -46,11 +47,23 @@ static const struct meaning {
 	{ GIT, ERR_INTERNAL, "give this machine more memory",
 	  .said = { "out of memory, malloc failed", "out of memory, calloc failed",
 		    "out of memory, realloc failed", "mmap failed: cannot allocate" },
-	  .reason = REASON_TOO_LARGE },
+	  .reason = REASON_TOO_LARGE, .sys_errno = ENOMEM },
+	{ GIT, ERR_INTERNAL, "look in the kernel's log whether memory ran out",
+	  .said = { "index-pack died of signal 9",
+		    "pack-objects died of signal 9",   /* unpack-objects, too */
+		    "--shallow-file died of signal 9", /* it, of a cut history */
+		    "rev-list died of signal 9", "cannot allocate memory" },
+	  .sys_errno = ENOMEM },
+	{ GIT, ERR_INTERNAL,
+	  "raise the limits of processes and open files (TasksMax= and LimitNOFILE= in "
+	  "the unit)",
+	  .said = { "unable to create thread", "cannot fork", "cannot create async",
+		    "too many open files" },
+	  .sys_errno = EAGAIN },
 	{ GIT | PUSH | COMMAND, ERR_DISK, "mount that file system for writing",
 	  .said = { "read-only file system" } },
 	{ GIT | COMMAND, ERR_DISK, "look at that machine's kernel log: the disk fails",
-	  .said = { "input/output error" } },
+	  .said = { "input/output error" }, .sys_errno = EIO },
 	{ PUSH, ERR_DISK, "see whether the destination's objects/ can be written",
 	  .said = { "unable to create temporary object directory" } },
 
@@ -146,9 +159,13 @@ static const struct meaning {
 	  "authority of your own goes into /usr/local/share/ca-certificates "
 	  "(NAME.crt), then run update-ca-certificates",
 	  .said = { "ssl certificate", "server certificate",
-		    "server verification failed" } },
+		    "server verification failed" },
+	  .reason = REASON_AT_PEER },
 	{ GIT, ERR_CONFIG, "run refrelay as the repositories' owner",
 	  .said = { "dubious ownership" } },
+	/* Ours, below data: that says nothing of the repository. */
+	{ GIT, ERR_DISK, "check owner and mode of that file; it is tried again",
+	  .said = { "/gitconfig': permission denied" } },
 	{ GIT | COMMAND, ERR_CONFIG, "check owner and mode of that path",
 	  .said = { "permission denied" } },
 	{ GIT, ERR_MISSING, "it was renamed or deleted meanwhile; repeat",
@@ -156,10 +173,11 @@ static const struct meaning {
 		    "does not appear to be a git repository",
 		    "access denied or repository not exported", "repository not found",
 		    "no such repository",
-		    "project you were looking for could not be found" } },
+		    "project you were looking for could not be found" },
+	  .reason = REASON_AT_PEER },
 	{ GIT, ERR_CONFIG,
 	  "the upstream knows no shallow clones: take depth out of its mirror",
-	  .said = { "does not support shallow" } },
+	  .said = { "does not support shallow" }, .reason = REASON_AT_PEER },
 	{ GIT, ERR_CONFIG, "remove url.<base>.insteadOf from the repository's config",
 	  .said = { "' not allowed" } },
 
@@ -178,6 +196,11 @@ static const struct meaning {
 	{ GIT, ERR_CORRUPT,
 	  "run git multi-pack-index write in that repository, or remove the file",
 	  .said = { "multi-pack-index" } },
+	{ GIT, ERR_CORRUPT,
+	  "run git commit-graph write --reachable in that repository, or remove "
+	  "objects/info/commit-graph and objects/info/commit-graphs",
+	  .said = { "invalid parent position", "commit-graph is likely corrupt",
+		    "commit-graph requires overflow generation data" } },
 	{ GIT, ERR_CORRUPT, FSCK,
 	  .said = { "bad tree", "unresolved deltas", "did not receive expected object",
 		    "did not send all necessary objects", "index file corrupt",
@@ -199,10 +222,11 @@ static const struct meaning {
 	{ GIT, ERR_NETWORK, "the other site is busy; it is tried again",
 	  .said = { "returned error: 429" } },
 	{ GIT, ERR_CONFIG, "use the URL that this one redirects to",
-	  .said = { "returned error: 3" } },
+	  .said = { "returned error: 3" }, .reason = REASON_AT_PEER },
 	{ GIT, ERR_NETWORK, "look at the other site's log",
 	  .said = { "returned error: 5", "empty reply" } },
-	{ GIT, ERR_CONFIG, STRANGE, .said = { "returned error: " } },
+	{ GIT, ERR_CONFIG, STRANGE, .said = { "returned error: " },
+	  .reason = REASON_AT_PEER },
 	{ GIT, ERR_NETWORK, BROKEN,
 	  .said = { "connection reset", "rpc failed", "unexpected disconnect",
 		    "expected flush after", "expected 'packfile'",
@@ -277,6 +301,7 @@ static const struct meaning *meaning_of(enum git_speaker speaker, const char *ta
 static void take_meaning(const struct meaning *meaning, struct err *err)
 {
 	err->class = meaning->class;
+	err->sys_errno = meaning->sys_errno;
 	err_remedy(err, "%s", meaning->remedy);
 	err_because(err, meaning->reason);
 }
@@ -322,14 +347,31 @@ void git_reported_render(const struct err *err, struct str *out)
 	}
 }
 
+bool git_reported_may_be(enum err_class class)
+{
+	return class == ERR_CORRUPT || class == ERR_CONFIG || class == ERR_DISK ||
+	       class == ERR_INTERNAL;
+}
+
+/* Behind the mark, where a line begins with it: git puts names of files and refs, which
+ * strangers choose, into others. NULL: nothing is reported. */
+static const char *find_mark(const char *tail)
+{
+	static const char mark[] = "fatal: remote error: " REPORTED;
+
+	for (const char *at = tail; (at = strstr(at, mark)) != NULL; at++)
+		if (at == tail || at[-1] == '\n' || at[-1] == '\r')
+			return at + strlen(mark);
+	return NULL;
+}
+
 static bool find_reported(const char *tail, struct err *err)
 {
-	const char *at = strstr(tail, "remote error: " REPORTED);
+	const char *at = find_mark(tail);
 	char line[sizeof(err->text) + sizeof(err->remedy)];
 
 	if (!at)
 		return false;
-	at += strlen("remote error: " REPORTED);
 	snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\r\n"), at);
 	char *text = strstr(line, ": "), *remedy = strstr(line, REMEDY);
 	if (!text)
@@ -337,6 +379,8 @@ static bool find_reported(const char *tail, struct err *err)
 	*text = '\0';
 	if (remedy)
 		*remedy = '\0';
+	if (!git_reported_may_be(err_class_of_name(line)))
+		return false;
 	err_set(err, err_class_of_name(line), "the other site says: %s", text + 2);
 	err_because(err, REASON_AT_PEER);
 	err_remedy(err, "there: %s",
@@ -398,8 +442,11 @@ bool git_message_find(enum git_speaker speaker, const char *tail, struct err *er
 	const struct meaning *meaning;
 	const char *at;
 
-	if (speaker == SPEAKER_GIT && find_reported(tail, err))
-		return true;
+	if (speaker == SPEAKER_SITE) {
+		if (find_reported(tail, err))
+			return true;
+		speaker = SPEAKER_GIT;
+	}
 	if (speaker == SPEAKER_PACK) {
 		each_line(tail, add_local_line, &local);
 		tail = local.data;
@@ -462,6 +509,64 @@ bool git_message_refused_object(const char *said, size_t oid_len, struct oid *oi
 
 	return strlen(said) > LENGTH && text_starts_with(said + LENGTH, mark) &&
 	       oid_parse(said + LENGTH + strlen(mark), oid_len, oid);
+}
+
+/* The beginnings, behind "fatal: ". What follows may be the client's own words, even with
+ * line breaks, and mean anything. "remote error" is an error that the client sent. */
+static const char *const clients_faults[] = {
+	"unknown capability '",
+	"no command requested",
+	"command '",
+	"invalid command '",
+	"mismatched object format",
+	"unknown object format",
+	"object-format capability requires",
+	"remote error: ",
+	"unexpected line: '",
+	"expected flush after",
+	"protocol error: bad line length",
+	"the remote end hung up",
+	"unknown ref ",
+	"invalid shallow ",
+	"Invalid deepen",
+	"no commits selected for shallow requests",
+	"invalid filter-spec",
+	"multiple filter-specs cannot be combined",
+	"git upload-pack: protocol error",
+	"git upload-pack: expected SHA1 ",
+	"git upload-pack: ambiguous deepen-not",
+	"git upload-pack: deepen and",
+	"git upload-pack: filtering capability",
+};
+
+bool git_message_blames_client(const char *tail, struct err *err)
+{
+	static const char mark[] = "fatal: ";
+
+	for (const char *at = tail; (at = strstr(at, mark)) != NULL; at++)
+		for (size_t i = 0; i < ARRAY_SIZE(clients_faults); i++) {
+			if ((at > tail && at[-1] != '\n') ||
+			    !text_starts_with(at + strlen(mark), clients_faults[i]))
+				continue;
+			err->class = ERR_CONFIG;
+			report_line(tail, at + strlen(mark), err);
+			return true;
+		}
+	return false;
+}
+
+bool git_message_may_be_version(const struct err *err)
+{
+	static const char *const words[] = { "git: unknown capability '",
+					     "git: invalid command '",
+					     "git: unexpected line: '",
+					     "git: unknown object format",
+					     "git: invalid filter-spec" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (err->class == ERR_CONFIG && strstr(err->text, words[i]))
+			return true;
+	return false;
 }
 
 /* The line goes on in others. */

@@ -21,9 +21,12 @@ enum git_speaker {
 	SPEAKER_COMMAND = 1 << 4, /* a command that ssh runs at the other end */
 	SPEAKER_GERRIT = 1 << 5,  /* a Gerrit command: conflict is "it exists", config
 				     "unknown command" */
+	SPEAKER_SITE = 1 << 6, /* as SPEAKER_GIT, but the other side is a refrelay site,
+				  which may report an error of its own */
 };
 
-/* Fills *err from the end of a stderr: "git: " and the line, class, remedy, reason. Of
+/* Fills *err from the end of a stderr: "git: " and the line, class, remedy, reason, and
+ * as sys_errno what git met, where that decides (EIO, or what this machine lacks). Of
  * several messages the cause counts, not its consequences. False, and *err as it was:
  * unknown messages only. */
 bool git_message_find(enum git_speaker speaker, const char *tail, struct err *err);
@@ -72,8 +75,17 @@ uint64_t git_message_sent(const char *tail);
  * packet on; *oid is that object. */
 bool git_message_refused_object(const char *said, size_t oid_len, struct oid *oid);
 
+/* Whether upload-pack died of what its client sent, and not of what it read here. Fills
+ * *err: ERR_CONFIG, and the line. False, and *err as it was: it did not, or that cannot
+ * be told. */
+bool git_message_blames_client(const char *tail, struct err *err);
+/* Whether that error is about a word which another version of git may know. */
+bool git_message_may_be_version(const struct err *err);
+
 /* How one site reports an error to another's git, as text of a packet "ERR": it carries
- * the class, so that git_message_find() restores it, with REASON_AT_PEER. */
+ * the class, so that git_message_find() restores it from a SPEAKER_SITE, with
+ * REASON_AT_PEER. Only what is wrong with the other site's repository is reported so. */
+bool git_reported_may_be(enum err_class class);
 void git_reported_render(const struct err *err, struct str *out);
 
 #endif

@@ -67,6 +67,11 @@ static void add_alternates(int repository, const char *objects, int depth,
 	}
 }
 
+void git_reach_list_alternates(int repository, git_reach_paths *paths)
+{
+	add_alternates(repository, "objects", 1, paths);
+}
+
 /* A directory of which "commondir" names the rest is a linked working tree's. */
 void git_reach_find(int repository, git_reach_paths *paths)
 {

@@ -26,4 +26,7 @@ typedef VEC(char *) git_reach_paths;
  * will say why. */
 void git_reach_find(int repository, git_reach_paths *paths);
 
+/* Appends the object directories that it borrows from, as above. */
+void git_reach_list_alternates(int repository, git_reach_paths *paths);
+
 #endif

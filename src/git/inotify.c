@@ -242,6 +242,11 @@ uint64_t inotify_epoch(struct inotify_watch *watch)
 	return atomic_load(&watch->epoch);
 }
 
+uint64_t inotify_drained_epoch(const struct inotify_watch *watch)
+{
+	return atomic_load(&watch->epoch);
+}
+
 /* Others of the same user watch, too. */
 #define SHARE 4
 #define LIMIT_LEAST 8192
@@ -378,7 +383,7 @@ static int inotify_enter_directory(struct walk *walk, int parent, const char *na
 static bool may_be_directory(const struct dirent *entry)
 {
 	return (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
-	       strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+	       !name_is_dots(entry->d_name);
 }
 
 static int watch_below(struct walk *walk, int fd, struct err *err);

@@ -58,6 +58,10 @@ void inotify_retry(struct inotify_watch *watch);
  * Numbers never repeat, not even across watches. Cheap when nothing is queued. */
 uint64_t inotify_epoch(struct inotify_watch *watch);
 
+/* The number as of the last inotify_drain(), without a system call: for many watches
+ * after one drain. */
+uint64_t inotify_drained_epoch(const struct inotify_watch *watch);
+
 /* Readable when an event is queued: for poll(), never for read(). */
 int inotify_descriptor(const struct inotify *inotify);
 

@@ -15,7 +15,7 @@
  * its owner or a burier removes such a lock: what stands at path is what was probed. */
 static bool bury(int dir, const char *path, int fd, const char *proof)
 {
-	if (!lock_owner_is_file(dir, path, fd) || unlinkat(dir, path, 0) != 0)
+	if (!file_is_named(dir, path, fd) || unlinkat(dir, path, 0) != 0)
 		return false;
 	log_warn("lock.stale_removed", LOG_TEXT("path", path), LOG_TEXT("proof", proof));
 	return true;
@@ -99,7 +99,7 @@ static bool bury_packed(int dir, int owner_fd)
 		return false;
 	if (owner_fd < 0)
 		owner_fd = fd;
-	if (!lock_owner_is_file(dir, "packed-refs.lock", owner_fd))
+	if (!file_is_named(dir, "packed-refs.lock", owner_fd))
 		return false;
 	unlinkat(dir, "packed-refs.new", 0);
 	return bury(dir, "packed-refs.lock", owner_fd, "its owner is dead");
@@ -191,6 +191,16 @@ static void pause_briefly(int round)
 	usleep(step + jitter);
 }
 
+/* After linkat() failed; keeps errno. */
+static bool is_ours_already(const struct lock_owner *owner, const char *name)
+{
+	const int why = errno;
+	const bool is_ours = why == EEXIST && file_is_named(owner->dir, name, owner->fd);
+
+	errno = why;
+	return is_ours;
+}
+
 /* After linkat() failed. 0: try again at once; 1: it is locked. */
 static int look_why(const struct lock_owner *owner, const char *name, int *parents_made,
 		    struct err *err)
@@ -226,6 +236,8 @@ int lock_file_take(const struct lock_owner *owner, const char *path, int64_t wai
 	for (int round = 0;; round++) {
 		if (linkat(owner->dir, owner->name, owner->dir, name, 0) == 0)
 			break;
+		if (is_ours_already(owner, name))
+			return 0;
 		int why = look_why(owner, name, &parents_made, err);
 		if (why < 0)
 			return -1;
@@ -261,7 +273,7 @@ void lock_file_release(struct lock_file *lock)
 		return;
 	/* Not ours any more: it was taken for too old, where nobody can tell who lives.
 	 */
-	if (lock_owner_is_file(lock->owner->dir, lock->path, lock->owner->fd))
+	if (file_is_named(lock->owner->dir, lock->path, lock->owner->fd))
 		unlinkat(lock->owner->dir, lock->path, 0);
 	lock_file_remove_empty_parents(lock->owner->dir, lock->path);
 	free(lock->path);

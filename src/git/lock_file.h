@@ -16,6 +16,8 @@
 
 /* Default for how long to wait for another owner's lock. */
 #define LOCK_FILE_WAIT_MS 10000
+/* A publication holds its locks for moments, and a person's git for not much longer. */
+#define LOCK_FILE_OLD_S 10
 
 struct lock_file {
 	const struct lock_owner *owner; /* NULL: not held */
@@ -24,7 +26,9 @@ struct lock_file {
 
 /* Takes "<path>.lock", making directories above it if need be. Waits wait_ms for
  * another owner. ERR_CONFLICT: still locked, or a ref is where a directory must be;
- * ERR_LOST: the owner file is gone. */
+ * ERR_LOST: the owner file is gone. Where this owner has it already, by this path or by
+ * another that is the same there (a file system that ignores case): 0, and *lock is not
+ * held. */
 int lock_file_take(const struct lock_owner *owner, const char *path, int64_t wait_ms,
 		   struct lock_file *lock, struct err *err);
 

@@ -9,8 +9,6 @@
 #include "base/hook_wire.h"
 #include "base/str.h"
 
-#define PROC_STAT_MOST ((size_t)1 << 20)
-
 /* Six beats. */
 #define LOCK_AGE_S 60
 
@@ -35,18 +33,9 @@ static uint64_t pidns(void)
 	return own_pidns;
 }
 
-bool lock_owner_is_file(int dir, const char *path, int fd)
-{
-	struct stat named, open_one;
-
-	return fstatat(dir, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       fstat(fd, &open_one) == 0 && named.st_ino == open_one.st_ino &&
-	       named.st_dev == open_one.st_dev;
-}
-
 bool lock_owner_stands(const struct lock_owner *owner)
 {
-	return lock_owner_is_file(owner->dir, owner->name, owner->fd);
+	return file_is_named(owner->dir, owner->name, owner->fd);
 }
 
 int64_t lock_owner_beat(const struct lock_owner *owner)
@@ -192,19 +181,6 @@ bool lock_owner_is_elsewhere(const struct lock_owner_line *line)
 	       (!is_same_boot(line) || line->pidns != pidns());
 }
 
-/* When this machine started, by the clock that stamps its files: not by what this process
- * takes for the time. */
-static int64_t boot_wall_s(void)
-{
-	AUTO_STR struct str text = STR_INIT;
-	const char *at = NULL;
-
-	if (file_read(AT_FDCWD, "/proc/stat", PROC_STAT_MOST, &text, ERR_IGNORED) == 0)
-		at = strstr(text.data, "\nbtime ");
-	return at ? strtoll(at + strlen("\nbtime "), NULL, 10)
-		  : (clock_wall_ms() - clock_boot_ms()) / 1000;
-}
-
 /* It was made before this machine started, by what ended then. Only where all that
  * write are on this machine, and by its clock. */
 static bool is_before_boot(int fd)
@@ -212,7 +188,7 @@ static bool is_before_boot(int fd)
 	struct stat st;
 
 	return file_system_is_local(fd) && fstat(fd, &st) == 0 &&
-	       (int64_t)st.st_mtime < boot_wall_s() - 1;
+	       (int64_t)st.st_mtime < clock_boot_wall_s() - 1;
 }
 
 /* /proc may hide processes of other users; the call cannot. */

@@ -44,9 +44,6 @@ void lock_owner_close(struct lock_owner *owner);
 /* Whether the file still has its name: we were not taken for dead. */
 bool lock_owner_stands(const struct lock_owner *owner);
 
-/* Whether path, below dir, names the file that is open as fd. */
-bool lock_owner_is_file(int dir, const char *path, int fd);
-
 /* Shows that its owner lives to processes that cannot see the flock. Returns the time by
  * the file system's clock, in seconds since 1970; -1 with errno set. */
 int64_t lock_owner_beat(const struct lock_owner *owner);

@@ -60,13 +60,6 @@ static void object_store_begin_once(void)
 	pthread_once(&once, object_store_begin);
 }
 
-static bool object_store_is_filled(int dir, const char *name)
-{
-	struct stat st;
-
-	return fstatat(dir, name, &st, 0) == 0 && st.st_size > 0;
-}
-
 static int object_store_refuse(const char *what, struct err *err)
 {
 	return err_set(err, ERR_CONFIG, "only git reads a repository with %s", what);
@@ -81,7 +74,7 @@ static int check_alternate(int objects, const char *line, struct err *err)
 	if (*line != '/' && *line != '.')
 		return object_store_refuse("alternates of that form", err);
 	AUTO_CLOSE int fd = openat(objects, line, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0 && object_store_is_filled(fd, "info/alternates"))
+	if (fd >= 0 && file_is_filled(fd, "info/alternates"))
 		return object_store_refuse("alternates of alternates", err);
 	return 0;
 }
@@ -91,7 +84,7 @@ static int check_alternates(const struct repo *repo, struct err *err)
 	AUTO_STR struct str text = STR_INIT;
 	char *line, *rest;
 
-	if (!object_store_is_filled(repo->fd, ALTERNATES))
+	if (!file_is_filled(repo->fd, ALTERNATES))
 		return 0;
 	if (file_read(repo->fd, ALTERNATES, ALTERNATES_LIMIT, &text, err) != 0)
 		return -1;
@@ -109,11 +102,11 @@ int object_store_check(const struct repo *repo, struct err *err)
 {
 	if (repo->oid_len != GIT_OID_RAWSZ)
 		return object_store_refuse("SHA-256", err);
-	if (repo->is_shallow || object_store_is_filled(repo->fd, "shallow"))
+	if (repo->is_shallow || file_is_filled(repo->fd, "shallow"))
 		return object_store_refuse("a cut history", err);
 	if (repo->is_partial)
 		return object_store_refuse("objects that are missing on purpose", err);
-	if (object_store_is_filled(repo->fd, "info/grafts"))
+	if (file_is_filled(repo->fd, "info/grafts"))
 		return object_store_refuse("grafts", err);
 	return check_alternates(repo, err);
 }

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "git/packs.h"
+#include "git/sound_files.h"
 
 /* Git writes objects/info/packs anew for readers that only know files. */
 static bool object_files_is_passing(const char *name)
@@ -49,18 +51,12 @@ void object_files_clear(object_files *files)
 	vec_clear(files);
 }
 
-static bool object_files_same_time(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
-/* Nobody can set ctime back. */
+/* Nobody can set ctime back. A new link changes it: what was read since is the same. */
 static bool object_files_is_same(const struct stat *a, const struct stat *b)
 {
 	return a->st_ino == b->st_ino && a->st_mode == b->st_mode &&
-	       a->st_size == b->st_size &&
-	       object_files_same_time(&a->st_mtim, &b->st_mtim) &&
-	       object_files_same_time(&a->st_ctim, &b->st_ctim);
+	       a->st_size == b->st_size && clock_same_time(&a->st_mtim, &b->st_mtim) &&
+	       (clock_same_time(&a->st_ctim, &b->st_ctim) || sound_file_is(b));
 }
 
 const char *object_files_changed(const object_files *files, int dir, bool may_be_gone)
@@ -87,15 +83,6 @@ void oid_list_add_tips(oid_list *list, const struct ref_snapshot *snapshot)
 	if (!snapshot->head_target)
 		vec_add(list, snapshot->head_oid);
 	oid_list_tidy(list);
-}
-
-static void objects_add_lines(const oid_list *list, const char *before, struct str *out)
-{
-	for (size_t i = 0; i < list->count; i++) {
-		str_add(out, before);
-		oid_add_text(&list->items[i], out);
-		str_add_char(out, '\n');
-	}
 }
 
 /* More tips than this tell the other side nothing new. */
@@ -128,7 +115,7 @@ static int run_fetch(struct git_call call, const struct repo *repo, arguments *a
 	vec_add(args, "--");
 	vec_add(args, call.remote->url);
 	vec_add(args, NULL);
-	objects_add_lines(wanted, "", &input);
+	oid_list_add_lines(wanted, "", &input);
 	call.repository = repo->path;
 	call.args = args->items;
 	call.input = &input;
@@ -235,7 +222,7 @@ int objects_present(const struct git_work *work, const struct repo *repo,
 	AUTO_STR struct str answers = STR_INIT;
 	const char *line;
 
-	objects_add_lines(asked, "", &questions);
+	oid_list_add_lines(asked, "", &questions);
 	if (objects_ask(work, repo, &questions, &answers, err) != 0)
 		return -1;
 	line = answers.data;
@@ -255,11 +242,14 @@ int objects_are_complete(const struct git_work *work, const struct repo *repo,
 					    NULL };
 	AUTO_STR struct str input = STR_INIT;
 
-	objects_add_lines(asked, "", &input);
+	oid_list_add_lines(asked, "", &input);
 	if (objects_run(work, repo, (struct git_call){ .args = args, .input = &input },
 			err) == 0)
 		return 1;
-	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ? 0 : -1;
+	return err->class == ERR_CORRUPT ||
+			       (err->class == ERR_INTERNAL && err->sys_errno == 0)
+		       ? 0
+		       : -1;
 }
 
 static int objects_fail_not_there(const struct ref *ref, struct err *err)
@@ -422,7 +412,7 @@ static int objects_list_commits(const struct git_work *work, const struct repo *
 
 	if (from->count == 0)
 		return 0;
-	objects_add_lines(from, "", &input);
+	oid_list_add_lines(from, "", &input);
 	if (objects_run(work, repo,
 			(struct git_call){ .args = args,
 					   .input = &input,
@@ -479,8 +469,8 @@ int objects_has_more(const struct git_work *work, const struct repo *repo,
 	AUTO_STR struct str input = STR_INIT;
 	AUTO_STR struct str output = STR_INIT;
 
-	objects_add_lines(tips, "", &input);
-	objects_add_lines(known, "^", &input);
+	oid_list_add_lines(tips, "", &input);
+	oid_list_add_lines(known, "^", &input);
 	if (objects_run(work, repo,
 			(struct git_call){ .args = args,
 					   .input = &input,

@@ -37,7 +37,8 @@ int objects_present(const struct git_work *work, const struct repo *repo,
 		    const oid_list *asked, oid_list *present, struct err *err);
 
 /* Whether these objects are in the repository with all they reach, as far as its history
- * is not cut (repo.shallow_file): 1, 0, or -1. */
+ * is not cut (repo.shallow_file): 1, 0, or -1, also if git was killed or this machine
+ * lacks what it needs. */
 int objects_are_complete(const struct git_work *work, const struct repo *repo,
 			 const oid_list *asked, struct err *err);
 

@@ -61,3 +61,12 @@ bool oid_list_has(const oid_list *list, const struct oid *oid)
 	return list->count > 0 &&
 	       bsearch(oid, list->items, list->count, sizeof(*list->items), oid_compare);
 }
+
+void oid_list_add_lines(const oid_list *list, const char *before, struct str *out)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		str_add(out, before);
+		oid_add_text(&list->items[i], out);
+		str_add_char(out, '\n');
+	}
+}

@@ -44,6 +44,9 @@ typedef VEC(struct oid) oid_list;
 /* Sorts and drops duplicates. */
 void oid_list_tidy(oid_list *list);
 
+/* Appends a line for each, which begins with `before`. */
+void oid_list_add_lines(const oid_list *list, const char *before, struct str *out);
+
 /* Whether a tidy list has it. */
 bool oid_list_has(const oid_list *list, const struct oid *oid);
 

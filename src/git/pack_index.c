@@ -23,26 +23,27 @@ static bool pack_index_is_sound(const struct pack_index *index)
 		       index->count;
 }
 
-bool pack_index_open(int folder, const char *name, size_t oid_len,
-		     struct pack_index *index)
+int pack_index_open(int folder, const char *name, size_t oid_len,
+		    struct pack_index *index, struct err *err)
 {
 	struct stat st;
 	AUTO_CLOSE int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0 || fstat(fd, &st) != 0 ||
-	    (size_t)st.st_size < PACK_INDEX_NAMES + 2 * oid_len)
-		return false;
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return err_errno(err, "cannot open %s", name);
+	if ((size_t)st.st_size < PACK_INDEX_NAMES + 2 * oid_len)
+		return err_set(err, ERR_CORRUPT, "%s is too short", name);
 	void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (data == MAP_FAILED)
-		return false;
+		return err_errno(err, "cannot map %s", name);
 	*index = (struct pack_index){ .data = data,
 				      .size = (size_t)st.st_size,
 				      .oid_len = oid_len };
 	index->count = pack_index_number(index->data + PACK_INDEX_NAMES - 4);
 	if (pack_index_is_sound(index))
-		return true;
+		return 0;
 	pack_index_close(index);
-	return false;
+	return err_set(err, ERR_CORRUPT, "%s is not an index of version 2", name);
 }
 
 void pack_index_close(struct pack_index *index)

@@ -19,10 +19,10 @@ struct pack_index {
 	size_t oid_len;
 };
 
-/* Opens the file `name` in the directory `folder`. False: unreadable, or not an index of
- * version 2. */
-bool pack_index_open(int folder, const char *name, size_t oid_len,
-		     struct pack_index *index);
+/* Opens the file `name` in the directory `folder`. ERR_CORRUPT: it is not an index of
+ * version 2; other errors: it could not be opened. */
+int pack_index_open(int folder, const char *name, size_t oid_len,
+		    struct pack_index *index, struct err *err);
 void pack_index_close(struct pack_index *index);
 
 /* The name of the object at that place. */

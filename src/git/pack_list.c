@@ -2,17 +2,13 @@
 
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "git/oid.h"
 #include "git/pack_index.h"
 
 #define FOLDER "objects/pack"
-
-static int64_t pack_list_time_ns(const struct timespec *at)
-{
-	return (int64_t)at->tv_sec * 1000000000 + at->tv_nsec;
-}
 
 static bool pack_list_has(int folder, const char *name)
 {
@@ -33,12 +29,12 @@ static int pack_list_look(int folder, const struct repo *repo, const char *index
 	if (fstatat(folder, pack, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
 	    !S_ISREG(st.st_mode) ||
 	    fstatat(folder, index_name, &index_st, AT_SYMLINK_NOFOLLOW) != 0 ||
-	    !pack_index_open(folder, index_name, repo->oid_len, &index))
+	    pack_index_open(folder, index_name, repo->oid_len, &index, ERR_IGNORED) != 0)
 		return 0;
 	*item = (struct pack_item){ .name = xstrndup(index_name, len),
 				    .objects = index.count,
 				    .bytes = (uint64_t)st.st_size,
-				    .changed_ns = pack_list_time_ns(&st.st_mtim),
+				    .changed_ns = clock_ns(&st.st_mtim),
 				    .inode = st.st_ino,
 				    .index_inode = index_st.st_ino,
 				    .is_kept = pack_list_has(folder, keep) ||
@@ -130,9 +126,7 @@ static int pack_list_open_index(const struct repo *repo, int folder, const char 
 {
 	AUTO_FREE char *name = xasprintf("%s.idx", pack);
 
-	if (pack_index_open(folder, name, repo->oid_len, index))
-		return 0;
-	return err_set(err, ERR_CORRUPT, FOLDER "/%s cannot be read", name);
+	return pack_index_open(folder, name, repo->oid_len, index, err);
 }
 
 static int pack_list_open_indexes(const struct repo *repo, int folder,

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -78,8 +79,7 @@ static bool merge_may_be_named(const struct repo *repo, const struct pack_item *
 	struct stat st;
 
 	return fstatat(repo->fd, MIDX, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       item->changed_ns <=
-		       (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	       item->changed_ns <= clock_ns(&st.st_mtim);
 }
 
 struct merge_place {
@@ -150,7 +150,8 @@ static bool merge_read(struct merge *merge, const struct pack_item *item,
 	if (file_read(merge->repo->fd, path, PACK_MERGE_SMALL, text, ERR_IGNORED) != 0 ||
 	    !pack_put_is_pack(text->data, text->len, &count) ||
 	    !pack_put_is_whole(text->data, text->len) ||
-	    !pack_index_open(merge->repo->fd, index_path, OID_LEN, &index))
+	    pack_index_open(merge->repo->fd, index_path, OID_LEN, &index, ERR_IGNORED) !=
+		    0)
 		return false;
 	bool is_read = count == index.count &&
 		       pack_put_is_whole(index.data, index.size) &&

@@ -465,8 +465,8 @@ int pack_prove(const struct git_work *work, const struct repo *repo, const char 
 
 	if (folder < 0)
 		return -1;
-	if (!pack_index_open(folder, index, repo->oid_len, &proof.index))
-		return pack_proof_fail_index(&proof, err);
+	if (pack_index_open(folder, index, repo->oid_len, &proof.index, err) != 0)
+		return -1;
 	proof.count = (uint32_t)proof.index.count;
 	result = pack_proof_open(&proof, folder, err);
 	if (result == 0) {

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/flush.h"
 #include "base/hash.h"
+#include "git/pack_index.h"
 
 #define FOLDER "objects/pack"
 #define PACK_VERSION 2
@@ -22,14 +23,6 @@ static void add_number(struct str *out, uint32_t number)
 	const uint32_t value = htobe32(number);
 
 	str_add_bytes(out, &value, sizeof(value));
-}
-
-static uint32_t read_number(const unsigned char *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return be32toh(value);
 }
 
 static void pack_digest(const void *data, size_t len,
@@ -62,9 +55,9 @@ bool pack_put_is_pack(const void *pack, size_t len, uint32_t *count)
 	const unsigned char *at = pack;
 
 	if (len < PACK_PUT_HEAD + PACK_PUT_TRAILER || memcmp(at, "PACK", 4) != 0 ||
-	    read_number(at + 4) != PACK_VERSION)
+	    pack_index_number(at + 4) != PACK_VERSION)
 		return false;
-	*count = read_number(at + 8);
+	*count = pack_index_number(at + 8);
 	return true;
 }
 

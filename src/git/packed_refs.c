@@ -35,13 +35,11 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct packed_refs *kept[PLACES]; /* guarded by `mutex` */
 static uint64_t uses;                    /* likewise */
 
-static bool packed_refs_is_same_file(const struct stat *a, const struct stat *b)
+bool packed_refs_is_same_file(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
-	       a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-	       a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
-	       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+	       a->st_size == b->st_size && clock_same_time(&a->st_mtim, &b->st_mtim) &&
+	       clock_same_time(&a->st_ctim, &b->st_ctim);
 }
 
 static void packed_refs_free(struct packed_refs *packed)

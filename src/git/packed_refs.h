@@ -10,6 +10,8 @@
 #ifndef GIT_PACKED_REFS_H
 #define GIT_PACKED_REFS_H
 
+#include <sys/stat.h>
+
 #include "base/base.h"
 #include "git/checksum.h"
 #include "git/refs.h"
@@ -20,6 +22,9 @@ struct packed_refs;
  * it has no packed-refs. */
 MUST_CHECK int packed_refs_read(int dir, size_t oid_len, struct packed_refs **packed,
 				struct err *err);
+
+/* Git replaces the file and never writes into it. */
+bool packed_refs_is_same_file(const struct stat *a, const struct stat *b);
 
 /* Never changes. */
 const struct ref_snapshot *packed_refs_of(const struct packed_refs *packed);

@@ -60,7 +60,7 @@ static enum object_kind pack_kind_inspect(int folder, const char *name,
 	uint64_t offset;
 	enum object_kind kind = OBJECT_NONE;
 
-	if (!pack_index_open(folder, name, oid->len, &index))
+	if (pack_index_open(folder, name, oid->len, &index, ERR_IGNORED) != 0)
 		return OBJECT_NONE;
 	if (pack_kind_find_object(&index, oid->bytes, &offset)) {
 		AUTO_FREE char *path =
@@ -121,7 +121,7 @@ static void packs_add_newest(int folder, const char *name, size_t oid_len,
 	AUTO_FREE char *path = xasprintf("%.*s.pack", (int)(strlen(name) - 4), name);
 	AUTO_CLOSE int pack = openat(folder, path, O_RDONLY | O_CLOEXEC);
 
-	if (pack < 0 || !pack_index_open(folder, name, oid_len, &index))
+	if (pack < 0 || pack_index_open(folder, name, oid_len, &index, ERR_IGNORED) != 0)
 		return;
 	size_t count = packs_find_first(&index, first);
 	for (size_t i = 0; i < count; i++) {

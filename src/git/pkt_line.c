@@ -64,6 +64,11 @@ enum pkt pkt_next(struct pkt_reader *reader, const char **line, size_t *len)
 	return PKT_LINE;
 }
 
+bool pkt_is_cut(enum pkt pkt, size_t left)
+{
+	return pkt == PKT_NO_MORE || (pkt == PKT_BROKEN && left < PKT_LINE_MAX);
+}
+
 size_t pkt_begin(struct str *out)
 {
 	str_add_bytes(out, "0000", DIGITS);
@@ -105,9 +110,4 @@ void pkt_addf(struct str *out, const char *fmt, ...)
 void pkt_add_flush(struct str *out)
 {
 	str_add_bytes(out, "0000", DIGITS);
-}
-
-void pkt_add_delimiter(struct str *out)
-{
-	str_add_bytes(out, "0001", DIGITS);
 }

@@ -29,6 +29,10 @@ struct pkt_reader {
  * included; borrowed from the reader's bytes. */
 enum pkt pkt_next(struct pkt_reader *reader, const char **line, size_t *len);
 
+/* Whether more bytes can make a packet of the `left` at which it came to that: a line
+ * that is cut looks broken, until there are more bytes than a line can have. */
+bool pkt_is_cut(enum pkt pkt, size_t left);
+
 /* Appends a line; len at most PKT_LINE_MAX - 4. */
 void pkt_add(struct str *out, const char *line, size_t len);
 PRINTF_LIKE(2, 3) void pkt_addf(struct str *out, const char *fmt, ...);
@@ -38,6 +42,5 @@ size_t pkt_begin(struct str *out);
 void pkt_end(struct str *out, size_t begin);
 
 void pkt_add_flush(struct str *out);
-void pkt_add_delimiter(struct str *out);
 
 #endif

@@ -91,12 +91,9 @@ static int write_new_file(int dir, const struct str *text, struct err *err)
 
 static bool is_locked_by_us(const struct publish_write *write, const char *name)
 {
-	struct stat named, own;
 	AUTO_FREE char *path = xasprintf("%s.lock", name);
 
-	return fstatat(write->dir, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       fstat(write->writer->fd, &own) == 0 && named.st_ino == own.st_ino &&
-	       named.st_dev == own.st_dev;
+	return file_is_named(write->dir, path, write->writer->fd);
 }
 
 static int replace_packed(const struct publish_write *write, enum phase phase,
@@ -243,14 +240,6 @@ static int write_file_ref(int dir, const char *name, const char *target,
 	return 0;
 }
 
-static int publish_write_sync_parent(int dir, const char *name, struct err *err)
-{
-	const char *slash = strrchr(name, '/');
-	AUTO_FREE char *parent = slash ? xstrndup(name, (size_t)(slash - name)) : NULL;
-
-	return dir_sync(dir, parent ? parent : ".", err);
-}
-
 static int move_symbolic(const struct publish_write *write, struct err *err)
 {
 	for (size_t i = 0; i < write->diff->changes.count; i++) {
@@ -259,7 +248,7 @@ static int move_symbolic(const struct publish_write *write, struct err *err)
 			continue;
 		if (write_file_ref(write->dir, change->name, change->after->target, NULL,
 				   err) != 0 ||
-		    publish_write_sync_parent(write->dir, change->name, err) != 0)
+		    file_sync_parent(write->dir, change->name, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -311,7 +300,7 @@ static int remove_symbolic(const struct publish_write *write, enum removal remov
 				continue; /* it was in the way, and is gone */
 			return err_errno(err, "cannot remove %s", change->name);
 		}
-		if (publish_write_sync_parent(write->dir, change->name, err) != 0)
+		if (file_sync_parent(write->dir, change->name, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -326,20 +315,6 @@ static bool needs_two_renames(const struct publish_write *write)
 	return diff->symbolic_changed || (diff->head_changed && diff->deletions > 0);
 }
 
-/* The name is durable in its directory, and that one in those above it. */
-static int publish_sync_above(int dir, const char *name, struct err *err)
-{
-	AUTO_FREE char *path = xstrdup(name);
-	char *slash;
-
-	while ((slash = strrchr(path, '/')) != NULL) {
-		*slash = '\0';
-		if (dir_sync(dir, path, err) != 0)
-			return -1;
-	}
-	return 0;
-}
-
 static int publish_write_loose(const struct publish_write *write, struct err *err)
 {
 	const struct ref *ref = write->diff->changes.items[0].after;
@@ -348,7 +323,7 @@ static int publish_write_loose(const struct publish_write *write, struct err *er
 		return err_set(err, ERR_LOST, "%s.lock was taken from us", ref->name);
 	if (write_file_ref(write->dir, ref->name, NULL, &ref->oid, err) != 0)
 		return -1;
-	return publish_sync_above(write->dir, ref->name, err);
+	return file_sync_parents(write->dir, ref->name, err);
 }
 
 static int publish_write_refs(const struct publish_write *write, struct err *err)
@@ -501,17 +476,18 @@ static const struct ref *known_value(const struct ref_snapshot *snapshot,
 	return is_known ? known : NULL;
 }
 
-/* What is known of peels in `from` and `to` also holds for the same values now. */
+/* What is known of peels in `from` and `to` also holds for the same values now. `to` was
+ * asked for, and knows it better than the packed-refs that is there. */
 static void publish_learn_peels(struct publication *publication)
 {
 	const struct publish_request *request = publication->request;
 
 	for (size_t i = 0; i < publication->now.refs.count; i++) {
 		struct ref *ref = &publication->now.refs.items[i];
-		if (ref->target || ref->peel != REF_PEEL_UNKNOWN)
+		if (ref->target)
 			continue;
 		const struct ref *known = known_value(request->to, ref);
-		if (!known)
+		if (!known && ref->peel == REF_PEEL_UNKNOWN)
 			known = known_value(request->from, ref);
 		if (known) {
 			ref->peel = known->peel;
@@ -649,8 +625,10 @@ int publish(const struct publish_request *request, struct err *err)
 		state_abandon(&publication.writer);
 		return result;
 	}
-	/* After an error as well: some of it may be visible. */
-	if (state_end(&publication.writer, result == 0 ? err : ERR_IGNORED) != 0)
+	/* Some of it may be visible, and is to be on disk before that is forgotten. */
+	if (result != 0 && syncfs(request->dir) != 0)
+		state_leave(&publication.writer);
+	else if (state_end(&publication.writer, result == 0 ? err : ERR_IGNORED) != 0)
 		result = -1;
 	return result;
 }

@@ -405,15 +405,26 @@ static int ref_reading_read_settings(const struct repo *repo, struct ref_reading
 typedef int ref_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 		     struct err *err);
 
+/* Whether git could read them as well. What has no oddities need not be walked again. */
+static int ref_reading_check(const struct repo *repo, const struct ref_reading *reading,
+			     struct err *err)
+{
+	return reading->fingerprint.has_links || reading->fingerprint.has_others
+		       ? repo_check_refs(repo, err)
+		       : 0;
+}
+
 /* 1: it changed while it was read. */
-static int read_once(const struct repo *repo, ref_read *read, struct ref_reading *reading,
-		     struct err *err)
+static int read_once(const struct repo *repo, ref_read *read, bool is_for_git,
+		     struct ref_reading *reading, struct err *err)
 {
 	struct fingerprint after;
 	int result;
 
 	ref_snapshot_clear(&reading->refs);
-	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &reading->fingerprint, err) != 0)
+	if (fingerprint_take(repo->fd, FINGERPRINT_REFS, &reading->fingerprint, err) !=
+		    0 ||
+	    (is_for_git && ref_reading_check(repo, reading, err) != 0))
 		return -1;
 	result = read(repo->fd, repo->oid_len, &reading->refs, err);
 	if (result == 0)
@@ -427,7 +438,7 @@ static int read_once(const struct repo *repo, ref_read *read, struct ref_reading
 	return result == 0 && reading->refs.is_cutting ? 1 : result;
 }
 
-static int read_quietly(const struct repo *repo, ref_read *read,
+static int read_quietly(const struct repo *repo, ref_read *read, bool is_for_git,
 			struct ref_reading *reading, struct err *err)
 {
 	int result = 1;
@@ -435,7 +446,7 @@ static int read_quietly(const struct repo *repo, ref_read *read,
 	for (int tries = 0; tries < TRIES && result > 0; tries++) {
 		if (tries > 0)
 			usleep(1000U << tries);
-		result = read_once(repo, read, reading, err);
+		result = read_once(repo, read, is_for_git, reading, err);
 	}
 	if (result > 0) {
 		err_set(err, ERR_CONFLICT, "it changes faster than it can be read");
@@ -444,13 +455,13 @@ static int read_quietly(const struct repo *repo, ref_read *read,
 	return result;
 }
 
-static int read_repo(const struct repo *repo, ref_read *read, struct ref_reading *reading,
-		     struct err *err)
+static int read_repo(const struct repo *repo, ref_read *read, bool is_for_git,
+		     struct ref_reading *reading, struct err *err)
 {
 	reading->oid_len = repo->oid_len;
 	reading->has_alternates = repo->has_alternates;
 	reading->has_includes = repo->has_includes;
-	if (read_quietly(repo, read, reading, err) == 0)
+	if (read_quietly(repo, read, is_for_git, reading, err) == 0)
 		return 0;
 	ref_reading_clear(reading);
 	return -1;
@@ -463,9 +474,10 @@ static int ref_reading_take_whole(int dir, const char *path, ref_read *read,
 
 	*reading = (struct ref_reading){ 0 };
 	if (repo_open(dir, path, &repo, err) != 0 || check_not_shallow(&repo, err) != 0 ||
-	    check_not_partial(&repo, err) != 0 || repo_check_files(&repo, err) != 0)
+	    check_not_partial(&repo, err) != 0 ||
+	    repo_check_files_beside_refs(&repo, err) != 0)
 		return -1;
-	return read_repo(&repo, read, reading, err);
+	return read_repo(&repo, read, true, reading, err);
 }
 
 int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
@@ -488,7 +500,7 @@ int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading
 	*reading = (struct ref_reading){ 0 };
 	if (repo_open(dir, path, &repo, err) != 0 || check_not_partial(&repo, err) != 0)
 		return -1;
-	return read_repo(&repo, ref_snapshot_read, reading, err);
+	return read_repo(&repo, ref_snapshot_read, false, reading, err);
 }
 
 void ref_reading_clear(struct ref_reading *reading)
@@ -611,16 +623,6 @@ static int descend(struct walk *walk, int dir, const char *entry, struct err *er
 	return ref_snapshot_walk_directory(walk, fd, err);
 }
 
-static bool ref_snapshot_is_directory(int dir, const struct dirent *entry)
-{
-	struct stat st;
-
-	if (entry->d_type != DT_UNKNOWN)
-		return entry->d_type == DT_DIR;
-	return fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       S_ISDIR(st.st_mode);
-}
-
 static int ref_snapshot_visit_entry(struct walk *walk, DIR *dir,
 				    const struct dirent *entry, struct err *err)
 {
@@ -630,7 +632,7 @@ static int ref_snapshot_visit_entry(struct walk *walk, DIR *dir,
 	if (entry->d_name[0] == '.' || text_ends_with(entry->d_name, ".lock"))
 		return 0;
 	str_add(&walk->name, entry->d_name);
-	if (ref_snapshot_is_directory(dirfd(dir), entry))
+	if (dir_entry_is_directory(dirfd(dir), entry))
 		result = descend(walk, dirfd(dir), entry->d_name, err);
 	else
 		result = add_loose(walk, dirfd(dir), entry->d_name, err);

@@ -14,6 +14,7 @@
 #include "git/reflog.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "git/repo.h"
 
 #define LOGS "logs/"
@@ -21,7 +22,8 @@
 #define BRANCHES "refs/heads"
 #define WHO "refrelay <refrelay@localhost>"
 #define MARK "refrelay: "
-#define LOG_MOST ((size_t)16 << 20)
+#define LOG_MOST ((size_t)16 << 20)   /* no entry of ours makes one longer */
+#define TIDY_MOST ((size_t)256 << 20) /* of one that is read to be tidied */
 #define KEEP_S ((int64_t)REFLOG_DAYS * 24 * 3600)
 #define REPEAT_S 3600 /* the same entry is not written again */
 
@@ -94,6 +96,20 @@ static int reflog_open_folder(int dir, const char *path, const char **name,
 	return fd;
 }
 
+/* Whoever rewrites branches on and on would fill the disk with it. */
+static int reflog_check_room(const char *name, off_t size, const struct str *text,
+			     struct err *err)
+{
+	if ((uint64_t)size + text->len < LOG_MOST)
+		return 0;
+	err_set(err, ERR_CONFIG, "the reflog %s would be longer than %zu MiB", name,
+		LOG_MOST >> 20);
+	return err_remedy(err,
+			  "see whether the upstream is to rewrite so much; git reflog "
+			  "expire --expire=now --all in the mirror's directory makes "
+			  "room, and gives up what was kept before");
+}
+
 static int reflog_append_in(int folder, const char *name, const struct str *text,
 			    struct err *err)
 {
@@ -108,6 +124,8 @@ static int reflog_append_in(int folder, const char *name, const struct str *text
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, ERR_CONFIG, "the reflog %s is not a regular file",
 			       name);
+	if (reflog_check_room(name, st.st_size, text, err) != 0)
+		return -1;
 	if (st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) != 1)
 		return err_errno(err, "cannot read the reflog %s", name);
 	if ((last != '\n' && file_write_all(fd, "\n", 1, name, err) != 0) ||
@@ -262,10 +280,15 @@ static int reflog_tidy_one(const struct reflog_tidy *tidy, const char *ref,
 	struct reflog_parts parts = { .stays = STR_INIT, .moves = STR_INIT };
 	bool is_orphan = tidy->refs && strcmp(ref, HEAD_LOG) != 0 &&
 			 !ref_snapshot_find(tidy->refs, ref);
+	struct err why;
 	int done = 0;
 
-	if (file_read(tidy->dir, path, LOG_MOST, &text, ERR_IGNORED) != 0)
+	if (file_read(tidy->dir, path, TIDY_MOST, &text, &why) != 0) {
+		if (why.class != ERR_MISSING)
+			log_warn("reflog.not_tidied", LOG_TEXT("ref", ref),
+				 LOG_ERR(&why));
 		return 0;
+	}
 	reflog_split(tidy, &text, is_orphan, &parts);
 	*tidy->found += parts.is_other;
 	if (parts.is_other && tidy->tidying == REFLOG_REMOVE)

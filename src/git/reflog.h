@@ -17,15 +17,18 @@
 struct reflog_move {
 	const char *ref; /* borrowed */
 	struct oid before, after;
+	bool is_kept; /* for the caller's use */
 };
 typedef VEC(struct reflog_move) reflog_moves;
 
 /* Says in the ref's log that it was rewritten, so that NAME@{1} is its old value; in the
- * log of HEAD if another file stands in the way. `now`: seconds since 1970. Durable when
+ * log of HEAD if another file stands in the way, or it would become too long. ERR_CONFIG:
+ * so would that one. `now`: seconds since 1970. Durable when
  * it returns 0. */
 int reflog_keep(int dir, const struct reflog_move *move, int64_t now, struct err *err);
 
-/* The old values of many refs, in the log of HEAD. */
+/* The old values of many refs, in the log of HEAD. ERR_CONFIG: it would become too long,
+ * and has none of them. */
 int reflog_keep_many(int dir, const reflog_moves *moves, int64_t now, struct err *err);
 
 enum reflog_tidying { REFLOG_COUNT, REFLOG_REMOVE };

@@ -16,17 +16,10 @@ static bool repo_is_directory(int dir, const char *name)
 	return fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
-static bool repo_is_there(int dir, const char *name)
-{
-	struct stat st;
-
-	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 enum repo_look repo_look_at(int dir)
 {
 	int parts = repo_is_directory(dir, "objects") + repo_is_directory(dir, "refs") +
-		    repo_is_there(dir, "HEAD");
+		    file_is_there(dir, "HEAD");
 
 	return parts == 3 ? REPO_BARE : parts == 2 ? REPO_DAMAGED : REPO_NOTHING;
 }
@@ -167,13 +160,6 @@ static int read_config(struct repo *repo, struct err *err)
 	return repo_read_format(conf, repo, err);
 }
 
-static bool is_filled(int dir, const char *name)
-{
-	struct stat st;
-
-	return fstatat(dir, name, &st, 0) == 0 && st.st_size > 0;
-}
-
 static int check_look(struct repo *repo, struct err *err)
 {
 	switch (repo_look_at(repo->fd)) {
@@ -182,7 +168,7 @@ static int check_look(struct repo *repo, struct err *err)
 			return 0;
 		return err_errno(err, "cannot read directory objects");
 	case REPO_DAMAGED:
-		if (repo_is_there(repo->fd, "HEAD"))
+		if (file_is_there(repo->fd, "HEAD"))
 			break;
 		err_set(err, ERR_CORRUPT, "it has no HEAD");
 		return err_remedy(err, "write it again: git symbolic-ref HEAD "
@@ -205,10 +191,10 @@ int repo_open(int dir, const char *path, struct repo *repo, struct err *err)
 		repo_close(repo);
 		return -1;
 	}
-	repo->has_includes |= repo_is_there(repo->fd, "config.worktree");
-	repo->is_shallow = is_filled(repo->fd, CUTS_FILE);
+	repo->has_includes |= file_is_there(repo->fd, "config.worktree");
+	repo->is_shallow = file_is_filled(repo->fd, CUTS_FILE);
 	repo->is_cut = cuts_are_ours(repo->fd);
-	repo->has_alternates = is_filled(repo->fd, "objects/info/alternates");
+	repo->has_alternates = file_is_filled(repo->fd, "objects/info/alternates");
 	return 0;
 }
 
@@ -342,15 +328,25 @@ static int check_packed_refs(const struct repo *repo, struct err *err)
 	return err_remedy(err, "put the file itself in its place");
 }
 
+int repo_check_refs(const struct repo *repo, struct err *err)
+{
+	return check_refs(repo->fd, "refs", 0, err);
+}
+
 int repo_check_files(const struct repo *repo, struct err *err)
+{
+	return repo_check_files_beside_refs(repo, err) == 0 ? repo_check_refs(repo, err)
+							    : -1;
+}
+
+int repo_check_files_beside_refs(const struct repo *repo, struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
 		if (check_needed(repo, &needed[i], err) != 0)
 			return -1;
-	if (check_packed_refs(repo, err) != 0 ||
-	    check_refs(repo->fd, "refs", 0, err) != 0)
+	if (check_packed_refs(repo, err) != 0)
 		return -1;
-	if (!is_filled(repo->fd, "info/grafts"))
+	if (!file_is_filled(repo->fd, "info/grafts"))
 		return 0;
 	err_set(err, ERR_CONFIG, "it has info/grafts, which change what its history is");
 	return err_remedy(err, "convert them: git replace --convert-graft-file");
@@ -369,7 +365,7 @@ const char *const repo_diversions[] = {
 
 bool repo_is_diverted_by(int dir, const char *name)
 {
-	return repo_is_there(dir, name) &&
+	return file_is_there(dir, name) &&
 	       (strcmp(name, CUTS_FILE) != 0 || !cuts_are_ours(dir));
 }
 

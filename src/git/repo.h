@@ -48,6 +48,11 @@ void repo_close(struct repo *repo);
  * be anything. */
 int repo_check_files(const struct repo *repo, struct err *err);
 
+/* Its two parts: all but what is below refs, and that. Without links and special files
+ * below refs the second has nothing to find. */
+int repo_check_files_beside_refs(const struct repo *repo, struct err *err);
+int repo_check_refs(const struct repo *repo, struct err *err);
+
 /* Files in a repository's directory by which git gives readers another history, or the
  * refs and objects of another repository: where history ends (shallow, info/grafts), what
  * it is a part of (commondir, gitdir), what it borrows (objects/info/alternates), and

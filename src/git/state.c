@@ -7,13 +7,6 @@
 #include "base/str.h"
 #include "git/lock_file.h"
 
-static bool state_is_there(int dir, const char *path)
-{
-	struct stat st;
-
-	return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 #define NAME_STATE (&STATE_FOLDER[sizeof(HOOK_NODE_FOLDER)])
 #define NAME_KEY (&STATE_KEY[sizeof(STATE_FOLDER)])
 #define NAME_PENDING (&STATE_PENDING[sizeof(STATE_FOLDER)])
@@ -50,7 +43,10 @@ static int set_mode(int state, mode_t mode, struct err *err)
 	return 0;
 }
 
-/* Who can read HEAD can read the key; later keys get the mode of the first. */
+/* Who can read HEAD can read the key; later keys get the mode of the first. A reader that
+ * sees some of the old key and some of the new one has a key that nothing else has, and
+ * finds another one there when it looks again. It is opened after the change: if a hook
+ * has replaced it by then, the hook's key is newer than the change, too. */
 static int new_key(int dir, struct err *err)
 {
 	char key[STATE_KEY_SIZE];
@@ -59,9 +55,10 @@ static int new_key(int dir, struct err *err)
 
 	if (state < 0)
 		return -1;
-	bool is_first = !state_is_there(state, NAME_KEY);
+	bool is_first = !file_is_there(state, NAME_KEY);
 	random_hex(key, STATE_KEY_DIGITS / 2);
-	if (file_replace(state, NAME_KEY, key, STATE_KEY_DIGITS, FILE_NO_SYNC, err) != 0)
+	if (file_overwrite(state, NAME_KEY, key, STATE_KEY_DIGITS, FILE_NO_SYNC, err) !=
+	    0)
 		return -1;
 	return is_first && fstatat(dir, "HEAD", &head, 0) == 0
 		       ? set_mode(state, head.st_mode, err)
@@ -115,9 +112,9 @@ static int check_pending(int dir, struct err *err)
 
 int state_prepare(int dir, struct err *err)
 {
-	if (!state_is_there(dir, STATE_PENDING) && state_make_folders(dir, err) != 0)
+	if (!file_is_there(dir, STATE_PENDING) && state_make_folders(dir, err) != 0)
 		return -1;
-	return state_is_there(dir, STATE_KEY) ? 0 : new_key(dir, err);
+	return file_is_there(dir, STATE_KEY) ? 0 : new_key(dir, err);
 }
 
 int state_begin(int dir, struct lock_owner *writer, struct err *err)
@@ -164,10 +161,16 @@ int state_beat(const struct lock_owner *writer, struct err *err)
 	return state_check(writer, err);
 }
 
+/* Recovery will find a dead writer. */
+void state_leave(struct lock_owner *writer)
+{
+	close(TAKE_FD(writer->fd));
+}
+
 int state_end(struct lock_owner *writer, struct err *err)
 {
 	if (new_key(writer->dir, err) != 0) {
-		close(TAKE_FD(writer->fd)); /* recovery will find a dead writer */
+		state_leave(writer);
 		return -1;
 	}
 	failpoint("state.key");
@@ -183,7 +186,7 @@ void state_abandon(struct lock_owner *writer)
 
 int state_renew(int dir, struct err *err)
 {
-	if (!state_is_there(dir, STATE_PENDING) && state_make_folders(dir, err) != 0)
+	if (!file_is_there(dir, STATE_PENDING) && state_make_folders(dir, err) != 0)
 		return -1;
 	return new_key(dir, err);
 }
@@ -241,6 +244,8 @@ static int recover_one(struct walk *walk, const char *name, int fd, struct err *
 	failpoint("state.recover");
 	lock_file_bury_of(walk->dir, fd);
 	failpoint("state.buried");
+	if (syncfs(walk->dir) != 0)
+		return err_errno(err, "cannot flush what a change that died has left");
 	if (unlinkat(dirfd(walk->list), name, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove " STATE_PENDING "/%s", name);
 	failpoint("state.removed");

@@ -6,7 +6,9 @@
  * A writer makes its pending file, changes refs, changes the key, removes the file, in
  * that order, so that a crash at any point leaves either a pending file or a new key, and
  * data derived from the old refs is never taken for current. Recovery keeps the order:
- * new key first, then the dead writer's file is removed.
+ * new key first, then the dead writer's file is removed. Before that it flushes what the
+ * writer may have renamed but not flushed: whoever reads the refs next takes them for
+ * durable.
  *
  * The pending file is an owner file (lock_owner.h), which shows whether the writer lives:
  * one of ours, whose git locks are further names of it, or a git process, for which the
@@ -45,6 +47,9 @@ int state_check(const struct lock_owner *writer, struct err *err);
 /* Ends a change: new key, then the file is removed. When the key cannot be written the
  * file stays, as it must, and the error is returned. */
 int state_end(struct lock_owner *writer, struct err *err);
+
+/* Leaves a change that failed halfway, and cannot be flushed, to recovery. */
+void state_leave(struct lock_owner *writer);
 
 /* Ends a change without effect: the key stays. */
 void state_abandon(struct lock_owner *writer);

@@ -39,6 +39,7 @@ static int run_leased(const struct job_request *request, struct lease *lease,
 			  .stop = request->stop,
 			  .guard_fd = lease_guard_fd(lease),
 			  .bytes = request->bytes,
+			  .bytes_at_end = request->bytes_at_end,
 			  .until = request->timeout_ms
 					   ? clock_boot_ms() + request->timeout_ms
 					   : 0 },

@@ -34,6 +34,7 @@ struct job_request {
 	const struct stop *leaving; /* ends the wait for the lease only, not work that has
 				       it; NULL: as stop */
 	atomic_uint_fast64_t *bytes; /* grows by the bytes that arrive; may be NULL */
+	atomic_uint_fast64_t *bytes_at_end; /* as in struct git_work */
 	job_work run;
 	void *arg;
 };

@@ -16,7 +16,9 @@ TAILQ_HEAD(task_queue, task);
 
 struct pool {
 	pthread_mutex_t mutex;
-	pthread_cond_t changed;  /* work queued, capacity lowered, stopping, idle */
+	pthread_cond_t
+		work; /* queued, which is one thread's; for all: capacity, stopping */
+	pthread_cond_t idle;     /* nothing queued or running */
 	struct task_queue queue; /* guarded by mutex */
 	size_t capacity;         /* guarded by mutex; threads that should be */
 	size_t threads;          /* guarded by mutex; threads that are */
@@ -37,8 +39,13 @@ static struct task *pool_take_task_locked(struct pool *pool)
 			TAILQ_REMOVE(&pool->queue, task, link);
 			return task;
 		}
-		cond_wait_until(&pool->changed, &pool->mutex, INT64_MAX);
+		cond_wait_until(&pool->work, &pool->mutex, INT64_MAX);
 	}
+}
+
+static bool pool_is_idle_locked(const struct pool *pool)
+{
+	return TAILQ_EMPTY(&pool->queue) && pool->running == 0;
 }
 
 static void *pool_run_worker(void *arg)
@@ -54,10 +61,10 @@ static void *pool_run_worker(void *arg)
 		free(task);
 		lock(&pool->mutex);
 		pool->running--;
-		pthread_cond_broadcast(&pool->changed);
+		if (pool_is_idle_locked(pool))
+			pthread_cond_broadcast(&pool->idle);
 	}
 	pool->threads--;
-	pthread_cond_broadcast(&pool->changed);
 	unlock(&pool->mutex);
 	return NULL;
 }
@@ -78,7 +85,8 @@ struct pool *pool_start(const char *name, size_t capacity)
 
 	assert(capacity > 0 && strlen(name) < sizeof(pool->name));
 	mutex_init(&pool->mutex);
-	cond_init(&pool->changed);
+	cond_init(&pool->work);
+	cond_init(&pool->idle);
 	TAILQ_INIT(&pool->queue);
 	memcpy(pool->name, name, strlen(name) + 1);
 	pool_set_capacity(pool, capacity);
@@ -94,7 +102,7 @@ void pool_submit(struct pool *pool, pool_work work, void *arg)
 	task->work = work;
 	task->arg = arg;
 	TAILQ_INSERT_TAIL(&pool->queue, task, link);
-	pthread_cond_broadcast(&pool->changed);
+	pthread_cond_signal(&pool->work);
 }
 
 void pool_set_capacity(struct pool *pool, size_t capacity)
@@ -103,15 +111,15 @@ void pool_set_capacity(struct pool *pool, size_t capacity)
 
 	pool->capacity = capacity;
 	start_threads_locked(pool);
-	pthread_cond_broadcast(&pool->changed);
+	pthread_cond_broadcast(&pool->work);
 }
 
 void pool_drain(struct pool *pool)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pool->mutex);
 
-	while (!TAILQ_EMPTY(&pool->queue) || pool->running > 0)
-		cond_wait_until(&pool->changed, &pool->mutex, INT64_MAX);
+	while (!pool_is_idle_locked(pool))
+		cond_wait_until(&pool->idle, &pool->mutex, INT64_MAX);
 }
 
 static void forget_queue_locked(struct pool *pool, pool_work forget)
@@ -133,12 +141,14 @@ void pool_stop(struct pool *pool, pool_work forget)
 	lock(&pool->mutex);
 	pool->stopping = true;
 	forget_queue_locked(pool, forget);
-	pthread_cond_broadcast(&pool->changed);
+	pthread_cond_broadcast(&pool->work);
+	pthread_cond_broadcast(&pool->idle);
 	unlock(&pool->mutex);
 	for (size_t i = 0; i < pool->handles.count; i++)
 		thread_join(pool->handles.items[i]);
 	vec_clear(&pool->handles);
-	pthread_cond_destroy(&pool->changed);
+	pthread_cond_destroy(&pool->work);
+	pthread_cond_destroy(&pool->idle);
 	pthread_mutex_destroy(&pool->mutex);
 	free(pool);
 }

@@ -245,19 +245,21 @@ static int directory_extend_all(struct lease_backend *backend,
 				int64_t sent_at, struct err *err)
 {
 	struct directory *directory = (struct directory *)backend;
-	int result = 0;
+	size_t unknown = 0;
 
 	(void)sent_at;
 	for (size_t i = 0; i < count; i++) {
 		struct held *held = held_get(directory, all[i].grant.nonce);
 		int in_time = held ? directory_grant_beat(directory, held) : 0;
 		all[i].lost = in_time == 0;
+		all[i].unknown = in_time < 0;
 		if (in_time < 0)
-			result = key_error("renew", all[i].grant.key, err);
+			key_error("renew", all[i].grant.key, err);
+		unknown += in_time < 0;
 		if (held)
 			held_put(directory, held);
 	}
-	return result;
+	return unknown == count ? -1 : 0;
 }
 
 /* ------------------------------------------------------------------ taking */

@@ -19,14 +19,9 @@
 
 void key_name(const char *key, char name[KEY_NAME_SIZE])
 {
-	unsigned char digest[HASH_MAX_SIZE];
 	AUTO_STR struct str hex = STR_INIT;
-	AUTO_HASH struct hash hash;
 
-	hash_init(&hash, HASH_SHA1);
-	hash_add(&hash, key, strlen(key));
-	hash_end(&hash, digest);
-	str_add_hex(&hex, digest, hash_size(HASH_SHA1));
+	hash_add_hex(HASH_SHA1, key, strlen(key), hash_size(HASH_SHA1), &hex);
 	memcpy(name, hex.data, KEY_NAME_SIZE);
 }
 
@@ -43,6 +38,11 @@ int key_error(const char *what, const char *key, struct err *err)
 static int64_t mtime_ns(const struct stat *st)
 {
 	return (int64_t)st->st_mtim.tv_sec * 1000 * NS_PER_MS + st->st_mtim.tv_nsec;
+}
+
+bool key_is_ahead(int64_t stamp_ns, int64_t at_ns)
+{
+	return stamp_ns - at_ns > 2 * SLOW_TICK_NS;
 }
 
 int key_touch(int fd, int64_t *stamp_ns)
@@ -305,7 +305,9 @@ static int judge_by_life(int generation_fd, bool lapsed, struct key_view *view)
 	return 0;
 }
 
-/* Stamps are rounded down to a tick, so that the true silence may be that much less. */
+/* Stamps are rounded down to a tick, so that the true silence may be that much less. A
+ * heartbeat that is ahead was made before the server's clock was set back: it is made
+ * anew, so that a dead holder's lease ends a ttl after somebody has looked. */
 static int directory_key_check_heartbeat(int generation_fd, struct key_view *view)
 {
 	struct lease_holder *holder = &view->owner.holder;
@@ -313,7 +315,10 @@ static int directory_key_check_heartbeat(int generation_fd, struct key_view *vie
 
 	if (fstat(generation_fd, &st) != 0)
 		return -1;
-	int64_t beat = mtime_ns(&st), silent = view->at_ns - beat;
+	int64_t beat = mtime_ns(&st);
+	if (key_is_ahead(beat, view->at_ns) && key_touch(generation_fd, &beat) != 0)
+		return -1;
+	int64_t silent = view->at_ns - beat;
 	bool whole = st.st_mtim.tv_nsec == 0 && view->at_ns % (1000 * NS_PER_MS) == 0;
 	int64_t left = view->owner.ttl_ms * NS_PER_MS + (whole ? SLOW_TICK_NS : TICK_NS) -
 		       silent;

@@ -51,6 +51,9 @@ struct key_view {
 
 void key_name(const char *key, char name[KEY_NAME_SIZE]);
 
+/* Whether a stamp is of a time that the file server's clock has been set back from. */
+bool key_is_ahead(int64_t stamp_ns, int64_t at_ns);
+
 /* Stamps a directory with the file server's time, and returns that time. */
 int key_touch(int fd, int64_t *stamp_ns);
 

@@ -16,7 +16,7 @@ int directory_line_stand(int key_fd, const struct owner *owner, struct next *tic
 	snprintf(name, sizeof(name), KEY_TICKET "%016" PRIx64 "-%s", (uint64_t)stamp_ns,
 		 id);
 	if (renameat(key_fd, ticket->name, key_fd, name) != 0 &&
-	    !(errno == ENOENT && next_is_named(key_fd, name, ticket)))
+	    !(errno == ENOENT && file_is_named(key_fd, name, ticket->fd)))
 		return -1;
 	memcpy(ticket->name, name, sizeof(name));
 	return 0;
@@ -24,7 +24,7 @@ int directory_line_stand(int key_fd, const struct owner *owner, struct next *tic
 
 static int directory_line_stands(int key_fd, const struct next *ticket)
 {
-	if (next_is_named(key_fd, ticket->name, ticket))
+	if (file_is_named(key_fd, ticket->name, ticket->fd))
 		return 1;
 	return errno == ENOENT || errno == ESTALE ? 0 : -1;
 }
@@ -66,9 +66,12 @@ static enum line_state directory_line_judge(int key_fd, const char *name, int64_
 		return LINE_DEAD;
 	if (fstat(fd, &st) != 0)
 		return LINE_SILENT;
-	int64_t silent = at_ns - ((int64_t)st.st_mtim.tv_sec * 1000 * NS_PER_MS +
-				  st.st_mtim.tv_nsec);
-	return silent < DIRECTORY_LINE_SILENT_MS * NS_PER_MS ? LINE_WAITS : LINE_SILENT;
+	int64_t asked_ns =
+		(int64_t)st.st_mtim.tv_sec * 1000 * NS_PER_MS + st.st_mtim.tv_nsec;
+	return at_ns - asked_ns < DIRECTORY_LINE_SILENT_MS * NS_PER_MS &&
+			       !key_is_ahead(asked_ns, at_ns)
+		       ? LINE_WAITS
+		       : LINE_SILENT;
 }
 
 static int compare_places(const void *a, const void *b)
@@ -120,7 +123,7 @@ static int directory_line_is_latest(int key_fd, const struct next *ticket,
 	if (key_find_latest(key_fd, &grant->number, &grant->has_others) != 0)
 		return -1;
 	snprintf(name, sizeof(name), "%" PRIu64, grant->number);
-	return grant->number != 0 && next_is_named(key_fd, name, ticket);
+	return grant->number != 0 && file_is_named(key_fd, name, ticket->fd);
 }
 
 /* The offer must go within the ttl as well: others may know nothing of offers. */

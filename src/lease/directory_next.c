@@ -73,15 +73,6 @@ void next_drop(struct next *next, int key_fd)
 	errno = saved;
 }
 
-bool next_is_named(int key_fd, const char *name, const struct next *next)
-{
-	struct stat named, ours;
-
-	return fstat(next->fd, &ours) == 0 &&
-	       fstatat(key_fd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       named.st_ino == ours.st_ino && named.st_dev == ours.st_dev;
-}
-
 bool next_came_late(int code)
 {
 	return code == ENOTEMPTY || code == EEXIST || code == ENOENT;
@@ -108,7 +99,7 @@ int next_publish(struct next *next, int key_fd, const struct key_view *view)
 	memcpy(before, next->name, sizeof(before));
 	snprintf(next->name, sizeof(next->name), "%" PRIu64, view->number + 1);
 	if (renameat(key_fd, before, key_fd, next->name) != 0 &&
-	    !(errno == ENOENT && next_is_named(key_fd, next->name, next))) {
+	    !(errno == ENOENT && file_is_named(key_fd, next->name, next->fd))) {
 		bool late = next_came_late(errno);
 		memcpy(next->name, before, sizeof(before));
 		return late ? 1 : -1;

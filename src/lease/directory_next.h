@@ -27,9 +27,6 @@ int next_publish(struct next *next, int key_fd, const struct key_view *view);
  * descriptors; errno is kept. */
 void next_drop(struct next *next, int key_fd);
 
-/* Whether that name refers to it. */
-bool next_is_named(int key_fd, const char *name, const struct next *next);
-
 /* Whether this errno of a rename means that others were quicker. */
 bool next_came_late(int code);
 

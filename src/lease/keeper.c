@@ -270,7 +270,8 @@ static void apply_locked(struct lease_manager *manager, const extensions *all,
 		if (!lease)
 			continue;
 		lease->renewal = NULL;
-		if (!done || clock_boot_ms() >= lease->valid_until)
+		if (!done || all->items[i].unknown ||
+		    clock_boot_ms() >= lease->valid_until)
 			continue;
 		if (all->items[i].lost) {
 			lose_locked(manager, lease, "taken", lost);
@@ -280,6 +281,15 @@ static void apply_locked(struct lease_manager *manager, const extensions *all,
 				      lease_kill_at(manager, valid_until));
 		}
 	}
+}
+
+static size_t count_unknown(const extensions *all)
+{
+	size_t unknown = 0;
+
+	for (size_t i = 0; i < all->count; i++)
+		unknown += all->items[i].unknown;
+	return unknown;
 }
 
 /* Gives the mutex away while it asks. */
@@ -297,14 +307,15 @@ static void renew_locked(struct lease_manager *manager, losses *lost)
 	unlock(&manager->mutex);
 	bool done = backend->ops->extend_all(backend, all.items, all.count, sent_at,
 					     &err) == 0;
+	size_t unknown = done ? count_unknown(&all) : all.count;
 	keeper_note_answer(manager, done ? NULL : &err);
-	if (!done)
-		log_warn("lease.renewal_failed", LOG_NUMBER("leases", all.count),
+	if (unknown > 0)
+		log_warn("lease.renewal_failed", LOG_NUMBER("leases", unknown),
 			 LOG_ERR(&err));
 	lock(&manager->mutex);
 	manager->asked_at = 0;
 	apply_locked(manager, &all, sent_at, done, lost);
-	int64_t due = clock_boot_ms() + period(manager) / (done ? 1 : 4);
+	int64_t due = clock_boot_ms() + period(manager) / (unknown > 0 ? 4 : 1);
 	if (due < manager->renew_at) /* else a new lease wants it earlier */
 		manager->renew_at = due;
 	vec_clear(&all);

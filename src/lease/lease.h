@@ -138,7 +138,8 @@ int lease_acquire(struct lease_manager *manager, const struct lease_request *req
  * error: it is logged. NULL is allowed. */
 void lease_release(struct lease *lease);
 
-/* Whether a waiter that this host can see wants it. May read the database. */
+/* Whether somebody waits for it, anywhere, except other programs that only poll. Asks the
+ * backend: a request, if that is a server. */
 bool lease_is_wanted(struct lease *lease);
 uint64_t lease_fence(const struct lease *lease);
 const char *lease_key(const struct lease *lease);

@@ -56,6 +56,7 @@ struct lease_attempt {
 struct lease_extension {
 	struct lease_grant grant; /* guard_fd is not used */
 	bool lost;                /* the answer: no longer ours */
+	bool unknown;             /* no answer; it stays ours until it lapses */
 	struct lease *lease;      /* the manager's; NULL: released meanwhile */
 };
 
@@ -83,7 +84,7 @@ struct lease_backend_ops {
 	void (*leave)(struct lease_backend *backend, struct lease_attempt *attempt);
 
 	/* Extends all for another ttl from sent_at, in one go. -1: unknown for all of
-	 * them; they stay ours until they lapse. */
+	 * them. 0: each is extended, lost or unknown; *err says why one is unknown. */
 	int (*extend_all)(struct lease_backend *backend, struct lease_extension *all,
 			  size_t count, int64_t sent_at, struct err *err);
 

@@ -14,6 +14,7 @@
 #define LEFTOVERS_MOST 1000
 #define LEFTOVER_MS 600000
 #define PROOF_KEPT_S 86400 /* of a dead process: longer than any ttl */
+#define OFFER 1            /* begins no key */
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options)
 {
@@ -385,15 +386,30 @@ void lease_server_drop_hint(struct lease_server *server, int hint_fd)
 	server_drop_hint_locked(server, hint_fd);
 }
 
-void lease_server_hint(struct lease_server *server, const char *key, int hint_fd)
+static void server_take_offer_locked(const struct lease_server *server, int hint_fd,
+				     const char *key, char offered[LEASE_NONCE_SIZE])
+{
+	for (size_t i = 0; i < server->hints.count; i++) {
+		const struct server_hint *hint = &server->hints.items[i];
+		if (hint->fd == hint_fd && strcmp(hint->key, key) == 0)
+			memcpy(offered, hint->offered, LEASE_NONCE_SIZE);
+	}
+}
+
+void lease_server_hint(struct lease_server *server, const char *key, int hint_fd,
+		       char offered[LEASE_NONCE_SIZE])
 {
 	struct server_hint hint = { .fd = hint_fd, .watch = -1 };
 	eventfd_t ignored;
 
+	if (offered)
+		offered[0] = '\0';
 	if (hint_fd < 0)
 		return;
 	lock(&server->mutex);
 	eventfd_read(hint_fd, &ignored);
+	if (offered)
+		server_take_offer_locked(server, hint_fd, key, offered);
 	server_drop_hint_locked(server, hint_fd);
 	hint.key = xstrdup(key);
 	vec_add(&server->hints, hint);
@@ -403,19 +419,29 @@ void lease_server_hint(struct lease_server *server, const char *key, int hint_fd
 		lease_server_poke(server);
 }
 
-void lease_server_signal(struct lease_server *server, const char *key)
+static void server_signal(struct lease_server *server, const char *key, const char *nonce)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
 
 	for (size_t i = 0; i < server->hints.count; i++) {
-		if (!key || strcmp(server->hints.items[i].key, key) == 0)
-			eventfd_write(server->hints.items[i].fd, 1);
+		struct server_hint *hint = &server->hints.items[i];
+		if (key && strcmp(hint->key, key) != 0)
+			continue;
+		if (nonce)
+			snprintf(hint->offered, sizeof(hint->offered), "%s", nonce);
+		eventfd_write(hint->fd, 1);
 	}
 }
 
-/* ../told/<name> beside ../alive/<name> */
-bool lease_server_tell(const struct owner *waiter, const char *key)
+void lease_server_signal(struct lease_server *server, const char *key)
 {
+	server_signal(server, key, NULL);
+}
+
+/* ../told/<name> beside ../alive/<name>. A key, 0, OFFER, a nonce, 0. */
+bool lease_server_tell(const struct owner *waiter, const char *key, const char *nonce)
+{
+	char message[LEASE_KEY_SIZE + LEASE_NONCE_SIZE + 1];
 	AUTO_FREE char *alive = xstrdup(waiter->alive);
 	char *name = strrchr(alive, '/');
 	struct stat st;
@@ -425,10 +451,15 @@ bool lease_server_tell(const struct owner *waiter, const char *key)
 	AUTO_FREE char *path =
 		xasprintf("%.*s/told%s", (int)(name - 6 - alive), alive, name);
 	AUTO_CLOSE int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-	ssize_t len = (ssize_t)strlen(key) + 1; /* so little is written whole or not */
+	int len = snprintf(message, sizeof(message), "%s", key) + 1;
 
+	if (nonce)
+		len += snprintf(message + len, sizeof(message) - (size_t)len, "%c%s",
+				OFFER, nonce) +
+		       1;
+	/* So little is written whole or not. */
 	return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
-	       write(fd, key, (size_t)len) == len;
+	       write(fd, message, (size_t)len) == len;
 }
 
 int lease_server_told_fd(struct lease_server *server)
@@ -438,17 +469,27 @@ int lease_server_told_fd(struct lease_server *server)
 	return server->told_fd;
 }
 
+static const char *server_find_offer(const char *text, const char *end)
+{
+	size_t size = LEASE_NONCE_SIZE;
+
+	return end - text > (ssize_t)size && text[0] == OFFER && text[size] == '\0'
+		       ? text + 1
+		       : NULL;
+}
+
 /* What does not end is told to all, who ask for themselves. */
 void lease_server_take_told(struct lease_server *server)
 {
 	char keys[4096];
 	ssize_t len = read(lease_server_told_fd(server), keys, sizeof(keys));
+	const char *end = keys + (len > 0 ? len : 0);
 
-	for (ssize_t at = 0; at < len;) {
-		size_t size = strnlen(keys + at, (size_t)(len - at));
-		bool is_whole = at + (ssize_t)size < len;
-		lease_server_signal(server, is_whole ? keys + at : NULL);
-		at += (ssize_t)size + 1;
+	for (const char *at = keys; at < end;) {
+		const char *next = at + strnlen(at, (size_t)(end - at)) + 1;
+		const char *nonce = next < end ? server_find_offer(next, end) : NULL;
+		server_signal(server, next <= end ? at : NULL, nonce);
+		at = nonce ? nonce + LEASE_NONCE_SIZE : next;
 	}
 }
 

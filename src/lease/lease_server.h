@@ -31,9 +31,10 @@ struct server_guard {
 };
 
 struct server_hint {
-	char *key; /* owned */
-	int fd;    /* the manager's eventfd */
-	int watch; /* of the holder's alive file; -1: none */
+	char *key;                      /* owned */
+	int fd;                         /* the manager's eventfd */
+	int watch;                      /* of the holder's alive file; -1: none */
+	char offered[LEASE_NONCE_SIZE]; /* of a grant that was given up for us; or "" */
 };
 
 /* A grant that an unanswered request may have left at one of the servers. */
@@ -97,16 +98,19 @@ void lease_server_judge(struct lease_server *server, struct owner *owner, int hi
 			bool *orphans);
 
 /* hint_fd becomes readable when the key is signalled, until it is dropped. This replaces
- * the key it was for before. -1 is allowed. */
-void lease_server_hint(struct lease_server *server, const char *key, int hint_fd);
+ * the key it was for before, and gives what was offered for that; "": nothing. -1 and
+ * NULL are allowed. */
+void lease_server_hint(struct lease_server *server, const char *key, int hint_fd,
+		       char offered[LEASE_NONCE_SIZE]);
 void lease_server_drop_hint(struct lease_server *server, int hint_fd);
 
 /* Signals one key; NULL: all. */
 void lease_server_signal(struct lease_server *server, const char *key);
 
 /* Notifies a waiter of this kernel that the key may be free; false: it cannot be reached
- * this way. */
-bool lease_server_tell(const struct owner *waiter, const char *key);
+ * this way. A nonce, unless NULL, is of the grant that the caller gives up: the waiter
+ * may say so for it. */
+bool lease_server_tell(const struct owner *waiter, const char *key, const char *nonce);
 
 /* For poll; when readable, call the second, which signals the keys we were notified
  * of. */

@@ -181,14 +181,10 @@ void lease_settings_apply(const struct lease_settings *settings,
 static char *digest_place(const struct lease_settings *settings)
 {
 	const char *text = settings->urls ? settings->urls : settings->path;
-	unsigned char digest[HASH_MAX_SIZE];
 	AUTO_STR struct str out = STR_INIT;
-	AUTO_HASH struct hash hash;
 
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, text ? text : "", text ? strlen(text) : 0);
-	hash_end(&hash, digest);
-	str_add_hex(&out, digest, PLACE_BYTES);
+	hash_add_hex(HASH_SHA256, text ? text : "", text ? strlen(text) : 0, PLACE_BYTES,
+		     &out);
 	return str_take(&out);
 }
 

@@ -50,14 +50,8 @@ const char *lease_job_split(const char *job, char id[LEASE_JOB_SIZE])
 
 static void add_sha256(struct str *out, const char *text)
 {
-	AUTO_HASH struct hash hash;
-	unsigned char digest[HASH_MAX_SIZE];
-
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, text, strlen(text));
-	hash_end(&hash, digest);
 	str_add(out, "sha256:");
-	str_add_hex(out, digest, hash_size(HASH_SHA256));
+	hash_add_hex(HASH_SHA256, text, strlen(text), hash_size(HASH_SHA256), out);
 }
 
 /* The name, or what stands for one that is too long for a key. */

@@ -88,32 +88,28 @@ struct ticket {
 
 enum ticket_state { TICKET_WAITS, TICKET_SILENT, TICKET_DEAD };
 
-/* The first one of the key between the two, both excluded: 1 and *ticket, or 0. */
-static int find_ticket(struct store_tx *tx, const char *key, int64_t after,
-		       int64_t before, struct ticket *ticket, struct err *err)
+static void take_ticket(struct query *query, void *arg)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx,
-		       "SELECT ticket, pid, seen, boot_id, alive_file FROM lease_waiter"
-		       " WHERE key = ?1 AND ticket > ?2 AND ticket < ?3"
-		       " ORDER BY ticket LIMIT 1",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, key);
-	query_bind_int(query, 2, after);
-	query_bind_int(query, 3, before);
-	int found = query_step(query, err);
-	if (found <= 0)
-		return found;
 	const char *boot_id = query_text(query, 3), *alive = query_text(query, 4);
+	struct ticket *ticket = arg;
+
 	ticket->number = query_int(query, 0);
 	ticket->pid = query_int(query, 1);
 	ticket->seen = query_int(query, 2);
 	snprintf(ticket->boot_id, sizeof(ticket->boot_id), "%s", boot_id ? boot_id : "");
 	snprintf(ticket->alive_file, sizeof(ticket->alive_file), "%s",
 		 alive ? alive : "");
-	return 1;
+}
+
+/* The first one of the key between the two, both excluded: 1 and *ticket, or 0. */
+static int find_ticket(struct store_tx *tx, const char *key, int64_t after,
+		       int64_t before, struct ticket *ticket, struct err *err)
+{
+	return query_one(tx, take_ticket, ticket, err,
+			 "SELECT ticket, pid, seen, boot_id, alive_file FROM lease_waiter"
+			 " WHERE key = ?1 AND ticket > ?2 AND ticket < ?3"
+			 " ORDER BY ticket LIMIT 1",
+			 QUERY_TEXT(key), QUERY_INT(after), QUERY_INT(before));
 }
 
 /* One of our own is a remnant: we have one place a key, and it is not before itself. */
@@ -189,23 +185,19 @@ static int line_next(struct store_tx *tx, const struct local *local, const char 
 /* 1: we have it still. */
 static int say_that_we_wait(struct store_tx *tx, int64_t place, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	AUTO_QUERY struct query *update = NULL;
 	int64_t now = clock_boot_ms();
+	int64_t seen = -1;
 
-	if (query_open(tx, "SELECT seen FROM lease_waiter WHERE ticket = ?1", &query,
-		       err) != 0)
+	if (query_number(tx, &seen, err,
+			 "SELECT seen FROM lease_waiter WHERE ticket = ?1",
+			 QUERY_INT(place)) != 0)
 		return -1;
-	query_bind_int(query, 1, place);
-	int found = query_step(query, err);
-	if (found <= 0 || query_int(query, 0) + SAY_EVERY_MS > now)
-		return found;
-	if (query_open(tx, "UPDATE lease_waiter SET seen = ?2 WHERE ticket = ?1", &update,
-		       err) != 0)
-		return -1;
-	query_bind_int(update, 1, place);
-	query_bind_int(update, 2, now);
-	return query_run(update, NULL, err) == 0 ? 1 : -1;
+	if (seen < 0 || seen + SAY_EVERY_MS > now)
+		return seen >= 0;
+	return query_write(tx, err, "UPDATE lease_waiter SET seen = ?2 WHERE ticket = ?1",
+			   QUERY_INT(place), QUERY_INT(now)) == 0
+		       ? 1
+		       : -1;
 }
 
 /* Takes a place at the end, if *place is 0 or gone; says that we still wait. */
@@ -217,18 +209,13 @@ static int line_stand(struct store_tx *tx, const struct local *local, const char
 
 	if (found != 0)
 		return found < 0 ? -1 : 0;
-	if (query_open(tx,
-		       "INSERT INTO lease_waiter (key, boot_id, pid, alive_file, since,"
-		       " seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING ticket",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, key);
-	query_bind_text(query, 2, clock_boot_id());
-	query_bind_int(query, 3, getpid());
-	query_bind_text(query, 4, local->files.alive_name);
-	query_bind_int(query, 5, clock_wall_ms());
-	query_bind_int(query, 6, clock_boot_ms());
-	if (query_step(query, err) < 0)
+	if (query_ask(tx, &query, err,
+		      "INSERT INTO lease_waiter (key, boot_id, pid, alive_file, since,"
+		      " seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING ticket",
+		      QUERY_TEXT(key), QUERY_TEXT(clock_boot_id()), QUERY_INT(getpid()),
+		      QUERY_TEXT(local->files.alive_name), QUERY_INT(clock_wall_ms()),
+		      QUERY_INT(clock_boot_ms())) != 0 ||
+	    query_step(query, err) < 0)
 		return -1;
 	*place = query_int(query, 0);
 	return query_step(query, err) < 0 ? -1 : 0; /* to its end */
@@ -247,8 +234,9 @@ static void local_row_copy_text(char *to, size_t size, struct query *query, int 
 	snprintf(to, size, "%s", text ? text : "");
 }
 
-static void local_row_read_columns(struct query *query, struct lease_row *row)
+static void local_row_read_columns(struct query *query, void *arg)
 {
+	struct lease_row *row = arg;
 	struct lease_holder *holder = &row->holder;
 	const char *ended = query_text(query, 12);
 
@@ -272,16 +260,9 @@ static void local_row_read_columns(struct query *query, struct lease_row *row)
 static int row_load(struct store_tx *tx, const char *key, struct lease_row *row,
 		    struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
 	*row = (struct lease_row){ 0 };
-	if (query_open(tx, SELECT_ROW " WHERE key = ?1", &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, key);
-	int found = query_step(query, err);
-	if (found > 0)
-		local_row_read_columns(query, row);
-	return found < 0 ? -1 : 0;
+	return query_each(tx, local_row_read_columns, row, err,
+			  SELECT_ROW " WHERE key = ?1", QUERY_TEXT(key));
 }
 
 static void local_row_set_verdict(struct lease_row *row, bool is_free,
@@ -391,37 +372,29 @@ static int write_grant(struct store_tx *tx, const struct attempt_work *work,
 	const struct local *local = work->local;
 	const struct lease_request *request = work->attempt->request;
 	const struct lease_grant *grant = &work->attempt->grant;
-	AUTO_QUERY struct query *query = NULL;
 
-	if (query_open(tx,
-		       "INSERT INTO lease (key, fence, nonce, node, boot_id, pid,"
-		       " start_time, alive_file, job, operation, acquired_at,"
-		       " expires_at, ttl) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
-		       " ?10, ?11, ?12, ?13) ON CONFLICT (key) DO UPDATE SET"
-		       " fence = excluded.fence, nonce = excluded.nonce,"
-		       " node = excluded.node, boot_id = excluded.boot_id,"
-		       " pid = excluded.pid, start_time = excluded.start_time,"
-		       " alive_file = excluded.alive_file, job = excluded.job,"
-		       " operation = excluded.operation,"
-		       " acquired_at = excluded.acquired_at,"
-		       " expires_at = excluded.expires_at, ttl = excluded.ttl,"
-		       " ended = NULL",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, grant->key);
-	query_bind_int(query, 2, (int64_t)grant->fence);
-	query_bind_text(query, 3, grant->nonce);
-	query_bind_text(query, 4, local->base.node);
-	query_bind_text(query, 5, clock_boot_id());
-	query_bind_int(query, 6, getpid());
-	query_bind_int(query, 7, local->start_time);
-	query_bind_text(query, 8, local->files.alive_name);
-	query_bind_text(query, 9, request->job ? request->job : "");
-	query_bind_text(query, 10, request->operation);
-	query_bind_int(query, 11, clock_wall_ms());
-	query_bind_int(query, 12, work->attempt->sent_at + local->base.ttl_ms);
-	query_bind_int(query, 13, local->base.ttl_ms);
-	return query_run(query, NULL, err);
+	return query_write(tx, err,
+			   "INSERT INTO lease (key, fence, nonce, node, boot_id, pid,"
+			   " start_time, alive_file, job, operation, acquired_at,"
+			   " expires_at, ttl) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+			   " ?10, ?11, ?12, ?13) ON CONFLICT (key) DO UPDATE SET"
+			   " fence = excluded.fence, nonce = excluded.nonce,"
+			   " node = excluded.node, boot_id = excluded.boot_id,"
+			   " pid = excluded.pid, start_time = excluded.start_time,"
+			   " alive_file = excluded.alive_file, job = excluded.job,"
+			   " operation = excluded.operation,"
+			   " acquired_at = excluded.acquired_at,"
+			   " expires_at = excluded.expires_at, ttl = excluded.ttl,"
+			   " ended = NULL",
+			   QUERY_TEXT(grant->key), QUERY_INT((int64_t)grant->fence),
+			   QUERY_TEXT(grant->nonce), QUERY_TEXT(local->base.node),
+			   QUERY_TEXT(clock_boot_id()), QUERY_INT(getpid()),
+			   QUERY_INT(local->start_time),
+			   QUERY_TEXT(local->files.alive_name),
+			   QUERY_TEXT(request->job ? request->job : ""),
+			   QUERY_TEXT(request->operation), QUERY_INT(clock_wall_ms()),
+			   QUERY_INT(work->attempt->sent_at + local->base.ttl_ms),
+			   QUERY_INT(local->base.ttl_ms));
 }
 
 static int local_attempt_take_lease(struct store_tx *tx, struct attempt_work *work,
@@ -625,14 +598,11 @@ static int local_give_up(struct store_tx *tx, const struct local *local,
 	AUTO_QUERY struct query *query = NULL;
 	int64_t changed;
 
-	if (query_open(tx,
-		       "UPDATE lease SET nonce = NULL, ended = 'released'"
-		       " WHERE key = ?1 AND nonce = ?2",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, grant->key);
-	query_bind_text(query, 2, grant->nonce);
-	if (query_run(query, &changed, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "UPDATE lease SET nonce = NULL, ended = 'released'"
+		      " WHERE key = ?1 AND nonce = ?2",
+		      QUERY_TEXT(grant->key), QUERY_TEXT(grant->nonce)) != 0 ||
+	    query_run(query, &changed, err) != 0)
 		return -1;
 	if (changed > 0)
 		guard_drop(&local->files, grant->key);
@@ -870,16 +840,12 @@ static int check_force(struct store_tx *tx, const struct force_work *work,
 static int force_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct force_work *work = arg;
-	AUTO_QUERY struct query *query = NULL;
 
 	if (check_force(tx, work, err) != 0 ||
-	    query_open(tx,
-		       "UPDATE lease SET nonce = NULL, fence = fence + 1,"
-		       " ended = 'forced' WHERE key = ?1",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, work->key);
-	if (query_run(query, NULL, err) != 0)
+	    query_write(tx, err,
+			"UPDATE lease SET nonce = NULL, fence = fence + 1,"
+			" ended = 'forced' WHERE key = ?1",
+			QUERY_TEXT(work->key)) != 0)
 		return -1;
 	if (work->guard < 0)
 		work->guard = guard_open(&work->local->files, work->key);
@@ -933,23 +899,18 @@ struct join_work {
 static int local_forget_dead_manager(const char *name, void *arg, struct err *err)
 {
 	const struct join_work *work = arg;
-	AUTO_QUERY struct query *query = NULL;
+	int named = query_one(work->tx, NULL, NULL, err,
+			      "SELECT 1 FROM lease"
+			      " WHERE alive_file = ?1 AND nonce IS NOT NULL LIMIT 1",
+			      QUERY_TEXT(name));
 
-	if (query_open(work->tx,
-		       "SELECT 1 FROM lease"
-		       " WHERE alive_file = ?1 AND nonce IS NOT NULL LIMIT 1",
-		       &query, err) != 0)
-		return -1;
-	query_bind_text(query, 1, name);
-	int named = query_step(query, err);
 	if (named != 0)
 		return named < 0 ? -1 : 0;
-	query_close(&query);
-	if (query_open(work->tx, "DELETE FROM lease_waiter WHERE alive_file = ?1", &query,
-		       err) != 0)
-		return -1;
-	query_bind_text(query, 1, name);
-	return query_run(query, NULL, err) == 0 ? 1 : -1;
+	return query_write(work->tx, err,
+			   "DELETE FROM lease_waiter WHERE alive_file = ?1",
+			   QUERY_TEXT(name)) == 0
+		       ? 1
+		       : -1;
 }
 
 /* Inside a write, so that our file cannot be seen before it is locked. */

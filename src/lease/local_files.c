@@ -14,15 +14,10 @@ static char *alive_path(const struct local_files *files, const char *name)
 /* Keys hold slashes and worse, and may be longer than a file's name. */
 static char *guard_path(const struct local_files *files, const char *key)
 {
-	unsigned char digest[HASH_MAX_SIZE];
 	AUTO_STR struct str path = STR_INIT;
-	AUTO_HASH struct hash hash;
 
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, key, strlen(key));
-	hash_end(&hash, digest);
 	str_addf(&path, "%s/guard/", files->directory);
-	str_add_hex(&path, digest, hash_size(HASH_SHA256));
+	hash_add_hex(HASH_SHA256, key, strlen(key), hash_size(HASH_SHA256), &path);
 	return str_take(&path);
 }
 

@@ -522,11 +522,16 @@ int64_t lease_valid_until(const struct lease_manager *manager, int64_t sent_at)
 	return sent_at + ttl - (ttl / 100 + 2);
 }
 
-int64_t lease_kill_at(const struct lease_manager *manager, int64_t valid_until)
+static int64_t lease_grace_ms(const struct lease_manager *manager)
 {
 	int64_t grace = manager->backend->ttl_ms / 4;
 
-	return valid_until - (grace < LEASE_KILL_GRACE_MS ? grace : LEASE_KILL_GRACE_MS);
+	return grace < LEASE_KILL_GRACE_MS ? grace : LEASE_KILL_GRACE_MS;
+}
+
+int64_t lease_kill_at(const struct lease_manager *manager, int64_t valid_until)
+{
+	return valid_until - lease_grace_ms(manager);
 }
 
 void lease_describe_self(const struct lease_manager *manager,
@@ -558,6 +563,7 @@ static struct lease *lease_new(struct lease_manager *manager,
 	lease_describe_self(manager, attempt->request, &lease->self);
 	lease->self.fence = attempt->grant.fence;
 	deadline_init(&lease->deadline, lease_kill_at(manager, lease->valid_until));
+	lease->deadline.grace_ms = lease_grace_ms(manager);
 	return lease;
 }
 

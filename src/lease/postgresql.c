@@ -14,6 +14,10 @@
  * by any session. Only the thread that is woken listens, and needs a session of its own;
  * without one, those who wait ask once a second.
  *
+ * A holder that knows who waits behind it, on this kernel, gives that one the nonce of
+ * its grant when it is done: the successor's request releases and takes the lease, so
+ * that it waits for one transaction and not for two.
+ *
  * Requests have deadlines; what answers too late is cut off, and a grant that it may have
  * been is taken back by its nonce.
  */
@@ -24,7 +28,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "lease/postgresql_client.h"
-#include "lease/postgresql_schema.h"
+#include "lease/postgresql_statements.h"
 
 #define POLL_MS 1000        /* should a wake-up fail us */
 #define BLIND_POLL_MS 200   /* without any */
@@ -32,7 +36,8 @@
 #define TOLD_POLL_MS 200    /* the same, and we are told of ours */
 #define ORPHAN_POLL_MS 100
 #define LIST_MS 10000
-#define DEATHS_MOST 4 /* found in one attempt */
+#define DEATHS_MOST 4     /* found in one attempt */
+#define HEAD_START_US 250 /* until one that is told has asked the server */
 
 static struct postgresql *postgresql_of(struct lease_backend *backend)
 {
@@ -43,7 +48,7 @@ static struct postgresql *postgresql_of(struct lease_backend *backend)
 
 enum outcome { NOT_OUR_TURN = -1, HELD_BY_OTHER = 0, GRANTED = 1 };
 
-enum { OUTCOME, FENCE, OWNER, NONCE, LEFT_MS, TICKET, WAITER, ENDED, HAS_OTHERS };
+enum { OUTCOME, FENCE, OWNER, NONCE, LEFT_MS, TICKET, WAITER, ENDED, NEXT };
 
 _Static_assert(LEASE_FENCES == 32, "the function has the number as well");
 
@@ -95,12 +100,14 @@ static int postgresql_try_ask(struct try *try, struct err *err)
 	snprintf(ttl, sizeof(ttl), "%" PRId64, postgresql->base.ttl_ms);
 	snprintf(floor, sizeof(floor), "%" PRIu64, request->fence_floor);
 	const struct postgresql_statement statement = {
-		POSTGRESQL_ACQUIRE,
-		{ try->key, try->nonce, text, ttl, floor,
-		  try->give_up[0] ? try->give_up : NULL,
-		  try->dead_waiter[0] ? try->dead_waiter : NULL, postgresql->server.me,
-		  request->wait_ms > 0 ? waiting : NULL },
-		9,
+		.prepared = PREPARED_ACQUIRE,
+		.text = POSTGRESQL_ACQUIRE,
+		.values = { try->key, try->nonce, text, ttl, floor,
+			    try->give_up[0] ? try->give_up : NULL,
+			    try->dead_waiter[0] ? try->dead_waiter : NULL,
+			    postgresql->server.me,
+			    request->wait_ms > 0 ? waiting : NULL },
+		.count = 9,
 	};
 	if (postgresql_run(postgresql, &statement, POSTGRESQL_COMMAND_MS, &try->answer,
 			   &was_sent, err) == 0)
@@ -125,13 +132,30 @@ static enum lease_predecessor postgresql_predecessor_of(const struct try *try)
 	return ended[0] ? LEASE_AFTER_RELEASE : LEASE_AFTER_NOBODY;
 }
 
+/* Who is of another kernel cannot be told by us. NULL: nobody waits. */
+static void postgresql_keep_next(struct postgresql *postgresql, const char *key,
+				 const char *text)
+{
+	struct owner owner = { 0 };
+
+	if (text)
+		postgresql_read_owner(text, 0, &owner);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&postgresql->server.mutex);
+	free(map_remove(&postgresql->nexts, key));
+	if (text && strcmp(owner.holder.boot_id, clock_boot_id()) == 0)
+		map_put(&postgresql->nexts, key, xstrdup(text));
+}
+
 static void postgresql_try_grant(struct try *try)
 {
 	struct lease_attempt *attempt = try->attempt;
 	struct lease_grant *grant = &attempt->grant;
 
 	attempt->outcome = LEASE_GRANTED;
-	attempt->has_others = postgresql_value(try->answer, 0, HAS_OTHERS)[0] == 't';
+	attempt->has_others = !pq.getisnull(try->answer, 0, NEXT);
+	postgresql_keep_next(try->postgresql, attempt->request->key,
+			     attempt->has_others ? postgresql_value(try->answer, 0, NEXT)
+						 : NULL);
 	attempt->place = 0;
 	attempt->predecessor = postgresql_predecessor_of(try);
 	if (!try->is_after_death)
@@ -187,8 +211,20 @@ static void postgresql_try_set_retry(struct try *try, enum outcome outcome)
 	attempt->retry_ms = outcome == HELD_BY_OTHER && left < retry ? left + 1 : retry;
 }
 
+/* The answer to a grant was lost with its connection, and the request was repeated on
+ * another one: that grant is given up for another. */
+static bool postgresql_try_was_granted(struct try *try, enum outcome outcome)
+{
+	if (outcome != HELD_BY_OTHER ||
+	    strcmp(postgresql_value(try->answer, 0, NONCE), try->nonce) != 0)
+		return false;
+	memcpy(try->give_up, try->nonce, sizeof(try->give_up));
+	random_hex(try->nonce, (LEASE_NONCE_SIZE - 1) / 2);
+	return true;
+}
+
 /* 1: granted; 0: held by others, or their turn; -1. True in *again: somebody dead is in
- * the way, so that another try is worth it. */
+ * the way, or a lost grant of ours, so that another try is worth it. */
 static int postgresql_try_once(struct try *try, bool *again, struct err *err)
 {
 	struct lease_attempt *attempt = try->attempt;
@@ -203,7 +239,8 @@ static int postgresql_try_once(struct try *try, bool *again, struct err *err)
 	}
 	try->give_up[0] = '\0'; /* the row says so by now */
 	attempt->place = postgresql_number(try->answer, 0, TICKET);
-	*again = postgresql_try_look_at_dead(try, outcome);
+	*again = postgresql_try_was_granted(try, outcome) ||
+		 postgresql_try_look_at_dead(try, outcome);
 	attempt->holder = try->in_the_way.holder;
 	snprintf(attempt->holder.key, sizeof(attempt->holder.key), "%s",
 		 attempt->request->key);
@@ -231,12 +268,15 @@ static int postgresql_try_acquire(struct lease_backend *base,
 	struct try try = {
 		.postgresql = postgresql, .attempt = attempt, .key = key, .guard_fd = -1
 	};
+	char offered[LEASE_NONCE_SIZE];
 
 	random_hex(try.nonce, (LEASE_NONCE_SIZE - 1) / 2);
 	snprintf(try.give_up, sizeof(try.give_up), "%s", attempt->handed.nonce);
 	attempt->outcome = LEASE_HELD;
 	attempt->grant = LEASE_NO_GRANT;
-	lease_server_hint(&postgresql->server, key, attempt->hint_fd);
+	lease_server_hint(&postgresql->server, key, attempt->hint_fd, offered);
+	if (!try.give_up[0])
+		memcpy(try.give_up, offered, sizeof(try.give_up));
 	lease_server_describe(&postgresql->server, base, attempt->request, &try.owner,
 			      &try.guard_fd);
 	int result = postgresql_try_run(&try, err);
@@ -261,9 +301,11 @@ static void postgresql_leave(struct lease_backend *base, struct lease_attempt *a
 {
 	struct postgresql *postgresql = postgresql_of(base);
 	const char *key = attempt->request->key;
-	const struct postgresql_statement statement = { POSTGRESQL_LEAVE,
-							{ key, postgresql->server.me },
-							2 };
+	const struct postgresql_statement statement = {
+		.text = POSTGRESQL_LEAVE,
+		.values = { key, postgresql->server.me },
+		.count = 2,
+	};
 	PGresult *result;
 
 	lease_server_drop_hint(&postgresql->server, attempt->hint_fd);
@@ -318,9 +360,11 @@ static int postgresql_extend_all(struct lease_backend *base, struct lease_extens
 	}
 	str_add_char(&keys, '}');
 	str_add_char(&nonces, '}');
-	const struct postgresql_statement statement = { POSTGRESQL_EXTEND,
-							{ keys.data, nonces.data, ttl },
-							3 };
+	const struct postgresql_statement statement = {
+		.text = POSTGRESQL_EXTEND,
+		.values = { keys.data, nonces.data, ttl },
+		.count = 3,
+	};
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
 	if (done == 0)
 		postgresql_note_extended(result, all, count);
@@ -335,7 +379,9 @@ static int postgresql_pass(struct lease_backend *base, const struct lease_grant 
 	struct postgresql *postgresql = postgresql_of(base);
 	char text[OWNER_TEXT_SIZE], fence[24];
 	const struct postgresql_statement statement = {
-		POSTGRESQL_PASS, { grant->key, grant->nonce, fence, text }, 4
+		.text = POSTGRESQL_PASS,
+		.values = { grant->key, grant->nonce, fence, text },
+		.count = 4,
 	};
 	PGresult *result;
 
@@ -349,18 +395,40 @@ static int postgresql_pass(struct lease_backend *base, const struct lease_grant 
 	return done;
 }
 
-/* Who is first in the line, if it is of this kernel. */
+/* Whether the one that waited behind this grant when it was made, and is of this kernel,
+ * has been told that it is given up. It releases and takes the lease in one request, if
+ * that comes before ours. */
+static bool postgresql_offer(struct postgresql *postgresql, const char *key,
+			     const char *nonce)
+{
+	lock(&postgresql->server.mutex);
+	AUTO_FREE char *text = map_remove(&postgresql->nexts, key);
+	unlock(&postgresql->server.mutex);
+	struct owner next;
+
+	if (!text)
+		return false;
+	postgresql_read_owner(text, 0, &next);
+	if (!lease_server_tell(&next, key, nonce))
+		return false;
+	usleep(HEAD_START_US);
+	return true;
+}
+
+/* Tells who is first in the line, if it is of this kernel. */
 static void postgresql_tell_neighbour(struct postgresql *postgresql, const char *key,
 				      const PGresult *released)
 {
-	const struct postgresql_statement wake = { POSTGRESQL_WAKE, { key }, 1 };
+	const struct postgresql_statement wake = { .text = POSTGRESQL_WAKE,
+						   .values = { key },
+						   .count = 1 };
 	struct owner owner;
 	PGresult *result;
 
 	if (pq.getisnull(released, 0, 1))
 		return;
 	postgresql_read_owner(postgresql_value(released, 0, 1), 0, &owner);
-	if (lease_server_tell(&owner, key))
+	if (lease_server_tell(&owner, key, NULL))
 		return;
 	postgresql_run_short(postgresql, &wake, &result, ERR_IGNORED);
 	pq.clear(result);
@@ -373,14 +441,18 @@ static int postgresql_release(struct lease_backend *base, struct lease_grant *gr
 	struct postgresql *postgresql = postgresql_of(base);
 	AUTO_FREE char *key = xstrdup(grant->key);
 	const struct postgresql_statement statement = {
-		POSTGRESQL_RELEASE, { key, grant->nonce, clock_boot_id() }, 3
+		.prepared = PREPARED_RELEASE,
+		.text = POSTGRESQL_RELEASE,
+		.values = { key, grant->nonce, clock_boot_id() },
+		.count = 3,
 	};
+	bool is_offered = postgresql_offer(postgresql, key, grant->nonce);
 	PGresult *result;
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
+	bool was_ours = done == 0 && postgresql_number(result, 0, 0) == 1;
 
-	*how = done == 0 && postgresql_number(result, 0, 0) == 1 ? LEASE_RELEASED
-								 : LEASE_GONE;
-	if (done == 0)
+	*how = was_ours || is_offered ? LEASE_RELEASED : LEASE_GONE;
+	if (was_ours)
 		postgresql_tell_neighbour(postgresql, key, result);
 	pq.clear(result);
 	if (done != 0) {
@@ -390,6 +462,24 @@ static int postgresql_release(struct lease_backend *base, struct lease_grant *gr
 	lease_server_drop_guard(&postgresql->server, grant->guard_fd);
 	*grant = LEASE_NO_GRANT;
 	return done;
+}
+
+static int postgresql_is_wanted(struct lease_backend *base, const char *key,
+				struct err *err)
+{
+	struct postgresql *postgresql = postgresql_of(base);
+	const struct postgresql_statement statement = {
+		.text = POSTGRESQL_WANTED,
+		.values = { key, postgresql->server.me },
+		.count = 2,
+	};
+	PGresult *result;
+	int wanted = postgresql_run_short(postgresql, &statement, &result, err);
+
+	if (wanted == 0 && pq.ntuples(result) > 0)
+		wanted = postgresql_value(result, 0, 0)[0] == 't';
+	pq.clear(result);
+	return wanted;
 }
 
 /* ------------------------------------------------------------------ operators */
@@ -423,7 +513,11 @@ static int postgresql_look(struct postgresql *postgresql, const char *key,
 			   struct lease_holder *holder, char nonce[LEASE_NONCE_SIZE],
 			   struct err *err)
 {
-	const struct postgresql_statement statement = { POSTGRESQL_INSPECT, { key }, 1 };
+	const struct postgresql_statement statement = {
+		.text = POSTGRESQL_INSPECT,
+		.values = { key },
+		.count = 1,
+	};
 	PGresult *result;
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
 
@@ -451,7 +545,9 @@ static int postgresql_list(struct lease_backend *base, lease_holders *holders,
 {
 	struct postgresql *postgresql = postgresql_of(base);
 	const struct postgresql_statement statement = {
-		POSTGRESQL_LIST, { postgresql->prefix, postgresql->likeness }, 2
+		.text = POSTGRESQL_LIST,
+		.values = { postgresql->prefix, postgresql->likeness },
+		.count = 2,
 	};
 	struct lease_holder holder;
 	PGresult *result;
@@ -480,9 +576,11 @@ static int postgresql_force_release(struct lease_backend *base, const char *key,
 	if (postgresql_look(postgresql, key, &holder, nonce, err) != 0)
 		return -1;
 	snprintf(text, sizeof(text), "%" PRIu64, fence);
-	const struct postgresql_statement statement = { POSTGRESQL_FORCE,
-							{ key, nonce, text },
-							3 };
+	const struct postgresql_statement statement = {
+		.text = POSTGRESQL_FORCE,
+		.values = { key, nonce, text },
+		.count = 3,
+	};
 	if (nonce[0] && holder.fence == fence) {
 		if (postgresql_run_short(postgresql, &statement, &result, err) != 0)
 			return -1;
@@ -505,6 +603,7 @@ static void postgresql_close(struct lease_backend *base)
 	postgresql_wake_stop(postgresql);
 	for (size_t i = 0; i < LEASE_SERVER_CHANNELS; i++)
 		postgresql_disconnect(&postgresql->channels[i]);
+	map_clear_owned(&postgresql->nexts);
 	lease_server_clear(&postgresql->server);
 	free(postgresql->url);
 	free(postgresql->user);
@@ -523,6 +622,7 @@ static const struct lease_backend_ops ops = {
 	.extend_all = postgresql_extend_all,
 	.pass = postgresql_pass,
 	.release = postgresql_release,
+	.is_wanted = postgresql_is_wanted,
 	.list = postgresql_list,
 	.inspect = postgresql_inspect,
 	.force_release = postgresql_force_release,
@@ -552,11 +652,6 @@ static int postgresql_check_url(const char *url, struct err *err)
 		return 0;
 	err_set(err, ERR_CONFIG, "lease.url has a password in it");
 	return err_remedy(err, "put it into the file lease.passwordFile");
-}
-
-static char *postgresql_copy(const char *text)
-{
-	return text ? xstrdup(text) : NULL;
 }
 
 /* The pattern as LIKE has it, or NULL. */
@@ -597,9 +692,9 @@ int lease_manager_open_postgresql(const struct lease_options *options,
 	lease_server_init(&postgresql->server, options);
 	postgresql->server.is_told = true;
 	postgresql->url = xstrdup(options->urls[0]);
-	postgresql->user = postgresql_copy(options->user);
-	postgresql->password_file = postgresql_copy(options->password_file);
-	postgresql->ca_file = postgresql_copy(options->ca_file);
+	postgresql->user = xstrdup_or_null(options->user);
+	postgresql->password_file = xstrdup_or_null(options->password_file);
+	postgresql->ca_file = xstrdup_or_null(options->ca_file);
 	postgresql->prefix = xstrdup(options->prefix ? options->prefix : "");
 	postgresql->likeness = postgresql_make_likeness(options->pattern);
 	*manager = lease_manager_new(&postgresql->base);

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/thread.h"
-#include "lease/postgresql_schema.h"
+#include "lease/postgresql_statements.h"
 
 #define CONNECT_MS 2000 /* TLS and a password cost some round trips */
 #define AGAIN_MS 1000   /* after a connection failed, and between two removals */
@@ -25,10 +25,12 @@ static enum err_class postgresql_class_of_state(const char *state)
 		const char *state;
 		enum err_class class;
 	} classes[] = {
-		{ "28", ERR_AUTH },       { "42501", ERR_AUTH }, { "3D", ERR_CONFIG },
-		{ "42", ERR_CONFIG },     { "3F", ERR_CONFIG },  { "57014", ERR_TIMEOUT },
-		{ "53100", ERR_DISK },    { "58", ERR_DISK },    { "XX001", ERR_CORRUPT },
-		{ "XX002", ERR_CORRUPT },
+		{ "28", ERR_AUTH },       { "42501", ERR_AUTH },
+		{ "3D", ERR_CONFIG },     { "42", ERR_CONFIG },
+		{ "3F", ERR_CONFIG },     { "57014", ERR_TIMEOUT },
+		{ "53100", ERR_DISK },    { "58", ERR_DISK },
+		{ "XX001", ERR_CORRUPT }, { "XX002", ERR_CORRUPT },
+		{ "55P03", ERR_TIMEOUT },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
@@ -141,6 +143,8 @@ static PGconn *postgresql_begin(const struct postgresql *postgresql, const char 
 		"options",          "keepalives_idle",
 		"tcp_user_timeout", NULL,
 	};
+	/* Who asked has gone by the time that a lock is had later: while a commit does
+	 * not end, all that ask for its lease would pile up at the server. */
 	const char *const values[] = {
 		postgresql->url,
 		postgresql->user,
@@ -150,9 +154,8 @@ static PGconn *postgresql_begin(const struct postgresql *postgresql, const char 
 		"read-write",
 		NULL,
 		"refrelay",
-		"-c synchronous_commit=on -c statement_timeout=10s -c "
-		"client_min_messages="
-		"warning",
+		"-c synchronous_commit=on -c statement_timeout=10s -c lock_timeout=400ms "
+		"-c client_min_messages=warning",
 		"10",
 		"5000",
 		NULL,
@@ -266,18 +269,13 @@ static int postgresql_await_result(PGconn *connection, int64_t until, struct err
 	return 0;
 }
 
-/* The connection is of no more use after -1, unless *refused: it was the statement. */
-static int postgresql_run_on(PGconn *connection,
-			     const struct postgresql_statement *statement, int64_t until,
-			     PGresult **result, bool *refused, struct err *err)
+/* Of what has been sent. The connection is of no more use after -1, unless *refused: it
+ * was the statement. */
+static int postgresql_finish(PGconn *connection, int64_t until, PGresult **result,
+			     bool *refused, struct err *err)
 {
 	PGresult *more;
 
-	*result = NULL;
-	*refused = false;
-	if (!pq.sendQueryParams(connection, statement->text, statement->count, NULL,
-				statement->values, NULL, NULL, 0))
-		return postgresql_fail(ERR_NETWORK, pq.errorMessage(connection), err);
 	if (postgresql_flush_to_end(connection, until) != 0)
 		return postgresql_late("the server takes no request in time", err);
 	for (;;) {
@@ -297,6 +295,87 @@ static int postgresql_run_on(PGconn *connection,
 	if (state)
 		return postgresql_refused(state, pq.resultErrorMessage(*result), err);
 	return postgresql_fail(ERR_NETWORK, pq.resultErrorMessage(*result), err);
+}
+
+static int postgresql_run_on(PGconn *connection,
+			     const struct postgresql_statement *statement, int64_t until,
+			     PGresult **result, bool *refused, struct err *err)
+{
+	*result = NULL;
+	*refused = false;
+	if (!pq.sendQueryParams(connection, statement->text, statement->count, NULL,
+				statement->values, NULL, NULL, 0))
+		return postgresql_fail(ERR_NETWORK, pq.errorMessage(connection), err);
+	return postgresql_finish(connection, until, result, refused, err);
+}
+
+/*
+ * A session parses and plans a prepared statement once. A pooler may give each request
+ * another session, which has it not, or has it already from somebody else: then nothing
+ * is prepared any more. As the functions, a name that has another text gets another
+ * number.
+ */
+static const char *const prepared_names[] = {
+	[PREPARED_ACQUIRE] = "refrelay_acquire_4",
+	[PREPARED_RELEASE] = "refrelay_release_4",
+};
+
+static int postgresql_prepare(struct postgresql *postgresql, int channel,
+			      const struct postgresql_statement *statement, int64_t until,
+			      PGresult **result, bool *refused, struct err *err)
+{
+	PGconn *connection = postgresql->channels[channel];
+	unsigned bit = 1U << statement->prepared;
+
+	if (postgresql->prepared[channel] & bit)
+		return 0;
+	if (!pq.sendPrepare(connection, prepared_names[statement->prepared],
+			    statement->text, statement->count, NULL))
+		return postgresql_fail(ERR_NETWORK, pq.errorMessage(connection), err);
+	if (postgresql_finish(connection, until, result, refused, err) != 0)
+		return -1;
+	pq.clear(TAKE(*result));
+	postgresql->prepared[channel] |= bit;
+	return 0;
+}
+
+static int postgresql_run_prepared(struct postgresql *postgresql, int channel,
+				   const struct postgresql_statement *statement,
+				   int64_t until, PGresult **result, bool *refused,
+				   struct err *err)
+{
+	PGconn *connection = postgresql->channels[channel];
+
+	*result = NULL;
+	*refused = false;
+	if (postgresql_prepare(postgresql, channel, statement, until, result, refused,
+			       err) != 0)
+		return -1;
+	if (!pq.sendQueryPrepared(connection, prepared_names[statement->prepared],
+				  statement->count, statement->values, NULL, NULL, 0))
+		return postgresql_fail(ERR_NETWORK, pq.errorMessage(connection), err);
+	return postgresql_finish(connection, until, result, refused, err);
+}
+
+static int postgresql_run_in(struct postgresql *postgresql, int channel,
+			     const struct postgresql_statement *statement, int64_t until,
+			     PGresult **result, bool *refused, struct err *err)
+{
+	PGconn *connection = postgresql->channels[channel];
+
+	if (statement->prepared == PREPARED_NEVER || atomic_load(&postgresql->is_pooled))
+		return postgresql_run_on(connection, statement, until, result, refused,
+					 err);
+	int done = postgresql_run_prepared(postgresql, channel, statement, until, result,
+					   refused, err);
+	if (!*refused || err->class == ERR_TIMEOUT)
+		return done;
+	/* What was refused has changed nothing. */
+	pq.clear(TAKE(*result));
+	done = postgresql_run_on(connection, statement, until, result, refused, err);
+	if (done == 0)
+		atomic_store(&postgresql->is_pooled, true);
+	return done;
 }
 
 static int postgresql_run_text(PGconn *connection, const char *text, int64_t until,
@@ -349,8 +428,8 @@ static int postgresql_prepare_schema(struct postgresql *postgresql, PGconn *conn
 	return done;
 }
 
-static int postgresql_channel_open(struct postgresql *postgresql, PGconn **connection,
-				   struct err *err)
+static int postgresql_open(struct postgresql *postgresql, PGconn **connection,
+			   struct err *err)
 {
 	int64_t until = clock_boot_ms() + CONNECT_MS;
 
@@ -363,6 +442,17 @@ static int postgresql_channel_open(struct postgresql *postgresql, PGconn **conne
 		return 0;
 	postgresql_disconnect(connection);
 	return -1;
+}
+
+static int postgresql_channel_open(struct postgresql *postgresql, int channel,
+				   struct err *err)
+{
+	PGconn **connection = &postgresql->channels[channel];
+	const PGconn *before = *connection;
+
+	if (!before || pq.status(before) != CONNECTION_OK)
+		postgresql->prepared[channel] = 0;
+	return postgresql_open(postgresql, connection, err);
 }
 
 int postgresql_run(struct postgresql *postgresql,
@@ -382,13 +472,17 @@ int postgresql_run(struct postgresql *postgresql,
 	/* A server that was restarted is noticed by the request: one more try. */
 	for (int i = 0; i < 2; i++) {
 		bool was_open = *connection != NULL;
-		if (postgresql_channel_open(postgresql, connection, err) != 0)
+		if (postgresql_channel_open(postgresql, channel, err) != 0)
 			break;
-		done = postgresql_run_on(*connection, statement,
+		done = postgresql_run_in(postgresql, channel, statement,
 					 clock_boot_ms() + limit_ms, result, &refused,
 					 err);
 		*was_sent = done != 0 && !refused;
-		if (done == 0 || refused)
+		/* The schema is gone: it is made with the next connection. */
+		bool is_missing = refused && err->class == ERR_CONFIG;
+		if (is_missing)
+			atomic_store(&postgresql->is_prepared, false);
+		if (done == 0 || (refused && !is_missing))
 			break;
 		pq.clear(TAKE(*result));
 		postgresql_disconnect(connection);
@@ -411,10 +505,12 @@ int postgresql_run_short(struct postgresql *postgresql,
 
 /* ------------------------------------------------------------------ the thread */
 
+enum removal { REMOVAL_FOUND, REMOVAL_ABSENT, REMOVAL_REFUSED };
+
 /* Twice, a second apart, unless it was there: what was sent on a connection that broke
  * may arrive after the first. */
 static void postgresql_leftover_answered(struct lease_server *server, const char *nonce,
-					 bool was_there)
+					 enum removal removal)
 {
 	int64_t now = clock_boot_ms();
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
@@ -423,8 +519,10 @@ static void postgresql_leftover_answered(struct lease_server *server, const char
 		struct server_leftover *leftover = &server->leftovers.items[i];
 		if (strcmp(leftover->nonce, nonce) != 0)
 			continue;
-		if (!was_there && !leftover->was_absent && leftover->until >= now) {
-			leftover->was_absent = true;
+		if (removal == REMOVAL_REFUSED ||
+		    (removal == REMOVAL_ABSENT && !leftover->was_absent &&
+		     leftover->until >= now)) {
+			leftover->was_absent |= removal == REMOVAL_ABSENT;
 			leftover->next_at = now + AGAIN_MS;
 			return;
 		}
@@ -454,26 +552,43 @@ static bool postgresql_leftover_due(struct lease_server *server, char **key,
 	return false;
 }
 
+/* A grant that is still being committed is seen by nobody, but has the lock of its key:
+ * a look while that is taken would find nothing. -1: no answer. */
+static int postgresql_remove_leftover(struct postgresql *postgresql, const char *key,
+				      const char *nonce, enum removal *removal)
+{
+	const struct postgresql_statement statements[] = {
+		{ .text = POSTGRESQL_QUEUE, .values = { key }, .count = 1 },
+		{ .text = POSTGRESQL_RELEASE, .values = { key, nonce }, .count = 3 },
+	};
+	int64_t until = clock_boot_ms() + POSTGRESQL_COMMAND_MS;
+	bool refused = false;
+	int done = 0;
+
+	*removal = REMOVAL_FOUND;
+	for (size_t i = 0; i < ARRAY_SIZE(statements) && *removal == REMOVAL_FOUND; i++) {
+		PGresult *result;
+		done = postgresql_run_on(postgresql->wake, &statements[i], until, &result,
+					 &refused, ERR_IGNORED);
+		*removal = done != 0 || (i == 0 && pq.getvalue(result, 0, 0)[0] != '1')
+				   ? REMOVAL_REFUSED
+			   : pq.getvalue(result, 0, 0)[0] == '1' ? REMOVAL_FOUND
+								 : REMOVAL_ABSENT;
+		pq.clear(result);
+	}
+	return refused ? 0 : done;
+}
+
 static int postgresql_remove_leftovers(struct postgresql *postgresql, int64_t *next_at)
 {
 	char nonce[LEASE_NONCE_SIZE], *key;
+	enum removal removal;
 
 	while (postgresql_leftover_due(&postgresql->server, &key, nonce, next_at)) {
 		AUTO_FREE char *owned = key;
-		const struct postgresql_statement statement = { POSTGRESQL_RELEASE,
-								{ owned, nonce, NULL },
-								3 };
-		PGresult *result;
-		bool refused;
-		int done = postgresql_run_on(postgresql->wake, &statement,
-					     clock_boot_ms() + POSTGRESQL_COMMAND_MS,
-					     &result, &refused, ERR_IGNORED);
-		if (done == 0)
-			postgresql_leftover_answered(&postgresql->server, nonce,
-						     pq.getvalue(result, 0, 0)[0] == '1');
-		pq.clear(result);
-		if (done != 0)
+		if (postgresql_remove_leftover(postgresql, owned, nonce, &removal) != 0)
 			return -1;
+		postgresql_leftover_answered(&postgresql->server, nonce, removal);
 	}
 	return 0;
 }
@@ -484,7 +599,7 @@ static int postgresql_listen_anew(struct postgresql *postgresql)
 	struct err err;
 
 	postgresql_disconnect(&postgresql->wake);
-	int result = postgresql_channel_open(postgresql, &postgresql->wake, &err);
+	int result = postgresql_open(postgresql, &postgresql->wake, &err);
 	if (result == 0)
 		result = postgresql_run_text(postgresql->wake, text,
 					     clock_boot_ms() + POSTGRESQL_COMMAND_MS,

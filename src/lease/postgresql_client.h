@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/map.h"
 #include "lease/lease_server.h"
 #include "lease/postgresql_library.h"
 
@@ -20,15 +21,23 @@ struct postgresql {
 	char *url, *user, *password_file, *ca_file; /* owned; may be NULL */
 	char *prefix, *likeness; /* owned; of the keys of this site; the latter in the
 				    syntax of LIKE, or NULL */
-	PGconn *channels[LEASE_SERVER_CHANNELS]; /* used by its borrower */
-	atomic_bool is_prepared;                 /* the schema exists */
-	PGconn *wake;                            /* the thread's */
+	PGconn *channels[LEASE_SERVER_CHANNELS];  /* used by its borrower */
+	unsigned prepared[LEASE_SERVER_CHANNELS]; /* on each: bits; the same */
+	atomic_bool is_pooled;   /* requests are served by any session: prepare nothing */
+	atomic_bool is_prepared; /* the schema exists */
+	PGconn *wake;            /* the thread's */
 	pthread_t thread;
-	bool is_started; /* guarded by server.mutex */
+	bool is_started;  /* guarded by server.mutex */
+	struct map nexts; /* guarded by server.mutex; of leases that we hold: who waited
+			     behind, as an owner's text, if it is of this kernel */
 	atomic_bool is_closing;
 };
 
+/* What is asked often is prepared: its number is the bit that says so. */
+enum postgresql_prepared { PREPARED_NEVER, PREPARED_ACQUIRE, PREPARED_RELEASE };
+
 struct postgresql_statement {
+	enum postgresql_prepared prepared;
 	const char *text;
 	const char *values[PARAMETERS_MOST];
 	int count;

@@ -33,7 +33,9 @@
 	X(resultErrorField)                                                              \
 	X(resultErrorMessage)                                                            \
 	X(resultStatus)                                                                  \
+	X(sendPrepare)                                                                   \
 	X(sendQueryParams)                                                               \
+	X(sendQueryPrepared)                                                             \
 	X(setErrorVerbosity)                                                             \
 	X(setNoticeProcessor)                                                            \
 	X(setnonblocking)                                                                \

@@ -440,7 +440,7 @@ static int redis_try_acquire(struct lease_backend *base, struct lease_attempt *a
 		redis_try_give_way(backend, attempt, key);
 		return 0;
 	}
-	lease_server_hint(&backend->server, key, attempt->hint_fd);
+	lease_server_hint(&backend->server, key, attempt->hint_fd, NULL);
 	redis_try_init(&try, backend, attempt, key);
 	int result = redis_try_run(&try, err);
 	lease_server_drop_guard(&backend->server, try.guard_fd);
@@ -479,6 +479,23 @@ static void redis_leave(struct lease_backend *base, struct lease_attempt *attemp
 
 /* ------------------------------------------------------------------ what we hold */
 
+static void redis_note_extended(const struct redis_backend *backend,
+				const struct redis_round *round,
+				struct lease_extension *all, size_t count,
+				struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		int decided = redis_round_decide(backend, round, i);
+		all[i].lost = decided == 0;
+		all[i].unknown = decided < 0;
+		if (decided < 0)
+			err_set(err, ERR_LOCK_UNAVAILABLE,
+				"lease %.300s: a server does not answer, and another "
+				"does not have it",
+				all[i].grant.key);
+	}
+}
+
 static int redis_extend_all(struct lease_backend *base, struct lease_extension *all,
 			    size_t count, int64_t sent_at, struct err *err)
 {
@@ -497,13 +514,11 @@ static int redis_extend_all(struct lease_backend *base, struct lease_extension *
 						.arguments = { all[i].grant.nonce, ttl },
 						.count = 2 };
 	redis_round_run(backend, &round, calls, count, redis_until(backend));
-	for (size_t i = 0; i < count; i++) {
-		int decided = redis_round_decide(backend, &round, i);
-		all[i].lost = decided == 0;
-		if (decided < 0)
-			result = redis_unavailable(backend, &round, err);
+	redis_note_extended(backend, &round, all, count, err);
+	if (round.answered < backend->quorum)
+		result = redis_unavailable(backend, &round, err);
+	for (size_t i = 0; i < count; i++)
 		free((char *)(uintptr_t)calls[i].key);
-	}
 	redis_round_clear(&round);
 	free(calls);
 	return result;
@@ -557,6 +572,31 @@ static int redis_release(struct lease_backend *base, struct lease_grant *grant,
 	return decided < 0 ? -1 : 0;
 }
 
+/* Who waits stands in the line of a majority, and soon in that of all. Those who poll in
+ * other programs' format stand in none. */
+static int redis_is_wanted(struct lease_backend *base, const char *key, struct err *err)
+{
+	struct redis_backend *backend = redis_of(base);
+	AUTO_FREE char *server_key = redis_server_key(key, err);
+	const struct redis_call call = { .script = REDIS_WANTED, .key = server_key };
+	struct redis_round round;
+	int wanted = 0;
+
+	if (!server_key)
+		return -1;
+	if (backend->is_redlock_format)
+		return 0;
+	redis_round_run(backend, &round, &call, 1, redis_until(backend));
+	for (size_t i = 0; i < round.count; i++) {
+		const struct redisReply *reply = redis_round_reply(&round, i, 0);
+		wanted |= reply && redis_reply_number(reply, 0) > 0;
+	}
+	if (!wanted && round.answered < backend->quorum)
+		wanted = redis_unavailable(backend, &round, err);
+	redis_round_clear(&round);
+	return wanted;
+}
+
 /* ------------------------------------------------------------------ life */
 
 static void redis_close(struct lease_backend *base)
@@ -587,6 +627,7 @@ static const struct lease_backend_ops ops = {
 	.extend_all = redis_extend_all,
 	.pass = redis_pass,
 	.release = redis_release,
+	.is_wanted = redis_is_wanted,
 	.list = redis_list,
 	.inspect = redis_inspect,
 	.force_release = redis_force_release,
@@ -621,11 +662,6 @@ static int redis_parse_urls(struct redis_backend *backend,
 	return 0;
 }
 
-static char *redis_copy(const char *text)
-{
-	return text ? xstrdup(text) : NULL;
-}
-
 /* A server that is slow is not to cost others the lease: a twentieth of its time. */
 static void redis_set_times(struct redis_backend *backend,
 			    const struct lease_options *options)
@@ -650,11 +686,11 @@ static struct redis_backend *redis_new(const struct lease_options *options)
 
 	lease_backend_init(&backend->base, &ops, options);
 	lease_server_init(&backend->server, options);
-	backend->user = redis_copy(options->user);
-	backend->password_file = redis_copy(options->password_file);
-	backend->ca_file = redis_copy(options->ca_file);
+	backend->user = xstrdup_or_null(options->user);
+	backend->password_file = xstrdup_or_null(options->password_file);
+	backend->ca_file = xstrdup_or_null(options->ca_file);
 	backend->prefix = xstrdup(options->prefix ? options->prefix : "");
-	backend->pattern = redis_copy(options->pattern);
+	backend->pattern = xstrdup_or_null(options->pattern);
 	backend->logs_doubts = options->logs_doubts;
 	backend->access = (struct redis_access){
 		.user = backend->user,

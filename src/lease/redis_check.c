@@ -201,9 +201,8 @@ static bool redis_judge_is_news(struct redis_backend *backend, const char *what)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&backend->server.mutex);
 
-	for (size_t i = 0; i < backend->doubts.count; i++)
-		if (strcmp(backend->doubts.items[i], what) == 0)
-			return false;
+	if (text_list_has(&backend->doubts, what))
+		return false;
 	vec_add(&backend->doubts, xstrdup(what));
 	return true;
 }

@@ -14,7 +14,9 @@
 #include "base/hash.h"
 
 /* A lease is known by its nonce, which others that use the key have alone in it. wake()
- * tells the first living one in the line, and forgets dead ones before it. */
+ * tells the first living one in the line, and forgets dead ones before it. What would
+ * last longer than it was meant to is of a time that the server's clock was set back
+ * from. */
 #define COMMON                                                                           \
 	"local K,F,L,P,me=KEYS[1],KEYS[2],KEYS[3],ARGV[1],ARGV[2]\n"                     \
 	"local call=redis.call\n"                                                        \
@@ -30,7 +32,8 @@
 	" while true do\n"                                                               \
 	"  local head=call('ZRANGE',L,0,0)[1]\n"                                         \
 	"  if not head then return false end\n"                                          \
-	"  if call('EXISTS',K..'#wait:'..head)==1 then\n"                                \
+	"  local left=call('PTTL',K..'#wait:'..head)\n"                                  \
+	"  if left>=0 and left<=5000 then\n"                                             \
 	"   if head~=me then local list=P..'#wake:'..head\n"                             \
 	"    call('RPUSH',list,K) call('PEXPIRE',list,10000) end\n"                      \
 	"   return head\n"                                                               \
@@ -44,13 +47,22 @@
  * line ("": no wait; "0": at its end), 10 the waiter's text, 11 "1": one of several
  * servers, so that a grant is one only once it is confirmed.
  * {0, value, its ttl, place}: held; {2, waiter, 0, place, its id}: another's turn;
- * {1, fence, "", place, how the one before ended, that one, how many wait}: granted. */
+ * {1, fence, "", place, how the one before ended, that one, whether others wait}:
+ * granted. So it is if this very request has come before and its answer was lost; how the
+ * one before ended is then mostly forgotten, and a lapse assumed. */
 static const char acquire_script[] = COMMON
 	"local nonce,owner,ttl,place=ARGV[3],ARGV[4],ARGV[5],ARGV[9]\n"
 	"local v,c=call('GET',K),call('GET',F)\n"
 	"local head=call('ZRANGE',L,0,0)[1]\n"
 	"local before=c and string.match(c,'^%d+ (%a+) ') or 'none'\n"
 	"local latest=c and string.match(c,'^%d+ %a+ (.*)$') or ''\n"
+	"if is(v,nonce) then\n"
+	" call('ZREM',L,me) call('DEL',K..'#wait:'..me)\n"
+	" call('PEXPIRE',K,ttl)\n"
+	" if is(latest,nonce) then latest='' end\n"
+	" local f=string.match(v,' fence=(%d+)') or text(fence_of(c))\n"
+	" return {1,f,'',place,before,latest,#call('ZRANGE',L,0,0)}\n"
+	"end\n"
 	"if is(v,ARGV[7]) then call('DEL',K) v=false before='given' end\n"
 	"if ARGV[8]~='' then call('ZREM',L,ARGV[8]) end\n"
 	"if place~='' and (v or head) then\n"
@@ -59,7 +71,11 @@ static const char acquire_script[] = COMMON
 	" call('ZADD',L,place,me)\n"
 	" call('PEXPIRE',L,60000)\n"
 	"end\n"
-	"if v then return {0,v,call('PTTL',K),place} end\n"
+	"if v then\n"
+	" local left,own=call('PTTL',K),tonumber(string.match(v,' ttl=(%d+) '))\n"
+	" if own and left>own+2000 then call('PEXPIRE',K,own) left=own end\n"
+	" return {0,v,left,place}\n"
+	"end\n"
 	"if head then\n"
 	" head=wake()\n"
 	" if head and head~=me then\n"
@@ -74,12 +90,12 @@ static const char acquire_script[] = COMMON
 	"else keep(n,'held',v) end\n"
 	"call('SET',K,v,'PX',ttl)\n"
 	"if head then call('ZREM',L,me) call('DEL',K..'#wait:'..me) end\n"
-	"return {1,text(n),'',place,before,latest,head and call('ZCARD',L) or 0}\n";
+	"return {1,text(n),'',place,before,latest,head and #call('ZRANGE',L,0,0) or 0}\n";
 
 _Static_assert(LEASE_FENCES == 32, "the script has the number as well");
 
-/* 3 nonce, 4 fence, 5 owner text: whom it was handed to. How many wait; -1: it is
- * another's by now. */
+/* 3 nonce, 4 fence, 5 owner text: whom it was handed to. 1: others wait; 0; -1: it
+ * is another's by now. */
 static const char pass_script[] =
 	COMMON "local v,left=call('GET',K),call('PTTL',K)\n"
 	       "if not is(v,ARGV[3]) or left<=0 then return -1 end\n"
@@ -89,7 +105,7 @@ static const char pass_script[] =
 	       " keep(math.max(fence_of(call('GET',F)),n),'held',v)\n"
 	       " call('SET',K,v,'PX',left)\n"
 	       "end\n"
-	       "return call('ZCARD',L)\n";
+	       "return #call('ZRANGE',L,0,0)\n";
 
 /* 3 nonce, 4 fence: the lease has it from now on, here too. 1: it has. */
 static const char confirm_script[] =
@@ -101,11 +117,13 @@ static const char confirm_script[] =
 	       "call('SET',K,v,'PX',left)\n"
 	       "return 1\n";
 
-/* 3 nonce, 4 ttl. 0: it is not ours; what has lapsed stays so. */
-static const char extend_script[] =
-	COMMON "if not is(call('GET',K),ARGV[3]) then return 0 end\n"
-	       "call('PEXPIRE',F,604800000)\n"
-	       "return call('PEXPIRE',K,ARGV[4])\n";
+/* 3 nonce, 4 ttl. {1, value}: extended; 0: it is another's; -1: there is none, and what
+ * has lapsed stays so. */
+static const char extend_script[] = COMMON "local v=call('GET',K)\n"
+					   "if not v then return -1 end\n"
+					   "if not is(v,ARGV[3]) then return 0 end\n"
+					   "call('PEXPIRE',F,604800000)\n"
+					   "return {call('PEXPIRE',K,ARGV[4]),v}\n";
 
 /* 3 nonce. 1: released; 0: another's; -1: there was none. */
 static const char release_script[] =
@@ -126,10 +144,12 @@ static const char leave_script[] =
 	       "if call('EXISTS',K)==0 then wake() end\n"
 	       "return 1\n";
 
-/* 3 nonce, 4 fence. As release, but the fence grows. */
+/* 3 nonce, 4 fence. As release, but the fence grows. If this very request has come before
+ * and its answer was lost, it is released. */
 static const char force_script[] =
 	COMMON "local v=call('GET',K)\n"
-	       "if not v then return -1 end\n"
+	       "local forced=string.match(call('GET',F) or '','^%d+ forced (.*)$')\n"
+	       "if not v then return is(forced,ARGV[3]) and 1 or -1 end\n"
 	       "if not is(v,ARGV[3]) then return 0 end\n"
 	       "keep(math.max(fence_of(call('GET',F)),tonumber(ARGV[4]))+1,'forced',v)\n"
 	       "call('DEL',K)\n"
@@ -139,24 +159,28 @@ static const char force_script[] =
 static const char inspect_script[] =
 	COMMON "return {call('GET',K) or '',call('PTTL',K),call('GET',F) or ''}\n";
 
+/* 1: another one waits who has asked within 3 seconds. Changes nothing. */
+static const char wanted_script[] =
+	COMMON "for _,id in ipairs(call('ZRANGE',L,0,-1)) do\n"
+	       " local left=call('PTTL',K..'#wait:'..id)\n"
+	       " if id~=me and left>=0 and left<=5000 then return 1 end\n"
+	       "end\n"
+	       "return 0\n";
+
 static const char *const scripts[REDIS_SCRIPTS] = {
 	[REDIS_ACQUIRE] = acquire_script, [REDIS_CONFIRM] = confirm_script,
 	[REDIS_PASS] = pass_script,       [REDIS_EXTEND] = extend_script,
 	[REDIS_RELEASE] = release_script, [REDIS_LEAVE] = leave_script,
 	[REDIS_FORCE] = force_script,     [REDIS_INSPECT] = inspect_script,
+	[REDIS_WANTED] = wanted_script,
 };
 
 void redis_scripts_init(struct redis_backend *backend)
 {
-	unsigned char digest[HASH_MAX_SIZE];
-
 	for (int i = 0; i < REDIS_SCRIPTS; i++) {
-		AUTO_HASH struct hash hash;
 		AUTO_STR struct str hex = STR_INIT;
-		hash_init(&hash, HASH_SHA1);
-		hash_add(&hash, scripts[i], strlen(scripts[i]));
-		hash_end(&hash, digest);
-		str_add_hex(&hex, digest, hash_size(HASH_SHA1));
+		hash_add_hex(HASH_SHA1, scripts[i], strlen(scripts[i]),
+			     hash_size(HASH_SHA1), &hex);
 		memcpy(backend->digests[i], hex.data, sizeof(backend->digests[i]));
 	}
 }

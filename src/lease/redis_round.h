@@ -30,6 +30,7 @@ enum redis_script {
 	REDIS_LEAVE,
 	REDIS_FORCE,
 	REDIS_INSPECT,
+	REDIS_WANTED,
 	REDIS_SCRIPTS,
 };
 

@@ -26,29 +26,11 @@ void mirror_checkout_clear(struct mirror_checkout *row)
 	*row = (struct mirror_checkout){ 0 };
 }
 
-struct mirror_checkout_work {
-	const char *name;
-	struct mirror_checkout *row; /* NULL: it is to go */
-	bool is_there;
-};
-
-static int mirror_checkout_select(struct store_tx *tx, void *arg, struct err *err)
+static void mirror_checkout_take(struct query *query, void *arg)
 {
-	struct mirror_checkout_work *work = arg;
-	AUTO_QUERY struct query *query = NULL;
-	int found;
+	struct mirror_checkout *row = arg;
 
-	mirror_checkout_clear(work->row);
-	if (query_ask(tx, &query, err,
-		      "SELECT head_commit, branch, made_at, due_at, failing_since, class,"
-		      " reason, message, remedy FROM mirror_checkout WHERE name = ?1",
-		      QUERY_TEXT(work->name)) != 0)
-		return -1;
-	found = query_step(query, err);
-	work->is_there = found > 0;
-	if (found <= 0)
-		return found;
-	*work->row = (struct mirror_checkout){
+	*row = (struct mirror_checkout){
 		.commit = query_copy_text(query, 0),
 		.branch = query_copy_text(query, 1),
 		.made_at = query_int(query, 2),
@@ -59,18 +41,23 @@ static int mirror_checkout_select(struct store_tx *tx, void *arg, struct err *er
 		.message = query_copy_text(query, 7),
 		.remedy = query_copy_text(query, 8),
 	};
-	return 0;
 }
 
 int mirror_checkout_read(struct store *store, const char *name,
 			 struct mirror_checkout *row, struct err *err)
 {
-	struct mirror_checkout_work work = { .name = name, .row = row };
-
 	*row = (struct mirror_checkout){ 0 };
-	return store_read(store, mirror_checkout_select, &work, err) != 0 ? -1
-									  : work.is_there;
+	return store_one(store, mirror_checkout_take, row, err,
+			 "SELECT head_commit, branch, made_at, due_at, failing_since,"
+			 " class, reason, message, remedy FROM mirror_checkout"
+			 " WHERE name = ?1",
+			 QUERY_TEXT(name));
 }
+
+struct mirror_checkout_work {
+	const char *name;
+	struct mirror_checkout *row; /* NULL: it is to go */
+};
 
 static int mirror_checkout_write(struct store_tx *tx, void *arg, struct err *err)
 {

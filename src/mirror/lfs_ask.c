@@ -1,6 +1,7 @@
 #include "mirror/lfs_ask.h"
 
 #include <strings.h>
+#include <sys/statvfs.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -180,8 +181,14 @@ int lfs_ask_batch(struct lfs_asker *asker, const struct lfs_row *rows, size_t co
 }
 
 /*
- * Single objects.
+ * Single objects. The size that a pointer says is anybody's word, as of a stranger's
+ * branch: only the SHA-256 of what comes counts. So nothing is reserved for it, and no
+ * more is taken than mirror.maxSize, and than leaves others a tenth of the disk. Of that
+ * tenth belongs what came in earlier tries: else each try could take nine tenths of what
+ * the one before has left.
  */
+
+#define ROOM_PIECE ((uint64_t)1 << 20) /* so often the disk is asked */
 
 struct lfs_arriving {
 	struct lfs_asker *asker;
@@ -189,21 +196,38 @@ struct lfs_arriving {
 	const char *id;
 	struct blob_incoming *incoming; /* owned */
 	struct http_call *call;
-	size_t refusal;   /* bytes of an answer that is no object */
-	bool begins_anew; /* the server gives all of it, and not the rest */
+	uint64_t resumed;   /* bytes that came in earlier tries */
+	uint64_t room_left; /* bytes of the disk that others keep */
+	size_t refusal;     /* bytes of an answer that is no object */
+	bool begins_anew;   /* the server gives all of it, and not the rest */
+	bool is_excess;     /* what has come is itself too large to be kept */
 };
+
+/* What cannot be asked has room enough: the disk tells when it is full. */
+static uint64_t lfs_ask_free_bytes(const struct lfs_upstream *upstream)
+{
+	struct statvfs room;
+
+	return fstatvfs(upstream->root, &room) == 0
+		       ? (uint64_t)room.f_bavail * room.f_frsize
+		       : UINT64_MAX;
+}
 
 static int lfs_arriving_open(struct lfs_arriving *arriving, struct err *err)
 {
 	const struct lfs_upstream *upstream = arriving->asker->upstream;
+	const struct blob_incoming_request request = { .root = upstream->root,
+						       .type = upstream->type,
+						       .id = arriving->id,
+						       .size = UINT64_MAX,
+						       .resume =
+							       arriving->offer->row.oid };
 
-	return blob_incoming_open(
-		&(struct blob_incoming_request){ .root = upstream->root,
-						 .type = upstream->type,
-						 .id = arriving->id,
-						 .size = arriving->offer->row.size,
-						 .resume = arriving->offer->row.oid },
-		&arriving->incoming, err);
+	if (blob_incoming_open(&request, &arriving->incoming, err) != 0)
+		return -1;
+	arriving->resumed = blob_incoming_size(arriving->incoming);
+	arriving->room_left = lfs_ask_free_bytes(upstream) / 10 + arriving->resumed / 10;
+	return 0;
 }
 
 static void lfs_arriving_close(struct lfs_arriving *arriving, bool is_wrong)
@@ -213,16 +237,49 @@ static void lfs_arriving_close(struct lfs_arriving *arriving, bool is_wrong)
 	arriving->incoming = NULL;
 }
 
+int lfs_ask_refuse_size(const struct lfs_upstream *upstream, const char *oid,
+			struct err *err)
+{
+	err_set(err, ERR_CONFIG, "%s: it has more than the %" PRIu64 " bytes of maxSize",
+		oid, upstream->mirror->max_size);
+	err_because(err, REASON_TOO_LARGE);
+	return err_remedy(err, "if the object may be that large, raise the mirror's "
+			       "maxSize");
+}
+
+/* Whether so many more bytes may come. */
+static int lfs_arriving_check_room(struct lfs_arriving *arriving, uint64_t count,
+				   struct err *err)
+{
+	const struct lfs_upstream *upstream = arriving->asker->upstream;
+	const char *oid = arriving->offer->row.oid;
+	const uint64_t most = upstream->mirror->max_size;
+	const uint64_t have = blob_incoming_size(arriving->incoming);
+	const uint64_t room = lfs_ask_free_bytes(upstream);
+
+	if (most > 0 && (have > most || count > most - have)) {
+		arriving->is_excess = true;
+		return lfs_ask_refuse_size(upstream, oid, err);
+	}
+	if (have + count <= arriving->resumed || have + count <= arriving->room_left ||
+	    (room >= arriving->room_left && count <= room - arriving->room_left))
+		return 0;
+	/* Else others have filled the disk, which may pass. */
+	arriving->is_excess =
+		have > arriving->resumed && have + count > 9 * arriving->room_left;
+	err_set(err, ERR_DISK, "%s: it takes more than nine tenths of what is free", oid);
+	err_because(err, REASON_TOO_LARGE);
+	return err_remedy(err, "free some space if the object may be that large");
+}
+
 static int lfs_arriving_write(struct lfs_arriving *arriving, const void *bytes,
 			      size_t count, struct err *err)
 {
-	const struct lfs_row *row = &arriving->offer->row;
+	const uint64_t have = blob_incoming_size(arriving->incoming);
 
-	if (count > row->size - blob_incoming_size(arriving->incoming))
-		return err_set(err, ERR_CORRUPT,
-			       "%s: more came than the %" PRIu64
-			       " bytes that its pointer says",
-			       row->oid, row->size);
+	if (have / ROOM_PIECE != (have + count) / ROOM_PIECE &&
+	    lfs_arriving_check_room(arriving, count, err) != 0)
+		return -1;
 	arriving->asker->bytes += count;
 	return blob_incoming_write(arriving->incoming, bytes, count, err);
 }
@@ -242,6 +299,15 @@ static bool lfs_arriving_is_body(const struct lfs_arriving *arriving)
 	return status == 206 && range && text_starts_with(range, begin);
 }
 
+/* As the answer says; 0: it does not. */
+static uint64_t lfs_arriving_length(const struct lfs_arriving *arriving)
+{
+	const char *text = http_find_header(arriving->call, "Content-Length", 0);
+	uint64_t length;
+
+	return text && text_to_uint64(text, &length) ? length : 0;
+}
+
 static int lfs_arriving_take(void *arg, const char *bytes, size_t count, struct err *err)
 {
 	struct lfs_arriving *arriving = arg;
@@ -254,6 +320,9 @@ static int lfs_arriving_take(void *arg, const char *bytes, size_t count, struct 
 			arriving->begins_anew = true;
 			return err_set(err, ERR_CONFLICT, "it begins anew");
 		}
+		if (lfs_arriving_check_room(arriving, lfs_arriving_length(arriving),
+					    err) != 0)
+			return -1;
 	}
 	if (arriving->refusal == SIZE_MAX)
 		return lfs_arriving_write(arriving, bytes, count, err);
@@ -389,8 +458,9 @@ static int lfs_ask_bring_http(struct lfs_arriving *arriving, struct err *err)
 			offer->row.oid);
 		return err_remedy(err, "its server has to give out https URLs");
 	}
-	if (blob_incoming_size(arriving->incoming) == offer->row.size)
-		return 0;
+	if (offer->row.size > 0 &&
+	    blob_incoming_size(arriving->incoming) == offer->row.size)
+		return 0; /* it came whole, if the pointer is right */
 	result = lfs_ask_download(arriving, err);
 	if (!arriving->begins_anew)
 		return result;
@@ -402,15 +472,14 @@ static int lfs_ask_bring_http(struct lfs_arriving *arriving, struct err *err)
 }
 
 /* git-lfs keeps it under its whole oid. */
-static int lfs_ask_open_local(const struct lfs_arriving *arriving, int *fd,
-			      struct err *err)
+static int lfs_ask_open_local(struct lfs_arriving *arriving, int *fd, struct err *err)
 {
 	const char *oid = arriving->offer->row.oid;
 	AUTO_FREE char *id = xasprintf("%.2s/%.2s/%s", oid, oid + 2, oid);
 	struct stat stat;
 
 	if (blob_open(arriving->asker->upstream->local, id, fd, &stat, err) == 0)
-		return 0;
+		return lfs_arriving_check_room(arriving, (uint64_t)stat.st_size, err);
 	return err_prefix(err, "the upstream's lfs/objects");
 }
 
@@ -439,20 +508,19 @@ static int lfs_ask_bring_local(struct lfs_arriving *arriving, struct err *err)
 static int lfs_ask_check(struct lfs_arriving *arriving, struct err *err)
 {
 	const struct lfs_row *row = &arriving->offer->row;
-	const uint64_t have = blob_incoming_size(arriving->incoming);
 	char digest[BLOB_DIGEST_SIZE];
 
-	if (have != row->size) {
-		err_set(err, ERR_CORRUPT,
-			"%s: %" PRIu64 " bytes came, its pointer says %" PRIu64, row->oid,
-			have, row->size);
-		return err_remedy(err, "its upstream has to give out the right object");
-	}
+	if (lfs_arriving_check_room(arriving, 0, err) != 0)
+		return -1;
 	if (blob_incoming_digest(arriving->incoming, digest, err) != 0)
 		return -1;
 	if (strcmp(digest, row->oid) == 0)
 		return 0;
-	err_set(err, ERR_CORRUPT, "%s: what came has the SHA-256 %s", row->oid, digest);
+	err_set(err, ERR_CORRUPT,
+		"%s: %" PRIu64 " bytes came (its pointer says %" PRIu64
+		"), what came has "
+		"the SHA-256 %s",
+		row->oid, blob_incoming_size(arriving->incoming), row->size, digest);
 	return err_remedy(err, "its upstream has to give out the right object");
 }
 
@@ -471,7 +539,8 @@ int lfs_ask_object(struct lfs_asker *asker, const struct lfs_offer *offer, const
 	if (result == 0)
 		*incoming = TAKE(arriving.incoming);
 	else
-		lfs_arriving_close(&arriving, err->class == ERR_CORRUPT);
+		lfs_arriving_close(&arriving,
+				   err->class == ERR_CORRUPT || arriving.is_excess);
 	return result;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Asks an upstream for objects of Git LFS, and downloads them: over HTTP by batches, or
  * from the directory of a repository on this machine. An object is discarded unless it
- * has the size and the SHA-256 of its pointer.
+ * has the SHA-256 of its pointer, whatever size that says.
  *
  * The watcher's credential is sent only to scheme, host and port of the mirror's own URL.
  * Credentials that the upstream returns for an object are sent to that object's URL, but
@@ -53,8 +53,14 @@ int lfs_ask_batch(struct lfs_asker *asker, const struct lfs_row *rows, size_t co
 
 /* Downloads the object for `id`: on return it is complete and correct, but not durable.
  * The caller commits or closes it. Continues an earlier try. ERR_MISSING: not found;
- * ERR_CORRUPT: other content arrived; ERR_DISK; ERR_CANCELED. */
+ * ERR_CORRUPT: other content arrived; REASON_TOO_LARGE: it has more than mirror.maxSize
+ * (ERR_CONFIG), or than nine tenths of the free disk (ERR_DISK); ERR_DISK; ERR_CANCELED.
+ */
 int lfs_ask_object(struct lfs_asker *asker, const struct lfs_offer *offer, const char *id,
 		   struct blob_incoming **incoming, struct err *err);
+
+/* Says that it has more than mirror.maxSize, as lfs_ask_object() does. Returns -1. */
+int lfs_ask_refuse_size(const struct lfs_upstream *upstream, const char *oid,
+			struct err *err);
 
 #endif

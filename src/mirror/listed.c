@@ -35,25 +35,27 @@ static int listed_order(const void *one, const void *two)
 	return strcmp(a->name, b->name);
 }
 
+static void listed_rows_add(struct query *query, void *arg)
+{
+	listed_rows *rows = arg;
+	struct listed_row row = { .name = query_copy_text(query, 0),
+				  .url = query_copy_text(query, 1),
+				  .missing_at = query_int(query, 2) };
+
+	vec_add(rows, row);
+}
+
 /* In byte order of their names, whatever the database takes for order. */
 static int listed_read_rows(struct store_tx *tx, const char *list, listed_rows *rows,
 			    struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
+	int result = query_each(
+		tx, listed_rows_add, rows, err,
+		"SELECT name, url, missing_at FROM mirror_listed WHERE list = ?1",
+		QUERY_TEXT(list));
 
-	if (query_ask(tx, &query, err,
-		      "SELECT name, url, missing_at FROM mirror_listed WHERE list = ?1",
-		      QUERY_TEXT(list)) != 0)
-		return -1;
-	while ((found = query_step(query, err)) > 0) {
-		struct listed_row row = { .name = query_copy_text(query, 0),
-					  .url = query_copy_text(query, 1),
-					  .missing_at = query_int(query, 2) };
-		vec_add(rows, row);
-	}
 	vec_sort(rows, listed_order);
-	return found;
+	return result;
 }
 
 static int listed_write_lists(struct store_tx *tx, void *arg, struct err *err)
@@ -142,15 +144,13 @@ struct listed_taking {
 static int listed_compare_question(struct store_tx *tx, struct listed_taking *taking,
 				   struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
+	int found =
+		query_one(tx, NULL, NULL, err,
+			  "SELECT 1 FROM mirror_list WHERE list = ?1"
+			  " AND question = ?2",
+			  QUERY_TEXT(taking->list->name), QUERY_TEXT(taking->question));
 
-	if (query_ask(tx, &query, err, "SELECT question FROM mirror_list WHERE list = ?1",
-		      QUERY_TEXT(taking->list->name)) != 0)
-		return -1;
-	found = query_step(query, err);
-	const char *question = found > 0 ? query_text(query, 0) : NULL;
-	taking->is_same_question = question && strcmp(question, taking->question) == 0;
+	taking->is_same_question = found > 0;
 	return found < 0 ? -1 : 0;
 }
 
@@ -200,16 +200,12 @@ static int listed_keep(struct store_tx *tx, const struct listed_taking *taking,
 static int listed_by_another(struct store_tx *tx, const struct listed_taking *taking,
 			     const char *name, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_ask(tx, &query, err,
-		      "SELECT 1 FROM mirror_listed JOIN mirror_list"
-		      " ON mirror_list.list = mirror_listed.list"
-		      " WHERE mirror_listed.name = ?1 AND mirror_listed.list <> ?2"
-		      " AND mirror_list.interval_ms > 0",
-		      QUERY_TEXT(name), QUERY_TEXT(taking->list->name)) != 0)
-		return -1;
-	return query_step(query, err);
+	return query_one(tx, NULL, NULL, err,
+			 "SELECT 1 FROM mirror_listed JOIN mirror_list"
+			 " ON mirror_list.list = mirror_listed.list"
+			 " WHERE mirror_listed.name = ?1 AND mirror_listed.list <> ?2"
+			 " AND mirror_list.interval_ms > 0",
+			 QUERY_TEXT(name), QUERY_TEXT(taking->list->name));
 }
 
 /* A section, or another list, keeps it. */
@@ -342,17 +338,10 @@ int listed_fail(struct store *store, const struct mirror_list *list,
 	return store_write_unsynced(store, listed_write_failure, &failing, err);
 }
 
-static int listed_delete(struct store_tx *tx, void *arg, struct err *err)
-{
-	const char *const *name = arg;
-
-	return query_write(tx, err, "DELETE FROM mirror_listed WHERE name = ?1",
-			   QUERY_TEXT(*name));
-}
-
 int listed_forget(struct store *store, const char *name, struct err *err)
 {
-	return store_write(store, listed_delete, &name, err);
+	return store_run(store, err, "DELETE FROM mirror_listed WHERE name = ?1",
+			 QUERY_TEXT(name));
 }
 
 void listed_state_clear(struct listed_state *state)
@@ -363,42 +352,30 @@ void listed_state_clear(struct listed_state *state)
 	*state = (struct listed_state){ 0 };
 }
 
-struct listed_asking {
-	const char *list;
-	struct listed_state *state;
-};
-
-static int listed_read_list(struct store_tx *tx, void *arg, struct err *err)
+static void listed_take_state(struct query *query, void *arg)
 {
-	const struct listed_asking *asking = arg;
-	AUTO_QUERY struct query *query = NULL;
-	int found;
+	struct listed_state *state = arg;
 
-	listed_state_clear(asking->state);
-	if (query_ask(tx, &query, err,
-		      "SELECT read_at, failed_at, class, message, remedy,"
-		      " (SELECT COUNT(*) FROM mirror_listed WHERE list = ?1)"
-		      " FROM mirror_list WHERE list = ?1",
-		      QUERY_TEXT(asking->list)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		*asking->state = (struct listed_state){
-			.read_at = query_int(query, 0),
-			.failed_at = query_int(query, 1),
-			.class = query_copy_text(query, 2),
-			.message = query_copy_text(query, 3),
-			.remedy = query_copy_text(query, 4),
-			.count = query_int(query, 5),
-		};
-	return found < 0 ? -1 : 0;
+	*state = (struct listed_state){
+		.read_at = query_int(query, 0),
+		.failed_at = query_int(query, 1),
+		.class = query_copy_text(query, 2),
+		.message = query_copy_text(query, 3),
+		.remedy = query_copy_text(query, 4),
+		.count = query_int(query, 5),
+	};
 }
 
 int listed_read_state(struct store *store, const struct mirror_list *list,
 		      struct listed_state *state, struct err *err)
 {
-	struct listed_asking asking = { list->name, state };
+	int found;
 
 	*state = (struct listed_state){ 0 };
-	return store_read(store, listed_read_list, &asking, err);
+	found = store_one(store, listed_take_state, state, err,
+			  "SELECT read_at, failed_at, class, message, remedy,"
+			  " (SELECT COUNT(*) FROM mirror_listed WHERE list = ?1)"
+			  " FROM mirror_list WHERE list = ?1",
+			  QUERY_TEXT(list->name));
+	return found < 0 ? -1 : 0;
 }

@@ -227,18 +227,6 @@ int manifest_read(const void *bytes, size_t len, struct manifest *manifest,
 	return result == 0 ? 0 : err_prefix(err, "the manifest");
 }
 
-const struct manifest_entry *manifest_find(const struct manifest *manifest,
-					   const char *path)
-{
-	AUTO_FREE char *wanted = xstrdup(manifest_trim(path));
-	const struct manifest_entry key = { .path = wanted };
-
-	return manifest->entries.count == 0
-		       ? NULL
-		       : bsearch(&key, manifest->entries.items, manifest->entries.count,
-				 sizeof(key), manifest_order);
-}
-
 /*
  * Writing.
  */

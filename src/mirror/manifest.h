@@ -53,10 +53,6 @@ int manifest_read(const void *bytes, size_t len, struct manifest *manifest,
 void manifest_clear(struct manifest *manifest);
 void manifest_entry_clear(struct manifest_entry *entry);
 
-/* The entry of that path, with or without a leading slash; or NULL. */
-const struct manifest_entry *manifest_find(const struct manifest *manifest,
-					   const char *path);
-
 /* Makes the entry of the repository of this name. The caller clears it. */
 void manifest_describe(const char *name, const struct ref_reading *reading,
 		       int64_t modified, struct manifest_entry *entry);

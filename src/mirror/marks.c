@@ -3,12 +3,13 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/thread.h"
 
 struct credential_marked {
-	char stamp[CREDENTIAL_STAMP_SIZE]; /* of the file that was refused */
+	char stamp[CREDENTIAL_STAMP_SIZE]; /* of the files that were refused */
 	struct err why;
 };
 
@@ -24,38 +25,40 @@ static char *credential_key(const struct mirror *mirror, const struct watcher *w
 	return xasprintf("%s\n%s", mirror->name, watcher->name);
 }
 
-static const char *credential_file(const struct watcher *watcher)
+static void credential_add_file(struct str *text, const char *file)
 {
-	if (watcher->token_file)
-		return watcher->token_file;
-	return watcher->password_file ? watcher->password_file : watcher->ssh_key_file;
+	struct stat st;
+
+	if (!file || stat(file, &st) != 0)
+		str_add(text, "none\n");
+	else
+		str_addf(text, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld\n", (uintmax_t)st.st_dev,
+			 (uintmax_t)st.st_ino, (intmax_t)st.st_size,
+			 (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
+			 (intmax_t)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
 }
 
 void credential_take_stamp(const struct watcher *watcher,
 			   char stamp[CREDENTIAL_STAMP_SIZE])
 {
-	const char *file = watcher ? credential_file(watcher) : NULL;
-	struct stat st;
+	AUTO_STR struct str text = STR_INIT;
+	AUTO_STR struct str hex = STR_INIT;
 
-	if (!file || stat(file, &st) != 0)
-		snprintf(stamp, CREDENTIAL_STAMP_SIZE, "none");
-	else
-		snprintf(stamp, CREDENTIAL_STAMP_SIZE, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld",
-			 (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, (intmax_t)st.st_size,
-			 (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
-			 (intmax_t)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
-}
-
-static int credential_marks_empty(struct store_tx *tx, void *arg, struct err *err)
-{
-	(void)arg;
-	return store_exec(tx, "DELETE FROM mirror_watcher", err);
+	if (watcher) {
+		credential_add_file(&text, watcher->token_file);
+		credential_add_file(&text, watcher->password_file);
+		credential_add_file(&text, watcher->ssh_key_file);
+		credential_add_file(&text, watcher->known_hosts_file);
+	}
+	hash_add_hex(HASH_SHA256, text.data, text.len, (CREDENTIAL_STAMP_SIZE - 1) / 2,
+		     &hex);
+	memcpy(stamp, hex.data, CREDENTIAL_STAMP_SIZE);
 }
 
 int credential_marks_open(struct store *store, struct credential_marks **marks,
 			  struct err *err)
 {
-	if (store_write(store, credential_marks_empty, NULL, err) != 0)
+	if (store_run(store, err, "DELETE FROM mirror_watcher") != 0)
 		return -1;
 	*marks = xcalloc(1, sizeof(**marks));
 	(*marks)->store = store;
@@ -131,7 +134,8 @@ static bool credential_put(struct credential_marks *marks, const char *key,
 }
 
 void credential_mark(struct credential_marks *marks, const struct mirror *mirror,
-		     const struct watcher *watcher, const struct err *why)
+		     const struct watcher *watcher, const char *stamp,
+		     const struct err *why)
 {
 	AUTO_FREE char *key = credential_key(mirror, watcher);
 	struct credential_marked now = { 0 }, *kept = NULL;
@@ -142,7 +146,7 @@ void credential_mark(struct credential_marks *marks, const struct mirror *mirror
 	    why->class != ERR_MISSING)
 		return;
 	if (why) {
-		credential_take_stamp(watcher, now.stamp);
+		snprintf(now.stamp, sizeof(now.stamp), "%s", stamp);
 		now.why = *why;
 		kept = xcalloc(1, sizeof(*kept));
 		*kept = now;
@@ -201,39 +205,28 @@ char *credentials_stamp(const struct mirrors *mirrors, const struct mirror *mirr
 }
 
 struct credential_reading {
-	const char *mirror, *watcher;
 	int64_t refused_at;
 	char *message;
 };
 
-static int credential_find(struct store_tx *tx, void *arg, struct err *err)
+static void credential_take(struct query *query, void *arg)
 {
 	struct credential_reading *reading = arg;
-	AUTO_QUERY struct query *query = NULL;
-	int found;
 
-	free(TAKE(reading->message));
-	reading->refused_at = 0;
-	if (query_ask(tx, &query, err,
-		      "SELECT refused_at, message FROM mirror_watcher"
-		      " WHERE mirror = ?1 AND watcher = ?2",
-		      QUERY_TEXT(reading->mirror), QUERY_TEXT(reading->watcher)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found <= 0)
-		return found;
 	reading->refused_at = query_int(query, 0);
 	reading->message = query_copy_text(query, 1);
-	return 0;
 }
 
 int credential_mark_read(struct store *store, const char *mirror, const char *watcher,
 			 int64_t *refused_at, char **message, struct err *err)
 {
-	struct credential_reading reading = { .mirror = mirror, .watcher = watcher };
-	int result = store_read(store, credential_find, &reading, err);
+	struct credential_reading reading = { 0 };
+	int found = store_one(store, credential_take, &reading, err,
+			      "SELECT refused_at, message FROM mirror_watcher"
+			      " WHERE mirror = ?1 AND watcher = ?2",
+			      QUERY_TEXT(mirror), QUERY_TEXT(watcher));
 
 	*refused_at = reading.refused_at;
 	*message = reading.message;
-	return result;
+	return found < 0 ? -1 : 0;
 }

@@ -20,9 +20,9 @@ int credential_marks_open(struct store *store, struct credential_marks **marks,
 			  struct err *err);
 void credential_marks_close(struct credential_marks *marks); /* NULL is allowed */
 
-/* Identifies the present file of a watcher's credential: the text differs for another
- * file. NULL, or without a file: always the same. */
-#define CREDENTIAL_STAMP_SIZE 120
+/* Identifies the present files of a watcher, for each protocol: the text differs if one
+ * of them is another. NULL, or without files: always the same. */
+#define CREDENTIAL_STAMP_SIZE 65
 void credential_take_stamp(const struct watcher *watcher,
 			   char stamp[CREDENTIAL_STAMP_SIZE]);
 
@@ -32,9 +32,11 @@ bool credential_is_refused(struct credential_marks *marks, const struct mirror *
 
 /* Records the upstream's answer to it; why NULL: it was accepted. ERR_CONFIG: its file
  * cannot be used, so it was not sent; ERR_MISSING: the repository is hidden from it, but
- * not from another watcher's. Errors other than these and ERR_AUTH are ignored. */
+ * not from another watcher's. Errors other than these and ERR_AUTH are ignored. `stamp`:
+ * taken before its file was read, as another one may be there by now. */
 void credential_mark(struct credential_marks *marks, const struct mirror *mirror,
-		     const struct watcher *watcher, const struct err *why);
+		     const struct watcher *watcher, const char *stamp,
+		     const struct err *why);
 
 /* Whether the file of some watcher of the mirror has changed since its refusal. */
 bool credential_was_replaced(struct credential_marks *marks,

@@ -91,14 +91,6 @@ void mirror_list_clear(struct mirror_list *list)
 	*list = (struct mirror_list){ 0 };
 }
 
-bool mirror_list_has_watcher(const struct mirror_list *list, const char *name)
-{
-	for (size_t i = 0; i < list->watchers.count; i++)
-		if (strcmp(list->watchers.items[i], name) == 0)
-			return true;
-	return false;
-}
-
 bool mirror_list_are_texts_same(const text_list *one, const text_list *other)
 {
 	bool is_same = one->count == other->count;

@@ -29,8 +29,6 @@ int mirror_list_read(const struct conf *conf, const char *name, struct mirror_li
 		     struct err *err);
 void mirror_list_clear(struct mirror_list *list);
 
-bool mirror_list_has_watcher(const struct mirror_list *list, const char *name);
-
 /* Whether two lists of texts are the same, in this order. */
 bool mirror_list_are_texts_same(const text_list *one, const text_list *other);
 bool mirror_list_is_same(const struct mirror_list *one, const struct mirror_list *other);

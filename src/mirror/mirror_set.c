@@ -1,11 +1,16 @@
 /*
  * An array in byte order, which is replaced as a whole. What was in it stays until the
  * end: jobs and polls have pointers to it. That is little, since a mirror is replaced
- * only when its list names another URL, has lost it, or has it again.
+ * only when its list names another URL, has lost it, or has it again; of a list that does
+ * so again and again no more is taken when there are too many.
  */
 #include "mirror/mirror_set.h"
 
 #include "base/thread.h"
+
+/* So many former ones, and more for each present one, which may all move. */
+#define FORMER_LEAST 10000
+#define FORMER_EACH 20
 
 struct mirror_set {
 	pthread_mutex_t mutex;
@@ -115,8 +120,17 @@ struct mirror *mirror_set_find_same(struct mirror_set *set,
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&set->mutex);
 	struct mirror *found = mirror_set_search(&set->items, name);
 
-	return found && found->list == list && strcmp(found->url, url) == 0 ? found
-									    : NULL;
+	return found && found->list == list && (!url || strcmp(found->url, url) == 0)
+		       ? found
+		       : NULL;
+}
+
+bool mirror_set_is_full(struct mirror_set *set, size_t told)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&set->mutex);
+	size_t present = told > set->items.count ? told : set->items.count;
+
+	return set->former.count >= FORMER_LEAST + FORMER_EACH * present;
 }
 
 size_t mirror_set_count(struct mirror_set *set)

@@ -49,10 +49,15 @@ void mirror_set_replace(struct mirror_set *set, mirror_pointers *mirrors);
 const struct mirror *mirror_set_find(struct mirror_set *set, const char *name);
 size_t mirror_set_count(struct mirror_set *set);
 
-/* This list's mirror with exactly that URL, or NULL; for replacing the set. */
+/* This list's mirror with exactly that URL, or, if it is NULL, with any; or NULL. For
+ * replacing the set. */
 struct mirror *mirror_set_find_same(struct mirror_set *set,
 				    const struct mirror_list *list, const char *name,
 				    const char *url);
+
+/* Whether so many mirrors were replaced that it should get no more new ones: with so many
+ * that are to be in it now, or are. */
+bool mirror_set_is_full(struct mirror_set *set, size_t told);
 
 /* The first whose name is above this one, in byte order; name NULL: the first of all.
  * Returns NULL at the end. */

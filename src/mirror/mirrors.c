@@ -370,7 +370,7 @@ static bool watcher_watches(const struct watcher *watcher, const struct mirror *
 	for (size_t i = 0; i < watcher->mirrors.count; i++)
 		if (fnmatch(watcher->mirrors.items[i], mirror->name, 0) == 0)
 			return true;
-	return mirror->list && mirror_list_has_watcher(mirror->list, watcher->name);
+	return mirror->list && text_list_has(&mirror->list->watchers, watcher->name);
 }
 
 static int watcher_check(const struct conf_entry *entry, const struct watcher *watcher,
@@ -408,7 +408,7 @@ static int watcher_check_mirrors(const struct conf_entry *entry, struct watcher 
 static bool mirrors_have_listed_watcher(const struct mirrors *mirrors, const char *name)
 {
 	for (size_t i = 0; i < mirrors->lists.count; i++)
-		if (mirror_list_has_watcher(mirrors->lists.items[i], name))
+		if (text_list_has(&mirrors->lists.items[i]->watchers, name))
 			return true;
 	return false;
 }
@@ -519,11 +519,6 @@ bool mirrors_are_any(const struct mirrors *mirrors)
 	return mirrors->sections.count > 0 || mirrors->lists.count > 0;
 }
 
-size_t mirrors_count(const struct mirrors *mirrors)
-{
-	return mirror_set_count(mirrors->set);
-}
-
 const struct mirror *mirrors_next(const struct mirrors *mirrors,
 				  const struct mirror *before)
 {
@@ -606,9 +601,17 @@ struct mirrors_replacing {
 	const struct mirrors *mirrors;
 	mirror_pointers all; /* those that will be there */
 	struct map names;    /* folded, to the mirrors that have them */
+	bool is_full;        /* none is made any more */
 	void (*taken)(void *arg, const struct mirror_told *one, const struct mirror *by);
 	void *arg;
 };
+
+static void mirrors_leave_out(const struct mirrors_replacing *run,
+			      const struct mirror_told *told, const struct mirror *by)
+{
+	if (run->taken)
+		run->taken(run->arg, told, by);
+}
 
 /* What is as it was stays the same mirror: others have pointers to it. */
 static void mirrors_take_told(struct mirrors_replacing *run,
@@ -620,13 +623,14 @@ static void mirrors_take_told(struct mirrors_replacing *run,
 	struct mirror *mirror;
 
 	if (by) {
-		if (run->taken)
-			run->taken(run->arg, told, by);
+		mirrors_leave_out(run, told, by);
 		return;
 	}
 	mirror = mirror_set_find_same(run->mirrors->set, told->list, told->name,
-				      told->url);
-	if (!mirror)
+				      run->is_full ? NULL : told->url);
+	if (run->is_full && (!mirror || strcmp(mirror->url, told->url) != 0))
+		mirrors_leave_out(run, told, mirror);
+	else if (!mirror)
 		mirror = mirrors_make_told(told);
 	if (!mirror)
 		return;
@@ -639,7 +643,11 @@ void mirrors_replace_told(const struct mirrors *mirrors, const mirrors_told *tol
 					const struct mirror *by),
 			  void *arg)
 {
-	struct mirrors_replacing run = { .mirrors = mirrors, .taken = taken, .arg = arg };
+	struct mirrors_replacing run = { .mirrors = mirrors,
+					 .is_full = mirror_set_is_full(mirrors->set,
+								       told->count),
+					 .taken = taken,
+					 .arg = arg };
 
 	for (size_t i = 0; i < mirrors->sections.count; i++) {
 		mirrors_occupy(&run.names, mirrors->sections.items[i]);

@@ -48,7 +48,6 @@ bool mirrors_are_any(const struct mirrors *mirrors);
  * changes: begin with NULL; NULL is the end. */
 const struct mirror *mirrors_next(const struct mirrors *mirrors,
 				  const struct mirror *before);
-size_t mirrors_count(const struct mirrors *mirrors);
 
 /* The section of that name in its usual form, or NULL. */
 const struct mirror *mirrors_find_section(const struct mirrors *mirrors,
@@ -65,7 +64,9 @@ void mirrors_told_clear(mirrors_told *told);
 
 /* Sets the mirrors to those of the sections, and those of `told` whose directory is free:
  * sections have precedence over lists, and earlier lists over later ones. `taken` (may be
- * NULL) is called for those left out. */
+ * NULL) is called for those left out: `by` has the directory; or, if too many were
+ * replaced since the start, `by` is the same mirror with its former URL, which it keeps,
+ * or NULL for a new one. */
 void mirrors_replace_told(const struct mirrors *mirrors, const mirrors_told *told,
 			  void (*taken)(void *arg, const struct mirror_told *one,
 					const struct mirror *by),

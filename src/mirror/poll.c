@@ -23,6 +23,7 @@
 #define FIRST_MOST_MS 30000 /* after a start the upstreams are asked within this time */
 #define REQUESTS_MS 2000    /* requests that are to be tried again are looked for */
 #define WRITE_MS 10000      /* when upstreams were asked is written */
+#define EXPIRE_MS 3600000   /* requests that ended long ago are removed */
 #define AT_WORK_MS 1000     /* whether a job has ended is looked at */
 #define AT_WORK (-1)
 #define HURRY_MS 1000 /* between two questions, however much news there is */
@@ -61,14 +62,14 @@ struct mirror_poll {
 	int64_t started_at; /* wall ms */
 	struct pool *askers, *keepers;
 	pthread_t thread;
-	/* Guarded by the mutex. Owned; of mirrors that are there no more, too: a question
-	 * may be under way. */
+	/* Guarded by the mutex. Owned; of mirrors that are there no more, too, as long as
+	 * a question may be under way. */
 	mirror_polled_list polled; /* in byte order of their names */
 	mirror_polled_list former;
 	bool stopping, is_changed;     /* lists have told of others */
 	VEC(struct http_line) resting; /* connections */
 	int64_t requests_at;           /* boot ms, as the other; guarded by the mutex */
-	int64_t write_at;              /* of the thread alone */
+	int64_t write_at, expire_at;   /* of the thread alone */
 };
 
 int64_t mirror_random_ms(int64_t most)
@@ -529,6 +530,17 @@ static void mirror_poll_look_after_requests(struct mirror_poll *poll)
 		poll->options.wake(poll->options.arg);
 }
 
+static void mirror_poll_expire_requests(struct mirror_poll *poll, int64_t now)
+{
+	struct err err;
+
+	if (now < poll->expire_at)
+		return;
+	poll->expire_at = now + EXPIRE_MS;
+	if (mirror_requests_expire(poll->options.store, &err) != 0)
+		log_error("registry.failed", LOG_ERR(&err));
+}
+
 static int64_t mirror_poll_sooner(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
@@ -599,6 +611,13 @@ static void mirror_poll_say_taken(void *arg, const struct mirror_told *one,
 				  const struct mirror *by)
 {
 	(void)arg;
+	if (!by || (by->list == one->list && strcmp(by->name, one->name) == 0)) {
+		log_error("mirror.not_followed", LOG_TEXT("name", one->name),
+			  LOG_TEXT("list", one->list->name),
+			  LOG_TEXT("remedy", "see why that list changes so often; a new "
+					     "start takes what it says"));
+		return;
+	}
 	log_warn("mirror.name_taken", LOG_TEXT("name", one->name),
 		 LOG_TEXT("list", one->list->name), LOG_TEXT("by", by->name),
 		 LOG_TEXT("by_list", by->list ? by->list->name : NULL));
@@ -677,6 +696,30 @@ static struct mirror_polled *mirror_polled_new(struct mirror_poll *poll,
 	return one;
 }
 
+static void mirror_polled_free(struct mirror_polled *one)
+{
+	free(one->told);
+	free(one->equal);
+	upstream_tag_clear(&one->tag);
+	free(one->credentials);
+	free(one);
+}
+
+/* Those that no other thread has. */
+static void mirror_poll_free_former_locked(struct mirror_poll *poll)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < poll->former.count; i++) {
+		struct mirror_polled *one = poll->former.items[i];
+		if (one->is_asked || one->is_kept)
+			poll->former.items[kept++] = one;
+		else
+			mirror_polled_free(one);
+	}
+	poll->former.count = kept;
+}
+
 static int mirror_polled_order(const void *name, const void *one)
 {
 	const struct mirror_polled *const *polled = one;
@@ -707,6 +750,7 @@ static void mirror_poll_follow(struct mirror_poll *poll)
 	     (mirror = mirrors_next(poll->options.mirrors, mirror)) != NULL;)
 		vec_add(&mirrors, mirror);
 	lock(&poll->mutex);
+	mirror_poll_free_former_locked(poll);
 	for (size_t i = 0; i < mirrors.count; i++) {
 		const struct mirror *mirror = mirrors.items[i];
 		struct mirror_polled *one = mirror_poll_find_locked(poll, mirror->name);
@@ -793,6 +837,7 @@ static void *mirror_poll_run(void *arg)
 		if (mirror_poll_is_time(poll, now)) {
 			mirror_poll_look_after_lists(poll);
 			mirror_poll_look_after_requests(poll);
+			mirror_poll_expire_requests(poll, now);
 		}
 		if (now >= poll->write_at) {
 			mirror_poll_keep_checked(poll);
@@ -831,13 +876,9 @@ int mirror_poll_start(const struct mirror_poll_options *options,
 
 static void mirror_polled_list_clear(mirror_polled_list *list)
 {
-	for (size_t i = 0; i < list->count; i++) {
-		free(list->items[i]->told);
-		free(list->items[i]->equal);
-		upstream_tag_clear(&list->items[i]->tag);
-		free(list->items[i]->credentials);
-	}
-	vec_clear_owned(list);
+	for (size_t i = 0; i < list->count; i++)
+		mirror_polled_free(list->items[i]);
+	vec_clear(list);
 }
 
 void mirror_poll_stop(struct mirror_poll *poll)
@@ -875,32 +916,12 @@ void mirror_poll_hurry(struct mirror_poll *poll, const struct mirror *mirror)
 	pthread_cond_broadcast(&poll->changed);
 }
 
-struct mirror_checking {
-	const char *name;
-	int64_t at;
-};
-
-static int mirror_poll_read_checked(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct mirror_checking *checking = arg;
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	checking->at = 0;
-	if (query_ask(tx, &query, err, "SELECT checked_at FROM mirror WHERE name = ?1",
-		      QUERY_TEXT(checking->name)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		checking->at = query_int(query, 0);
-	return found < 0 ? -1 : 0;
-}
-
 int mirror_checked_at(struct store *store, const char *name, int64_t *at, struct err *err)
 {
-	struct mirror_checking checking = { .name = name };
-	int result = store_read(store, mirror_poll_read_checked, &checking, err);
-
-	*at = checking.at;
-	return result;
+	*at = 0;
+	return store_one(store, query_take_number, at, err,
+			 "SELECT checked_at FROM mirror WHERE name = ?1",
+			 QUERY_TEXT(name)) < 0
+		       ? -1
+		       : 0;
 }

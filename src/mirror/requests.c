@@ -53,8 +53,10 @@ void mirror_request_forget_failure(struct mirror_request *request)
 	mirror_request_set_text(&request->remedy, NULL);
 }
 
-static void mirror_request_read(struct query *query, struct mirror_request *request)
+static void mirror_request_read(struct query *query, void *arg)
 {
+	struct mirror_request *request = arg;
+
 	*request = (struct mirror_request){
 		.mirror = query_copy_text(query, 1),
 		.watcher = query_copy_text(query, 2),
@@ -131,7 +133,7 @@ int mirror_requests_refuse_in(struct store_tx *tx, const char *mirror,
 	return query_write(tx, err,
 			   "UPDATE mirror_request SET state = 3, ended_at = ?2,"
 			   " class = ?3, message = ?4, remedy = ?5"
-			   " WHERE mirror = ?1 AND state = 0",
+			   " WHERE mirror = ?1 AND state IN (0, 1)",
 			   QUERY_TEXT(mirror), QUERY_INT(clock_wall_ms()),
 			   QUERY_TEXT(err_class_name(why->class)), QUERY_TEXT(why->text),
 			   QUERY_TEXT(why->remedy[0] ? why->remedy : NULL));
@@ -142,25 +144,25 @@ struct mirror_request_taking {
 	mirror_requests *requests;
 };
 
-static int mirror_requests_list_due(struct store_tx *tx,
-				    const struct mirror_request_taking *taking,
-				    struct err *err)
+static void mirror_requests_add(struct query *query, void *arg)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
+	mirror_requests *requests = arg;
+	struct mirror_request request;
 
-	if (query_ask(tx, &query, err,
-		      "SELECT " COLUMNS " FROM mirror_request"
-		      " WHERE state = 0 AND mirror = ?1 AND next_at <= ?2"
-		      " ORDER BY asked_at, id",
-		      QUERY_TEXT(taking->mirror), QUERY_INT(clock_wall_ms())) != 0)
-		return -1;
-	while ((found = query_step(query, err)) > 0) {
-		struct mirror_request request;
-		mirror_request_read(query, &request);
-		vec_add(taking->requests, request);
-	}
-	return found;
+	mirror_request_read(query, &request);
+	vec_add(requests, request);
+}
+
+static int mirror_requests_list_due(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct mirror_request_taking *taking = arg;
+
+	mirror_requests_clear(taking->requests);
+	return query_each(tx, mirror_requests_add, taking->requests, err,
+			  "SELECT " COLUMNS " FROM mirror_request"
+			  " WHERE state = 0 AND mirror = ?1 AND next_at <= ?2"
+			  " ORDER BY asked_at, id",
+			  QUERY_TEXT(taking->mirror), QUERY_INT(clock_wall_ms()));
 }
 
 static int mirror_requests_begin(struct store_tx *tx, void *arg, struct err *err)
@@ -168,8 +170,7 @@ static int mirror_requests_begin(struct store_tx *tx, void *arg, struct err *err
 	const struct mirror_request_taking *taking = arg;
 	int64_t now = clock_wall_ms();
 
-	mirror_requests_clear(taking->requests);
-	if (mirror_requests_list_due(tx, taking, err) != 0)
+	if (mirror_requests_list_due(tx, arg, err) != 0)
 		return -1;
 	for (size_t i = 0; i < taking->requests->count; i++) {
 		struct mirror_request *request = &taking->requests->items[i];
@@ -186,19 +187,13 @@ static int mirror_requests_begin(struct store_tx *tx, void *arg, struct err *err
 	return 0;
 }
 
-/* Most jobs have none: a look is cheaper than a commit. */
-static int mirror_requests_look(struct store_tx *tx, void *arg, struct err *err)
-{
-	return mirror_requests_list_due(tx, arg, err);
-}
-
 int mirror_requests_take(struct store *store, const char *mirror,
 			 mirror_requests *requests, struct err *err)
 {
 	struct mirror_request_taking taking = { mirror, requests };
 
-	mirror_requests_clear(requests);
-	if (store_read(store, mirror_requests_look, &taking, err) != 0)
+	/* Most jobs have none: a look is cheaper than a commit. */
+	if (store_read(store, mirror_requests_list_due, &taking, err) != 0)
 		return -1;
 	return requests->count == 0
 		       ? 0
@@ -209,28 +204,85 @@ static int mirror_request_update(struct store_tx *tx, void *arg, struct err *err
 {
 	const struct mirror_request *request = arg;
 
-	if (query_write(tx, err,
-			"UPDATE mirror_request SET state = ?2, next_at = ?3,"
-			" ended_at = ?4, waited_ms = ?5, has_changed = ?6,"
-			" head_commit = ?7, branch = ?8, class = ?9, reason = ?10,"
-			" message = ?11, remedy = ?12, checkout = ?13 WHERE id = ?1",
-			QUERY_TEXT(request->id), QUERY_INT((int64_t)request->state),
-			QUERY_INT(request->next_at), QUERY_INT(request->ended_at),
-			QUERY_INT(request->waited_ms), QUERY_INT(request->has_changed),
-			QUERY_TEXT(request->commit), QUERY_TEXT(request->branch),
-			QUERY_TEXT(request->class), QUERY_TEXT(request->reason),
-			QUERY_TEXT(request->message), QUERY_TEXT(request->remedy),
-			QUERY_TEXT(request->checkout)) != 0)
-		return -1;
-	return 0;
+	return query_write(tx, err,
+			   "UPDATE mirror_request SET state = ?2, next_at = ?3,"
+			   " ended_at = ?4, waited_ms = ?5, has_changed = ?6,"
+			   " head_commit = ?7, branch = ?8, class = ?9, reason = ?10,"
+			   " message = ?11, remedy = ?12, checkout = ?13"
+			   " WHERE id = ?1 AND state < 2",
+			   QUERY_TEXT(request->id), QUERY_INT((int64_t)request->state),
+			   QUERY_INT(request->next_at), QUERY_INT(request->ended_at),
+			   QUERY_INT(request->waited_ms), QUERY_INT(request->has_changed),
+			   QUERY_TEXT(request->commit), QUERY_TEXT(request->branch),
+			   QUERY_TEXT(request->class), QUERY_TEXT(request->reason),
+			   QUERY_TEXT(request->message), QUERY_TEXT(request->remedy),
+			   QUERY_TEXT(request->checkout));
+}
+
+/* Those that may be running by their rows alone: their ends could not be written. */
+static struct {
+	pthread_mutex_t mutex;
+	text_list ids;
+} unsaved = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static void mirror_request_note_unsaved(const char *id)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&unsaved.mutex);
+
+	if (!text_list_has(&unsaved.ids, id))
+		vec_add(&unsaved.ids, xstrdup(id));
 }
 
 int mirror_request_save(struct store *store, const struct mirror_request *request,
 			struct err *err)
 {
 	struct mirror_request saved = *request; /* a work's argument is not const */
+	int result = store_write(store, mirror_request_update, &saved, err);
 
-	return store_write(store, mirror_request_update, &saved, err);
+	if (result != 0)
+		mirror_request_note_unsaved(request->id);
+	return result;
+}
+
+struct mirror_request_freeing {
+	const char *id;
+	bool is_running; /* a job, of this node or of another one, has its mirror */
+};
+
+static int mirror_request_free(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct mirror_request_freeing *freeing = arg;
+	int found;
+
+	if (query_write(tx, err,
+			"UPDATE mirror_request SET state = 0 WHERE id = ?1 AND state = 1"
+			" AND NOT EXISTS (SELECT 1 FROM registry WHERE kind = ?2"
+			" AND name = mirror_request.mirror AND state = ?3)",
+			QUERY_TEXT(freeing->id), QUERY_TEXT(KIND_MIRROR),
+			QUERY_INT(REGISTRY_STARTED)) != 0)
+		return -1;
+	found = query_one(tx, NULL, NULL, err,
+			  "SELECT 1 FROM mirror_request WHERE id = ?1 AND state = 1",
+			  QUERY_TEXT(freeing->id));
+	freeing->is_running = found > 0;
+	return found < 0 ? -1 : 0;
+}
+
+/* Those that no job has wait again; the others are looked at again later. */
+static void mirror_requests_free_unsaved(struct store *store)
+{
+	AUTO_TEXT_LIST text_list ids = { 0 };
+
+	lock(&unsaved.mutex);
+	ids = unsaved.ids;
+	unsaved.ids = (text_list){ 0 };
+	unlock(&unsaved.mutex);
+	for (size_t i = 0; i < ids.count; i++) {
+		struct mirror_request_freeing freeing = { .id = ids.items[i] };
+		if (store_write(store, mirror_request_free, &freeing, ERR_IGNORED) != 0 ||
+		    freeing.is_running)
+			mirror_request_note_unsaved(ids.items[i]);
+	}
 }
 
 struct mirror_request_reading {
@@ -243,17 +295,12 @@ struct mirror_request_reading {
 static int mirror_request_find(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct mirror_request_reading *reading = arg;
-	AUTO_QUERY struct query *query = NULL;
 	int found;
 
 	mirror_request_clear(reading->request);
-	if (query_ask(tx, &query, err,
-		      "SELECT " COLUMNS " FROM mirror_request WHERE id = ?1",
-		      QUERY_TEXT(reading->id)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		mirror_request_read(query, reading->request);
+	found = query_one(tx, mirror_request_read, reading->request, err,
+			  "SELECT " COLUMNS " FROM mirror_request WHERE id = ?1",
+			  QUERY_TEXT(reading->id));
 	if (found != 0)
 		return found > 0 ? 0 : -1;
 	return err_set(err, ERR_MISSING, "no such job: %s", reading->id);
@@ -299,44 +346,38 @@ int mirror_request_give_up(struct store *store, const char *id, const struct err
 	return reading.is_given_up;
 }
 
-static int mirror_requests_renew(struct store_tx *tx, void *arg, struct err *err)
+int mirror_requests_reset(struct store *store, struct err *err)
+{
+	return store_run(store, err,
+			 "UPDATE mirror_request SET state = 0 WHERE state = 1");
+}
+
+static int mirror_requests_remove(struct store_tx *tx, void *arg, struct err *err)
 {
 	(void)arg;
 	return query_write(tx, err,
 			   "DELETE FROM mirror_request WHERE state >= 2 AND"
 			   " ended_at < ?1",
-			   QUERY_INT(clock_wall_ms() - KEEP_MS)) == 0
-		       ? store_exec(tx,
-				    "UPDATE mirror_request SET state = 0"
-				    " WHERE state = 1",
-				    err)
-		       : -1;
+			   QUERY_INT(clock_wall_ms() - KEEP_MS));
 }
 
-int mirror_requests_reset(struct store *store, struct err *err)
+int mirror_requests_expire(struct store *store, struct err *err)
 {
-	return store_write(store, mirror_requests_renew, NULL, err);
+	return store_write_unsynced(store, mirror_requests_remove, NULL, err);
 }
 
 /* The distinct mirrors; count 0: none. */
 static int mirror_requests_list_mirrors(struct store_tx *tx, void *arg, struct err *err)
 {
-	text_list *mirrors = arg;
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	text_list_clear(mirrors);
-	if (query_ask(tx, &query, err,
-		      "SELECT DISTINCT mirror FROM mirror_request WHERE state = 0"
-		      " AND next_at <= ?1",
-		      QUERY_INT(clock_wall_ms())) != 0)
-		return -1;
-	while ((found = query_step(query, err)) > 0)
-		vec_add(mirrors, query_copy_text(query, 0));
-	return found;
+	text_list_clear(arg);
+	return query_each(tx, query_add_text, arg, err,
+			  "SELECT DISTINCT mirror FROM mirror_request WHERE state = 0"
+			  " AND next_at <= ?1",
+			  QUERY_INT(clock_wall_ms()));
 }
 
-/* Of one that is due, or that a worker has, nothing need be asked. */
+/* Of one that is due, or that a worker has, nothing need be asked; one that is removed
+ * stays so. */
 static int mirror_requests_ask_rows(struct store_tx *tx, void *arg, struct err *err)
 {
 	const text_list *mirrors = arg;
@@ -348,7 +389,7 @@ static int mirror_requests_ask_rows(struct store_tx *tx, void *arg, struct err *
 			registry_get_in(tx, KIND_MIRROR, mirrors->items[i], &row, err);
 		if (found < 0)
 			return -1;
-		if (found > 0 && (row.state == REGISTRY_STARTED ||
+		if (found > 0 && (row.is_gone || row.state == REGISTRY_STARTED ||
 				  (row.state == REGISTRY_PENDING && row.due_at <= now)))
 			continue;
 		if (mirror_request_ask_row(tx, mirrors->items[i], 0, err) != 0)
@@ -360,8 +401,9 @@ static int mirror_requests_ask_rows(struct store_tx *tx, void *arg, struct err *
 int mirror_requests_hurry(struct store *store, bool *any, struct err *err)
 {
 	text_list mirrors = { 0 };
-	int result = store_read(store, mirror_requests_list_mirrors, &mirrors, err);
 
+	mirror_requests_free_unsaved(store);
+	int result = store_read(store, mirror_requests_list_mirrors, &mirrors, err);
 	*any = result == 0 && mirrors.count > 0;
 	if (*any)
 		result = store_write(store, mirror_requests_ask_rows, &mirrors, err);

@@ -51,7 +51,8 @@ void mirror_requests_clear(mirror_requests *requests);
 int mirror_request_add(struct store *store, struct mirror_request *request,
 		       struct err *err);
 
-/* Fails all waiting requests of a mirror with that error: it is no longer mirrored. */
+/* Fails all waiting and running requests of a mirror with that error: it is no longer
+ * mirrored. */
 int mirror_requests_refuse_in(struct store_tx *tx, const char *mirror,
 			      const struct err *why, struct err *err);
 
@@ -60,7 +61,8 @@ int mirror_requests_refuse_in(struct store_tx *tx, const char *mirror,
 int mirror_requests_take(struct store *store, const char *mirror,
 			 mirror_requests *requests, struct err *err);
 
-/* Saves how it ended, or that it waits again. */
+/* Saves how it ended, or that it waits again. If this fails, it waits again as soon as
+ * mirror_requests_hurry() can write it, and no job has its mirror. */
 int mirror_request_save(struct store *store, const struct mirror_request *request,
 			struct err *err);
 
@@ -73,9 +75,11 @@ int mirror_request_give_up(struct store *store, const char *id, const struct err
 int mirror_request_get(struct store *store, const char *id,
 		       struct mirror_request *request, struct err *err);
 
-/* At a node's start: interrupted requests wait again, and those that ended long ago are
- * removed. */
+/* At a node's start: interrupted requests wait again. */
 int mirror_requests_reset(struct store *store, struct err *err);
+
+/* Removes those that ended seven days ago. */
+int mirror_requests_expire(struct store *store, struct err *err);
 
 /* Requests the rows of mirrors with waiting requests that are due. *any: whether there
  * were some. */

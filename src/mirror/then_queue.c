@@ -103,9 +103,7 @@ static int then_numbers_list(const char *directory, then_numbers *numbers,
 
 static char *then_state_copy_text(const json_t *head, const char *key)
 {
-	const char *text = json_string_value(json_object_get(head, key));
-
-	return text ? xstrdup(text) : NULL;
+	return xstrdup_or_null(json_string_value(json_object_get(head, key)));
 }
 
 /* Takes the text. */

@@ -26,20 +26,15 @@ bool upstream_refuses(const struct err *err)
 
 void upstream_timeline(const struct mirror *mirror, char timeline[UPSTREAM_TIMELINE_SIZE])
 {
-	unsigned char digest[HASH_MAX_SIZE];
 	AUTO_STR struct str text = STR_INIT;
-	AUTO_HASH struct hash hash;
+	AUTO_STR struct str hex = STR_INIT;
 
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, mirror->url, strlen(mirror->url));
-	if (mirror->depth > 0) {
+	str_add(&text, mirror->url);
+	if (mirror->depth > 0)
 		str_addf(&text, "\ndepth %" PRIu64, mirror->depth);
-		hash_add(&hash, text.data, text.len);
-		str_reset(&text);
-	}
-	hash_end(&hash, digest);
-	str_add_hex(&text, digest, (UPSTREAM_TIMELINE_SIZE - 1) / 2);
-	memcpy(timeline, text.data, UPSTREAM_TIMELINE_SIZE);
+	hash_add_hex(HASH_SHA256, text.data, text.len, (UPSTREAM_TIMELINE_SIZE - 1) / 2,
+		     &hex);
+	memcpy(timeline, hex.data, UPSTREAM_TIMELINE_SIZE);
 }
 
 void upstream_tag_clear(struct upstream_tag *tag)
@@ -169,6 +164,34 @@ bool upstream_is_limited(const struct http_call *call, int64_t *retry_after_ms,
 	return true;
 }
 
+/* Only one that is meant for good is an answer about the repository: the others may be a
+ * page of maintenance, or of a login, and pass. */
+static int upstream_fail_redirected(const struct http_call *call, struct err *err)
+{
+	const bool is_for_good = call->status == 301 || call->status == 308;
+
+	err_set(err, is_for_good ? ERR_CONFIG : ERR_NETWORK,
+		"%s redirects elsewhere (HTTP %ld)", call->peer, call->status);
+	err_because(err, REASON_MOVED);
+	return err_remedy(
+		err, is_for_good ? "set mirror.url to where the repository is now; a "
+				   "redirect is not followed"
+				 : "see what it shows there; if the repository is "
+				   "elsewhere now, set mirror.url; a redirect is not "
+				   "followed");
+}
+
+/* What says nothing about the repository passes: a proxy may have answered. */
+static int upstream_fail_other(const struct http_call *call, struct err *err)
+{
+	const bool is_final = http_classify_status((int)call->status) == ERR_CONFIG;
+
+	err_set(err, is_final ? ERR_CONFIG : ERR_NETWORK, "%s answered HTTP %ld",
+		call->peer, call->status);
+	return err_remedy(err, is_final ? "see whether mirror.url is right"
+					: "see whether its server is well");
+}
+
 static int upstream_fail_status(const struct http_call *call, struct upstream_view *view,
 				struct err *err)
 {
@@ -177,13 +200,8 @@ static int upstream_fail_status(const struct http_call *call, struct upstream_vi
 
 	if (upstream_is_limited(call, &view->retry_after_ms, err))
 		return -1;
-	if (status >= 300 && status < 400) {
-		err_set(err, ERR_CONFIG, "%s redirects elsewhere (HTTP %ld)", call->peer,
-			status);
-		err_because(err, REASON_MOVED);
-		return err_remedy(err, "set mirror.url to where the repository is now; a "
-				       "redirect is not followed");
-	}
+	if (status >= 300 && status < 400)
+		return upstream_fail_redirected(call, err);
 	if (status == 401 || status == 403) {
 		err_set(err, ERR_AUTH, "%s refuses %s%s (HTTP %ld)", call->peer,
 			whom ? "the credential of watcher "
@@ -203,10 +221,7 @@ static int upstream_fail_status(const struct http_call *call, struct upstream_vi
 		return err_remedy(err, "see whether it was renamed or deleted, or may "
 				       "not be read with this credential");
 	}
-	err_set(err, status >= 500 ? ERR_NETWORK : ERR_CONFIG, "%s answered HTTP %ld",
-		call->peer, status);
-	return err_remedy(err, status >= 500 ? "see whether its server is well"
-					     : "see whether mirror.url is right");
+	return upstream_fail_other(call, err);
 }
 
 static int upstream_run_http(struct http_call *call, struct err *err)
@@ -434,7 +449,7 @@ static int upstream_try(const struct upstream_call *call, struct upstream_view *
 	if (call->watcher && call->marks &&
 	    (result == 0 || err->class == ERR_AUTH ||
 	     (view->is_unusable && err->class == ERR_CONFIG)))
-		credential_mark(call->marks, call->mirror, call->watcher,
+		credential_mark(call->marks, call->mirror, call->watcher, view->tag.stamp,
 				result == 0 ? NULL : err);
 	return result;
 }
@@ -443,6 +458,7 @@ static int upstream_try(const struct upstream_call *call, struct upstream_view *
 struct upstream_absence {
 	const struct watcher *watcher;
 	bool is_marked; /* not now: it was known, and not asked again */
+	char stamp[CREDENTIAL_STAMP_SIZE];
 	struct err why;
 };
 
@@ -470,6 +486,7 @@ static int upstream_try_next(struct upstream_round *round, struct upstream_view 
 	int result = upstream_try(as, view, &round->last);
 	if (result != 0 && round->last.class == ERR_MISSING && as->watcher) {
 		absence.why = round->last;
+		memcpy(absence.stamp, view->tag.stamp, sizeof(absence.stamp));
 		vec_add(&round->absences, absence);
 	}
 	if (result != 0 && (err->class == ERR_NONE || round->last.class != ERR_MISSING))
@@ -514,11 +531,12 @@ static int upstream_ask_passed_over(struct upstream_round *round,
 
 static void upstream_mark_absences(const struct upstream_round *round)
 {
-	for (size_t i = 0; round->as.marks && i < round->absences.count; i++)
-		if (!round->absences.items[i].is_marked)
+	for (size_t i = 0; round->as.marks && i < round->absences.count; i++) {
+		const struct upstream_absence *absence = &round->absences.items[i];
+		if (!absence->is_marked)
 			credential_mark(round->as.marks, round->as.mirror,
-					round->absences.items[i].watcher,
-					&round->absences.items[i].why);
+					absence->watcher, absence->stamp, &absence->why);
+	}
 }
 
 int upstream_read(const struct upstream_call *call, struct upstream_view *view,

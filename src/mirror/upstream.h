@@ -65,7 +65,8 @@ struct upstream_view {
  * ERR_AUTH, REASON_REFUSED: the credential is refused; ERR_MISSING, REASON_GONE: the
  * repository does not exist, REASON_HIDDEN: not for call->watcher; ERR_NETWORK,
  * REASON_RATE_LIMITED; ERR_TIMEOUT, REASON_TOO_SLOW; ERR_CONFIG, REASON_MOVED: the
- * upstream redirects; ERR_CONFIG: the credential cannot be read. */
+ * upstream redirects for good, ERR_NETWORK: for now; ERR_CONFIG: the credential cannot be
+ * read. */
 int upstream_read(const struct upstream_call *call, struct upstream_view *view,
 		  struct err *err);
 void upstream_view_clear(struct upstream_view *view);

@@ -83,20 +83,15 @@ int upstream_entry_read(enum upstream_from from, const json_t *object,
 	return 0;
 }
 
-static char *upstream_entry_copy_or_null(const char *text)
-{
-	return text ? xstrdup(text) : NULL;
-}
-
 struct upstream_entry upstream_entry_copy(const struct upstream_entry *entry)
 {
 	struct upstream_entry copy = *entry;
 
 	copy.name = xstrdup(entry->name);
-	copy.http = upstream_entry_copy_or_null(entry->http);
-	copy.ssh = upstream_entry_copy_or_null(entry->ssh);
-	copy.branch = upstream_entry_copy_or_null(entry->branch);
-	copy.fingerprint = upstream_entry_copy_or_null(entry->fingerprint);
+	copy.http = xstrdup_or_null(entry->http);
+	copy.ssh = xstrdup_or_null(entry->ssh);
+	copy.branch = xstrdup_or_null(entry->branch);
+	copy.fingerprint = xstrdup_or_null(entry->fingerprint);
 	return copy;
 }
 

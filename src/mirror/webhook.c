@@ -158,6 +158,20 @@ static int webhook_check_gitlab(const struct webhook_request *request, struct er
 	return found;
 }
 
+bool webhook_is_signed(const struct http_header *headers)
+{
+	const struct webhook_request request = { .headers = headers };
+	const char *said;
+	bool is_signed =
+		webhook_find_header(&request, "webhook-signature", &said, ERR_IGNORED) ||
+		webhook_find_header(&request, "X-Gitlab-Token", &said, ERR_IGNORED);
+
+	for (size_t i = 0; i < ARRAY_SIZE(signatures); i++)
+		is_signed |= webhook_find_header(&request, signatures[i].header, &said,
+						 ERR_IGNORED) != 0;
+	return is_signed;
+}
+
 static int webhook_check_genuine(const struct webhook_request *request, struct err *err)
 {
 	int found = 0, signed_by = 0;

@@ -64,6 +64,9 @@ int webhook_read(const struct webhook_request *request, struct webhook *webhook,
 		 struct err *err);
 void webhook_clear(struct webhook *webhook);
 
+/* Whether a header is there by which it could be genuine: known before its body is. */
+bool webhook_is_signed(const struct http_header *headers);
+
 /* Whether it may be for the repository at this URL: the URL's path ends with the forge's
  * name of it, ignoring case, with or without ".git". The host is not compared, as it may
  * have several names. For a repository that is not given, or a local path: true. */

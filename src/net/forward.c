@@ -200,18 +200,6 @@ int forward_status(const struct forward *forward)
 	return (int)forward->call.status;
 }
 
-uint64_t forward_length(const struct forward *forward)
-{
-	const struct http_call *call = &forward->call;
-	int64_t length = http_get_length(call);
-
-	if (http_has_no_body(call))
-		return 0;
-	return length >= 0 && !http_find_header(call, "Transfer-Encoding", 0)
-		       ? (uint64_t)length
-		       : UINT64_MAX;
-}
-
 bool forward_add_header(const struct forward *forward, const char *name, struct str *out)
 {
 	const char *value;

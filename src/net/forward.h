@@ -39,10 +39,8 @@ bool forward_is_loop(const char *via, const char *site);
 int forward_open(struct forwarder *forwarder, const struct http_request *request,
 		 struct forward **forward, bool *is_sent, struct err *err);
 
-/* From the answer's head: the status, 200 or more; the body's length, UINT64_MAX if not
- * given. */
+/* From the answer's head: 200 or more. */
 int forward_status(const struct forward *forward);
-uint64_t forward_length(const struct forward *forward);
 
 /* Appends the values of that header, joined by ", ". False: absent. */
 bool forward_add_header(const struct forward *forward, const char *name, struct str *out);

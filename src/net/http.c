@@ -29,7 +29,7 @@
 #include "base/clock.h"
 
 #define PROBE_S 5L /* of a silent connection, whether its other end is still there */
-#define CONTINUE_MS 2000L /* the body is sent then, if nothing was said of it */
+#define CONTINUE_MS 2000 /* the body is sent then, if nothing was said of it */
 #define WAIT_MAX_MS 60000
 #define LOOK_MS 1000 /* at a deadline that may have moved */
 #define REST_MS 60000
@@ -316,7 +316,9 @@ static void http_set_body(struct http_call *call)
 		return;
 	curl_easy_setopt(easy, CURLOPT_READFUNCTION, http_give_body);
 	curl_easy_setopt(easy, CURLOPT_READDATA, call);
-	curl_easy_setopt(easy, CURLOPT_EXPECT_100_TIMEOUT_MS, CONTINUE_MS);
+	curl_easy_setopt(
+		easy, CURLOPT_EXPECT_100_TIMEOUT_MS,
+		(long)(request->continue_ms > 0 ? request->continue_ms : CONTINUE_MS));
 	curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)PIECE_SIZE);
 }
 
@@ -787,6 +789,9 @@ enum err_class http_classify_status(int status)
 	case 408:
 	case 504:
 		return ERR_TIMEOUT;
+	case 421: /* misdirected, locked, too early: for now */
+	case 423:
+	case 425:
 	case 429:
 		return ERR_NETWORK;
 	default:

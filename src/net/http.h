@@ -45,11 +45,13 @@ struct http_request {
 	const void *body;
 	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
 	void *arg;
-	uint64_t body_size; /* UINT64_MAX: unknown, sent in chunks */
-	int64_t connect_ms; /* 0: libcurl's own */
-	int64_t silence_ms; /* longest time in which the other side may neither take nor
-			       send anything while it is waited for; 0: no limit */
-	int64_t until;      /* boot ms; 0: never */
+	uint64_t body_size;  /* UINT64_MAX: unknown, sent in chunks */
+	int64_t continue_ms; /* how long it is waited for that word, which not every
+				server says; 0: 2 s */
+	int64_t connect_ms;  /* 0: libcurl's own */
+	int64_t silence_ms;  /* longest time in which the other side may neither take nor
+				send anything while it is waited for; 0: no limit */
+	int64_t until;       /* boot ms; 0: never */
 	const struct stop *stop;   /* may be NULL; borrowed until the end, as read, arg */
 	struct deadline *deadline; /* one that may move; may be NULL */
 };

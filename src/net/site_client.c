@@ -140,8 +140,11 @@ static int site_client_take_body(void *arg, const char *bytes, size_t count,
 	const struct site_sink *sink = call->request->sink;
 	struct site_answer *answer = call->answer;
 
-	if (!call->has_body)
+	if (!call->has_body) {
 		site_client_keep_head(call);
+		if (call->request->begun)
+			call->request->begun(call->request->begun_arg);
+	}
 	call->has_body = true;
 	if (sink && (answer->status == 200 || answer->status == 206))
 		return sink->take(sink->arg, answer, bytes, count, err);

@@ -38,7 +38,9 @@ struct site_request {
 	int64_t stall_ms;             /* without a byte of the answer; 0: timeout_ms */
 	size_t limit;                 /* of the answer's body; 0: 64 MiB */
 	const struct site_sink *sink; /* NULL: into site_answer.body */
-	const struct stop *stop;      /* may be NULL */
+	void (*begun)(void *arg); /* called at the answer's first bytes; may be NULL */
+	void *begun_arg;
+	const struct stop *stop; /* may be NULL */
 };
 
 struct site_answer {

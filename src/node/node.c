@@ -21,7 +21,6 @@
 #include "node/node_push.h"
 #include "node/role.h"
 #include "node/settings.h"
-#include "pull/decisions.h"
 #include "pull/kinds.h"
 #include "pull/mirror_job.h"
 #include "pull/mirror_lfs.h"
@@ -244,6 +243,7 @@ static int open_notice(struct node *node, struct err *err)
 	struct notice_options options = { .store = node->data.store,
 					  .root = settings->site.repositories,
 					  .data = settings->site.data,
+					  .verifies = settings->site.role == SITE_PRIMARY,
 					  .reverify_ms = settings->pull.reverify_ms,
 					  .kinds = &settings->kinds };
 
@@ -376,12 +376,35 @@ static int start_mirrors(struct node *node, struct err *err)
 	return 0;
 }
 
-static int start_standalone(struct node *node, struct err *err)
+/* Repositories of a site that stands alone are verified nowhere; objects of LFS are, as
+ * no git reads them. */
+static void start_verify(struct node *node)
+{
+	const struct node_settings *settings = &node->settings;
+	size_t count;
+	AUTO_FREE struct origin_kind *kinds = node_origin_kinds(node, &count);
+	const size_t first = settings->site.role == SITE_PRIMARY ? 0 : 1;
+
+	if (count <= first)
+		return;
+	node->services.verify_origin =
+		verify_origin_start(&(struct verify_origin_options){
+			.store = node->data.store,
+			.kinds = kinds + first,
+			.kind_count = count - first,
+			.capacity = settings->pull.verification_capacity,
+			.reverify_ms = settings->pull.reverify_ms,
+			.notice = node->notice });
+}
+
+/* What primaries and sites that stand alone have in common. */
+static int start_origin(struct node *node, struct err *err)
 {
 	struct web_services *services = &node->services;
 
 	if (open_notice(node, err) != 0)
 		return -1;
+	start_verify(node); /* before there is anything to notice */
 	start_watch(node);
 	services->pushes =
 		pushes_new(node->settings.site.repositories, &node->settings.serve);
@@ -389,29 +412,6 @@ static int start_standalone(struct node *node, struct err *err)
 	services->notice = node->notice;
 	services->watch = node->watch;
 	return start_mirrors(node, err);
-}
-
-/* Blobs were noticed whose contents are to be read. */
-static void blobs_are_due(void *arg)
-{
-	verify_origin_wake(arg);
-}
-
-static void start_verify(struct node *node)
-{
-	const struct node_settings *settings = &node->settings;
-	size_t count;
-	AUTO_FREE struct origin_kind *kinds = node_origin_kinds(node, &count);
-
-	node->services.verify_origin =
-		verify_origin_start(&(struct verify_origin_options){
-			.store = node->data.store,
-			.kinds = kinds,
-			.kind_count = count,
-			.capacity = settings->pull.verification_capacity,
-			.reverify_ms = settings->pull.reverify_ms });
-	if (count > 1)
-		notice_set_due(node->notice, blobs_are_due, node->services.verify_origin);
 }
 
 /* A reader's answer broke off. */
@@ -440,9 +440,8 @@ static int start_primary(struct node *node, struct err *err)
 {
 	struct web_services *services = &node->services;
 
-	if (start_standalone(node, err) != 0)
+	if (start_origin(node, err) != 0)
 		return -1;
-	start_verify(node);
 	serve_on_doubt(services->serve, origin_is_doubted, services->verify_origin);
 	node->push.verify_origin = services->verify_origin;
 	start_blob_watch(node);
@@ -452,8 +451,16 @@ static int start_primary(struct node *node, struct err *err)
 /* A reader's answer broke off. */
 static void node_doubt_copy(void *arg, const char *name, const struct err *why)
 {
-	if (copy_is_at_fault(why))
+	if (err_is_of_data(why))
 		pull_doubt(arg, KIND_REPOSITORY, name, why);
+}
+
+static int start_standalone(struct node *node, struct err *err)
+{
+	if (start_origin(node, err) != 0)
+		return -1;
+	start_blob_watch(node);
+	return 0;
 }
 
 static int start_secondary(struct node *node, struct err *err)
@@ -489,6 +496,7 @@ static int start_secondary(struct node *node, struct err *err)
 	forwarder_trust(services->forwarder, settings->site.primary_ca_file);
 	services->forwarded_reads = git_forward_places(false);
 	services->forwarded_pushes = git_forward_places(true);
+	services->forwarded_files = git_forward_file_places();
 	services->freshness = freshness_new(node->data.store, services->pull,
 					    settings->serve.fresh_for_ms);
 	if (node->notice) /* pull has judged the root, or made it */
@@ -550,8 +558,7 @@ static int node_check_root(const struct site *site, struct err *err)
 	return err_remedy(err, "create it, mount it, or correct the configuration");
 }
 
-/* May be done again: a directory may have been made only now. A site that stands alone
- * has no blobs. */
+/* May be done again: a directory may have been made only now. */
 static int lock_roots(struct node *node, struct err *err)
 {
 	const struct site *site = &node->settings.site;
@@ -563,7 +570,7 @@ static int lock_roots(struct node *node, struct err *err)
 		AUTO_FREE char *key = kind_key(kind);
 		if (node->root_locks.count == i)
 			vec_add(&node->root_locks, -1);
-		if (!kind->path || (kind->blobs && site->role == SITE_STANDALONE))
+		if (!kind->path)
 			continue;
 		if (root_lock_take(key, kind->path,
 				   is_shared && !kind->blobs ? ROOT_LOCK_SHARED
@@ -601,7 +608,7 @@ static void start_lfs(struct node *node)
 	const struct kind *kind = kinds_find_lfs(&settings->kinds);
 	bool is_copy = settings->site.role == SITE_SECONDARY;
 
-	if (!kind || settings->site.role == SITE_STANDALONE)
+	if (!kind)
 		return;
 	node->services.lfs_names = lfs_names_start(&(struct lfs_names_options){
 		.store = node->data.store,
@@ -632,7 +639,7 @@ static int node_start_socket(struct node *node, struct err *err)
 		&(struct hook_socket_options){
 			.data = settings->site.data,
 			.notice = node->services.notice,
-			.blobs = settings->site.role == SITE_PRIMARY &&
+			.blobs = settings->site.role != SITE_SECONDARY &&
 						 settings->kinds.all.count > 1
 					 ? node->notice
 					 : NULL,
@@ -788,9 +795,12 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	if (node_read_settings_again(node, conf, &settings, err) != 0 ||
 	    node_check_tree(&settings, err) != 0 ||
 	    transport_check_expiry(&settings.transport, err) != 0 ||
-	    buckets_set(node->buckets, conf, err) != 0 ||
 	    access_read(conf, &access, err) != 0)
 		return -1;
+	if (buckets_set(node->buckets, conf, err) != 0) {
+		access_free(access);
+		return -1;
+	}
 	log_set_format((enum log_format)settings.log_format);
 	node_settings_report_restarts(&node->settings, &settings);
 	node_report_unused_sections(conf, node);
@@ -836,6 +846,7 @@ void node_stop(struct node *node)
 	forwarder_free(services->forwarder);
 	fair_free(services->forwarded_reads);
 	fair_free(services->forwarded_pushes);
+	fair_free(services->forwarded_files);
 	freshness_free(services->freshness);
 	hook_socket_stop(node->socket);
 	list_readers_stop(node->list_readers);

@@ -12,16 +12,12 @@
 static char *node_push_make_name(const struct site *site)
 {
 	char host[HOST_NAME_MAX + 1] = "localhost";
-	unsigned char digest[HASH_MAX_SIZE];
-	AUTO_HASH struct hash hash;
 	AUTO_STR struct str name = STR_INIT;
 
 	gethostname(host, sizeof(host) - 1);
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, site->data, strlen(site->data));
-	hash_end(&hash, digest);
 	str_addf(&name, "%s@%s:", site->name, host);
-	str_add_hex(&name, digest, DATA_DIGEST_BYTES);
+	hash_add_hex(HASH_SHA256, site->data, strlen(site->data), DATA_DIGEST_BYTES,
+		     &name);
 	return str_take(&name);
 }
 

@@ -184,9 +184,11 @@ static void node_serve_wait_for_end(const struct cli *cli, struct node *node,
 	notify("STOPPING=1");
 }
 
-/* Whoever asks twice wants it now: a crash is what all of it is made for. */
+/* Whoever asks twice wants it now: a crash is what all of it is made for. What asks for
+ * the settings to be read again, as a rotation of logs may just then, does not. */
 static void end_at_once_next_time(const sigset_t *set)
 {
+	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	pthread_sigmask(SIG_UNBLOCK, set, NULL);

@@ -126,18 +126,12 @@ static int check_mirrors_lfs(const struct node_settings *settings, struct err *e
 {
 	const char *mirror = mirrors_find_with_lfs(&settings->mirrors);
 
-	if (!mirror ||
-	    (settings->site.role == SITE_PRIMARY && kinds_find_lfs(&settings->kinds)))
+	if (!mirror || kinds_find_lfs(&settings->kinds))
 		return 0;
-	if (settings->site.role == SITE_PRIMARY)
-		err_set(err, ERR_CONFIG,
-			"\"%s\" has lfs, but this site stores no LFS objects", mirror);
-	else
-		err_set(err, ERR_CONFIG,
-			"\"%s\" has lfs, but a standalone site stores no LFS objects",
-			mirror);
-	return err_remedy(err, "add a [blob \"lfs\"] section with path and layout = lfs "
-			       "at a primary, or remove lfs from that section");
+	err_set(err, ERR_CONFIG, "\"%s\" has lfs, but this site stores no LFS objects",
+		mirror);
+	return err_remedy(err, "add a [blob \"lfs\"] section with path and layout = lfs, "
+			       "or remove lfs from that section");
 }
 
 static int read_mirrors(const struct conf *conf, struct node_settings *settings,

@@ -278,7 +278,7 @@ void blob_look_again(struct pull *pull, const struct blob_kind *kind, int root,
 	if (blob_open(root, id, &fd, &st, &why) == 0 &&
 	    glance_blob_fingerprint(fingerprint, fd, &st, &why) == 0)
 		return;
-	if (copy_is_at_fault(&why))
+	if (err_is_of_data(&why))
 		pull_doubt(pull, kind->type, id, &why);
 }
 

@@ -122,11 +122,14 @@ static void share_peels(const struct ref_snapshot *knows, struct ref_snapshot *l
 	}
 }
 
-/* packed-refs says of each ref what its tag finally names. */
-static int bring_learn_peels(const struct bring_request *request,
-			     const struct ref_snapshot *from, struct err *err)
+/* packed-refs says of each ref what its tag finally names. What the copy's own says
+ * counts as long as nobody has touched it. */
+static int bring_learn_peels(const struct bring_state *state, struct err *err)
 {
-	share_peels(from, &request->view->refs);
+	const struct bring_request *request = state->request;
+
+	if (state->is_untouched)
+		share_peels(&state->from, &request->view->refs);
 	return objects_peel(&request->job->work, request->copy, &request->view->refs,
 			    err);
 }
@@ -161,10 +164,11 @@ static void bring_look(struct bring_state *state)
 	struct fingerprint fingerprint;
 
 	copy_record_read(request->copy->fd, &state->record);
-	state->is_untouched = !request->is_suspect &&
-			      fingerprint_take(request->copy->fd, FINGERPRINT_COPY,
-					       &fingerprint, ERR_IGNORED) == 0 &&
-			      copy_record_has_copy(record, &fingerprint);
+	state->is_untouched = request->is_as_left ||
+			      (!request->is_suspect &&
+			       fingerprint_take(request->copy->fd, FINGERPRINT_COPY,
+						&fingerprint, ERR_IGNORED) == 0 &&
+			       copy_record_has_copy(record, &fingerprint));
 	state->is_ours = (state->is_untouched && record->is_settled) ||
 			 bring_is_recorded(request->copy->fd, record, &state->from,
 					   request->checksum);
@@ -249,7 +253,7 @@ static int change_refs(struct bring_state *state, struct sync_result *result,
 	struct checksum sum;
 
 	if ((!publish_is_loose(&state->from, &state->diff) &&
-	     bring_learn_peels(request, &state->from, err) != 0) ||
+	     bring_learn_peels(state, err) != 0) ||
 	    lease_check(request->job->lease, err) != 0)
 		return -1;
 	checksum_of_refs(&request->view->refs, &sum);

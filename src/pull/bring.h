@@ -18,6 +18,7 @@ struct bring_request {
 	bool is_forced;
 	bool is_new;          /* the copy is still empty */
 	bool is_suspect;      /* no record is trusted */
+	bool is_as_left;      /* its files were seen to be as its record says */
 	const char *checksum; /* as in struct sync_request */
 };
 

@@ -60,7 +60,7 @@ static int bring_file_take(void *arg, const struct pack_head *head, const void *
 	if (packs_check_limits(work, err) != 0 ||
 	    pack_incoming_write(file->incoming, bytes, len, err) != 0)
 		return -1;
-	if (work->bytes && text_ends_with(file->name, ".pack"))
+	if (work->bytes)
 		atomic_fetch_add(work->bytes, len);
 	failpoint("packs.arriving");
 	return 0;
@@ -145,11 +145,26 @@ static void bring_packs_discard(const struct bring_packs *bring)
 				 ERR_IGNORED);
 }
 
+/* From now on it is known how much is to come; or, with `count` 0, it no longer is. */
+static void bring_packs_tell_size(const struct bring_packs *bring, size_t count)
+{
+	const struct git_work *work = bring->want->work;
+	uint64_t bytes = 0;
+
+	if (!work->bytes || !work->bytes_at_end)
+		return;
+	for (size_t i = 0; i < count; i++)
+		bytes += bring->packs.items[i].bytes + bring->packs.items[i].index_bytes;
+	atomic_store(work->bytes_at_end,
+		     count > 0 ? atomic_load(work->bytes) + bytes : 0);
+}
+
 static int bring_packs_copy_once(struct bring_packs *bring, struct err *err)
 {
 	bring->bytes = bring->objects = 0;
 	if (primary_packs(bring->line, bring->want->name, &bring->packs, err) != 0)
 		return -1;
+	bring_packs_tell_size(bring, bring->packs.count);
 	for (size_t i = 0; i < bring->packs.count; i++)
 		if (bring_packs_pack(bring, &bring->packs.items[i], err) != 0)
 			return -1;
@@ -234,6 +249,7 @@ static bool bring_packs_may_fetch(const struct err *err)
 static int bring_packs_give_up(const struct bring_packs *bring, struct err *err)
 {
 	bring_packs_discard(bring);
+	bring_packs_tell_size(bring, 0);
 	if (!bring_packs_may_fetch(err))
 		return -1;
 	if (err->class == ERR_CONFIG) {
@@ -261,6 +277,8 @@ int bring_packs(struct primary_line *line, const struct source_want *want,
 	} else {
 		bring_packs_count("copied");
 		bring_packs_report(&bring, result);
+		if (result == 0) /* how much Git is going to fetch is not known */
+			bring_packs_tell_size(&bring, 0);
 		result = result > 0 ? 0 : source_fetch_rest(want, err);
 	}
 	wire_packs_clear(&bring.packs);

@@ -86,6 +86,7 @@ struct maintain_call {
 	const struct kind *kind;
 	const char *name;
 	const struct stop *stop; /* when set, it gives way */
+	bool is_walk;            /* of all copies: left-overs are looked for as well */
 };
 
 enum maintain_end {

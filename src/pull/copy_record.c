@@ -1,12 +1,15 @@
 #include "pull/copy_record.h"
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "change/origin_root.h"
 #include "git/fence.h"
 #include "git/repo.h"
+#include "git/sound_files.h"
 #include "net/site_client.h"
 #include "pull/copy_watch.h"
 #include "pull/mend.h"
@@ -26,54 +29,64 @@ static bool is_at_rest(const struct registry_row *row)
 	return row->state == REGISTRY_SYNCED && !row->is_gone;
 }
 
-/* What was only stamped anew is read once. */
-static bool has_objects(const struct pull *pull, const struct repo *copy,
-			const struct copy_record *record, const struct copy_files *files)
+/* What was only stamped anew is read once. As copy_content_is_sound(). */
+static int has_objects(const struct pull *pull, const struct repo *copy,
+		       const struct copy_record *record, const struct copy_files *files)
 {
 	enum copy_stamps stamps = copy_record_compare_objects(record, files);
 
-	return stamps == COPY_STAMPS_SAME ||
-	       (stamps == COPY_STAMPS_LATER &&
-		copy_content_is_sound(copy, record->files_changed_ns, &pull->stop));
+	if (stamps == COPY_STAMPS_LATER)
+		return copy_content_is_sound(copy, record->files_changed_ns, &pull->stop,
+					     ERR_IGNORED);
+	return stamps == COPY_STAMPS_SAME;
 }
 
 static enum copy_verdict changed_or_maintained(const struct repo *copy,
-					       const struct repository_glimpse *glimpse)
+					       const struct copy_record *record)
 {
-	return repository_is_maintained(copy->fd, glimpse) ? COPY_BUSY : COPY_CHANGED;
+	return repository_is_maintained(copy->fd, record) ? COPY_BUSY : COPY_CHANGED;
 }
 
-/* COPY_OURS, COPY_YOUNG or COPY_CHANGED; COPY_BUSY after a stop, and while it is
- * maintained. */
+/* What keeps this machine from looking now says nothing of the copy. */
+static enum copy_verdict judge_failure(const struct repo *copy,
+				       const struct copy_record *record,
+				       const struct err *err)
+{
+	return err_is_of_data(err) ? changed_or_maintained(copy, record) : COPY_BUSY;
+}
+
+/* COPY_OURS, COPY_YOUNG or COPY_CHANGED; COPY_BUSY after a stop, while it is maintained,
+ * and when this machine cannot look. */
 static enum copy_verdict look_at_disk(struct pull *pull, const struct registry_row *row)
 {
 	AUTO_FREE char *path = name_to_copy(pull->options.here->root, row->name);
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
-	struct repository_glimpse glimpse;
 	struct copy_files files;
 	struct stat st;
+	struct err err;
 
-	if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) ||
-	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
-	    repo_check_diversions(copy.fd, ERR_IGNORED) != 0 ||
-	    mend_check_refs(copy.fd, ERR_IGNORED) != 0)
+	if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
 		return COPY_CHANGED;
-	repository_glimpse_take(copy.fd, &glimpse);
-	if (copy_files_take(copy.fd, &files, ERR_IGNORED) != 0)
-		return changed_or_maintained(&copy, &glimpse);
-	copy_record_read(copy.fd, &record);
+	if (repo_open(AT_FDCWD, path, &copy, &err) != 0)
+		return err_is_of_data(&err) ? COPY_CHANGED : COPY_BUSY;
+	copy_record_read(copy.fd, &record); /* before its files are looked at */
+	if (record.is_unread)
+		return COPY_BUSY;
+	if (copy_files_take(copy.fd, &files, &err) != 0)
+		return judge_failure(&copy, &record, &err);
 	if (!copy_record_is_of_row(&record, row))
 		return COPY_CHANGED;
-	if (!sync_is_as_recorded(&copy, &record))
-		return changed_or_maintained(&copy, &glimpse);
+	if (copy_files_check(copy.fd, &files, &err) != 0 ||
+	    !sync_is_as_recorded(&copy, &record, &files.refs, &err))
+		return judge_failure(&copy, &record, &err);
 	copy_record_clear(&record);
-	repository_glimpse_take(copy.fd, &glimpse);
 	copy_record_read(copy.fd, &record);
-	if (!has_objects(pull, &copy, &record, &files))
-		return stop_is_requested(&pull->stop)
-			       ? COPY_BUSY
-			       : changed_or_maintained(&copy, &glimpse);
+	if (record.is_unread)
+		return COPY_BUSY;
+	int is_sound = has_objects(pull, &copy, &record, &files);
+	if (is_sound <= 0)
+		return is_sound < 0 ? COPY_BUSY : changed_or_maintained(&copy, &record);
 	copy_record_restamp(copy.fd, &record, &files);
 	return record.is_settled ? COPY_OURS : COPY_YOUNG;
 }
@@ -146,46 +159,67 @@ int copy_doubt(struct pull *pull, const char *name, struct err *err)
 	return 0;
 }
 
+struct sounding {
+	const struct repo *copy;
+	int64_t since_ns;
+	const struct stop *stop;
+};
+
 /* What has vanished, or cannot be looked at, is for others to find. */
-static bool was_stamped(int dir, const char *name, int64_t since_ns)
+static bool was_stamped(int dir, const char *name, int64_t since_ns, struct stat *st)
+{
+	return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st->st_mode) &&
+	       clock_ns(&st->st_ctim) > since_ns;
+}
+
+static int is_file_sound(int dir, const char *name, const struct sounding *sounding,
+			 struct err *err)
 {
 	struct stat st;
 
-	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-	       (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec > since_ns;
+	if (!was_stamped(dir, name, sounding->since_ns, &st) || sound_file_is(&st))
+		return 1;
+	int sound = verify_ends_with_digest(dir, name, sounding->copy->oid_len,
+					    sounding->stop, err);
+	if (sound > 0)
+		sound_file_note(&st);
+	else if (sound == 0)
+		sound_file_fail(&st);
+	return sound;
 }
 
-static bool copy_content_is_temporary(const char *name)
+/* Those that do not end in a digest, and that no object is in. */
+static bool copy_content_is_other(const char *name)
 {
-	return text_starts_with(name, "tmp_") || text_starts_with(name, ".tmp-");
+	return text_starts_with(name, "tmp_") || text_starts_with(name, ".tmp-") ||
+	       text_ends_with(name, ".keep");
 }
 
-static bool is_folder_sound(const struct repo *copy, const char *folder, int64_t since_ns,
-			    const struct stop *stop)
+static int is_folder_sound(const struct sounding *sounding, const char *folder,
+			   struct err *err)
 {
 	struct dirent *entry;
-	AUTO_CLOSEDIR DIR *list = dir_list(copy->fd, folder);
+	AUTO_CLOSEDIR DIR *list = dir_list(sounding->copy->fd, folder);
+	int sound = 1;
 
-	while (list && (entry = readdir(list)) != NULL)
-		if (!copy_content_is_temporary(entry->d_name) &&
-		    was_stamped(dirfd(list), entry->d_name, since_ns) &&
-		    !verify_ends_with_digest(dirfd(list), entry->d_name, copy->oid_len,
-					     stop))
-			return false;
-	return true;
+	while (sound > 0 && list && (entry = readdir(list)) != NULL)
+		if (!copy_content_is_other(entry->d_name))
+			sound = is_file_sound(dirfd(list), entry->d_name, sounding, err);
+	return sound;
 }
 
-bool copy_content_is_sound(const struct repo *copy, int64_t since_ns,
-			   const struct stop *stop)
+int copy_content_is_sound(const struct repo *copy, int64_t since_ns,
+			  const struct stop *stop, struct err *err)
 {
 	static const char *const folders[] = { "objects/pack", "objects/info",
 					       "objects/info/commit-graphs",
 					       "objects/pack/multi-pack-index.d" };
+	const struct sounding sounding = { copy, since_ns, stop };
+	int sound = 1;
 
-	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
-		if (!is_folder_sound(copy, folders[i], since_ns, stop))
-			return false;
-	return true;
+	for (size_t i = 0; i < ARRAY_SIZE(folders) && sound > 0; i++)
+		sound = is_folder_sound(&sounding, folders[i], err);
+	return sound;
 }
 
 #define PATH "refrelay/copy"
@@ -228,16 +262,70 @@ static void copy_record_text_of(const json_t *object, const char *key, char **te
 	*text = value ? xstrdup(value) : NULL;
 }
 
-void copy_record_read(int dir, struct copy_record *record)
-{
-	AUTO_STR struct str text = STR_INIT;
-	AUTO_STR struct str source = STR_INIT;
+/* The lengths of texts are multiples of this, so that one seldom has another length than
+ * the one before, which it is written over. An earlier version's end in no digest, and
+ * were renamed into place. */
+#define STEP 64
+#define DIGEST_LINE (2 * HASH_MAX_SIZE + 1)
 
-	*record = (struct copy_record){ 0 };
-	if (file_read(dir, PATH, LIMIT, &text, ERR_IGNORED) != 0)
-		return;
-	json_auto_t *object = json_parse_object(text.data, text.len, LIMIT, ERR_IGNORED);
+_Static_assert(HASH_MAX_SIZE == 32, "digests of records are SHA-256");
+
+static void copy_record_add_digest(struct str *text)
+{
+	AUTO_HASH struct hash hash;
+	unsigned char digest[HASH_MAX_SIZE];
+
+	while ((text->len + 1 + DIGEST_LINE) % STEP != 0)
+		str_add_char(text, ' ');
+	str_add_char(text, '\n');
+	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, text->data, text->len);
+	hash_end(&hash, digest);
+	str_add_hex(text, digest, sizeof(digest));
+	str_add_char(text, '\n');
+}
+
+/* Takes the digest off. */
+static bool copy_record_is_whole(struct str *text)
+{
+	AUTO_STR struct str right = STR_INIT;
+
+	if (text_ends_with(text->data, "}\n") || text_ends_with(text->data, "}"))
+		return true;
+	if (text->len <= DIGEST_LINE)
+		return false;
+	str_add_bytes(&right, text->data, text->len - DIGEST_LINE - 1);
+	copy_record_add_digest(&right);
+	bool is_whole =
+		right.len == text->len && memcmp(right.data, text->data, text->len) == 0;
+	str_truncate(text, text->len - DIGEST_LINE);
+	return is_whole;
+}
+
+/* Whoever writes it at this moment may have lost the processor in the middle of that. */
+static int copy_record_read_text(int dir, struct str *text, struct copy_record *record,
+				 struct err *err)
+{
+	for (useconds_t rest = 10; rest <= 10000; rest *= 10) {
+		if (rest > 10)
+			usleep(rest);
+		str_truncate(text, 0);
+		if (file_read(dir, PATH, LIMIT, text, err) != 0)
+			return -1;
+		if (text->len >= sizeof(record->end))
+			memcpy(record->end, text->data + text->len - sizeof(record->end),
+			       sizeof(record->end));
+		if (copy_record_is_whole(text))
+			return 0;
+	}
+	return err_set(err, ERR_CORRUPT, "%s is torn", PATH);
+}
+
+static void copy_record_parse(const json_t *object, struct copy_record *record)
+{
+	AUTO_STR struct str source = STR_INIT;
 	const char *sum = json_string_value(json_object_get(object, "checksum"));
+
 	if (!sum || !checksum_parse(sum, &record->sum) ||
 	    json_get_bytes(object, "source", &source, ERR_IGNORED) != 0)
 		return;
@@ -258,6 +346,20 @@ void copy_record_read(int dir, struct copy_record *record)
 	copy_record_number(object, "fence", &record->fence);
 	copy_record_text_of(object, "directory", &record->directory);
 	record->is_there = true;
+}
+
+void copy_record_read(int dir, struct copy_record *record)
+{
+	AUTO_STR struct str text = STR_INIT;
+	struct err err;
+
+	*record = (struct copy_record){ 0 };
+	if (copy_record_read_text(dir, &text, record, &err) != 0) {
+		record->is_unread = !err_is_of_data(&err);
+		return;
+	}
+	json_auto_t *object = json_parse_object(text.data, text.len, LIMIT, ERR_IGNORED);
+	copy_record_parse(object, record);
 }
 
 static void put_fingerprint(json_t *object, const char *key, const char *fingerprint)
@@ -298,13 +400,23 @@ static int copy_record_put(int dir, const struct copy_record *record, struct err
 	if (directory)
 		json_put_text(object, "directory", directory);
 	json_render(object, &text);
-	str_add_char(&text, '\n');
-	return file_replace(dir, PATH, text.data, text.len, FILE_NO_SYNC, err);
+	copy_record_add_digest(&text);
+	return file_overwrite(dir, PATH, text.data, text.len, FILE_ORDERED, err);
 }
 
 int copy_files_take(int dir, struct copy_files *files, struct err *err)
 {
-	return fingerprint_take_files(dir, &files->all, &files->objects, err);
+	return fingerprint_take_files(dir, &files->all, &files->objects, &files->refs,
+				      err);
+}
+
+int copy_files_check(int dir, const struct copy_files *files, struct err *err)
+{
+	const struct fingerprint *refs = &files->refs;
+
+	if (refs->is_diverted && repo_check_diversions(dir, err) != 0)
+		return -1;
+	return refs->has_links || refs->has_others ? mend_check_refs(dir, err) : 0;
 }
 
 static int64_t copy_record_later_of(int64_t a, int64_t b)
@@ -322,20 +434,22 @@ static void take_over_files(struct copy_record *record, const struct copy_files 
 
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 {
+	const struct fingerprint *refs =
+		proof->copy_fingerprint ? proof->copy_fingerprint : &proof->files->refs;
 	AUTO_RECORD struct copy_record record = {
 		.source = xstrdup(proof->source),
 		.sum = *proof->sum,
 		.refs_sum = proof->refs_sum ? *proof->refs_sum : *proof->sum,
-		.copy_newest_ns = proof->copy_fingerprint->newest_ns,
+		.copy_newest_ns = refs->newest_ns,
 		.is_settled = (!proof->source_fingerprint ||
 			       fingerprint_is_settled(proof->source_fingerprint)) &&
-			      fingerprint_is_settled(proof->copy_fingerprint),
+			      fingerprint_is_settled(refs),
 		.generation = proof->generation,
 		.pushed = proof->pushed,
 		.fence = proof->fence,
 	};
 
-	fingerprint_format(proof->copy_fingerprint, record.copy_fingerprint);
+	fingerprint_format(refs, record.copy_fingerprint);
 	if (proof->source_fingerprint)
 		fingerprint_format(proof->source_fingerprint, record.source_fingerprint);
 	if (proof->files)
@@ -362,7 +476,7 @@ int copy_intent_write(int dir, const struct checksum *sum, struct err *err)
 	char text[CHECKSUM_TEXT_SIZE];
 
 	checksum_format(sum, text);
-	return file_replace(dir, INTENT, text, strlen(text), FILE_NO_SYNC, err);
+	return file_overwrite(dir, INTENT, text, strlen(text), FILE_ORDERED, err);
 }
 
 bool copy_intent_is(int dir, const struct checksum *sum)
@@ -389,16 +503,20 @@ static bool same_fingerprint(const char *recorded, const struct fingerprint *fin
 	return strcmp(recorded, text) == 0;
 }
 
-bool copy_record_has_refs(const struct copy_record *record, const struct repo *copy)
+bool copy_record_has_refs(const struct copy_record *record, const struct repo *copy,
+			  struct err *err)
 {
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
 	struct checksum sum;
 
-	if (!record->is_there ||
-	    ref_snapshot_read(copy->fd, copy->oid_len, &found, ERR_IGNORED) != 0)
+	if (record->is_there &&
+	    ref_snapshot_read(copy->fd, copy->oid_len, &found, err) != 0)
 		return false;
 	checksum_of(&found, &sum);
-	return checksum_equal(&sum, &record->sum);
+	if (record->is_there && checksum_equal(&sum, &record->sum))
+		return true;
+	err_set(err, ERR_CORRUPT, "the refs are not those of the record");
+	return false;
 }
 
 bool copy_record_is_latest(const struct copy_record *record, int dir)
@@ -418,7 +536,7 @@ bool copy_record_is_of(const struct copy_record *record, int dir, const char *so
 	       strcmp(record->directory, directory) == 0 &&
 	       strcmp(record->source, source) == 0 &&
 	       repo_open(dir, ".", &copy, ERR_IGNORED) == 0 &&
-	       copy_record_has_refs(record, &copy);
+	       copy_record_has_refs(record, &copy, ERR_IGNORED);
 }
 
 bool copy_record_has_copy(const struct copy_record *record,
@@ -426,12 +544,6 @@ bool copy_record_has_copy(const struct copy_record *record,
 {
 	return record->is_there &&
 	       same_fingerprint(record->copy_fingerprint, copy_fingerprint_now);
-}
-
-static bool copy_record_is_older(const struct copy_record *record,
-				 const struct timespec *at)
-{
-	return (int64_t)at->tv_sec * 1000000000 + at->tv_nsec <= record->copy_newest_ns;
 }
 
 /* ctime cannot be set back. What must be there and is not has changed. */
@@ -442,8 +554,8 @@ static bool has_file(const struct copy_record *record, int dir, const char *name
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return may_be_absent && errno == ENOENT;
-	return copy_record_is_older(record, &st.st_ctim) &&
-	       copy_record_is_older(record, &st.st_mtim);
+	return clock_ns(&st.st_ctim) <= record->copy_newest_ns &&
+	       clock_ns(&st.st_mtim) <= record->copy_newest_ns;
 }
 
 bool copy_record_has_settings(const struct copy_record *record, int dir)
@@ -492,9 +604,10 @@ static enum copy_stamps copy_record_look_at_files(const struct copy_record *reco
 						  int dir)
 {
 	struct copy_files files;
+	struct err err;
 
-	if (copy_files_take(dir, &files, ERR_IGNORED) != 0)
-		return COPY_STAMPS_OTHER;
+	if (copy_files_take(dir, &files, &err) != 0)
+		return err_is_of_data(&err) ? COPY_STAMPS_OTHER : COPY_STAMPS_UNKNOWN;
 	enum copy_stamps all =
 		copy_record_compare(record, record->files_fingerprint, &files.all);
 	enum copy_stamps objects =
@@ -505,13 +618,15 @@ static enum copy_stamps copy_record_look_at_files(const struct copy_record *reco
 enum copy_stamps copy_record_look(const struct copy_record *record, int dir)
 {
 	struct fingerprint fingerprint;
+	struct err err;
 
 	if (!record->is_there)
-		return COPY_STAMPS_SAME;
+		return record->is_unread ? COPY_STAMPS_UNKNOWN : COPY_STAMPS_SAME;
 	if (record->files_fingerprint[0])
 		return copy_record_look_at_files(record, dir);
-	return fingerprint_take(dir, FINGERPRINT_COPY, &fingerprint, ERR_IGNORED) == 0 &&
-			       same_fingerprint(record->copy_fingerprint, &fingerprint)
+	if (fingerprint_take(dir, FINGERPRINT_COPY, &fingerprint, &err) != 0)
+		return err_is_of_data(&err) ? COPY_STAMPS_OTHER : COPY_STAMPS_UNKNOWN;
+	return same_fingerprint(record->copy_fingerprint, &fingerprint)
 		       ? COPY_STAMPS_SAME
 		       : COPY_STAMPS_OTHER;
 }
@@ -531,15 +646,14 @@ void copy_record_restamp(int dir, const struct copy_record *record,
 
 void copy_record_renew(int dir, struct copy_record *record)
 {
-	struct fingerprint fingerprint;
 	struct copy_files files;
 
 	if (!record->is_there || record->source_fingerprint[0] ||
-	    fingerprint_take(dir, FINGERPRINT_COPY, &fingerprint, ERR_IGNORED) != 0 ||
-	    copy_files_take(dir, &files, ERR_IGNORED) != 0)
+	    copy_files_take(dir, &files, ERR_IGNORED) != 0 ||
+	    copy_files_check(dir, &files, ERR_IGNORED) != 0)
 		return;
 	take_over_files(record, &files);
-	copy_record_settle(dir, record, &fingerprint, ERR_IGNORED);
+	copy_record_settle(dir, record, &files.refs, ERR_IGNORED);
 }
 
 bool copy_record_proves(const struct copy_record *record, const char *source,

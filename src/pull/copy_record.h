@@ -15,6 +15,9 @@
 
 struct copy_record {
 	bool is_there;
+	bool is_unread;           /* not there, for lack of descriptors or the like */
+	char end[64];             /* of its text, which tells it from all others: a
+				     digest, unless an earlier version wrote it */
 	char *source;             /* the source's path or URL; owned */
 	struct checksum sum;      /* of both sides */
 	struct checksum refs_sum; /* the same without cuts */
@@ -38,11 +41,15 @@ struct copy_record {
 /* `dir` is the copy's directory. If it is absent or unreadable, is_there is false. */
 void copy_record_read(int dir, struct copy_record *record);
 
-/* The files of a copy, and those of its objects. */
+/* The files of a copy, and those of its objects. `refs` is FINGERPRINT_COPY. */
 struct copy_files {
-	struct fingerprint all, objects;
+	struct fingerprint all, objects, refs;
 };
 int copy_files_take(int dir, struct copy_files *files, struct err *err);
+
+/* Whether there is what misleads git, as far as their stamps show something like that.
+ * ERR_CORRUPT: what, as repo_check_diversions() and mend_check_refs() say it. */
+int copy_files_check(int dir, const struct copy_files *files, struct err *err);
 
 /* What was proved. Fingerprints were taken before the refs were read. */
 struct copy_proof {
@@ -50,9 +57,9 @@ struct copy_proof {
 	const struct checksum *sum;
 	const struct checksum *refs_sum; /* of the refs alone; NULL: nothing is cut */
 	const struct fingerprint *source_fingerprint; /* NULL: the source has none */
-	const struct fingerprint *copy_fingerprint;
-	const struct copy_files *files; /* NULL: none */
-	const char *timeline;           /* NULL or "": the source has none */
+	const struct fingerprint *copy_fingerprint;   /* NULL: files->refs */
+	const struct copy_files *files;               /* NULL: none */
+	const char *timeline; /* NULL or "": the source has none */
 	uint64_t generation;
 	uint64_t pushed;
 	uint64_t fence; /* 0: the writer has no lease */
@@ -79,8 +86,10 @@ void copy_record_count_changes(size_t count);
  * determined. */
 bool copy_record_is_of(const struct copy_record *record, int dir, const char *source);
 
-/* Whether the copy's refs, read now, are those of the record. */
-bool copy_record_has_refs(const struct copy_record *record, const struct repo *copy);
+/* Whether the copy's refs, read now, are those of the record. ERR_CORRUPT: they are
+ * others; other errors: they cannot be read. */
+bool copy_record_has_refs(const struct copy_record *record, const struct repo *copy,
+			  struct err *err);
 
 /* Whether the copy's disk looks as it did when the record was written. */
 bool copy_record_has_copy(const struct copy_record *record,
@@ -100,6 +109,7 @@ enum copy_stamps {
 	COPY_STAMPS_LATER, /* only their ctimes differ: written with the times put back,
 			      or cloned over the path. copy_content_is_sound() decides */
 	COPY_STAMPS_OTHER,
+	COPY_STAMPS_UNKNOWN, /* this machine cannot look now: that says nothing of them */
 };
 enum copy_stamps copy_record_look(const struct copy_record *record, int dir);
 enum copy_stamps copy_record_compare_objects(const struct copy_record *record,
@@ -111,7 +121,8 @@ enum copy_stamps copy_record_compare_objects(const struct copy_record *record,
 void copy_record_restamp(int dir, const struct copy_record *record,
 			 const struct copy_files *files);
 
-/* Updates the record after we have changed the copy's packs, and nothing else. */
+/* Updates the record after we have changed the copy's packs, and nothing else. Leaves it
+ * as it is where something misleads git. */
 void copy_record_renew(int dir, struct copy_record *record);
 
 /* Whether the record proves that both sides are as they were when it was written. */
@@ -138,8 +149,9 @@ bool copy_record_is_of_row(const struct copy_record *record,
  */
 
 /* Reads each object file that was stamped after `since_ns`: whether it ends with the
- * digest of the rest, as all files that git writes there do. False also after a stop. */
-bool copy_content_is_sound(const struct repo *copy, int64_t since_ns,
-			   const struct stop *stop);
+ * digest of the rest, as all files that git writes there do. 1: yes; 0: no; -1: after a
+ * stop, or if that cannot be found out now. */
+int copy_content_is_sound(const struct repo *copy, int64_t since_ns,
+			  const struct stop *stop, struct err *err);
 
 #endif

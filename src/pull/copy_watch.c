@@ -7,6 +7,8 @@
  */
 #include "pull/copy_watch.h"
 
+#include <sys/queue.h>
+
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -15,12 +17,16 @@
 #include "base/vec.h"
 #include "change/watcher.h"
 #include "git/inotify.h"
+#include "git/objects.h"
+#include "git/sound_files.h"
 #include "pull/copy_record.h"
 #include "replicable/name.h"
 
 #define GATHER_MS 50
 #define GATHER_SHARE 20 /* of what the last look at all watches took */
-#define BUSY_MS 250     /* doubled with each try ... */
+#define REST_MS 100     /* of a copy that changed: by then its stamps prove something */
+#define SHARED_REST_MS 2000 /* who writes to what others share is done by then */
+#define BUSY_MS 250         /* doubled with each try ... */
 #define BUSY_MAX_MS 5000
 #define YOUNG_TRIES 6 /* a file server's clock may be ahead of ours for good */
 #define PAGE 500
@@ -38,10 +44,12 @@ struct watched {
 	/* Of a copy: */
 	dev_t device; /* of the directory that is watched */
 	ino_t inode;
-	bool is_suspect;
+	bool is_suspect; /* in the watch's list of them */
+	TAILQ_ENTRY(watched) suspect;
 	unsigned tries;
 	int64_t look_at; /* boot ms; of a suspect */
 };
+TAILQ_HEAD(watched_list, watched);
 
 struct copy_watch {
 	pthread_mutex_t mutex;
@@ -52,16 +60,34 @@ struct copy_watch {
 	struct pull *pull;
 	struct inotify *inotify; /* NULL: none */
 	struct map places;       /* path below the root -> struct watched, owned */
+	struct watched_list suspects;
 	uint64_t scans;
+	uint64_t failures; /* of shared files, that were taken up */
 	int64_t gather_ms; /* before events are looked at */
 	bool reported_limit, reported_failure;
 };
 
-static void copy_watch_suspect_copy(struct watched *copy)
+/* A look that is due sooner stays so: what changes all the time is looked at, too. */
+static void copy_watch_suspect_copy(struct copy_watch *watch, struct watched *copy,
+				    int64_t rest_ms)
 {
-	copy->is_suspect = true;
+	int64_t look_at = clock_boot_ms() + rest_ms;
+
+	if (!copy->is_suspect || look_at < copy->look_at)
+		copy->look_at = look_at;
 	copy->tries = 0;
-	copy->look_at = 0;
+	if (copy->is_suspect)
+		return;
+	copy->is_suspect = true;
+	TAILQ_INSERT_TAIL(&watch->suspects, copy, suspect);
+}
+
+static void copy_watch_clear_copy(struct copy_watch *watch, struct watched *copy)
+{
+	if (!copy->is_suspect)
+		return;
+	copy->is_suspect = false;
+	TAILQ_REMOVE(&watch->suspects, copy, suspect);
 }
 
 /* name NULL: a folder. */
@@ -86,8 +112,9 @@ static struct watched *copy_of(struct copy_watch *watch, const char *name)
 	return place_at(watch, below, name);
 }
 
-static void drop_place(struct watched *place)
+static void drop_place(struct copy_watch *watch, struct watched *place)
 {
+	copy_watch_clear_copy(watch, place);
 	inotify_disarm(place->watch);
 	free(place->below);
 	free(place->name);
@@ -151,7 +178,8 @@ static void hear_folders(struct copy_watch *watch, text_list *changed)
 	size_t at = 0;
 
 	while ((folder = next_place(watch, false, &at)) != NULL) {
-		if (!folder->is_watched || inotify_epoch(folder->watch) == folder->epoch)
+		if (!folder->is_watched ||
+		    inotify_drained_epoch(folder->watch) == folder->epoch)
 			continue;
 		folder->is_watched = false;
 		vec_add(changed, xstrdup(folder->below));
@@ -208,7 +236,7 @@ static void arm_and_suspect(struct copy_watch *watch, struct watched *copy)
 
 	if (dir >= 0)
 		copy_watch_arm_copy(watch, copy, dir);
-	copy_watch_suspect_copy(copy);
+	copy_watch_suspect_copy(watch, copy, REST_MS);
 }
 
 /* Whatever removed them. A copy without hooks is told once. */
@@ -241,7 +269,7 @@ static void copy_watch_visit_copy(struct copy_watch *watch, const char *name)
 			copy_watch_arm_copy(watch, copy, dir);
 	}
 	if (copy->scan == 0 || !was_watched)
-		copy_watch_suspect_copy(copy);
+		copy_watch_suspect_copy(watch, copy, 0);
 	copy->scan = watch->scans;
 }
 
@@ -260,6 +288,31 @@ static void postpone(struct watched *copy)
 	copy->look_at = clock_boot_ms() + (wait_ms < BUSY_MAX_MS ? wait_ms : BUSY_MAX_MS);
 }
 
+/* What is damaged where it is shared is so in each copy with it, and only the name that
+ * was written through is watched for that. */
+static void copy_watch_suspect_all(struct copy_watch *watch, int64_t rest_ms)
+{
+	struct watched *copy;
+	size_t at = 0;
+
+	while ((copy = next_place(watch, true, &at)) != NULL)
+		copy_watch_suspect_copy(watch, copy, rest_ms);
+}
+
+static bool copy_watch_is_shared(const struct copy_watch *watch,
+				 const struct watched *copy)
+{
+	AUTO_CLOSE int dir = open_place(watch, copy);
+	AUTO_OBJECT_FILES object_files files = { 0 };
+
+	if (dir < 0 || object_files_take(dir, &files, ERR_IGNORED) != 0)
+		return false;
+	for (size_t i = 0; i < files.count; i++)
+		if (files.items[i].stat.st_nlink > 1)
+			return true;
+	return false;
+}
+
 static int copy_watch_inspect_copy(struct copy_watch *watch, struct watched *copy,
 				   struct err *err)
 {
@@ -267,11 +320,15 @@ static int copy_watch_inspect_copy(struct copy_watch *watch, struct watched *cop
 
 	if (copy_judge(watch->pull, copy->name, &verdict, err) != 0)
 		return -1;
-	copy->is_suspect = verdict == COPY_BUSY ||
-			   (verdict == COPY_YOUNG && copy->tries < YOUNG_TRIES);
-	if (copy->is_suspect)
+	if (verdict == COPY_BUSY || (verdict == COPY_YOUNG && copy->tries < YOUNG_TRIES))
 		postpone(copy);
-	return verdict == COPY_CHANGED ? copy_doubt(watch->pull, copy->name, err) : 0;
+	else
+		copy_watch_clear_copy(watch, copy);
+	if (verdict != COPY_CHANGED)
+		return 0;
+	if (copy_watch_is_shared(watch, copy))
+		copy_watch_suspect_all(watch, SHARED_REST_MS);
+	return copy_doubt(watch->pull, copy->name, err);
 }
 
 static void look_at_suspect(struct copy_watch *watch, struct watched *copy)
@@ -283,25 +340,24 @@ static void look_at_suspect(struct copy_watch *watch, struct watched *copy)
 		return;
 	}
 	copy_watch_report_failure(watch, &err);
-	copy->is_suspect = true;
 	postpone(copy);
 }
 
 static void look_at_suspects(struct copy_watch *watch, const struct stop *stop)
 {
 	int64_t now = clock_boot_ms();
-	size_t at = 0, looks = 0, left = 0;
-	struct watched *copy;
+	struct watched *copy, *next;
+	size_t looks = 0;
 
-	while ((copy = next_place(watch, true, &at)) != NULL) {
-		if (copy->is_suspect && copy->look_at <= now &&
-		    !stop_is_requested(stop)) {
-			look_at_suspect(watch, copy);
-			looks++;
-		}
-		left += copy->is_suspect;
+	for (copy = TAILQ_FIRST(&watch->suspects); copy && !stop_is_requested(stop);
+	     copy = next) {
+		next = TAILQ_NEXT(copy, suspect);
+		if (copy->look_at > now)
+			continue;
+		look_at_suspect(watch, copy);
+		looks++;
 	}
-	if (looks > 0 && left == 0)
+	if (looks > 0 && TAILQ_EMPTY(&watch->suspects))
 		log_debug("copy_watch.settled", LOG_NUMBER("copies", looks));
 }
 
@@ -319,7 +375,8 @@ static void copy_watch_drain_events(struct copy_watch *watch)
 	inotify_drain(watch->inotify);
 	hear_folders(watch, &changed);
 	while ((copy = next_place(watch, true, &at)) != NULL)
-		if ((copy->is_watched && inotify_epoch(copy->watch) != copy->epoch) ||
+		if ((copy->is_watched &&
+		     inotify_drained_epoch(copy->watch) != copy->epoch) ||
 		    is_below(&changed, copy))
 			arm_and_suspect(watch, copy);
 	text_list_clear(&changed);
@@ -359,7 +416,7 @@ static void drop_unmet(struct copy_watch *watch)
 		if (((struct watched *)entry->value)->scan != watch->scans)
 			vec_add(&unmet, xstrdup(entry->key));
 	for (size_t i = 0; i < unmet.count; i++)
-		drop_place(map_remove(&watch->places, unmet.items[i]));
+		drop_place(watch, map_remove(&watch->places, unmet.items[i]));
 	text_list_clear(&unmet);
 }
 
@@ -420,27 +477,44 @@ static void copy_watch_take_reported(struct copy_watch *watch)
 	unlock(&watch->mutex);
 	for (size_t i = 0; i < reported.count; i++) {
 		struct watched *copy = copy_of(watch, reported.items[i]);
+		AUTO_CLOSE int dir = open_place(watch, copy);
+		if (is_watched_at(copy, dir)) {
+			copy_watch_suspect_copy(watch, copy, REST_MS);
+			continue;
+		}
 		inotify_retry(copy->watch);
 		arm_and_suspect(watch, copy);
 	}
 	text_list_clear(&reported);
 }
 
+static void copy_watch_take_failures(struct copy_watch *watch)
+{
+	const uint64_t failures = sound_file_failures();
+
+	if (failures != watch->failures)
+		copy_watch_suspect_all(watch, 0);
+	watch->failures = failures;
+}
+
 static void copy_watch_tend(void *arg, const struct stop *stop)
 {
 	copy_watch_take_reported(arg);
+	copy_watch_take_failures(arg);
 	look_at_suspects(arg, stop);
 }
 
 static int64_t copy_watch_due(void *arg)
 {
+	const struct copy_watch *watch = arg;
 	const struct watched *copy;
 	int64_t due = INT64_MAX;
-	size_t at = 0;
 
-	while ((copy = next_place(arg, true, &at)) != NULL)
-		if (copy->is_suspect && copy->look_at < due)
+	TAILQ_FOREACH(copy, &watch->suspects, suspect)
+	{
+		if (copy->look_at < due)
 			due = copy->look_at;
+	}
 	return due;
 }
 
@@ -472,6 +546,7 @@ struct copy_watch *copy_watch_start(struct pull *pull)
 	struct err err;
 
 	mutex_init(&watch->mutex);
+	TAILQ_INIT(&watch->suspects);
 	watch->pull = pull;
 	watch->gather_ms = GATHER_MS;
 	watch->inotify = inotify_open(&limits, &err);
@@ -506,7 +581,7 @@ void copy_watch_free(struct copy_watch *watch)
 	if (!watch)
 		return;
 	while ((entry = map_next(&watch->places, &at)) != NULL)
-		drop_place(entry->value);
+		drop_place(watch, entry->value);
 	map_clear(&watch->places);
 	inotify_close(watch->inotify);
 	text_list_clear(&watch->reported);

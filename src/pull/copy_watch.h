@@ -27,7 +27,7 @@ enum copy_verdict {
 	COPY_OURS,    /* as pull has left it */
 	COPY_YOUNG,   /* likewise, but its record is too young to prove much: ask again */
 	COPY_AWAITED, /* a sync is due, which will compare it */
-	COPY_BUSY,    /* a sync is at work: ask again */
+	COPY_BUSY,    /* a sync is at work, or this machine cannot look: ask again */
 	COPY_CHANGED, /* changed by others */
 	COPY_UNKNOWN, /* no row */
 };

@@ -263,34 +263,11 @@ struct sync_manner sync_manner_of(const struct registry_row *row)
 	};
 }
 
-static bool is_of_machine(int code)
-{
-	return code == EMFILE || code == ENFILE || code == ENOMEM || code == EAGAIN;
-}
-
-bool copy_is_at_fault(const struct err *err)
-{
-	switch (err->class) {
-	case ERR_CORRUPT:
-	case ERR_MISSING:
-	case ERR_CONFIG:
-	case ERR_NETWORK: /* git, of a file that ends too early */
-		return true;
-	case ERR_DISK:
-		return err->sys_errno == EIO;
-	case ERR_INTERNAL:
-		return !is_of_machine(err->sys_errno);
-	default:
-		return false;
-	}
-}
-
 enum registry_event verification_end(const struct err *err, bool of_copy)
 {
 	if (err->class == ERR_NONE)
 		return REGISTRY_PROVED;
-	return of_copy && copy_is_at_fault(err) ? REGISTRY_DISPROVED
-						: REGISTRY_SUPERSEDED;
+	return of_copy && err_is_of_data(err) ? REGISTRY_DISPROVED : REGISTRY_SUPERSEDED;
 }
 
 int64_t verification_again_ms(enum err_class class)

@@ -96,11 +96,6 @@ struct sync_manner {
 };
 struct sync_manner sync_manner_of(const struct registry_row *row);
 
-/* Whether an error, met while only a copy's own files were read or written, means that
- * the copy is damaged: not if work was ended from outside, others were at work, or this
- * machine lacks space, memory or descriptors. */
-bool copy_is_at_fault(const struct err *err);
-
 /* The event to record for a verification. of_copy: it ended while only the copy's own
  * files were read. */
 enum registry_event verification_end(const struct err *err, bool of_copy);

@@ -53,7 +53,7 @@ void news_all(struct pull *pull, uint64_t request, int64_t heard_at)
 	pull->news.heard_at = heard_at;
 	pull->news.is_void = NEWS_COUNT;
 	pull->news.turn++;
-	pthread_cond_broadcast(&pull->changed);
+	pthread_cond_broadcast(&pull->told);
 }
 
 void news_turn(struct pull *pull)
@@ -61,7 +61,7 @@ void news_turn(struct pull *pull)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	pull->news.turn++;
-	pthread_cond_broadcast(&pull->changed);
+	pthread_cond_broadcast(&pull->told);
 }
 
 /* Waits for another turn than *turn, and sets it; false: stop. */
@@ -70,7 +70,7 @@ static bool news_wait(struct pull *pull, uint64_t *turn, const struct stop *stop
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	while (pull->news.turn == *turn && !stop_is_requested(stop))
-		cond_wait_until(&pull->changed, &pull->mutex, INT64_MAX);
+		cond_wait_until(&pull->told, &pull->mutex, INT64_MAX);
 	*turn = pull->news.turn;
 	return !stop_is_requested(stop);
 }

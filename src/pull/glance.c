@@ -219,13 +219,43 @@ static int glance_is_another(struct err *err)
 			       "goes to the trash");
 }
 
+static int glance_at_record(const struct registry_row *row, const struct repo *copy,
+			    struct err *err)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	copy_record_read(copy->fd, &record);
+	if (record.is_unread)
+		return 0;
+	if (!record.is_there)
+		return glance_report_difference(err);
+	if (!copy_record_is_of_row(&record, row))
+		return glance_is_another(err);
+	switch (copy_record_look(&record, copy->fd)) {
+	case COPY_STAMPS_SAME:
+	case COPY_STAMPS_UNKNOWN:
+		return 0;
+	case COPY_STAMPS_LATER:
+		return 1;
+	case COPY_STAMPS_OTHER:
+		break;
+	}
+	return repository_is_maintained(copy->fd, &record)
+		       ? 0
+		       : glance_report_difference(err);
+}
+
+/* What keeps this machine from looking says nothing of the copy. */
+static int glance_fail(struct err *err)
+{
+	return err_is_of_data(err) ? err_prefix(err, "the copy") : 0;
+}
+
 int glance_repository(const char *root, const struct registry_row *row, struct err *err)
 {
 	AUTO_FREE char *below = name_to_path(row->name);
 	AUTO_FREE char *path = xasprintf("%s/%s", root, below);
-	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
-	struct repository_glimpse glimpse;
 	struct stat st;
 
 	if (lstat(path, &st) != 0)
@@ -234,24 +264,8 @@ int glance_repository(const char *root, const struct registry_row *row, struct e
 		return err_set(err, ERR_CORRUPT, "the copy is not a directory");
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||
 	    repo_check_diversions(copy.fd, err) != 0)
-		return err_prefix(err, "the copy");
-	repository_glimpse_take(copy.fd, &glimpse);
-	copy_record_read(copy.fd, &record);
-	if (!record.is_there)
-		return glance_report_difference(err);
-	if (!copy_record_is_of_row(&record, row))
-		return glance_is_another(err);
-	switch (copy_record_look(&record, copy.fd)) {
-	case COPY_STAMPS_SAME:
-		return 0;
-	case COPY_STAMPS_LATER:
-		return 1;
-	case COPY_STAMPS_OTHER:
-		break;
-	}
-	return repository_is_maintained(copy.fd, &glimpse)
-		       ? 0
-		       : glance_report_difference(err);
+		return glance_fail(err);
+	return glance_at_record(row, &copy, err);
 }
 
 /* Files of refs that were stamped anew are not as they were left; of others the content
@@ -265,14 +279,16 @@ static int read_stamped(const struct glance_look *look, const char *name, struct
 	struct fingerprint refs;
 
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
-		return err_prefix(err, "the copy");
+		return glance_fail(err);
 	copy_record_read(copy.fd, &record);
-	if (fingerprint_take(copy.fd, FINGERPRINT_COPY, &refs, ERR_IGNORED) != 0 ||
-	    refs.changed_ns > record.files_changed_ns ||
-	    !copy_content_is_sound(&copy, record.files_changed_ns, look->stop))
-		return look->stop && stop_is_requested(look->stop)
-			       ? 0
-			       : glance_report_difference(err);
+	if (record.is_unread)
+		return 0;
+	if (fingerprint_take(copy.fd, FINGERPRINT_COPY, &refs, err) != 0)
+		return glance_fail(err);
+	if (refs.changed_ns > record.files_changed_ns ||
+	    copy_content_is_sound(&copy, record.files_changed_ns, look->stop,
+				  ERR_IGNORED) == 0)
+		return glance_report_difference(err);
 	return 0;
 }
 
@@ -396,7 +412,7 @@ static void glance_inspect_row(struct glancing *glancing, const struct registry_
 
 	result->looked++;
 	if (request->kind->copies->look(&glancing->look, row, &why) == 0 ||
-	    !copy_is_at_fault(&why) || !is_still(request, row))
+	    !err_is_of_data(&why) || !is_still(request, row))
 		return;
 	if (result->doubted++ == 0) {
 		result->example = xstrdup(row->name);

@@ -26,7 +26,8 @@ int glance_look_at_blob(const struct glance_look *look, const struct registry_ro
 			struct err *err);
 
 /* Checks the copy of a repository whose row is synced: whether it is what was brought for
- * that row, unchanged. -1: it is not; *err says why. 1: only ctimes of files differ. */
+ * that row, unchanged. -1: it is not; *err says why. 1: only ctimes of files differ. 0
+ * also when this machine lacks what a look takes. */
 int glance_repository(const char *root, const struct registry_row *row, struct err *err);
 
 /* Checks a blob's file against its row. The time of change (ctime), which cannot be set

@@ -225,6 +225,24 @@ json_t *history_of_json(struct history *history, const char *kind, const char *n
 	return array;
 }
 
+/* 0: unknown. */
+static uint64_t history_size(const struct shown_job *shown)
+{
+	const uint64_t at_end = atomic_load(&shown->shown.bytes_at_end);
+
+	return at_end > 0 ? at_end : shown->size;
+}
+
+/* Of a first copy by pack files. It is served when it is verified. */
+static const char *history_phase(const struct shown_job *shown)
+{
+	const uint64_t at_end = atomic_load(&shown->shown.bytes_at_end);
+
+	if (at_end == 0)
+		return NULL;
+	return atomic_load(&shown->shown.bytes) < at_end ? "copying" : "verifying";
+}
+
 static json_t *history_shown_json(const struct shown_job *shown)
 {
 	json_t *object = json_object();
@@ -233,8 +251,9 @@ static json_t *history_shown_json(const struct shown_job *shown)
 	json_put_text(object, "kind", shown->kind);
 	json_put_text(object, "name", shown->name);
 	json_put_number(object, "rows", (int64_t)shown->rows);
-	json_put_number(object, "size", (int64_t)shown->size);
+	json_put_number(object, "size", (int64_t)history_size(shown));
 	json_put_text(object, "what", shown->is_verification ? "verify" : "sync");
+	json_put_text(object, "phase", history_phase(shown));
 	json_put_time(object, "since", shown->begun_at);
 	json_put_seconds(object, "took", clock_boot_ms() - shown->begun_boot);
 	json_put_number(object, "bytes", (int64_t)atomic_load(&shown->shown.bytes));
@@ -251,6 +270,24 @@ json_t *history_running_json(struct history *history, size_t most)
 	if (json_array_size(array) < most)
 		json_array_append_new(array, history_shown_json(shown));
 	return array;
+}
+
+void history_look(struct history *history, struct pull_copies *copies)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&history->mutex);
+	const struct shown_job *shown;
+
+	*copies = (struct pull_copies){ 0 };
+	TAILQ_FOREACH(shown, &history->running, link)
+	{
+		const uint64_t size = atomic_load(&shown->shown.bytes_at_end);
+		const uint64_t here = atomic_load(&shown->shown.bytes);
+		if (size == 0)
+			continue;
+		copies->sized++;
+		copies->bytes_to_come += here < size ? (int64_t)(size - here) : 0;
+		copies->copied += here >= size;
+	}
 }
 
 static json_t *history_rate_json(const struct history *history, int64_t minutes)

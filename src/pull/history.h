@@ -19,6 +19,9 @@ struct pull_job;
 /* A running job. */
 struct history_job {
 	atomic_uint_fast64_t bytes; /* that have arrived, where that is counted */
+	/* What these will be, of a repository copied by its pack files; 0: unknown, as
+	 * with a fetch by Git. */
+	atomic_uint_fast64_t bytes_at_end;
 };
 
 /* `kept`: how many ended jobs are kept; the oldest are dropped first. */
@@ -40,6 +43,8 @@ json_t *history_of_json(struct history *history, const char *kind, const char *n
 
 /* Running jobs, oldest first: an array of at most `most`. */
 json_t *history_running_json(struct history *history, size_t most);
+
+void history_look(struct history *history, struct pull_copies *copies);
 
 /* How many jobs ended, and how many bytes arrived, within the last five minutes and the
  * last hour. */

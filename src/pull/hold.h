@@ -38,10 +38,11 @@ struct hold_question {
  * frees), 0 if not, -1 on errors. */
 int hold_decide(const struct hold_question *question, char **reason, struct err *err);
 
-/* Whether some object that a ref of the copy `old` names can be read there, but is
- * missing from `new`; then *reason as above. False also if that cannot be determined. */
-bool hold_lost_tips(const struct git_work *work, const struct repo *old,
-		    const struct repo *new, const struct ref_snapshot *refs,
-		    char **reason);
+/* Whether some object that a ref of the damaged copy `old` names can be read there, but
+ * is missing from `new`: 1 (then *reason as above), 0, or -1 if that could not be found
+ * out and `old` is not to blame. */
+int hold_lost_tips(const struct git_work *work, const struct repo *old,
+		   const struct repo *new, const struct ref_snapshot *refs, char **reason,
+		   struct err *err);
 
 #endif

@@ -46,6 +46,27 @@ static int kinds_read_blobs(const struct conf *conf, struct kinds_here *here,
 	return blob_kinds_read(conf, &here->blobs, err);
 }
 
+/* A site that stands alone keeps objects of Git LFS: they come with pushes and mirrors.
+ * Other blobs are there to be copied, and it has no copies. */
+static bool kinds_are_all_kept(const struct conf *conf)
+{
+	const struct conf_entry *role = conf_get(conf, "site", NULL, "role");
+
+	return !role || !role->value || strcasecmp(role->value, "standalone") != 0;
+}
+
+static void kinds_drop_others(struct kinds_here *here)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < here->all.count; i++) {
+		const struct kind kind = here->all.items[i];
+		if (!kind.blobs || kind_layout(&kind) == BLOB_LFS)
+			here->all.items[kept++] = kind;
+	}
+	here->all.count = kept;
+}
+
 static const struct kinds_row {
 	/* What the configuration says of it, into *here; then what is there becomes
 	 * kinds, with their parts. */
@@ -132,6 +153,8 @@ int kinds_read(const struct conf *conf, struct kinds_here *here, struct err *err
 		if (rows[i].read(conf, here, err) != 0)
 			return -1;
 	kinds_fill(here, NULL);
+	if (!kinds_are_all_kept(conf))
+		kinds_drop_others(here);
 	return kinds_check_places(conf, here, err);
 }
 

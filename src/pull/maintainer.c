@@ -210,12 +210,13 @@ static int64_t maintainer_rests_until(struct maintainer *maintainer, const char 
 }
 
 static void maintainer_visit(struct maintainer *maintainer, const struct kind *kind,
-			     const char *name)
+			     const char *name, bool is_walk)
 {
 	const struct maintain_call call = { .pull = maintainer->pull,
 					    .kind = kind,
 					    .name = name,
-					    .stop = &maintainer->stop };
+					    .stop = &maintainer->stop,
+					    .is_walk = is_walk };
 	int64_t rests_until = maintainer_rests_until(maintainer, name);
 	int64_t started = clock_boot_ms();
 
@@ -253,7 +254,7 @@ static void maintainer_work_off(struct maintainer *maintainer)
 	for (size_t i = 0; i < dues.count; i++) {
 		if (!maintainer_is_stopping(maintainer))
 			maintainer_visit(maintainer, dues.items[i].kind,
-					 dues.items[i].name);
+					 dues.items[i].name, false);
 		free(dues.items[i].name);
 	}
 	vec_clear(&dues);
@@ -276,7 +277,7 @@ static int maintainer_walk_page(struct maintainer *maintainer, const struct kind
 	}
 	for (size_t i = 0; i < rows.count && !maintainer_is_stopping(maintainer); i++)
 		if (maintain_is_idle(&rows.items[i]))
-			maintainer_visit(maintainer, kind, rows.items[i].name);
+			maintainer_visit(maintainer, kind, rows.items[i].name, true);
 	maintainer_work_off(maintainer);
 	if (rows.count < PAGE || maintainer_is_stopping(maintainer))
 		return 0;

@@ -96,18 +96,6 @@ int place_new(const struct placing *placing, struct err *err)
 	return pull_place_sync_parent(path, err);
 }
 
-/* A fence that cannot be read stops all others, and would stop this for ever. */
-static int pull_place_raise_fence(int old, uint64_t fence, struct err *err)
-{
-	if (fence_raise(old, fence, err) == 0)
-		return 0;
-	if (err->class != ERR_CORRUPT)
-		return -1;
-	if (unlinkat(old, "refrelay/fence", 0) != 0)
-		return err_errno(err, "cannot remove the damaged fence");
-	return fence_raise(old, fence, err);
-}
-
 /* For file systems that cannot exchange. After a crash in between the old copy is in the
  * trash, and the new one is made again. */
 static int move_both(const struct placing *placing, int root, const char *trash,
@@ -148,7 +136,7 @@ static int exchange_locked(const struct placing *placing, int root, int old,
 	int result = -1;
 
 	if (lock_owner_open(old, "refrelay", &owner, err) != 0)
-		return copy_is_at_fault(err) ? 1 : -1;
+		return err_is_of_data(err) ? 1 : -1;
 	if (lock_file_take(&owner, "packed-refs", LOCK_FILE_WAIT_MS, &lock, err) == 0) {
 		if (fence_check_locked(old, placing->job->fence, err) == 0 &&
 		    lease_check(placing->job->lease, err) == 0)
@@ -167,8 +155,8 @@ static int exchange_fenced(const struct placing *placing, int root, int old,
 {
 	if (old < 0)
 		return 1;
-	if (pull_place_raise_fence(old, placing->job->fence, err) != 0)
-		return copy_is_at_fault(err) ? 1 : -1;
+	if (fence_raise_anew(old, placing->job->fence, err) != 0)
+		return err_is_of_data(err) ? 1 : -1;
 	return exchange_locked(placing, root, old, trash, err);
 }
 
@@ -207,9 +195,6 @@ int place_instead(const struct placing *placing, struct err *err)
 		return -1;
 	return dir_sync(root, OWN_FOLDER "/trash", err);
 }
-
-/* A publication holds its locks for moments, and a person's git for not much longer. */
-#define LOCK_AGE_S 10
 
 #define OWN "refrelay"
 
@@ -390,7 +375,7 @@ int mend_check_config(const struct repo *copy, struct err *err)
 void mend_locks(int dir)
 {
 	lock_file_bury_dead(dir);
-	lock_file_bury_strangers(dir, LOCK_AGE_S);
+	lock_file_bury_strangers(dir, LOCK_FILE_OLD_S);
 }
 
 int mend_look_through(const struct git_work *work, const struct repo *copy,

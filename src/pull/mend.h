@@ -34,7 +34,7 @@ int mend_check_config(const struct repo *copy, struct err *err);
 /* Removes abandoned locks; those that a living process of ours holds stay. */
 void mend_locks(int dir);
 
-/* Reads all of the copy, and nothing else. -1: it is not whole, unless copy_is_at_fault()
+/* Reads all of the copy, and nothing else. -1: it is not whole, unless err_is_of_data()
  * is false for the error. Damaged files that git can do without are removed. */
 int mend_look_through(const struct git_work *work, const struct repo *copy,
 		      struct err *err);

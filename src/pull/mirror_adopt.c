@@ -1,24 +1,23 @@
-/*
- * In these files the part between "://" and "@" of an http(s) URL goes, wherever it
- * stands: as a remote's URL, in "url.*.insteadOf", in a reflog. Comments are no
- * exception; they can be read as well.
- */
 #include "pull/mirror_adopt.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <strings.h>
 
+#include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "job/job.h"
 #include "mirror/upstream.h"
+#include "pull/clone_secrets.h"
+#include "pull/mirror_take.h"
 #include "pull/pull_parts.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
 
 #define FILE_MOST ((size_t)16 << 20)
 #define CONFIG "config"
+#define WORK_TREE_CONFIG "config.worktree"
+#define FETCHED "FETCH_HEAD"
 #define LOCK ".lock"
 
 #define DEPTH_MOST 64
@@ -30,54 +29,28 @@ struct mirror_adopting {
 	const char *path; /* below the root */
 };
 
-/* Where userinfo begins and ends ('@'), from `at` on; NULL: there is none. */
-static const char *mirror_adopt_find(const char *at, const char **end)
-{
-	while ((at = strstr(at, "://")) != NULL) {
-		const char *begin = at + strlen("://");
-		*end = begin + strcspn(begin, "/@ \t\r\n\"'<>");
-		at = begin;
-		if (**end == '@' && (strncasecmp(begin - 7, "http://", 7) == 0 ||
-				     strncasecmp(begin - 8, "https://", 8) == 0))
-			return begin;
-	}
-	return NULL;
-}
+struct mirror_adopting_secret {
+	enum clone_secret form;
+	const char *text;
+	size_t len;
+};
 
-/* "%2F" is "/". */
-static void mirror_adopt_decode(const char *text, size_t len, struct str *out)
-{
-	for (size_t i = 0; i < len; i++) {
-		unsigned char byte = 0;
-		char digits[3] = { 0 };
-		if (text[i] == '%' && i + 2 < len) {
-			memcpy(digits, text + i + 1, 2);
-			if (text_from_hex(digits, &byte, 1)) {
-				str_add_char(out, (char)byte);
-				i += 2;
-				continue;
-			}
-		}
-		str_add_char(out, text[i]);
-	}
-}
-
-static bool mirror_adopt_is_of(const struct watcher *watcher, const struct str *secret)
+static bool mirror_adopt_is_of(const struct watcher *watcher,
+			       const struct mirror_adopting_secret *secret)
 {
 	const char *file =
 		watcher->token_file ? watcher->token_file : watcher->password_file;
 	struct str own = STR_INIT;
 	bool is_same = file && upstream_read_secret(file, &own, ERR_IGNORED) == 0 &&
-		       own.len == secret->len &&
-		       memcmp(own.data, secret->data, own.len) == 0;
+		       clone_secrets_are(secret->form, secret->text, secret->len, &own);
 
 	str_wipe(&own);
 	return is_same;
 }
 
 /* The watcher of the mirror whose secret it is now; NULL: nobody's. */
-static const struct watcher *mirror_adopt_find_watcher(const struct mirror_adopting *one,
-						       const struct str *secret)
+static const struct watcher *mirror_adopt_recognize(
+	const struct mirror_adopting *one, const struct mirror_adopting_secret *secret)
 {
 	const struct watcher *watcher;
 	size_t at = 0;
@@ -89,30 +62,13 @@ static const struct watcher *mirror_adopt_find_watcher(const struct mirror_adopt
 	return NULL;
 }
 
-/* Whose it is: a token may be in the password, or in place of the user's name. */
-static const struct watcher *mirror_adopt_recognize(const struct mirror_adopting *one,
-						    const char *begin, const char *end)
+/* clone_secrets_sink.found; arg: struct mirror_adopting */
+static void mirror_adopt_report(void *arg, enum clone_secret form, const char *text,
+				size_t len)
 {
-	const char *colon = memchr(begin, ':', (size_t)(end - begin));
-	const struct watcher *watcher;
-	struct str secret = STR_INIT;
-
-	str_reserve(&secret, (size_t)(end - begin));
-	mirror_adopt_decode(begin, (size_t)((colon ? colon : end) - begin), &secret);
-	watcher = mirror_adopt_find_watcher(one, &secret);
-	str_truncate(&secret, 0);
-	if (!watcher && colon) {
-		mirror_adopt_decode(colon + 1, (size_t)(end - colon - 1), &secret);
-		watcher = mirror_adopt_find_watcher(one, &secret);
-	}
-	str_wipe(&secret);
-	return watcher;
-}
-
-static void mirror_adopt_report(const struct mirror_adopting *one, const char *begin,
-				const char *end)
-{
-	const struct watcher *watcher = mirror_adopt_recognize(one, begin, end);
+	const struct mirror_adopting *one = arg;
+	const struct mirror_adopting_secret secret = { form, text, len };
+	const struct watcher *watcher = mirror_adopt_recognize(one, &secret);
 
 	log_warn("mirror.token_removed", LOG_TEXT("name", one->mirror->name),
 		 LOG_TEXT("path", one->path),
@@ -124,17 +80,28 @@ static void mirror_adopt_report(const struct mirror_adopting *one, const char *b
 				    "read the clone knows it"));
 }
 
-/* *clean: the text without userinfo. */
-static void mirror_adopt_clean(const struct mirror_adopting *one, const char *text,
-			       struct str *clean)
+/* Whether there were some. */
+static bool mirror_adopt_strip(const char *name, const char *text,
+			       const struct clone_secrets_sink *sink, struct str *clean)
 {
-	const char *begin, *end;
+	const char *slash = strrchr(name, '/');
+	const char *base = slash ? slash + 1 : name;
+	const bool is_config =
+		strcmp(base, CONFIG) == 0 || strcmp(base, WORK_TREE_CONFIG) == 0;
 
-	for (; (begin = mirror_adopt_find(text, &end)) != NULL; text = end + 1) {
-		str_add_bytes(clean, text, (size_t)(begin - text));
-		mirror_adopt_report(one, begin, end);
-	}
-	str_add(clean, text);
+	return is_config ? clone_secrets_strip_config(text, sink, clean)
+			 : clone_secrets_strip_urls(text, sink, clean);
+}
+
+/* Ours, from a crash: nobody else makes an empty one for longer than a moment. */
+static bool mirror_adopt_bury_lock(const struct mirror_adopting *one, const char *lock)
+{
+	struct stat st;
+
+	return fstatat(one->clone, lock, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISREG(st.st_mode) && st.st_size == 0 && st.st_uid == geteuid() &&
+	       time(NULL) - st.st_mtime > MIRROR_TAKE_LOCK_AGE_S &&
+	       unlinkat(one->clone, lock, 0) == 0;
 }
 
 /* Git's own lock: whoever changes the file meanwhile is not undone. */
@@ -142,11 +109,20 @@ static int mirror_adopt_lock(const struct mirror_adopting *one, const char *name
 			     struct err *err)
 {
 	AUTO_FREE char *lock = xasprintf("%s" LOCK, name);
-	AUTO_CLOSE int fd =
-		openat(one->clone, lock, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+	int fd = openat(one->clone, lock, flags, 0600);
 
-	if (fd >= 0)
+	if (fd < 0 && errno == EEXIST) {
+		if (mirror_adopt_bury_lock(one, lock))
+			fd = openat(one->clone, lock, flags, 0600);
+		else
+			errno = EEXIST;
+	}
+	if (fd >= 0) {
+		close(fd);
+		failpoint("adopt.locked");
 		return 0;
+	}
 	if (errno != EEXIST)
 		return err_errno(err, "cannot make %s/%s", one->path, lock);
 	err_set(err, ERR_CONFLICT, "%s/%s: somebody is changing it", one->path, name);
@@ -157,6 +133,8 @@ static int mirror_adopt_clean_file(const struct mirror_adopting *one, const char
 				   struct err *err)
 {
 	AUTO_FREE char *lock = xasprintf("%s" LOCK, name);
+	const struct clone_secrets_sink sink = { mirror_adopt_report,
+						 (void *)(uintptr_t)one };
 	struct str text = STR_INIT, clean = STR_INIT;
 	int result;
 
@@ -164,7 +142,7 @@ static int mirror_adopt_clean_file(const struct mirror_adopting *one, const char
 		return -1;
 	result = file_read(one->clone, name, FILE_MOST, &text, err);
 	if (result == 0) {
-		mirror_adopt_clean(one, text.data, &clean);
+		mirror_adopt_strip(name, text.data, &sink, &clean);
 		result = file_replace(one->clone, name, clean.data, clean.len, FILE_SYNC,
 				      err);
 	}
@@ -176,14 +154,34 @@ static int mirror_adopt_clean_file(const struct mirror_adopting *one, const char
 
 static bool mirror_adopt_has_secret(const struct mirror_adopting *one, const char *name)
 {
-	struct str text = STR_INIT;
-	const char *end;
+	struct str text = STR_INIT, clean = STR_INIT;
 	bool has_secret =
 		file_read(one->clone, name, FILE_MOST, &text, ERR_IGNORED) == 0 &&
-		mirror_adopt_find(text.data, &end) != NULL;
+		strlen(text.data) == text.len &&
+		mirror_adopt_strip(name, text.data, NULL, &clean);
 
 	str_wipe(&text);
+	str_wipe(&clean);
 	return has_secret;
+}
+
+static bool mirror_adopt_is_text(const char *path)
+{
+	const char *base = strrchr(path, '/') + 1;
+
+	return text_starts_with(path, "logs/") || strstr(path, "/logs/") ||
+	       strcmp(base, CONFIG) == 0 || strcmp(base, WORK_TREE_CONFIG) == 0 ||
+	       strcmp(base, FETCHED) == 0;
+}
+
+/* Itself, what is above it, and objects: a submodule may be called like these. */
+static bool mirror_adopt_passes(int dir, const char *name)
+{
+	struct stat st;
+
+	return name_is_dots(name) ||
+	       (strcmp(name, "objects") == 0 &&
+		fstatat(dir, "HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0);
 }
 
 /* Adds those below the folder that have a secret. Through no link. */
@@ -198,23 +196,25 @@ static void mirror_adopt_walk(const struct mirror_adopting *one, const char *fol
 		close(fd);
 	while (dir && depth < DEPTH_MOST && (entry = readdir(dir)) != NULL) {
 		AUTO_FREE char *path = xasprintf("%s/%s", folder, entry->d_name);
-		if (entry->d_name[0] == '.')
+		if (mirror_adopt_passes(dirfd(dir), entry->d_name))
 			continue;
-		if (entry->d_type == DT_DIR)
+		if (dir_entry_is_directory(dirfd(dir), entry))
 			mirror_adopt_walk(one, path, depth + 1, found);
-		else if (mirror_adopt_has_secret(one, path))
+		else if (mirror_adopt_is_text(path) && mirror_adopt_has_secret(one, path))
 			vec_add(found, TAKE(path));
 	}
 }
 
 static void mirror_adopt_search(const struct mirror_adopting *one, text_list *found)
 {
-	static const char *const files[] = { CONFIG, "FETCH_HEAD" };
+	static const char *const files[] = { CONFIG, WORK_TREE_CONFIG, FETCHED };
+	static const char *const folders[] = { "logs", "modules", "worktrees" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (mirror_adopt_has_secret(one, files[i]))
 			vec_add(found, xstrdup(files[i]));
-	mirror_adopt_walk(one, "logs", 0, found);
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		mirror_adopt_walk(one, folders[i], 0, found);
 }
 
 /* job_work */
@@ -239,6 +239,27 @@ static bool mirror_adopt_is_needed(const struct mirror_adopting *one)
 	return found.count > 0;
 }
 
+static int mirror_adopt_run(struct pull_job *job, const struct mirror *mirror,
+			    job_work run, void *arg, struct err *err)
+{
+	const struct pull_options *options = &job->pull->options;
+
+	return job_run(
+		&(struct job_request){
+			.leases = options->leases,
+			.kind = KIND_MIRROR,
+			.name = mirror->name,
+			.id = job->id,
+			.operation = "adopt",
+			.fence_floor =
+				sync_fence_floor(options->here->root, mirror->name),
+			.timeout_ms = pull_settings_now(job->pull).timeout_ms,
+			.stop = &job->pull->kill,
+			.run = run,
+			.arg = arg },
+		err);
+}
+
 static int mirror_adopt_one(struct pull_job *job, const struct mirror *mirror,
 			    const char *path, struct err *err)
 {
@@ -254,20 +275,26 @@ static int mirror_adopt_one(struct pull_job *job, const struct mirror *mirror,
 		return -1;
 	if (clone < 0 || !mirror_adopt_is_needed(&one))
 		return 0;
-	return job_run(
-		&(struct job_request){
-			.leases = options->leases,
-			.kind = KIND_MIRROR,
-			.name = mirror->name,
-			.id = job->id,
-			.operation = "adopt",
-			.fence_floor =
-				sync_fence_floor(options->here->root, mirror->name),
-			.timeout_ms = pull_settings_now(job->pull).timeout_ms,
-			.stop = &job->pull->kill,
-			.run = mirror_adopt_leased,
-			.arg = &one },
-		err);
+	return mirror_adopt_run(job, mirror, mirror_adopt_leased, &one, err);
+}
+
+/* job_work; arg: struct mirror_take */
+static int mirror_adopt_take_leased(struct job *job, void *arg, struct err *err)
+{
+	return mirror_take_over(job, arg, err);
+}
+
+static int mirror_adopt_take(struct pull_job *job, const struct mirror *mirror,
+			     struct err *err)
+{
+	struct mirror_take take = { .root = job->pull->options.here->root,
+				    .name = mirror->name,
+				    .url = mirror->url };
+
+	return mirror_take_is_needed(&take)
+		       ? mirror_adopt_run(job, mirror, mirror_adopt_take_leased, &take,
+					  err)
+		       : 0;
 }
 
 int mirror_adopt(struct pull_job *job, struct err *err)
@@ -279,7 +306,8 @@ int mirror_adopt(struct pull_job *job, struct err *err)
 		return 0; /* the source says so */
 	AUTO_FREE char *bare = name_to_path(mirror->name);
 	AUTO_FREE char *work_tree = xasprintf("%s/.git", mirror->name);
-	return mirror_adopt_one(job, mirror, bare, err) != 0
+	return mirror_adopt_one(job, mirror, bare, err) != 0 ||
+			       mirror_adopt_one(job, mirror, work_tree, err) != 0
 		       ? -1
-		       : mirror_adopt_one(job, mirror, work_tree, err);
+		       : mirror_adopt_take(job, mirror, err);
 }

@@ -42,7 +42,9 @@ struct mirror_lfs_run {
 	const struct mirror *mirror;
 	uint64_t repository;
 	struct lfs_upstream upstream;
+	char stamp[CREDENTIAL_STAMP_SIZE];
 	char *header;  /* owned; secret */
+	bool is_asked; /* by a person */
 	int64_t until; /* boot ms: nothing more is begun */
 	lfs_rows absent;
 	int64_t counted;      /* so many were absent when they were counted last */
@@ -103,6 +105,8 @@ static void mirror_lfs_fail_locked(struct mirror_lfs_run *run, const struct err 
 	}
 	if (run->why.class == ERR_NONE)
 		run->why = *why;
+	if (why->reason == REASON_TOO_LARGE) /* it alone will not do */
+		return;
 	run->failures++;
 	run->has_ended |= why->class == ERR_DISK || why->reason == REASON_RATE_LIMITED ||
 			  run->failures == FAILURES_MOST;
@@ -185,6 +189,44 @@ static void mirror_lfs_place(struct mirror_lfs_run *run, mirror_lfs_pieces *piec
 }
 
 /*
+ * An object that came with more than maxSize is not begun again for a day unless somebody
+ * asks, else each try would cut off all of these. Only what came counts: pointers may be
+ * wrong, and a batch may repeat the size that it was asked with, as GitLab's does.
+ */
+
+#define TOO_LARGE_MS ((int64_t)24 * 3600 * 1000)
+#define TOO_LARGE_MOST 100000
+
+static char *mirror_lfs_size_key(const struct mirror_lfs_run *run, const char *oid)
+{
+	return xasprintf("%s %s %" PRIu64, oid, run->mirror->name, run->mirror->max_size);
+}
+
+static void mirror_lfs_note_size(struct mirror_lfs_run *run, const char *oid)
+{
+	AUTO_FREE char *key = mirror_lfs_size_key(run, oid);
+	struct pull *pull = run->job->pull;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	if (pull->too_large.count < TOO_LARGE_MOST)
+		map_put(&pull->too_large, key, pull);
+}
+
+static bool mirror_lfs_was_too_large(const struct mirror_lfs_run *run, const char *oid)
+{
+	AUTO_FREE char *key = mirror_lfs_size_key(run, oid);
+	struct pull *pull = run->job->pull;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	const int64_t now = clock_boot_ms();
+
+	if (now - pull->too_large_at >= TOO_LARGE_MS) {
+		map_clear(&pull->too_large);
+		pull->too_large_at = now;
+	}
+	return map_get(&pull->too_large, key) != NULL;
+}
+
+/*
  * A lane.
  */
 
@@ -217,10 +259,13 @@ static void mirror_lfs_bring_one(struct mirror_lfs_lane *lane,
 	if ((offer->code ? mirror_lfs_refuse_offer(offer, &err)
 			 : lfs_ask_object(lane->asker, offer, piece.id, &piece.incoming,
 					  &err)) != 0) {
+		if (err.reason == REASON_TOO_LARGE && err.class == ERR_CONFIG)
+			mirror_lfs_note_size(run, offer->row.oid);
 		mirror_lfs_fail(run, &err);
 		return;
 	}
-	if (offer->row.size > SMALL_MOST) {
+	piece.row.size = blob_incoming_size(piece.incoming);
+	if (piece.row.size > SMALL_MOST) {
 		vec_add(&alone, piece);
 		mirror_lfs_place(run, &alone);
 		vec_clear(&alone);
@@ -300,6 +345,11 @@ static void mirror_lfs_choose(struct mirror_lfs_run *run, const struct lfs_row *
 		char id[ID_SIZE];
 		struct noticed noticed = { .name = id };
 		struct err err;
+		if (!run->is_asked && mirror_lfs_was_too_large(run, rows[i].oid)) {
+			lfs_ask_refuse_size(&run->upstream, rows[i].oid, &err);
+			mirror_lfs_fail(run, &err);
+			continue;
+		}
 		if (!mirror_lfs_is_there(run, rows[i].oid, id)) {
 			vec_add(wanted, rows[i]);
 			continue;
@@ -330,7 +380,8 @@ static void mirror_lfs_mark(const struct mirror_lfs_run *run, const struct err *
 	AUTO_FREE char *name = mirror_lfs_alias(run, &alias);
 
 	if (name)
-		credential_mark(mirror_lfs_options(run)->marks, run->mirror, &alias, why);
+		credential_mark(mirror_lfs_options(run)->marks, run->mirror, &alias,
+				run->stamp, why);
 }
 
 static bool mirror_lfs_is_refused(const struct mirror_lfs_run *run, struct err *err)
@@ -387,12 +438,12 @@ static void mirror_lfs_run_batches(struct mirror_lfs_run *run)
  * A try.
  */
 
-static int mirror_lfs_open(struct mirror_lfs_run *run, bool is_asked, struct err *err)
+static int mirror_lfs_open(struct mirror_lfs_run *run, struct err *err)
 {
 	const struct origin_kind origin = { .of = *run->parts->kind };
 	const struct mirror *mirror = run->mirror;
 
-	if (!is_asked && mirror_lfs_is_refused(run, err))
+	if (!run->is_asked && mirror_lfs_is_refused(run, err))
 		return -1;
 	run->upstream.root = run->parts->kind->origin->open_root(&origin, err);
 	if (run->upstream.root < 0)
@@ -401,6 +452,7 @@ static int mirror_lfs_open(struct mirror_lfs_run *run, bool is_asked, struct err
 		run->upstream.local = lfs_upstream_open_path(mirror->uri.path, err);
 		return run->upstream.local < 0 ? -1 : 0;
 	}
+	credential_take_stamp(run->upstream.watcher, run->stamp);
 	if (upstream_make_header(run->upstream.watcher, &run->header, err) != 0)
 		return -1;
 	run->upstream.header = run->header;
@@ -505,9 +557,9 @@ static void mirror_lfs_tell(struct mirror_lfs_run *run)
 			 LOG_NUMBER("absent", run->lack.absent));
 }
 
-static int mirror_lfs_try(struct mirror_lfs_run *run, bool is_asked, struct err *err)
+static int mirror_lfs_try(struct mirror_lfs_run *run, struct err *err)
 {
-	if (mirror_lfs_open(run, is_asked, err) == 0)
+	if (mirror_lfs_open(run, err) == 0)
 		mirror_lfs_run_batches(run);
 	else
 		mirror_lfs_end(run, err);
@@ -517,12 +569,12 @@ static int mirror_lfs_try(struct mirror_lfs_run *run, bool is_asked, struct err 
 }
 
 /* Whether there is nothing to do now. */
-static bool mirror_lfs_may_rest(struct mirror_lfs_run *run, bool is_asked)
+static bool mirror_lfs_may_rest(struct mirror_lfs_run *run)
 {
 	char mark[sizeof(run->lack.left_over)];
 
 	lfs_lack_mark(&run->absent, mark);
-	return run->absent.count > 0 && !is_asked && run->lack.message &&
+	return run->absent.count > 0 && !run->is_asked && run->lack.message &&
 	       strcmp(mark, run->lack.left_over) == 0 &&
 	       run->lack.next_at > clock_wall_ms();
 }
@@ -548,7 +600,7 @@ static int mirror_lfs_put_off(struct mirror_lfs_run *run, struct err *err)
 	return err_set(err, ERR_CANCELED, LATER);
 }
 
-static int mirror_lfs_run_all(struct mirror_lfs_run *run, bool is_asked, struct err *err)
+static int mirror_lfs_run_all(struct mirror_lfs_run *run, struct err *err)
 {
 	struct store *store = mirror_lfs_options(run)->store;
 	int found = lfs_lack_get(store, run->mirror->name, &run->lack, err);
@@ -566,8 +618,7 @@ static int mirror_lfs_run_all(struct mirror_lfs_run *run, bool is_asked, struct 
 		return run->lack.next_at < 0 && run->counted == 0 && found > 0
 			       ? 0
 			       : mirror_lfs_judge(run, err);
-	return mirror_lfs_may_rest(run, is_asked) ? 0
-						  : mirror_lfs_try(run, is_asked, err);
+	return mirror_lfs_may_rest(run) ? 0 : mirror_lfs_try(run, err);
 }
 
 int mirror_lfs_bring(struct pull_job *job, const struct watcher *watcher, bool is_asked,
@@ -583,6 +634,7 @@ int mirror_lfs_bring(struct pull_job *job, const struct watcher *watcher, bool i
 		.parts = options->lfs,
 		.mirror = mirror,
 		.repository = replicable_id(KIND_REPOSITORY, name),
+		.is_asked = is_asked,
 		.upstream = { .mirror = mirror,
 			      .watcher = watcher,
 			      .local = -1,
@@ -602,7 +654,7 @@ int mirror_lfs_bring(struct pull_job *job, const struct watcher *watcher, bool i
 	for (size_t i = 0; i < LANES; i++)
 		run.askers[i] = (struct lfs_asker){ .upstream = &run.upstream,
 						    .line = http_line_open() };
-	int result = mirror_lfs_run_all(&run, is_asked, err);
+	int result = mirror_lfs_run_all(&run, err);
 	mirror_lfs_close(&run);
 	return result;
 }

@@ -20,6 +20,7 @@ struct mirror_source {
 	bool is_fast;
 	int64_t retry_after_ms; /* of the last reading, as these: */
 	const struct watcher *watcher;
+	char stamp[CREDENTIAL_STAMP_SIZE]; /* of its files */
 	int64_t read_at;
 	const struct watcher *doubted; /* git was refused with what had just been taken */
 	bool is_refused;
@@ -72,6 +73,14 @@ static bool mirror_source_is_final(const struct mirror *mirror, const struct err
 	       why->class == ERR_MISSING;
 }
 
+/* What a tag finally names its own object tells (objects_peel): an upstream that leaves
+ * it out, or lies, would have it wrong in packed-refs, which git believes. */
+static void mirror_source_forget_peels(struct ref_snapshot *refs)
+{
+	for (size_t i = 0; i < refs->refs.count; i++)
+		refs->refs.items[i].peel = REF_PEEL_UNKNOWN;
+}
+
 static int mirror_source_read(struct source *source, const char *name,
 			      struct source_view *view, struct err *err)
 {
@@ -84,6 +93,7 @@ static int mirror_source_read(struct source *source, const char *name,
 	int result = mirror ? upstream_read(&call, &seen, err) : -1;
 	its->retry_after_ms = seen.retry_after_ms;
 	its->watcher = seen.watcher;
+	memcpy(its->stamp, seen.tag.stamp, sizeof(its->stamp));
 	its->read_at = clock_wall_ms();
 	its->is_refused = result != 0 && mirror_source_is_final(mirror, err);
 	if (result == 0 && mirror->depth == 0 && seen.refs.cuts.count > 0)
@@ -103,6 +113,7 @@ static int mirror_source_read(struct source *source, const char *name,
 				      .pack_most = mirror->max_size,
 				      .is_local = seen.is_local };
 	seen.refs = (struct ref_snapshot)REF_SNAPSHOT_INIT;
+	mirror_source_forget_peels(&view->refs);
 	vec_clear(&view->refs.cuts); /* of a directory; git asks it itself */
 	upstream_timeline(mirror, view->timeline);
 	return 0;
@@ -192,7 +203,7 @@ static bool mirror_source_take_refusal(struct source *source, const char *name,
 		return true;
 	}
 	if (its->manner.marks)
-		credential_mark(its->manner.marks, mirror, its->watcher, why);
+		credential_mark(its->manner.marks, mirror, its->watcher, its->stamp, why);
 	its->manner.is_asked = false; /* those that are marked have been tried now */
 	return !its->manner.watcher;
 }

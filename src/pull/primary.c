@@ -1,6 +1,7 @@
 #include "pull/primary.h"
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "base/clock.h"
 
@@ -21,6 +22,14 @@ struct primary {
 	struct primary_health health; /* guarded by mutex */
 	atomic_uint_fast64_t bandwidth;
 	bool knows_time; /* guarded by mutex; skew_ms is exact */
+	/* Guarded by mutex: requests that have no byte of their answer. */
+	TAILQ_HEAD(primary_waits, primary_wait) waits;
+};
+
+struct primary_wait {
+	struct primary *primary;
+	int64_t since; /* boot ms; 0: it does not wait, and is in no list */
+	TAILQ_ENTRY(primary_wait) link;
 };
 
 struct primary_line {
@@ -73,6 +82,7 @@ int primary_open(const char *url, const struct site_key *key, struct primary **p
 	while (len > 0 && url[len - 1] == '/')
 		len--;
 	mutex_init(&made->mutex);
+	TAILQ_INIT(&made->waits);
 	made->url = xstrndup(url, len);
 	made->key.secret = (struct str)STR_INIT;
 	primary_set_key(made, key);
@@ -237,19 +247,63 @@ static bool primary_is_empty(const struct site_answer *answer)
 	return answer->status == 416 && strcmp(answer->range, "bytes */0") == 0;
 }
 
+/* For `held_ms` the primary may hold its answer back. */
+static void primary_wait_begin(struct primary *primary, int64_t held_ms,
+			       struct primary_wait *wait)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&primary->mutex);
+
+	*wait = (struct primary_wait){ .primary = primary,
+				       .since = clock_boot_ms() + held_ms };
+	TAILQ_INSERT_TAIL(&primary->waits, wait, link);
+}
+
+/* May be called again. */
+static void primary_wait_end(void *arg)
+{
+	struct primary_wait *wait = arg;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&wait->primary->mutex);
+
+	if (wait->since > 0)
+		TAILQ_REMOVE(&wait->primary->waits, wait, link);
+	wait->since = 0;
+}
+
+int64_t primary_wait_ms(struct primary *primary)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&primary->mutex);
+	const int64_t now = clock_boot_ms();
+	int64_t longest = 0;
+	const struct primary_wait *wait;
+
+	TAILQ_FOREACH(wait, &primary->waits, link)
+	if (now - wait->since > longest)
+		longest = now - wait->since;
+	return longest;
+}
+
 /* Signs, asks, judges: 0: an answer of status 200, 206 or 304, or that a file is empty;
  * -1 with *err and the answer that it came from. */
-static int primary_call(struct primary_line *line, struct site_request *request,
-			struct site_answer *answer, struct err *err)
+static int primary_call_held(struct primary_line *line, struct site_request *request,
+			     int64_t held_ms, struct site_answer *answer, struct err *err)
 {
+	struct primary_wait wait;
+	int result;
+
 	request->stop = line->stop;
 	request->reports_bandwidth = true;
 	request->bandwidth = atomic_load(&line->primary->bandwidth);
 	if (line->most_ms > 0 &&
 	    (request->timeout_ms == 0 || request->timeout_ms > line->most_ms))
 		request->timeout_ms = line->most_ms;
-	if (renew_key(line, err) != 0 ||
-	    site_client_call(line->client, request, answer, err) != 0)
+	if (renew_key(line, err) != 0)
+		return primary_note_failure(line->primary, err);
+	primary_wait_begin(line->primary, held_ms, &wait);
+	request->begun = primary_wait_end;
+	request->begun_arg = &wait;
+	result = site_client_call(line->client, request, answer, err);
+	primary_wait_end(&wait);
+	if (result != 0)
 		return primary_note_failure(line->primary, err);
 	if (answer->status == 200 || answer->status == 206 || answer->status == 304 ||
 	    primary_is_empty(answer)) {
@@ -264,6 +318,12 @@ static int primary_call(struct primary_line *line, struct site_request *request,
 		return -1;
 	}
 	return primary_note_failure(line->primary, err);
+}
+
+static int primary_call(struct primary_line *line, struct site_request *request,
+			struct site_answer *answer, struct err *err)
+{
+	return primary_call_held(line, request, 0, answer, err);
 }
 
 static int fill_events(const struct site_answer *reply,
@@ -304,7 +364,8 @@ int primary_events(struct primary_line *line, const struct wire_events_question 
 		.report = question->report,
 		.timeout_ms = question->wait_s * 1000 + EVENTS_TIMEOUT_MS,
 	};
-	if (primary_call(line, &request, &reply, err) != 0 &&
+	if (primary_call_held(line, &request, question->wait_s * 1000, &reply, err) !=
+		    0 &&
 	    !primary_is_position_gone(&reply, &answer->how))
 		return -1;
 	if (fill_events(&reply, question, answer, err) == 0)

@@ -45,6 +45,11 @@ struct primary_health {
 };
 void primary_health(struct primary *primary, struct primary_health *health);
 
+/* For how many ms the oldest request has been waiting for the first byte of its answer;
+ * 0: none waits. A request for events counts from when it should have been answered.
+ * Fetches by Git are not known here. */
+int64_t primary_wait_ms(struct primary *primary);
+
 /* The primary's clock now, by its answers; ours before the first answer. */
 int64_t primary_now_ms(struct primary *primary);
 

@@ -19,6 +19,7 @@
 #include "pull/bring_packs.h"
 #include "pull/copy_kind.h"
 #include "pull/copy_watch.h"
+#include "pull/decisions.h"
 #include "pull/history.h"
 #include "pull/hold.h"
 #include "pull/maintainer.h"
@@ -46,6 +47,7 @@ static const struct setting rows[] = {
 	{ "reverifyInterval", AT(DURATION, reverify_ms), "7d", .min = CONF_SECOND,
 	  .unit = CONF_DAY },
 	{ "fastPath", AT(BOOL, takes_deltas), "true" },
+	{ "shareObjects", AT(BOOL, shares_objects), "false" },
 	{ "maintenance", AT(BOOL, is_maintained), "true" },
 	{ "maintenanceInterval", AT(DURATION, maintenance_ms), "1h", .min = CONF_SECOND },
 	{ "bandwidth", AT(SIZE, bandwidth), "0" },
@@ -263,28 +265,42 @@ int hold_decide(const struct hold_question *question, char **reason, struct err 
 	return found;
 }
 
-bool hold_lost_tips(const struct git_work *work, const struct repo *old,
-		    const struct repo *new, const struct ref_snapshot *refs,
-		    char **reason)
+/* What the copy `old` cannot show any more cannot be lost; but the old one is not blamed
+ * for anything else. */
+static int list_held_tips(const struct git_work *work, const struct repo *old,
+			  const oid_list *tips, oid_list *held, struct err *err)
+{
+	if (objects_present(work, old, tips, held, err) == 0 || err_is_of_data(err))
+		return 0;
+	return err_prefix(err, "looking for commits of its own in the damaged copy");
+}
+
+int hold_lost_tips(const struct git_work *work, const struct repo *old,
+		   const struct repo *new, const struct ref_snapshot *refs, char **reason,
+		   struct err *err)
 {
 	oid_list tips = { 0 }, here = { 0 }, there = { 0 };
 	char text[OID_MAX_TEXT];
+	int result = 0;
 
 	oid_list_add_tips(&tips, refs);
-	if (tips.count > 0 &&
-	    objects_present(work, new, &tips, &here, ERR_IGNORED) == 0 &&
-	    objects_present(work, old, &tips, &there, ERR_IGNORED) == 0) {
-		oid_list_tidy(&here);
-		for (size_t i = 0; !*reason && i < there.count; i++)
-			if (!oid_list_has(&here, &there.items[i]))
-				*reason = xasprintf("the copy is damaged and has commits "
-						    "that the source lacks, e.g. %s",
-						    oid_text(&there.items[i], text));
+	if (tips.count > 0)
+		result = list_held_tips(work, old, &tips, &there, err);
+	if (result == 0 && there.count > 0)
+		result = objects_present(work, new, &there, &here, err);
+	oid_list_tidy(&here);
+	for (size_t i = 0; result == 0 && i < there.count; i++) {
+		if (oid_list_has(&here, &there.items[i]))
+			continue;
+		*reason = xasprintf("the copy is damaged and has commits that the source "
+				    "lacks, e.g. %s",
+				    oid_text(&there.items[i], text));
+		result = 1;
 	}
 	vec_clear(&tips);
 	vec_clear(&here);
 	vec_clear(&there);
-	return *reason != NULL;
+	return result;
 }
 
 unsigned random_roll(void)
@@ -301,7 +317,7 @@ void pull_signal(struct pull *pull)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	pull->woken = true;
-	pthread_cond_broadcast(&pull->changed);
+	pthread_cond_broadcast(&pull->work);
 }
 
 void pull_wake(struct pull *pull)
@@ -328,12 +344,16 @@ void pull_set(struct pull *pull, const struct pull_settings *settings)
 
 void pull_look(struct pull *pull, struct pull_state *state)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-
+	lock(&pull->mutex);
 	*state = pull->state;
 	state->is_comparing = pull->compared < pull->asked;
 	state->heard_boot = pull->news.heard_at;
 	state->news_void = pull->news.is_void;
+	unlock(&pull->mutex);
+	if (pull->options.primary)
+		state->primary_wait_ms = primary_wait_ms(pull->options.primary);
+	if (pull->history)
+		history_look(pull->history, &state->copies);
 }
 
 #define LEASE_PATIENCE_MS ((int64_t)3600 * 1000)
@@ -345,15 +365,10 @@ void pull_look(struct pull *pull, struct pull_state *state)
 static char *site_lease_text(const struct store *store, const char *name)
 {
 	const char *node = store_node(store);
-	unsigned char digest[HASH_MAX_SIZE];
 	AUTO_STR struct str text = STR_INIT;
-	AUTO_HASH struct hash hash;
 
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, node, strlen(node));
-	hash_end(&hash, digest);
 	str_addf(&text, "site:%s:", name);
-	str_add_hex(&text, digest, NODE_DIGEST_BYTES);
+	hash_add_hex(HASH_SHA256, node, strlen(node), NODE_DIGEST_BYTES, &text);
 	return str_take(&text);
 }
 
@@ -462,9 +477,12 @@ static void pull_free(struct pull *pull)
 	map_clear(&pull->touched);
 	map_clear(&pull->unknown_kinds);
 	map_clear(&pull->reverified);
+	map_clear(&pull->too_large);
 	vec_clear(&pull->given_back);
 	stop_clear(&pull->stop);
 	stop_clear(&pull->kill);
+	pthread_cond_destroy(&pull->work);
+	pthread_cond_destroy(&pull->told);
 	pthread_cond_destroy(&pull->changed);
 	pthread_mutex_destroy(&pull->mutex);
 	free(pull);
@@ -475,6 +493,8 @@ static struct pull *pull_new(const struct pull_options *options)
 	struct pull *pull = xcalloc(1, sizeof(*pull));
 
 	mutex_init(&pull->mutex);
+	cond_init(&pull->work);
+	cond_init(&pull->told);
 	cond_init(&pull->changed);
 	stop_init(&pull->stop);
 	stop_init(&pull->kill);
@@ -604,7 +624,7 @@ static void wait_for_jobs(struct pull *pull, int64_t grace_ms)
 	int64_t until = clock_boot_ms() + grace_ms;
 
 	while (pull_is_bringing_locked(pull) || pull->state.verifying > 0)
-		if (!cond_wait_until(&pull->changed, &pull->mutex, until))
+		if (!cond_wait_until(&pull->work, &pull->mutex, until))
 			return;
 }
 
@@ -612,6 +632,7 @@ static void leave_loops(struct pull *pull)
 {
 	lock(&pull->mutex);
 	pull->stopping = true;
+	pthread_cond_broadcast(&pull->work);
 	pthread_cond_broadcast(&pull->changed);
 	unlock(&pull->mutex);
 	stop_request(&pull->stop);

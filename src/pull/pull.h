@@ -45,6 +45,7 @@ struct pull_settings {
 	int64_t timeout_ms;
 	int64_t reverify_ms;
 	bool takes_deltas;      /* small changes come in one request, without git */
+	bool shares_objects;    /* of forks: pull/share.h */
 	bool is_maintained;     /* copies' object stores: pull/maintainer.h */
 	int64_t maintenance_ms; /* interval at which all are checked */
 	double delete_brake;
@@ -125,6 +126,13 @@ void pull_doubt(struct pull *pull, const char *kind, const char *name,
  * dozens of stat(). False: it is not, and pull_doubt() was called. */
 bool pull_glance(struct pull *pull, const char *name);
 
+/* Of the repositories that are being copied now. */
+struct pull_copies {
+	int64_t sized;         /* those whose size is known */
+	int64_t bytes_to_come; /* of those */
+	int64_t copied;        /* those of which all is on disk, and is being verified */
+};
+
 /* For readiness and status. */
 struct pull_state {
 	uint64_t cursor; /* id of the last event taken over */
@@ -133,10 +141,12 @@ struct pull_state {
 	int64_t compared_at; /* when the inventory was last found consistent; 0: never */
 	size_t bringing[PULL_WORKERS], verifying; /* workers at work now */
 	/* By the boot clock, of this run; 0: never. */
-	int64_t heard_boot;     /* when all of the primary's news were last known */
-	int64_t news_void;      /* why they are not (enum news_void) */
-	int64_t compared_boot;  /* of the oldest comparison, over all kinds */
-	int64_t compared_until; /* until then these count as fresh */
+	int64_t heard_boot;      /* when all of the primary's news were last known */
+	int64_t news_void;       /* why they are not (enum news_void) */
+	int64_t compared_boot;   /* of the oldest comparison, over all kinds */
+	int64_t compared_until;  /* until then these count as fresh */
+	int64_t primary_wait_ms; /* primary_wait_ms() */
+	struct pull_copies copies;
 };
 void pull_look(struct pull *pull, struct pull_state *state);
 

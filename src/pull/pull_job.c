@@ -79,7 +79,7 @@ int pull_item_end_removed(struct pull_item *item, const struct err *why)
 	if (why->class == ERR_NONE)
 		return 0;
 	pull_item_fail_here(item, why);
-	if (why->class == ERR_CONFLICT)
+	if (why->reason == REASON_WANTED)
 		item->why.class = ERR_LOST;
 	return -1;
 }
@@ -246,7 +246,7 @@ static void give_back_later(const struct pull_job *job, const struct registry_mo
 
 	vec_add(&pull->given_back, row);
 	pull->woken = true;
-	pthread_cond_broadcast(&pull->changed);
+	pthread_cond_broadcast(&pull->work);
 }
 
 /* What was asked for anew meanwhile, or removed, counts more than what is told here. */
@@ -552,7 +552,7 @@ static void end_job(struct pull_job *job)
 	(*job->running)--;
 	pull->finished++;
 	pull->woken = true;
-	pthread_cond_broadcast(&pull->changed);
+	pthread_cond_broadcast(&pull->work);
 	unlock(&pull->mutex);
 	for (size_t i = 0; job->items && i < job->rows.count; i++) {
 		free(job->items[i].held_reason);
@@ -586,9 +586,12 @@ static void report_ends(const struct pull_job *job)
 
 	for (size_t i = 0; once && i < job->rows.count; i++) {
 		const struct pull_item *item = &job->items[i];
+		/* without a stop nothing comes back to it */
 		bool is_cut =
 			item->end == PULL_WAITS ||
-			(item->end == PULL_FAILED && item->why.class == ERR_CANCELED);
+			(item->end == PULL_FAILED && item->why.class == ERR_CANCELED &&
+			 (stop_is_requested(&job->pull->stop) ||
+			  stop_is_requested(&job->pull->kill)));
 		if (!is_cut)
 			once->ended(once->arg, item);
 	}

@@ -34,7 +34,9 @@ struct pull_heard {
  */
 struct pull {
 	pthread_mutex_t mutex;
-	pthread_cond_t changed; /* anything that the mutex guards */
+	pthread_cond_t work; /* for the scheduler: woken; at the end: a job has ended */
+	pthread_cond_t told; /* the news */
+	pthread_cond_t changed; /* anything else that the mutex guards */
 
 	/* Fixed from start to stop. */
 	struct pull_options options; /* its settings are those of the start */
@@ -68,6 +70,8 @@ struct pull {
 	struct map unknown_kinds;    /* of events that were skipped */
 	struct map reverified; /* blobs that the primary was asked to read again... */
 	int64_t reverified_at; /* ... since then, boot ms: blob_job.c */
+	struct map too_large;  /* LFS objects that came with more than maxSize... */
+	int64_t too_large_at;  /* ... since then, boot ms: mirror_lfs.c */
 	VEC(struct given_back) given_back; /* rows of ended jobs: pull_job.c */
 
 	/* Scheduler thread only. */

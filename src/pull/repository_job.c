@@ -27,6 +27,7 @@
 #include "pull/pull_parts.h"
 #include "pull/repository_job.h"
 #include "pull/repository_maintenance.h"
+#include "pull/share.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
 #include "upkeep/removal.h"
@@ -43,6 +44,11 @@ struct sync_call {
 	size_t most_packs;         /* that maintenance is not waited for with */
 	struct sync_result result; /* its held_reason is the caller's to free */
 };
+
+static bool sync_call_has_brought(const struct sync_call *call)
+{
+	return call->result.outcome != SYNC_HELD && call->result.outcome != SYNC_AWAITS;
+}
 
 static enum tidy_after manner_of(const struct job *job, const struct sync_call *call)
 {
@@ -66,41 +72,134 @@ static int tidy_before(const struct job *job, const struct sync_call *call,
 	repository_forget_cut_off(copy.fd);
 	if (tidy_left_overs(&copy, manner_of(job, call), err) == 0)
 		return 0;
-	return call->request.mends && copy_is_at_fault(err) ? 0 : -1;
+	return call->request.mends && err_is_of_data(err) ? 0 : -1;
+}
+
+/* What we do to a copy's objects is not to look like the work of others afterwards. */
+struct own_work {
+	object_files found;
+	struct fingerprint refs;
+	struct copy_record record;
+	bool was_ours;
+};
+
+static void own_work_clear(struct own_work *own)
+{
+	object_files_clear(&own->found);
+	copy_record_clear(&own->record);
+}
+
+static int own_work_begin(struct own_work *own, const struct repo *copy, struct err *err)
+{
+	*own = (struct own_work){ 0 };
+	if (object_files_take(copy->fd, &own->found, err) != 0 ||
+	    fingerprint_take(copy->fd, FINGERPRINT_REFS, &own->refs, err) != 0) {
+		own_work_clear(own);
+		return -1;
+	}
+	copy_record_read(copy->fd, &own->record);
+	own->was_ours = copy_record_look(&own->record, copy->fd) == COPY_STAMPS_SAME;
+	return 0;
+}
+
+/* Without the lease, a later holder may have recorded something newer. */
+static void own_work_end(struct own_work *own, const struct job *job,
+			 const struct repo *copy)
+{
+	struct fingerprint refs, all;
+
+	if (own->was_ours && !object_files_changed(&own->found, copy->fd, true) &&
+	    fingerprint_take(copy->fd, FINGERPRINT_REFS, &refs, ERR_IGNORED) == 0 &&
+	    fingerprint_equal(&own->refs, &refs) &&
+	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &all, ERR_IGNORED) == 0 &&
+	    (!copy_record_has_copy(&own->record, &all) ||
+	     copy_record_look(&own->record, copy->fd) != COPY_STAMPS_SAME) &&
+	    lease_check(job->lease, ERR_IGNORED) == 0)
+		copy_record_renew(copy->fd, &own->record);
+	own_work_clear(own);
+}
+
+/* Half a pack may be as large as a whole one, and the next try makes another. */
+static void tidy_copy_after_failure(const struct job *job, const struct repo *copy)
+{
+	if (lease_check(job->lease, ERR_IGNORED) == 0)
+		tidy_left_overs(copy, TIDY_AFTER_CRASH, ERR_IGNORED);
+}
+
+static void tidy_after_failure(const struct job *job, const char *path)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) == 0)
+		tidy_copy_after_failure(job, &copy);
+}
+
+/* What the disk has no room for now is not tried at each sync. Two copies of one place
+ * only lose the rest that they would have. */
+#define TIDY_RESTS_MS ((int64_t)3600 * 1000)
+static struct {
+	_Atomic(uint64_t) id;
+	_Atomic(int64_t) until; /* boot ms */
+} tidy_rests[256];
+
+static void tidy_rest(const char *name)
+{
+	const uint64_t id = replicable_id(KIND_REPOSITORY, name);
+	const size_t at = id % ARRAY_SIZE(tidy_rests);
+
+	atomic_store(&tidy_rests[at].until, clock_boot_ms() + TIDY_RESTS_MS);
+	atomic_store(&tidy_rests[at].id, id);
+}
+
+static bool tidy_is_at_rest(const char *name)
+{
+	const uint64_t id = replicable_id(KIND_REPOSITORY, name);
+	const size_t at = id % ARRAY_SIZE(tidy_rests);
+
+	return atomic_load(&tidy_rests[at].id) == id &&
+	       clock_boot_ms() < atomic_load(&tidy_rests[at].until);
 }
 
 static int tidy_after(const struct job *job, const char *path, size_t most_packs,
 		      struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
-	AUTO_RECORD struct copy_record record = { 0 };
-	AUTO_OBJECT_FILES object_files found = { 0 };
+	struct own_work own;
 
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0)
 		return -1;
 	if (tidy_packs_are_few(&copy))
 		return 0;
-	if (object_files_take(copy.fd, &found, err) != 0)
+	if (own_work_begin(&own, &copy, err) != 0)
 		return -1;
-	copy_record_read(copy.fd, &record);
-	bool was_ours = copy_record_look(&record, copy.fd) == COPY_STAMPS_SAME;
-	if (tidy_packs(&job->work, &copy, most_packs, err) != 0)
-		return -1;
+	int result = tidy_packs(&job->work, &copy, most_packs, err);
 	failpoint("sync.tidied");
-	if (was_ours && !object_files_changed(&found, copy.fd, true) &&
-	    copy_record_look(&record, copy.fd) != COPY_STAMPS_SAME)
-		copy_record_renew(copy.fd, &record);
-	return 0;
+	if (result != 0)
+		tidy_copy_after_failure(job, &copy);
+	own_work_end(&own, job, &copy);
+	return result;
 }
 
-/* Half a pack may be as large as a whole one, and the next try makes another. */
-static void tidy_after_failure(const struct job *job, const char *path)
+/* The copy is as it should be, and proved so: that there was no room to fold its packs is
+ * no failure of the sync. But it must be there, whole, and still ours. A fold reads what
+ * the proof did not: where its disk may have failed, all of the copy is read next. */
+static int sync_tidy(const struct job *job, const struct sync_call *call,
+		     const char *path, struct err *err)
 {
-	AUTO_REPO struct repo copy = REPO_INIT;
-
-	if (lease_check(job->lease, ERR_IGNORED) == 0 &&
-	    repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) == 0)
-		tidy_left_overs(&copy, TIDY_AFTER_CRASH, ERR_IGNORED);
+	if (tidy_is_at_rest(call->request.name) ||
+	    tidy_after(job, path, call->most_packs, err) == 0)
+		return 0;
+	if (err->class == ERR_CORRUPT || err->class == ERR_MISSING ||
+	    err_is_deferral(err->class))
+		return sync_failed_here(err);
+	tidy_rest(call->request.name);
+	log_warn("tidy.failed", LOG_ERR(err), LOG_TEXT("remedy", err->remedy));
+	if (!err_is_of_data(err))
+		return 0;
+	if (!call->request.mends) /* in one run there is no later */
+		return sync_failed_here(err);
+	call->request.doubt(call->request.arg, call->request.name, err);
+	return 0;
 }
 
 /* It may be called again for another try. */
@@ -116,10 +215,7 @@ static int sync_job(struct job *job, void *arg, struct err *err)
 		tidy_after_failure(job, path);
 		return -1;
 	}
-	if (call->result.outcome == SYNC_HELD ||
-	    tidy_after(job, path, call->most_packs, err) == 0)
-		return 0;
-	return sync_failed_here(err);
+	return sync_call_has_brought(call) ? sync_tidy(job, call, path, err) : 0;
 }
 
 /*
@@ -225,13 +321,32 @@ static int verify_row_fail_damaged(struct pull_item *item, struct err *err)
 {
 	if (err->class == ERR_CORRUPT)
 		item->wishes = REGISTRY_WISH_REBUILD;
-	if (copy_is_at_fault(err))
+	if (err_is_of_data(err))
 		err_remedy(err, "the copy is replaced at the next try; if this recurs, "
 				"check for a failing disk");
 	return -1;
 }
 
-static int verify_row_check_copy(struct pull_job *job, const struct git_work *work,
+/* It may remove files, seconds before it ends, and the row says nothing of that. Without
+ * room for the mark it is done all the same. */
+static int verify_row_check_derived(const struct job *leased, const struct repo *copy,
+				    struct err *err)
+{
+	struct repository_mark mark;
+	struct own_work own;
+
+	if (own_work_begin(&own, copy, err) != 0)
+		return -1;
+	const bool is_marked =
+		own.was_ours && repository_mark(copy->fd, &mark, ERR_IGNORED) == 0;
+	int result = verify_derived(&leased->work, copy, err);
+	own_work_end(&own, leased, copy);
+	if (is_marked)
+		repository_unmark(&mark);
+	return result;
+}
+
+static int verify_row_check_copy(struct pull_job *job, const struct job *leased,
 				 const char *expected, struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
@@ -252,8 +367,8 @@ static int verify_row_check_copy(struct pull_job *job, const struct git_work *wo
 	failpoint("verify.read");
 	if (verify_row_compare_checksum(job, &copy, expected, err) != 0)
 		return -1;
-	return !job->rests || (verify_derived(work, &copy, err) == 0 &&
-			       verify_objects(work, &copy, &refs, err) == 0)
+	return !job->rests || (verify_row_check_derived(leased, &copy, err) == 0 &&
+			       verify_objects(&leased->work, &copy, &refs, err) == 0)
 		       ? 0
 		       : verify_row_fail_damaged(item, err);
 }
@@ -284,7 +399,7 @@ static int verify_row_leased(struct job *leased, void *arg, struct err *err)
 		return 0;
 	if (pull_check_root(job->pull, job->kind.type, err) != 0)
 		return -1;
-	return verify_row_check_copy(job, &leased->work, expected, err);
+	return verify_row_check_copy(job, leased, expected, err);
 }
 
 /* Under the lease of that name. */
@@ -308,6 +423,8 @@ static int repository_run_leased(const struct pull_job *job, const char *name,
 			.bytes = once         ? once->bytes
 				 : job->shown ? &job->shown->bytes
 					      : NULL,
+			.bytes_at_end =
+				!once && job->shown ? &job->shown->bytes_at_end : NULL,
 			.timeout_ms = pull_settings_now(pull).timeout_ms,
 			.stop = &pull->kill,
 			.leaving = once ? NULL : &pull->stop,
@@ -355,6 +472,28 @@ static void hold_item(const struct pull *pull, struct pull_item *item, char *rea
 		 LOG_TEXT("remedy", item->remedy));
 }
 
+#define RENAME_AGAIN_MS 500
+#define LENDER_AGAIN_MS 2000
+#define LENDER_AGAIN_MOST_MS 60000
+
+static void put_off(struct pull_item *item, int64_t wait_ms)
+{
+	item->end = PULL_WAITS;
+	item->wait_ms = wait_ms;
+	item->is_uncounted = true;
+}
+
+/* The longer it has waited, the less it matters. */
+static int64_t lender_again_ms(const struct pull_job *job)
+{
+	const int64_t since = job->items[0].row->behind_since;
+	const int64_t part = since > 0 ? (pull_now_ms(job->pull) - since) / 8 : 0;
+
+	if (part < LENDER_AGAIN_MS)
+		return LENDER_AGAIN_MS;
+	return part < LENDER_AGAIN_MOST_MS ? part : LENDER_AGAIN_MOST_MS;
+}
+
 static void take_result(struct pull_job *job, struct sync_result *result)
 {
 	static const enum pull_end ends[] = { [SYNC_UNCHANGED] = PULL_UNCHANGED,
@@ -364,6 +503,10 @@ static void take_result(struct pull_job *job, struct sync_result *result)
 
 	job->bytes = item->bytes = result->bytes;
 	item->refs_changed = result->refs_changed;
+	if (result->outcome == SYNC_AWAITS) {
+		put_off(item, lender_again_ms(job));
+		return;
+	}
 	if (result->outcome == SYNC_HELD) {
 		hold_item(job->pull, item, TAKE(result->held_reason));
 		return;
@@ -387,7 +530,7 @@ static int bring_leased(struct job *leased, void *arg, struct err *err)
 	if (pull_check_root(job->pull, job->kind.type, err) != 0 ||
 	    sync_job(leased, job->own, err) != 0)
 		return -1;
-	if (!job->brought || call->result.outcome == SYNC_HELD)
+	if (!job->brought || !sync_call_has_brought(call))
 		return 0;
 	if (call->result.outcome != SYNC_UNCHANGED)
 		report_published(job); /* what comes now may take long */
@@ -602,13 +745,43 @@ static bool rename_is_expected(const struct pull_job *job, const struct registry
 	return is_expected;
 }
 
-#define RENAME_AGAIN_MS 500
-
-static void put_off(struct pull_item *item)
+static bool repository_is_about_to_come(const struct pull_job *job, const char *name)
 {
-	item->end = PULL_WAITS;
-	item->wait_ms = RENAME_AGAIN_MS;
-	item->is_uncounted = true;
+	AUTO_FREE char *path = name_to_copy(job->pull->options.here->root, name);
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	return access(path, F_OK) != 0 &&
+	       registry_get(job->pull->options.store, KIND_REPOSITORY, name, &row,
+			    ERR_IGNORED) == 0 &&
+	       !row.is_gone && row.retry_count == 0 &&
+	       (row.state == REGISTRY_STARTED || row.state == REGISTRY_PENDING);
+}
+
+/* Forks that are noticed before the repository that they share objects with wait for its
+ * first copy. */
+static bool repository_awaits_lender(void *arg, const char *name)
+{
+	const struct pull_job *job = arg;
+
+	return share_await(job->items[0].row->name,
+			   repository_is_about_to_come(job, name) ? name : NULL);
+}
+
+static void repository_doubt(void *arg, const char *name, const struct err *why)
+{
+	const struct pull_job *job = arg;
+
+	pull_doubt(job->pull, job->kind.type, name, why);
+}
+
+/* One that is known to wait asks nobody, neither for a lease nor the primary. */
+static bool repository_still_awaits(const struct pull_job *job)
+{
+	const char *name = job->items[0].row->name;
+	AUTO_FREE char *lender = share_awaited(name);
+
+	return lender && pull_settings_now(job->pull).shares_objects &&
+	       repository_is_about_to_come(job, lender) && share_await(name, lender);
 }
 
 void repository_bring_from(struct pull_job *job, struct source *source)
@@ -630,6 +803,12 @@ void repository_bring_from(struct pull_job *job, struct source *source)
 		.mends = !pull->options.once,
 		.takes_deltas = pull_settings_now(pull).takes_deltas,
 		.checksum = item->row->checksum,
+		.awaits_lender =
+			!pull->options.once && pull_settings_now(pull).shares_objects
+				? repository_awaits_lender
+				: NULL,
+		.doubt = repository_doubt,
+		.arg = job,
 		.may_rebuild = rebuild_wait_ms(pull, item->row->id) == 0
 	};
 	call->most_packs = pull->maintainer && pull_settings_now(pull).is_maintained
@@ -645,7 +824,9 @@ static void repository_bring(struct pull_job *job)
 	if (item->end != PULL_OPEN)
 		return;
 	if (rename_puts_off(job, item->row))
-		put_off(item);
+		put_off(item, RENAME_AGAIN_MS);
+	else if (repository_still_awaits(job))
+		put_off(item, lender_again_ms(job));
 	else
 		repository_bring_from(job, job->pull->source);
 }
@@ -658,7 +839,7 @@ static int repository_open(struct pull_job *job, struct err *err)
 	(void)err;
 	item->is_uncounted = item->row->is_gone;
 	if (item->row->is_gone && rename_is_expected(job, item->row))
-		put_off(item);
+		put_off(item, RENAME_AGAIN_MS);
 	return 0;
 }
 

@@ -1,10 +1,11 @@
 /*
  * A copy's record (copy_record.h) has a fingerprint of its files, and maintenance changes
- * these. While it does, NAME.git/refrelay/maintenance.lock stands, a lock whose owner is
- * known to live or to be dead (git/lock_owner.h). It is taken before the first file is
- * changed, and released after the record was renewed: so whoever finds the copy changed
- * looks for it *afterwards*, and then, if it is not there, whether the record is the one
- * that was read.
+ * these, as a verification does that finds derived ones damaged. While they do,
+ * NAME.git/refrelay/maintenance.lock stands, a lock whose owner is known to live or to be
+ * dead (git/lock_owner.h). It is taken before the first file is changed, and released
+ * after the record was renewed: so whoever finds the copy changed looks for it
+ * *afterwards*, and then, if it is not there, whether the record is the one that was
+ * read.
  *
  * If its owner is dead, nothing tells what of the change was git's: the copy is doubted
  * like any other, and all of it is read.
@@ -16,13 +17,9 @@
  */
 #include "pull/repository_maintenance.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "git/lock_file.h"
 #include "git/objects.h"
 #include "job/job.h"
 #include "pull/copy_kind.h"
@@ -32,7 +29,6 @@
 #include "upkeep/maintenance.h"
 
 #define MARK "refrelay/maintenance" /* and ".lock" */
-#define RECORD "refrelay/copy"
 #define INDEX "objects/pack/multi-pack-index"
 #define BEAT_MS 5000
 #define ROW_MS 1000
@@ -47,25 +43,12 @@ struct maintaining {
 	struct fingerprint refs_before; /* taken before the record was found to be true */
 	struct maintenance_plan plan;
 	struct maintenance_result result;
-	struct lock_owner owner;
-	struct lock_file mark;
+	struct repository_mark mark;
 	int64_t beat_at, asked_at; /* boot ms */
 	bool is_asked_to_end;
 	bool has_begun;
 	bool is_disturbed; /* somebody else has changed the copy meanwhile */
 };
-
-void repository_glimpse_take(int dir, struct repository_glimpse *glimpse)
-{
-	struct stat st;
-
-	*glimpse = (struct repository_glimpse){ 0 };
-	if (fstatat(dir, RECORD, &st, AT_SYMLINK_NOFOLLOW) != 0)
-		return;
-	glimpse->inode = st.st_ino;
-	glimpse->changed_ns =
-		(int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
-}
 
 /* Where it cannot be told whether its owner lives, it is dead when it is silent. */
 static bool maintaining_is_marked(int dir)
@@ -82,14 +65,14 @@ static bool maintaining_is_marked(int dir)
 	}
 }
 
-bool repository_is_maintained(int dir, const struct repository_glimpse *before)
+bool repository_is_maintained(int dir, const struct copy_record *before)
 {
-	struct repository_glimpse now;
+	AUTO_RECORD struct copy_record now = { 0 };
 
 	if (maintaining_is_marked(dir))
 		return true;
-	repository_glimpse_take(dir, &now);
-	return now.inode != before->inode || now.changed_ns != before->changed_ns;
+	copy_record_read(dir, &now);
+	return memcmp(now.end, before->end, sizeof(now.end)) != 0;
 }
 
 bool repository_was_cut_off(int dir)
@@ -105,6 +88,22 @@ void repository_forget_cut_off(int dir)
 		unlinkat(dir, MARK ".lock", 0);
 }
 
+int repository_mark(int dir, struct repository_mark *mark, struct err *err)
+{
+	if (lock_owner_open(dir, "refrelay", &mark->owner, err) != 0)
+		return -1;
+	if (lock_file_take(&mark->owner, MARK, 0, &mark->lock, err) == 0)
+		return 0;
+	lock_owner_close(&mark->owner);
+	return -1;
+}
+
+void repository_unmark(struct repository_mark *mark)
+{
+	lock_file_release(&mark->lock);
+	lock_owner_close(&mark->owner);
+}
+
 static bool maintaining_is_row_idle(const struct maintaining *this)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
@@ -114,24 +113,53 @@ static bool maintaining_is_row_idle(const struct maintaining *this)
 	       maintain_is_idle(&row);
 }
 
-/* As copy_record_proves() and the like take it: this is what we left, and nobody has
- * touched it since. Copies borrow no objects, and git fetches none of them later; where
- * it is otherwise somebody else keeps it. */
-static bool maintaining_is_ours(struct maintaining *this)
+/* Copies borrow no objects, and git fetches none of them later; where it is otherwise
+ * somebody else keeps it. */
+static bool maintaining_open(struct maintaining *this)
 {
 	if (repo_open(AT_FDCWD, this->path, &this->copy, ERR_IGNORED) != 0 ||
-	    this->copy.is_partial || this->copy.has_alternates ||
-	    repo_check_files(&this->copy, ERR_IGNORED) != 0)
-		return false;
-	if (fingerprint_take(this->copy.fd, FINGERPRINT_REFS, &this->refs_before,
-			     ERR_IGNORED) != 0)
+	    this->copy.is_partial || this->copy.has_alternates)
 		return false;
 	copy_record_read(this->copy.fd, &this->record);
 	if (!this->record.is_there || !this->record.files_fingerprint[0] ||
 	    this->record.source_fingerprint[0])
 		return false;
 	checksum_format(&this->record.sum, this->refs);
-	return copy_record_look(&this->record, this->copy.fd) == COPY_STAMPS_SAME;
+	return true;
+}
+
+/* A new link to a shared file changes its ctime alone: then it is read, and the record
+ * renewed. */
+static bool maintaining_has_stamps(struct maintaining *this)
+{
+	struct copy_files files;
+
+	switch (copy_record_look(&this->record, this->copy.fd)) {
+	case COPY_STAMPS_SAME:
+		return true;
+	case COPY_STAMPS_LATER:
+		if (copy_files_take(this->copy.fd, &files, ERR_IGNORED) != 0 ||
+		    copy_files_check(this->copy.fd, &files, ERR_IGNORED) != 0 ||
+		    copy_content_is_sound(&this->copy, this->record.files_changed_ns,
+					  this->call->stop, ERR_IGNORED) <= 0)
+			return false;
+		copy_record_restamp(this->copy.fd, &this->record, &files);
+		copy_record_clear(&this->record);
+		copy_record_read(this->copy.fd, &this->record);
+		return copy_record_look(&this->record, this->copy.fd) == COPY_STAMPS_SAME;
+	default:
+		return false;
+	}
+}
+
+/* As copy_record_proves() and the like take it: this is what we left, and nobody has
+ * touched it since. */
+static bool maintaining_is_ours(struct maintaining *this)
+{
+	return repo_check_files(&this->copy, ERR_IGNORED) == 0 &&
+	       fingerprint_take(this->copy.fd, FINGERPRINT_REFS, &this->refs_before,
+				ERR_IGNORED) == 0 &&
+	       maintaining_has_stamps(this);
 }
 
 static void maintaining_close(struct maintaining *this)
@@ -140,16 +168,17 @@ static void maintaining_close(struct maintaining *this)
 	copy_record_clear(&this->record);
 }
 
-/* Of a copy that is ours. */
+/* Of a copy that is ours. That costs more to find out than that nothing is due. */
 static bool maintaining_is_due(struct maintaining *this)
 {
 	struct maintenance_found found;
 
-	if (!maintaining_is_ours(this) ||
-	    maintenance_look(&this->copy, this->refs, &found, ERR_IGNORED) != 0)
+	if (!maintaining_open(this) ||
+	    maintenance_look(&this->copy, this->refs, this->call->is_walk, &found,
+			     ERR_IGNORED) != 0)
 		return false;
 	maintenance_decide(&found, &this->plan);
-	return maintenance_is_due(&this->plan);
+	return maintenance_is_due(&this->plan) && maintaining_is_ours(this);
 }
 
 static bool maintaining_must_end(void *arg)
@@ -159,7 +188,7 @@ static bool maintaining_must_end(void *arg)
 
 	if (now - this->beat_at >= BEAT_MS) {
 		this->beat_at = now;
-		lock_owner_beat(&this->owner);
+		lock_owner_beat(&this->mark.owner);
 	}
 	if (now - this->asked_at >= ROW_MS) {
 		this->asked_at = now;
@@ -207,7 +236,7 @@ static bool maintaining_left_refs(const struct maintaining *this)
 	return fingerprint_equal(&now, &this->refs_before) ||
 	       (this->result.removed > 0 &&
 		copy_record_has_settings(&this->record, dir) &&
-		copy_record_has_refs(&this->record, &this->copy));
+		copy_record_has_refs(&this->record, &this->copy, ERR_IGNORED));
 }
 
 /* The record was true before; it may become so again if nobody else was here. */
@@ -251,19 +280,13 @@ static int maintaining_change(struct maintaining *this, struct err *err)
 	return maintaining_renew(this, &found, err) == 0 ? done : -1;
 }
 
-/* Readers, and who watches the copy, wait for the end of what they see. */
 static int maintaining_under_mark(struct maintaining *this, struct err *err)
 {
-	int done = -1;
-
-	if (lock_owner_open(this->copy.fd, "refrelay", &this->owner, err) != 0)
+	if (repository_mark(this->copy.fd, &this->mark, err) != 0)
 		return -1;
-	if (lock_file_take(&this->owner, MARK, 0, &this->mark, err) == 0) {
-		failpoint("maintenance.marked");
-		done = maintaining_change(this, err);
-		lock_file_release(&this->mark);
-	}
-	lock_owner_close(&this->owner);
+	failpoint("maintenance.marked");
+	int done = maintaining_change(this, err);
+	repository_unmark(&this->mark);
 	return done;
 }
 
@@ -337,7 +360,8 @@ static enum maintain_end maintaining_run(struct maintaining *this)
 	enum maintain_end end =
 		maintaining_say(this, done, clock_boot_ms() - started, &err);
 	log_set_context(before);
-	if (end == MAINTAIN_FAILED && (this->is_disturbed || err.class == ERR_CORRUPT))
+	if (end == MAINTAIN_FAILED && (this->is_disturbed || err.class == ERR_CORRUPT ||
+				       (this->has_begun && err_is_of_data(&err))))
 		pull_doubt(pull, call->kind->type, call->name, &err);
 	return end;
 }
@@ -347,8 +371,7 @@ enum maintain_end repository_maintain(const struct maintain_call *call)
 	struct maintaining this = { .call = call,
 				    .path = name_to_copy(call->pull->options.here->root,
 							 call->name),
-				    .copy = REPO_INIT,
-				    .owner = { .fd = -1 } };
+				    .copy = REPO_INIT };
 	enum maintain_end end = MAINTAIN_NOTHING;
 	bool is_due = maintaining_is_row_idle(&this) && maintaining_is_due(&this);
 

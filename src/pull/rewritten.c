@@ -127,23 +127,38 @@ static int rewritten_find(struct rewritten_look *look, struct err *err)
 	return done;
 }
 
+/* The first error is told. One log that is full keeps no other from what it has room for;
+ * a disk does. */
+static bool rewritten_may_go_on(const struct err *why, int *result, struct err *err)
+{
+	if (*result == 0)
+		*err = *why;
+	*result = -1;
+	return why->class != ERR_DISK;
+}
+
 static int rewritten_write(const struct rewritten_request *request,
 			   struct rewritten *rewritten, struct err *err)
 {
 	const int dir = request->copy->fd;
 	const int64_t now = clock_wall_ms() / 1000;
 	size_t found = 0;
+	int result = 0;
+	struct err why;
 
 	/* first, since a log may stand where another one must go; else HEAD has that */
 	reflog_tidy(dir, request->to, now, REFLOG_REMOVE, &found, ERR_IGNORED);
-	for (size_t i = 0; i < rewritten->branches.count; i++)
-		if (reflog_keep(dir, &rewritten->branches.items[i], now, err) != 0)
+	for (size_t i = 0; i < rewritten->branches.count; i++) {
+		struct reflog_move *move = &rewritten->branches.items[i];
+		move->is_kept = reflog_keep(dir, move, now, &why) == 0;
+		if (!move->is_kept && !rewritten_may_go_on(&why, &result, err))
 			return -1;
-	rewritten->is_kept = true;
-	if (reflog_keep_many(dir, &rewritten->others, now, err) != 0)
-		return -1;
-	rewritten->are_others_kept = true;
-	return 0;
+	}
+	rewritten->are_others_kept =
+		reflog_keep_many(dir, &rewritten->others, now, &why) == 0;
+	if (!rewritten->are_others_kept)
+		rewritten_may_go_on(&why, &result, err);
+	return result;
 }
 
 int rewritten_keep(const struct rewritten_request *request, struct rewritten *rewritten,
@@ -168,7 +183,7 @@ int rewritten_keep(const struct rewritten_request *request, struct rewritten *re
 	return 0;
 }
 
-static void rewritten_say(const struct reflog_move *move, bool is_kept)
+static void rewritten_say(const struct reflog_move *move)
 {
 	char before[OID_MAX_TEXT], after[OID_MAX_TEXT];
 	struct err why;
@@ -179,7 +194,7 @@ static void rewritten_say(const struct reflog_move *move, bool is_kept)
 		"the upstream rewrote %s: %s does not descend from %s", move->ref, after,
 		before);
 	err_because(&why, REASON_REWRITTEN);
-	if (is_kept)
+	if (move->is_kept)
 		err_remedy(&why,
 			   "the old commits stay for %d days; git push ELSEWHERE "
 			   "%s:refs/heads/NAME in the mirror's directory saves them",
@@ -204,7 +219,7 @@ static void rewritten_say_others(const struct rewritten *rewritten)
 void rewritten_report(const struct rewritten *rewritten)
 {
 	for (size_t i = 0; i < rewritten->branches.count; i++)
-		rewritten_say(&rewritten->branches.items[i], rewritten->is_kept);
+		rewritten_say(&rewritten->branches.items[i]);
 	if (rewritten->others.count > 0)
 		rewritten_say_others(rewritten);
 }

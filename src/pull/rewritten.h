@@ -19,10 +19,11 @@ struct rewritten_request {
 };
 
 struct rewritten {
-	reflog_moves branches; /* that do not descend from what they were */
+	reflog_moves branches; /* that do not descend from what they were; is_kept: that
+				  was kept */
 	reflog_moves others;   /* of which that could not be told */
 	struct err why;        /* of one of these, if something failed */
-	bool is_kept, are_others_kept;
+	bool are_others_kept;
 };
 #define AUTO_REWRITTEN __attribute__((cleanup(rewritten_clear)))
 void rewritten_clear(struct rewritten *rewritten);

@@ -346,7 +346,7 @@ static void scheduler_wait_for_work(struct pull *pull, int64_t until)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	while (!pull->woken && !pull->stopping)
-		if (!cond_wait_until(&pull->changed, &pull->mutex, until))
+		if (!cond_wait_until(&pull->work, &pull->mutex, until))
 			break;
 }
 

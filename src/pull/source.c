@@ -30,7 +30,8 @@ bool source_lacked_objects(const struct source_view *view, const struct err *err
 {
 	if (source_was_outrun(view, err) || err->reason == REASON_AT_PEER)
 		return false;
-	return err->class == ERR_CORRUPT || err->class == ERR_INTERNAL ||
+	return err->class == ERR_CORRUPT ||
+	       (err->class == ERR_INTERNAL && err->sys_errno == 0) ||
 	       (err->class == ERR_NETWORK && view->is_local);
 }
 
@@ -81,7 +82,8 @@ static struct git_remote source_remote(const struct source_want *want)
 				     .header = view->header,
 				     .ca_file = view->ca_file,
 				     .ssh_command = view->ssh_command,
-				     .stall_ms = STALL_MS };
+				     .stall_ms = STALL_MS,
+				     .is_site = !view->is_foreign && !view->is_local };
 
 	if (view->is_foreign)
 		source_bound(want, &remote);
@@ -98,6 +100,7 @@ static int source_refuse_size(const struct source_want *want, struct err *err)
 			"(three quarters of this machine's)");
 		err_remedy(err, "see what is in it; a machine with more memory may have "
 				"it");
+		err->sys_errno = ENOMEM; /* a damaged copy may be the reason, too */
 	} else if (most > 0 && most <= SHARE_OF_DISK(source_free_bytes(want->copy))) {
 		err_set(err, ERR_CONFIG,
 			"the upstream sends a pack of more than %" PRIu64
@@ -581,6 +584,7 @@ static void source_primary_fill_view(struct wire_refs *refs, struct source_view 
 	view->pushed_settled = refs->pushed_settled;
 	view->pushed_announced = refs->pushed_announced;
 	view->pack_bytes = refs->pack_bytes;
+	view->lenders = refs->lenders;
 }
 
 /* And what a git child needs, should one be needed. */
@@ -687,6 +691,10 @@ static int source_primary_bring(struct source *source, const struct source_want 
 
 	if (source_primary_takes_pack(want))
 		return 0;
+	if (want->is_new && want->view->lent_ns > 0) {
+		result = objects_are_complete(want->work, want->copy, want->oids, err);
+		return result == 0 ? source_fetch_rest(want, err) : result < 0 ? -1 : 0;
+	}
 	if (!bring_packs_is_worth_it(want))
 		return source_fetch(want, NULL, err);
 	if (source_primary_take_line(primary, primary->valid_ms, &line, err) != 0)
@@ -886,6 +894,7 @@ void source_view_clear(struct source_view *view)
 	free(view->ssh_command);
 	free(view->description);
 	free(view->settings);
+	text_list_clear(&view->lenders);
 	str_clear(&view->pack);
 	*view = (struct source_view){ 0 };
 }

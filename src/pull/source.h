@@ -1,7 +1,6 @@
 /*
- * Where copies are pulled from, of repositories and of blobs: directories on this
- * machine, or a primary. The code that brings copies knows only this interface.
- * Functions are safe from several threads.
+ * Where copies come from: directories on this machine, or a primary. The code that brings
+ * copies knows only this interface. Safe from several threads.
  */
 #ifndef PULL_SOURCE_H
 #define PULL_SOURCE_H
@@ -40,6 +39,8 @@ struct source_view {
 	bool is_delta;   /* by source_read_since(): of the copy's own timeline and hash */
 	struct str pack; /* owned; the new objects; empty: fetch them, or nothing */
 	uint64_t pack_bytes; /* of its packs, as it reports; 0: not reported */
+	text_list lenders;   /* whose objects it borrows (pull/share.h); owned */
+	int64_t lent_ns;     /* wall clock: the new copy has their packs; 0: it has not */
 };
 #define AUTO_VIEW __attribute__((cleanup(source_view_clear)))
 
@@ -138,8 +139,7 @@ struct source *source_new_primary(struct primary *primary, int64_t valid_ms,
 				  const struct stop *stop);
 void source_free(struct source *source);
 
-/* How records name it: its path or URL. NULL, with ERR_MISSING: it does not exist
- * (directories only). The caller frees. */
+/* Its path or URL, for records; owned. NULL, ERR_MISSING: a directory lacks it. */
 char *source_url(struct source *source, const char *name, struct err *err);
 
 /* The fingerprint alone: cheap, to see whether anything changed. ERR_MISSING: the source

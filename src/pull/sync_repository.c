@@ -1,10 +1,12 @@
 #include "pull/sync_repository.h"
 
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "git/fence.h"
 #include "git/objects.h"
+#include "git/packs.h"
 #include "git/read_settings.h"
 #include "git/refs.h"
 #include "git/state.h"
@@ -13,6 +15,7 @@
 #include "pull/decisions.h"
 #include "pull/hold.h"
 #include "pull/mend.h"
+#include "pull/share.h"
 #include "replicable/name.h"
 #include "verify/damage.h"
 #include "verify/verify_objects.h"
@@ -144,27 +147,26 @@ static bool sync_repository_is_as_reported(const struct copy_record *record,
  * may be old enough: then the refs are read once more, and never again. */
 static bool sync_repository_settle_record(const struct repo *copy,
 					  const struct copy_record *record,
-					  const struct fingerprint *fingerprint)
+					  const struct fingerprint *fingerprint,
+					  struct err *err)
 {
-	if (!copy_record_has_refs(record, copy))
+	if (!copy_record_has_refs(record, copy, err))
 		return false;
 	/* one that proves something is not replaced by one that does not yet */
 	return (record->is_settled && !fingerprint_is_settled(fingerprint)) ||
-	       copy_record_settle(copy->fd, record, fingerprint, ERR_IGNORED) == 0;
+	       copy_record_settle(copy->fd, record, fingerprint, err) == 0;
 }
 
-bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record)
+bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record,
+			 const struct fingerprint *now, struct err *err)
 {
-	struct fingerprint fingerprint;
+	bool has_copy = copy_record_has_copy(record, now);
 
-	if (!record->is_there ||
-	    fingerprint_take(copy->fd, FINGERPRINT_COPY, &fingerprint, ERR_IGNORED) != 0)
-		return false;
-	if (!copy_record_has_copy(record, &fingerprint))
-		return copy_record_has_files(record, copy->fd) &&
-		       sync_repository_settle_record(copy, record, &fingerprint);
-	return record->is_settled ||
-	       sync_repository_settle_record(copy, record, &fingerprint);
+	if (has_copy && record->is_settled)
+		return true;
+	err_set(err, ERR_CORRUPT, "the copy is not as its record says");
+	return (has_copy || copy_record_has_files(record, copy->fd)) &&
+	       sync_repository_settle_record(copy, record, now, err);
 }
 
 bool sync_is_recorded(const struct sync_request *request,
@@ -172,6 +174,7 @@ bool sync_is_recorded(const struct sync_request *request,
 {
 	AUTO_RECORD struct copy_record record = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
+	struct fingerprint now;
 	AUTO_FREE char *path = name_to_copy(request->root, request->name);
 	AUTO_FREE char *source = source_url(request->source, request->name, ERR_IGNORED);
 
@@ -180,7 +183,9 @@ bool sync_is_recorded(const struct sync_request *request,
 		return false;
 	copy_record_read(copy.fd, &record);
 	return sync_repository_is_as_reported(&record, reported) &&
-	       strcmp(record.source, source) == 0 && sync_is_as_recorded(&copy, &record);
+	       strcmp(record.source, source) == 0 &&
+	       fingerprint_take(copy.fd, FINGERPRINT_COPY, &now, ERR_IGNORED) == 0 &&
+	       sync_is_as_recorded(&copy, &record, &now, ERR_IGNORED);
 }
 
 /* Whoever held the lease before us may have done it. */
@@ -208,18 +213,26 @@ uint64_t sync_fence_floor(const char *root, const char *name)
 	return fence;
 }
 
+/* What is done inside a repository, new or old. */
+struct filling {
+	struct job *job;
+	const struct sync_request *request;
+	const struct repo *copy;
+	const object_files *found; /* what was there, as the record tells it */
+	bool is_as_left;           /* as in struct bring_request */
+};
+
 /* What git does there leaves the files alone that it found: whoever writes into them is
  * somebody else. All of the copy is read then, since a fingerprint was taken that is to
  * say how we left it. */
-static int check_found(const struct job *job, const struct repo *copy,
-		       const object_files *found, struct err *err)
+static int check_found(const struct filling *filling, struct err *err)
 {
-	const char *path = object_files_changed(found, copy->fd, false);
+	const char *path = object_files_changed(filling->found, filling->copy->fd, false);
 
 	if (!path)
 		return 0;
 	log_warn("sync.disturbed", LOG_TEXT("path", path));
-	return mend_look_through(&job->work, copy, err);
+	return mend_look_through(&filling->job->work, filling->copy, err);
 }
 
 /* A mirror's upstream has none, though it may be a path. */
@@ -229,13 +242,39 @@ static const struct fingerprint *sync_repository_stamps(const struct source_view
 								: NULL;
 }
 
+/* What the record calls as it should be is not looked at again before it changes: what
+ * somebody put there meanwhile must not get into it. */
+static int check_oddities(const struct filling *filling, const struct copy_files *files,
+			  struct err *err)
+{
+	if (!filling->request->mends ||
+	    copy_files_check(filling->copy->fd, files, err) == 0)
+		return 0;
+	err->class = ERR_CONFLICT;
+	return err_prefix(err, "another program changed the copy meanwhile");
+}
+
+/* What others have a name for, too, may have changed since it was read. */
+static int sync_repository_check_lent(const struct job *job, const struct repo *copy,
+				      const struct source_view *view, struct err *err)
+{
+	int is_sound = view->lent_ns == 0 ? 1
+					  : copy_content_is_sound(copy, view->lent_ns,
+								  job->work.stop, err);
+	if (is_sound > 0)
+		return 0;
+	if (is_sound < 0 || packs_check_limits(&job->work, err) != 0)
+		return -1;
+	return err_set(err, ERR_CORRUPT, "a pack that it shares was changed meanwhile");
+}
+
 /* The proof from the copy's own disk, and the record of it. */
-static int sync_repository_prove_copy(const struct job *job, const struct repo *copy,
+static int sync_repository_prove_copy(const struct filling *filling,
 				      const struct source_view *view,
-				      const object_files *found,
 				      struct sync_result *result, struct err *err)
 {
-	struct fingerprint fingerprint;
+	const struct job *job = filling->job;
+	const struct repo *copy = filling->copy;
 	struct checksum refs_sum;
 	struct copy_files files;
 	bool is_cut = view->refs.cuts.count > 0;
@@ -243,8 +282,10 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 	if (is_cut)
 		checksum_of_refs(&view->refs, &refs_sum);
 	if (copy_files_take(copy->fd, &files, err) != 0 ||
-	    verify_repository(copy, &view->refs, &result->sum, &fingerprint, err) != 0 ||
-	    check_found(job, copy, found, err) != 0)
+	    check_oddities(filling, &files, err) != 0 ||
+	    verify_repository(copy, &view->refs, &result->sum, err) != 0 ||
+	    check_found(filling, err) != 0 ||
+	    sync_repository_check_lent(job, copy, view, err) != 0)
 		return -1;
 	failpoint("sync.verified");
 	if (lease_check(job->lease, err) != 0)
@@ -255,7 +296,6 @@ static int sync_repository_prove_copy(const struct job *job, const struct repo *
 				      .sum = &result->sum,
 				      .refs_sum = is_cut ? &refs_sum : NULL,
 				      .source_fingerprint = sync_repository_stamps(view),
-				      .copy_fingerprint = &fingerprint,
 				      .files = &files,
 				      .timeline = view->timeline,
 				      .generation = view->generation,
@@ -277,13 +317,12 @@ static int update_description(const struct repo *copy, const struct source_view 
 	return 0;
 }
 
-/* Everything that happens inside a repository, new or old. `found`: what was there, as
- * the record tells it. */
-static int sync_repository_fill_copy(struct job *job, const struct sync_request *request,
-				     const struct repo *copy, struct source_view *view,
-				     const object_files *found,
-				     struct sync_result *result, struct err *err)
+static int sync_repository_fill_copy(const struct filling *filling,
+				     struct source_view *view, struct sync_result *result,
+				     struct err *err)
 {
+	const struct sync_request *request = filling->request;
+	const struct repo *copy = filling->copy;
 	bool is_new = result->outcome == SYNC_CREATED;
 	int done = -1;
 
@@ -296,8 +335,10 @@ static int sync_repository_fill_copy(struct job *job, const struct sync_request 
 	for (int tries = 0; tries < TRIES && done != 0; tries++) {
 		if (tries > 0 && request->mends)
 			mend_locks(copy->fd);
+		if (tries > 0 && state_recover(copy->fd, err) != 0)
+			return -1;
 		done = bring_repository(
-			&(struct bring_request){ .job = job,
+			&(struct bring_request){ .job = filling->job,
 						 .source = request->source,
 						 .name = request->name,
 						 .copy = copy,
@@ -305,6 +346,7 @@ static int sync_repository_fill_copy(struct job *job, const struct sync_request 
 						 .is_new = is_new,
 						 .is_forced = request->is_forced,
 						 .is_suspect = request->is_suspect,
+						 .is_as_left = filling->is_as_left,
 						 .checksum = request->checksum },
 			result, err);
 		if (done != 0 && err->class != ERR_CONFLICT)
@@ -315,11 +357,10 @@ static int sync_repository_fill_copy(struct job *job, const struct sync_request 
 	if (bring_settings(copy, view, err) != 0 ||
 	    update_description(copy, view, err) != 0)
 		return -1;
-	return sync_repository_prove_copy(job, copy, view, found, result, err);
+	return sync_repository_prove_copy(filling, view, result, err);
 }
 
-/* The names in its directories, and the files that nothing else has synced. */
-static int sync_repository_make_durable(const struct repo *copy, struct err *err)
+int sync_make_durable(int dir, struct err *err)
 {
 	static const char *const folders[] = { ".", "objects", "objects/pack", "refs",
 					       "refrelay" };
@@ -327,10 +368,10 @@ static int sync_repository_make_durable(const struct repo *copy, struct err *err
 	static const char *const files[] = { "HEAD", "config" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		if (file_flush(copy->fd, files[i], err) != 0)
+		if (file_flush(dir, files[i], err) != 0)
 			return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
-		if (dir_sync(copy->fd, folders[i], err) != 0)
+		if (dir_sync(dir, folders[i], err) != 0)
 			return -1;
 	return 0;
 }
@@ -350,8 +391,41 @@ static void give_hooks(const struct sync_request *request, const struct repo *co
 	log_warn("copy.no_hooks", LOG_ERR(&err), LOG_TEXT("remedy", err.remedy));
 }
 
+/* For a copy that is made anew, since the old one is damaged, nothing is taken over: the
+ * damage may be in what is shared. */
+static int sync_repository_borrow(struct job *job, const struct sync_request *request,
+				  const struct repo *copy, struct source_view *view,
+				  struct err *err)
+{
+	const struct share_request share = { .work = &job->work,
+					     .root = request->root,
+					     .lenders = &view->lenders,
+					     .copy = copy,
+					     .doubt = request->doubt,
+					     .arg = request->arg };
+	const int64_t now = clock_wall_ns();
+	int result = share_packs(&share, err);
+
+	view->lent_ns = result > 0 ? now : 0;
+	return result < 0 ? -1 : 0;
+}
+
+/* One that is about to come is waited for: forks that came before it would each have all
+ * objects. */
+static bool sync_repository_awaits(const struct sync_request *request,
+				   const struct source_view *view)
+{
+	for (size_t i = 0; i < view->lenders.count; i++)
+		if (request->awaits_lender(request->arg, view->lenders.items[i])) {
+			log_debug("sync.awaits",
+				  LOG_TEXT("lender", view->lenders.items[i]));
+			return true;
+		}
+	return false;
+}
+
 static int build(struct job *job, const struct sync_request *request,
-		 struct source_view *view, const char *staging,
+		 struct source_view *view, const char *staging, bool may_borrow,
 		 struct sync_result *result, struct err *err)
 {
 	const object_files nothing = { 0 };
@@ -363,11 +437,15 @@ static int build(struct job *job, const struct sync_request *request,
 		return -1;
 	if (repo_open(AT_FDCWD, staging, &copy, err) != 0 ||
 	    fence_raise(copy.fd, job->fence, err) != 0 ||
-	    sync_repository_fill_copy(job, request, &copy, view, &nothing, result, err) !=
-		    0)
+	    (may_borrow && sync_repository_borrow(job, request, &copy, view, err) != 0) ||
+	    sync_repository_fill_copy(&(struct filling){ .job = job,
+							 .request = request,
+							 .copy = &copy,
+							 .found = &nothing },
+				      view, result, err) != 0)
 		return place_is_cleared(staging, err);
 	give_hooks(request, &copy);
-	if (sync_repository_make_durable(&copy, err) != 0)
+	if (sync_make_durable(copy.fd, err) != 0)
 		return place_is_cleared(staging, err);
 	return 0;
 }
@@ -378,25 +456,25 @@ enum in_the_place {
 	DAMAGED_THERE, /* goes, unless it has commits of its own that can be read */
 };
 
-/* Whether the old copy can be read, was not written by us, and holds what the new one
- * lacks. The new one has all that the source has. */
-static bool would_lose(struct job *job, const struct sync_request *request,
-		       const char *path, const char *staging, struct sync_result *result)
+/* What only the old copy has, if it can be read and was not written by us: the new one
+ * has all that the source has. 1: it would be lost. -1: that could not be found out, and
+ * the old copy is not to blame. */
+static int would_lose(struct job *job, const struct sync_request *request,
+		      const char *path, const char *staging, struct sync_result *result,
+		      struct err *err)
 {
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
 	AUTO_REPO struct repo old = REPO_INIT, new = REPO_INIT;
-	bool is_lost = false;
 
-	if (repo_open(AT_FDCWD, path, &old, ERR_IGNORED) != 0 ||
-	    repo_check_files(&old, ERR_IGNORED) != 0 ||
-	    ref_snapshot_read(old.fd, old.oid_len, &found, ERR_IGNORED) != 0 ||
-	    bring_is_ours(old.fd, &found, request->checksum) ||
-	    repo_open(AT_FDCWD, staging, &new, ERR_IGNORED) != 0)
-		return false;
-	is_lost = hold_lost_tips(&job->work, &old, &new, &found, &result->held_reason);
-	if (is_lost)
-		result->outcome = SYNC_HELD;
-	return is_lost;
+	if (repo_open(AT_FDCWD, path, &old, err) != 0 ||
+	    repo_check_files(&old, err) != 0 ||
+	    ref_snapshot_read(old.fd, old.oid_len, &found, err) != 0)
+		return err_is_of_data(err) ? 0 : -1;
+	if (bring_is_ours(old.fd, &found, request->checksum))
+		return 0;
+	if (repo_open(AT_FDCWD, staging, &new, err) != 0)
+		return place_is_cleared(staging, err);
+	return hold_lost_tips(&job->work, &old, &new, &found, &result->held_reason, err);
 }
 
 static int sync_repository_place_copy(struct job *job, const struct sync_request *request,
@@ -408,12 +486,20 @@ static int sync_repository_place_copy(struct job *job, const struct sync_request
 	const struct placing placing = {
 		.job = job, .root = request->root, .staging = staging, .below = below
 	};
+	int is_lost = 0;
 
 	if (there == NOTHING_THERE)
 		return place_new(&placing, err);
-	if (there == DAMAGED_THERE && !request->is_forced &&
-	    would_lose(job, request, path, staging, result))
+	if (there == DAMAGED_THERE && !request->is_forced)
+		is_lost = would_lose(job, request, path, staging, result, err);
+	if (is_lost < 0)
+		return -1;
+	if (is_lost) {
+		result->outcome = SYNC_HELD;
 		return tree_remove(AT_FDCWD, staging, err);
+	}
+	if (packs_check_limits(&job->work, err) != 0)
+		return -1;
 	AUTO_CLOSE int old = request->mends ? dir_open(AT_FDCWD, path, ERR_IGNORED) : -1;
 	if (old >= 0)
 		mend_locks(old);
@@ -427,7 +513,13 @@ static int sync_repository_create_copy(struct job *job,
 				       struct sync_result *result, struct err *err)
 {
 	AUTO_FREE char *staging = staging_of(job, request);
-	int done = build(job, request, view, staging, result, err);
+	const bool may_borrow = request->awaits_lender && there == NOTHING_THERE &&
+				view->lenders.count > 0;
+	if (may_borrow && sync_repository_awaits(request, view)) {
+		result->outcome = SYNC_AWAITS;
+		return 0;
+	}
+	int done = build(job, request, view, staging, may_borrow, result, err);
 
 	result->outcome = SYNC_CREATED;
 	if (done == 0)
@@ -525,19 +617,33 @@ static bool is_doubtful(const struct sync_request *request, const struct repo *c
 		return true;
 	copy_record_read(copy->fd, &record);
 	enum copy_stamps stamps = copy_record_look(&record, copy->fd);
-	return stamps == COPY_STAMPS_OTHER ||
-	       (stamps == COPY_STAMPS_LATER &&
-		!copy_content_is_sound(copy, record.files_changed_ns, stop));
+	return stamps != COPY_STAMPS_SAME &&
+	       (stamps != COPY_STAMPS_LATER ||
+		copy_content_is_sound(copy, record.files_changed_ns, stop, ERR_IGNORED) <=
+			0);
+}
+
+/* Whether the copy may be the reason: not of what its source says, of the way there, or
+ * of what is too large. But a damaged pack may say that its objects take more memory than
+ * there is. */
+static bool may_be_broken(const struct source_view *view, const struct err *err)
+{
+	if (source_was_outrun(view, err) || err->reason == REASON_AT_PEER ||
+	    err->class == ERR_NETWORK)
+		return false;
+	if (err->class == ERR_INTERNAL && err->sys_errno == ENOMEM)
+		return true;
+	return err_is_of_data(err) && err->reason != REASON_TOO_LARGE;
 }
 
 /* A failure between the sites may be of either: then the copy is read by itself. */
 static bool sync_repository_is_broken(const struct job *job, const struct repo *copy,
-				      struct err *err)
+				      const struct source_view *view, struct err *err)
 {
 	struct err why;
 
-	if (!copy_is_at_fault(err) || err->class == ERR_NETWORK ||
-	    mend_look_through(&job->work, copy, &why) == 0 || !copy_is_at_fault(&why))
+	if ((!may_be_broken(view, err) && err->sys_errno != ENOMEM) ||
+	    mend_look_through(&job->work, copy, &why) == 0 || !err_is_of_data(&why))
 		return false;
 	*err = why;
 	err_prefix(err, "the copy");
@@ -546,20 +652,87 @@ static bool sync_repository_is_broken(const struct job *job, const struct repo *
 
 /* All of it is read; what git can do without is mended before git needs it. 1: the copy
  * itself is damaged. */
-static int fill_doubtful(struct job *job, const struct sync_request *request,
-			 const struct repo *copy, struct source_view *view,
+static int fill_doubtful(const struct filling *filling, struct source_view *view,
 			 struct sync_result *result, struct err *err)
 {
-	const object_files nothing = { 0 };
+	const struct git_work *work = &filling->job->work;
 
-	if (verify_derived(&job->work, copy, err) != 0 ||
-	    sync_repository_fill_copy(job, request, copy, view, &nothing, result, err) !=
-		    0)
+	if (verify_derived(work, filling->copy, err) != 0 ||
+	    sync_repository_fill_copy(filling, view, result, err) != 0)
 		return -1;
 	if (result->outcome == SYNC_HELD ||
-	    verify_objects(&job->work, copy, &view->refs, err) == 0)
+	    verify_objects(work, filling->copy, &view->refs, err) == 0)
 		return 0;
-	return copy_is_at_fault(err) ? 1 : -1;
+	return err_is_of_data(err) ? 1 : -1;
+}
+
+/* A copy whose files are stamped as its record says has nothing that is to be mended: it
+ * is looked at once, with the fence raised. */
+static bool open_as_left(const struct job *job, const struct sync_request *request,
+			 const char *path, struct repo *copy)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	if (!request->mends || request->is_suspect ||
+	    repo_open(AT_FDCWD, path, copy, ERR_IGNORED) != 0)
+		return false;
+	if (!copy->rewrites_urls && !file_is_there(copy->fd, "HEAD.lock") &&
+	    !file_is_there(copy->fd, "packed-refs.lock") &&
+	    fence_raise(copy->fd, job->fence, ERR_IGNORED) == 0 &&
+	    state_recover(copy->fd, ERR_IGNORED) == 0) {
+		copy_record_read(copy->fd, &record);
+		if (record.files_fingerprint[0] &&
+		    copy_record_look(&record, copy->fd) == COPY_STAMPS_SAME)
+			return true;
+	}
+	repo_close(copy);
+	return false;
+}
+
+static int update_as_left(struct filling *filling, struct source_view *view,
+			  struct sync_result *result, struct err *err)
+{
+	AUTO_OBJECT_FILES object_files found = { 0 };
+
+	failpoint("sync.fenced");
+	give_hooks(filling->request, filling->copy);
+	if (object_files_take(filling->copy->fd, &found, err) != 0)
+		return -1;
+	filling->found = &found;
+	filling->is_as_left = true;
+	return sync_repository_fill_copy(filling, view, result, err);
+}
+
+static int update_mending(struct filling *filling, struct repo *copy, const char *path,
+			  struct source_view *view, struct sync_result *result,
+			  struct err *err)
+{
+	const struct sync_request *request = filling->request;
+	const object_files nothing = { 0 };
+	AUTO_OBJECT_FILES object_files found = { 0 };
+	int was_diverted = request->mends ? undivert(path, err) : 0;
+
+	if (was_diverted < 0 ||
+	    sync_repository_open_copy(filling->job, request, path, copy, err) != 0)
+		return request->mends && err_is_of_data(err) ? 1 : -1;
+	if (request->mends && has_lost_its_format(copy, view, err))
+		return 1;
+	if (request->mends && object_files_take(copy->fd, &found, err) != 0)
+		return err_is_of_data(err) ? 1 : -1;
+	filling->found = &nothing;
+	filling->is_as_left = false;
+	if (was_diverted ||
+	    (request->mends && is_doubtful(request, copy, filling->job->work.stop)))
+		return fill_doubtful(filling, view, result, err);
+	filling->found = &found;
+	return sync_repository_fill_copy(filling, view, result, err);
+}
+
+/* The reason may be in what has no stamps: our own files, or an object. */
+static bool is_to_be_mended(const struct source_view *view, const struct err *err)
+{
+	return (err->class == ERR_CONFLICT && err->reason != REASON_AT_PEER) ||
+	       may_be_broken(view, err);
 }
 
 /* 1: the copy itself is damaged. */
@@ -567,26 +740,22 @@ static int update(struct job *job, const struct sync_request *request, const cha
 		  struct source_view *view, struct sync_result *result, struct err *err)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
-	int was_diverted = request->mends ? undivert(path, err) : 0;
-	AUTO_OBJECT_FILES object_files found = { 0 };
-	int done;
+	struct filling filling = { .job = job, .request = request, .copy = &copy };
+	bool is_to_mend = !open_as_left(job, request, path, &copy);
+	int done = is_to_mend ? -1 : update_as_left(&filling, view, result, err);
 
-	if (was_diverted < 0 ||
-	    sync_repository_open_copy(job, request, path, &copy, err) != 0)
-		return request->mends && copy_is_at_fault(err) ? 1 : -1;
-	if (request->mends && has_lost_its_format(&copy, view, err))
-		return 1;
-	if (request->mends && object_files_take(copy.fd, &found, err) != 0)
-		return copy_is_at_fault(err) ? 1 : -1;
-	if (was_diverted ||
-	    (request->mends && is_doubtful(request, &copy, job->work.stop)))
-		done = fill_doubtful(job, request, &copy, view, result, err);
-	else
-		done = sync_repository_fill_copy(job, request, &copy, view, &found,
-						 result, err);
+	if (!is_to_mend && done < 0 && is_to_be_mended(view, err)) {
+		repo_close(&copy);
+		is_to_mend = true;
+	}
+	if (is_to_mend)
+		done = update_mending(&filling, &copy, path, view, result, err);
 	if (done >= 0)
 		return done;
-	return request->mends && sync_repository_is_broken(job, &copy, err) ? 1 : -1;
+	return request->mends && copy.fd >= 0 &&
+			       sync_repository_is_broken(job, &copy, view, err)
+		       ? 1
+		       : -1;
 }
 
 static int rebuild(struct job *job, const struct sync_request *request,
@@ -615,7 +784,7 @@ static bool is_of_another_hash(const char *path, const struct source_view *view)
 	    copy.oid_len == view->oid_len)
 		return false;
 	copy_record_read(copy.fd, &record);
-	return record.timeline[0] && copy_record_has_refs(&record, &copy);
+	return record.timeline[0] && copy_record_has_refs(&record, &copy, ERR_IGNORED);
 }
 
 /* Somebody has moved it here: it has all that it was brought for, under another name. One

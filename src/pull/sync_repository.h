@@ -28,6 +28,13 @@ struct sync_request {
 	bool mends; /* only refrelay writes the copies: damage is mended in place ... */
 	bool may_rebuild;     /* ... or by a new copy of everything */
 	const char *checksum; /* of the copy's refs when last proved; NULL: not known */
+	/* A new copy takes over the packs of those whose objects it borrows at the source
+	 * (pull/share.h). Whether the first copy of that one is about to come, so that it
+	 * is worth waiting for: SYNC_AWAITS. NULL: nothing is taken over. */
+	bool (*awaits_lender)(void *arg, const char *name);
+	/* Of a copy that may be damaged: of a lender, or of this one after its sync. */
+	void (*doubt)(void *arg, const char *name, const struct err *why);
+	void *arg;
 };
 
 enum sync_outcome {
@@ -35,6 +42,7 @@ enum sync_outcome {
 	SYNC_CREATED,
 	SYNC_UPDATED,
 	SYNC_HELD,
+	SYNC_AWAITS, /* nothing was done: another copy is to come first */
 };
 
 struct sync_result {
@@ -68,8 +76,11 @@ struct sync_reported {
 bool sync_is_recorded(const struct sync_request *request,
 		      const struct sync_reported *reported);
 
-/* Whether the copy's disk is as its record says; the source does not matter. */
-bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record);
+/* Whether the copy's disk, whose FINGERPRINT_COPY is `now`, is as its record says; the
+ * source does not matter. ERR_CORRUPT: it is not; other errors: that cannot be
+ * determined. */
+bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record,
+			 const struct fingerprint *now, struct err *err);
 
 /* The copy's own fence, as a floor for the lease's; 0 without a copy. */
 uint64_t sync_fence_floor(const char *root, const char *name);
@@ -83,5 +94,9 @@ int sync_repository(struct job *job, const struct sync_request *request,
 /* Only the source may report ERR_MISSING. A loss from our own disk becomes ERR_CONFLICT:
  * try again. Returns -1. */
 int sync_failed_here(struct err *err);
+
+/* Syncs a new repository, before it is placed: the names in its directories, and the
+ * files that nothing else has synced. */
+int sync_make_durable(int dir, struct err *err);
 
 #endif

@@ -1,5 +1,6 @@
 #include "push/dead_letters.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -364,7 +365,7 @@ static void read_letter(int dir, const char *key, dead_letters *letters)
 		return;
 	}
 	snprintf(letter.key, sizeof(letter.key), "%s", key);
-	letter.since = stat_ms(&st);
+	letter.since = clock_ms(&st.st_mtim);
 	read_why(dir, key, &letter);
 	vec_add(letters, letter);
 }

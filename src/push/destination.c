@@ -275,7 +275,7 @@ static void disarm_path(struct uri_text *uri, bool begins_with_name)
 /* basenameOnly makes ".." of "a/...": a folder that may be a repository itself. */
 static bool is_no_name(const char *name)
 {
-	return !name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+	return !name[0] || name_is_dots(name);
 }
 
 static char *bare_host(const struct uri_text *uri)

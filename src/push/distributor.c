@@ -374,7 +374,9 @@ static void measure_clock(struct distributor *distributor)
 	    0)
 		return;
 	distributor->measured_at = clock_boot_ms();
-	schedule_set_clock(&distributor->schedule, server_ms, distributor->measured_at);
+	if (schedule_set_clock(&distributor->schedule, server_ms,
+			       distributor->measured_at))
+		states_read(distributor);
 }
 
 static void on_waiting(void *arg, const struct waiting_uri *waiting)

@@ -266,7 +266,8 @@ struct target_call push_group_call(const struct push_run *run,
 	return (struct target_call){ .settings = run->settings,
 				     .destination = &group->destination,
 				     .directory = run->push->directory,
-				     .work = &run->work };
+				     .work = &run->work,
+				     .data = run->push->options.data };
 }
 
 static int make_missing(struct push_run *run, const struct push_group *group,
@@ -376,6 +377,14 @@ static int transfer(struct push_run *run, const struct push_group *group,
 	return done;
 }
 
+static void push_group_note_place(const struct push_run *run,
+				  const struct push_group *group)
+{
+	struct target_call call = push_group_call(run, group);
+
+	target_note_pushed(&call);
+}
+
 static void push_group_note_host(struct push_run *run, const struct err *why)
 {
 	if (!why || !(is_local_failure(why) || is_host_failure(why) ||
@@ -445,6 +454,7 @@ static void push_group_push_refs(struct push_run *run, const struct push_group *
 			ref_events_add(run, group, NULL);
 	} else {
 		failpoint("push.pushed");
+		push_group_note_place(run, group);
 		push_group_note_host(run, NULL);
 		push_settle_group(run, group, &result);
 		failpoint("push.done");

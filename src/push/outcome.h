@@ -18,8 +18,8 @@
  * varied by up to a fifth by the roll. */
 int64_t push_backoff_ms(int64_t retry_ms, uint64_t failures, unsigned roll);
 
-/* When a URI is tried again. A time further ahead than any that is ever recorded, e.g.
- * after the server's clock was set back, counts as 0. */
+/* When a URI is tried again. A time further ahead than any that is recorded after so many
+ * failures, e.g. after the server's clock was set back, counts as 0. */
 int64_t retry_at_of(const struct push_settings *settings, const struct uri_state *state,
 		    int64_t now);
 

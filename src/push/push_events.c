@@ -1,6 +1,8 @@
 /*
  * The thread that delivers holds no event: it reads the log above the id that was taken
  * last. So a webhook that is away costs no memory, and its queue is as long as the log.
+ * Ids go on above the last that was sent, also if the log is removed or has lost its end:
+ * one that was used is never another event's.
  * Events are posted one by one in their order; the next only after this one was taken, or
  * refused for good (4xx but 408 and 429).
  */
@@ -212,6 +214,23 @@ static int open_log(struct push_events *events, struct err *err)
 	return 0;
 }
 
+/* A line that a kill has cut off goes, lest the next event becomes a part of it. */
+static int drop_torn_line(const struct push_events *events, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	const char *end;
+	size_t len;
+
+	if (file_read(events->directory, LOG, LOG_SIZE_MAX + LINE_MAX_BYTES, &text,
+		      err) != 0)
+		return -1;
+	end = memrchr(text.data, '\n', text.len);
+	len = end ? (size_t)(end - text.data) + 1 : 0;
+	if (len < text.len && ftruncate(events->fd, (off_t)len) != 0)
+		return err_errno(err, "cannot truncate %s/" LOG, events->data);
+	return 0;
+}
+
 static int rotate_if_full(struct push_events *events, struct err *err)
 {
 	struct stat st;
@@ -221,6 +240,21 @@ static int rotate_if_full(struct push_events *events, struct err *err)
 	if (renameat(events->directory, LOG, events->directory, LOG ".old") != 0)
 		return err_errno(err, "cannot rename %s/" LOG, events->data);
 	return open_log(events, err);
+}
+
+/* All of it, or nothing. */
+static int append(const struct push_events *events, const struct str *line,
+		  struct err *err)
+{
+	struct stat st;
+
+	if (fstat(events->fd, &st) != 0)
+		return err_errno(err, "cannot look at %s/" LOG, events->data);
+	if (file_write_all(events->fd, line->data, line->len, LOG, err) == 0)
+		return 0;
+	if (ftruncate(events->fd, st.st_size) != 0)
+		return err_errno(err, "cannot truncate %s/" LOG, events->data);
+	return -1;
 }
 
 static int write_locked(struct push_events *events, json_t *object, struct err *err)
@@ -235,7 +269,7 @@ static int write_locked(struct push_events *events, json_t *object, struct err *
 	json_put_number(whole, "eventCreatedOn", clock_wall_ms() / 1000);
 	json_render(whole, &line);
 	str_add_char(&line, '\n');
-	if (file_write_all(events->fd, line.data, line.len, LOG, err) != 0)
+	if (append(events, &line, err) != 0)
 		return -1;
 	events->last++;
 	return 0;
@@ -321,7 +355,20 @@ static uint64_t read_sent(const struct push_events *events)
 	return strtoull(text.data, NULL, 10);
 }
 
-/* Until it is taken, or the node ends (false). */
+/* False: the settings are no longer these, or the node ends. */
+static bool wait_to_retry(struct push_events *events,
+			  const struct push_settings *settings, int64_t wait_ms)
+{
+	int64_t until = clock_boot_ms() + wait_ms;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&events->mutex);
+
+	while (!events->is_ending && events->settings == settings)
+		if (!cond_wait_until(&events->news, &events->mutex, until))
+			return true;
+	return false;
+}
+
+/* Until it is taken (true), or other settings have come, or the node ends. */
 static bool deliver_one(struct push_events *events, const struct push_settings *settings,
 			const char *body)
 {
@@ -334,7 +381,7 @@ static bool deliver_one(struct push_events *events, const struct push_settings *
 			return false;
 		log_warn("push.webhook_failed", LOG_ERR(&err),
 			 LOG_NUMBER("retry_in_ms", wait_ms));
-		if (stop_wait(&events->stop, wait_ms))
+		if (!wait_to_retry(events, settings, wait_ms))
 			return false;
 		wait_ms = wait_ms * 2 < RETRY_LAST_MS ? wait_ms * 2 : RETRY_LAST_MS;
 	}
@@ -387,24 +434,36 @@ static bool push_events_wait_for_news(struct push_events *events, uint64_t *seen
 }
 
 /* Without a webhook, what is there is not for the one that comes later. */
+static void skip_all(struct push_events *events, uint64_t *sent)
+{
+	lock(&events->mutex);
+	*sent = events->last;
+	unlock(&events->mutex);
+	note_sent(events, *sent);
+}
+
+/* By the settings of now; whether there may be more. */
+static bool deliver_some(struct push_events *events, uint64_t *sent)
+{
+	struct push_settings *settings = settings_of(events);
+	size_t count = 0;
+
+	if (settings->webhook)
+		count = deliver_page(events, settings, sent);
+	else
+		skip_all(events, sent);
+	push_settings_unref(settings);
+	return count > 0;
+}
+
 static void *deliver(void *arg)
 {
 	struct push_events *events = arg;
 	uint64_t sent = read_sent(events), seen = UINT64_MAX;
 
-	while (push_events_wait_for_news(events, &seen)) {
-		struct push_settings *settings = settings_of(events);
-		if (settings->webhook) {
-			while (deliver_page(events, settings, &sent) > 0)
-				;
-		} else {
-			lock(&events->mutex);
-			sent = events->last;
-			unlock(&events->mutex);
-			note_sent(events, sent);
-		}
-		push_settings_unref(settings);
-	}
+	while (push_events_wait_for_news(events, &seen))
+		while (deliver_some(events, &sent))
+			;
 	return NULL;
 }
 
@@ -439,19 +498,24 @@ int push_events_open(const char *data, struct push_settings *settings,
 {
 	struct push_events *events = xcalloc(1, sizeof(*events));
 	AUTO_STR struct str lines = STR_INIT;
+	uint64_t sent;
 
 	events->data = xstrdup(data);
 	events->fd = -1;
 	events->settings = push_settings_ref(settings);
 	mutex_init(&events->mutex);
-	pthread_cond_init(&events->news, NULL);
+	cond_init(&events->news);
 	stop_init(&events->stop);
 	events->directory = dir_open(AT_FDCWD, data, err);
 	if (events->directory < 0 || open_log(events, err) != 0 ||
+	    drop_torn_line(events, err) != 0 ||
 	    read_above(events->directory, &events->last, SIZE_MAX, &lines, err) != 0) {
 		events_free(events);
 		return err_prefix(err, "the log of push events");
 	}
+	sent = read_sent(events);
+	if (events->last < sent)
+		events->last = sent;
 	thread_start(&events->thread, "push webhook", deliver, events);
 	*opened = events;
 	return 0;

@@ -1,10 +1,11 @@
 /*
  * What is asked of a destination besides refs. A deletion's request stays until it was
- * done. A HEAD's request goes first, and HEAD is read then: so a change that comes
- * meanwhile asks again.
+ * done. A HEAD's request gets another name first, and HEAD is read then: so a change that
+ * comes meanwhile asks again, and whoever follows a node that died finds the request.
  */
 #include <fcntl.h>
 
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "git/refs.h"
 #include "git/repo.h"
@@ -75,7 +76,15 @@ static int hand_back_recover_all(struct task_store *store, struct lease_manager 
 	return result;
 }
 
-/* The right one is there before the other goes. */
+static bool is_key_with_json(const char *name, const char *key)
+{
+	size_t len = strlen(key);
+
+	return strncmp(name, key, len) == 0 && strcmp(name + len, ".json") == 0;
+}
+
+/* The right one is there before the other goes. That of its key and ".json" counts as the
+ * right one wherever tasks are added, so it is renamed. */
 static int rename_one(struct task_store *store, struct listed_task *listed,
 		      size_t *renamed, struct err *err)
 {
@@ -86,11 +95,12 @@ static int rename_one(struct task_store *store, struct listed_task *listed,
 	task_key(&listed->task, key);
 	if (strcmp(key, listed->name) == 0)
 		return 0;
-	if (task_store_add(store, &listed->task, listed->since, &is_new, err) != 0 ||
-	    store_remove(store, WAITING, listed->name, err) != 0)
-		return -1;
 	++*renamed;
-	return 0;
+	if (is_key_with_json(listed->name, key))
+		return store_rename(store, WAITING, listed->name, key, err);
+	if (task_store_add(store, &listed->task, listed->since, &is_new, err) != 0)
+		return -1;
+	return store_remove(store, WAITING, listed->name, err);
 }
 
 int push_hand_back(struct task_store *store, struct lease_manager *leases,
@@ -111,14 +121,19 @@ int push_hand_back(struct task_store *store, struct lease_manager *leases,
 	return result;
 }
 
+static void note_not_moved(enum uri_request request, const struct err *err)
+{
+	log_warn("push.not_moved", LOG_ERR(err),
+		 LOG_TEXT("task", uri_request_word(request)));
+}
+
 static void push_requests_drop_request(struct push_run *run, enum uri_request request)
 {
 	struct err err;
 
 	if (uri_request_remove(run->push->options.tasks, run->uri_key, request, &err) !=
 	    0)
-		log_warn("push.not_moved", LOG_ERR(&err),
-			 LOG_TEXT("task", uri_request_word(request)));
+		note_not_moved(request, &err);
 }
 
 static bool was_interrupted(const struct err *why)
@@ -264,20 +279,52 @@ static int push_requests_set_head(struct push_run *run, const struct push_group 
 	return 0;
 }
 
-static void ask_again(struct push_run *run, const struct push_group *group)
-{
-	struct err err;
-
-	if (uri_request_add(run->push->options.tasks, &group->destination, REQUEST_HEAD,
-			    &err) != 0)
-		log_error("push.head_not_set", LOG_ERR(&err), LOG_TEXT("uri", run->uri));
-}
-
 /* What is gone has no HEAD; if it comes back, that is a change that asks anew. */
 void forget_head(struct push_run *run)
 {
 	if (has_request(run, REQUEST_HEAD))
 		push_requests_drop_request(run, REQUEST_HEAD);
+}
+
+static void end_head(const struct push_run *run)
+{
+	struct err err;
+
+	if (uri_request_end(run->push->options.tasks, run->uri_key, REQUEST_HEAD, &err) !=
+	    0)
+		note_not_moved(REQUEST_HEAD, &err);
+}
+
+static void put_back_head(const struct push_run *run)
+{
+	struct err err;
+
+	if (uri_request_put_back(run->push->options.tasks, run->uri_key, REQUEST_HEAD,
+				 &err) != 0)
+		note_not_moved(REQUEST_HEAD, &err);
+}
+
+/* It was not set, because of `why`: the request stays or, if no try will help, ends. */
+static void fail_head(struct push_run *run, const struct push_group *group,
+		      const struct err *why)
+{
+	if (was_interrupted(why)) {
+		put_back_head(run);
+		run->is_interrupted = true;
+		return;
+	}
+	struct patience patience =
+		patience_left(run->settings, group->destination.remote, &run->state);
+	if (why->class == ERR_CONFIG || patience.is_over) {
+		log_error("push.head_not_set", LOG_ERR(why), LOG_TEXT("uri", run->uri),
+			  LOG_TEXT("remedy", why->remedy));
+		end_head(run);
+		return;
+	}
+	put_back_head(run);
+	if (is_host_failure(why))
+		run->result.host = HOST_FAILED;
+	fail_run(run, group, why);
 }
 
 void serve_head(struct push_run *run, const struct push_group *group)
@@ -286,24 +333,17 @@ void serve_head(struct push_run *run, const struct push_group *group)
 
 	if (!has_request(run, REQUEST_HEAD))
 		return;
-	push_requests_drop_request(run, REQUEST_HEAD);
-	if (push_requests_set_head(run, group, &why) == 0 ||
-	    (why.class == ERR_MISSING && why.reason == REASON_LOCAL_REPOSITORY))
-		return;
-	if (was_interrupted(&why)) {
-		run->is_interrupted = true;
-		ask_again(run, group);
-		return;
-	}
-	struct patience patience =
-		patience_left(run->settings, group->destination.remote, &run->state);
-	if (why.class == ERR_CONFIG || patience.is_over) {
-		log_error("push.head_not_set", LOG_ERR(&why), LOG_TEXT("uri", run->uri),
-			  LOG_TEXT("remedy", why.remedy));
-		return;
-	}
-	ask_again(run, group);
-	if (is_host_failure(&why))
-		run->result.host = HOST_FAILED;
-	fail_run(run, group, &why);
+	if (uri_request_begin(run->push->options.tasks, run->uri_key, REQUEST_HEAD,
+			      &why) != 0)
+		note_not_moved(REQUEST_HEAD, &why);
+	failpoint("push.head");
+	int result = push_requests_set_head(run, group, &why);
+	failpoint("push.head_set");
+	if (lease_check(run->lease, ERR_IGNORED) != 0)
+		run->is_stuck = true; /* the request is the next holder's */
+	else if (result == 0 ||
+		 (why.class == ERR_MISSING && why.reason == REASON_LOCAL_REPOSITORY))
+		end_head(run);
+	else
+		fail_head(run, group, &why);
 }

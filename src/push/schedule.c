@@ -165,6 +165,8 @@ int push_nodes_living(struct task_store *store, struct lease_manager *leases,
 }
 
 #define CLOCK_TOLERANCE_MS 100
+/* An answer that comes late looks like a clock that was set back by less. */
+#define CLOCK_SET_BACK_MS 10000
 /* So long smaller repositories may pass by one for which there are not enough bytes. */
 #define BYTES_PATIENCE_MS 60000
 #define PROBE_LEAST_MS 1000
@@ -205,6 +207,7 @@ static void schedule_free_entry(struct schedule_entry *entry)
 	free(entry->uri);
 	free(entry->remote);
 	free(entry->project);
+	free(entry->runs_for);
 	free(entry);
 }
 
@@ -462,16 +465,35 @@ void schedule_replace_all(struct schedule *schedule, int64_t now)
 	}
 }
 
-void schedule_set_clock(struct schedule *schedule, int64_t server_ms, int64_t now)
+/* What is ahead of the server's clock, now that it was set back, is now. When a retry is
+ * due, its owner knows. */
+static void cap_times(struct schedule *schedule, int64_t server_ms)
+{
+	const struct map_entry *at;
+
+	for (size_t i = 0; (at = map_next(&schedule->entries, &i)) != NULL;) {
+		struct schedule_entry *entry = at->value;
+		int64_t *const times[] = { &entry->since, &entry->tasks_since,
+					   &entry->requests_since };
+		for (size_t k = 0; k < ARRAY_SIZE(times); k++)
+			if (*times[k] > server_ms)
+				*times[k] = server_ms;
+	}
+}
+
+bool schedule_set_clock(struct schedule *schedule, int64_t server_ms, int64_t now)
 {
 	int64_t moved;
 
 	schedule->server_lead_ms = server_ms - now;
 	moved = schedule->server_lead_ms - schedule->placed_lead_ms;
 	if (moved < CLOCK_TOLERANCE_MS && moved > -CLOCK_TOLERANCE_MS)
-		return;
+		return false;
 	schedule->placed_lead_ms = schedule->server_lead_ms;
+	if (moved <= -CLOCK_SET_BACK_MS)
+		cap_times(schedule, server_ms);
 	schedule_replace_all(schedule, now);
+	return moved <= -CLOCK_SET_BACK_MS;
 }
 
 static void take_due(struct schedule *schedule, int64_t now)
@@ -559,8 +581,9 @@ static void schedule_begin_run(struct schedule *schedule, struct schedule_entry 
 	lane->running++;
 	schedule->running++;
 	schedule->bytes_running += entry->bytes;
-	set_transfers(schedule, entry->project,
-		      transfers_of(schedule, entry->project) + 1);
+	entry->runs_for = xstrdup(entry->project);
+	set_transfers(schedule, entry->runs_for,
+		      transfers_of(schedule, entry->runs_for) + 1);
 	if (entry->host && entry->host->failures > 0)
 		entry->host->probe_at =
 			now + schedule_larger(lane->retry_ms, PROBE_LEAST_MS);
@@ -672,6 +695,7 @@ void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 		  const struct schedule_result *result, int64_t now)
 {
 	struct schedule_lane *lane = TAKE(entry->counted_in);
+	AUTO_FREE char *project = TAKE(entry->runs_for);
 
 	assert(entry->state == ENTRY_RUNNING);
 	if (entry->runs_in)
@@ -680,8 +704,7 @@ void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 	lane->running--;
 	schedule->running--;
 	schedule->bytes_running -= entry->bytes;
-	set_transfers(schedule, entry->project,
-		      transfers_of(schedule, entry->project) - 1);
+	set_transfers(schedule, project, transfers_of(schedule, project) - 1);
 	schedule_note_host_end(schedule, entry, lane, result->host, now);
 	entry->state = ENTRY_IDLE;
 	entry->random_ms = 0;

@@ -85,6 +85,8 @@ struct schedule_entry {
 	bool is_released;                 /* its host is back: ignore retry_at */
 	struct schedule_lane *counted_in; /* the lane that it is in, or runs in */
 	struct schedule_share *runs_in;
+	char *runs_for; /* the project when the run began: it may be another by now; owned
+			 */
 	struct schedule_host *parked_in;
 	size_t place;                     /* in the heap */
 	TAILQ_ENTRY(schedule_entry) link; /* in `ready` or `parked` */
@@ -118,8 +120,10 @@ struct schedule {
 void schedule_init(struct schedule *schedule);
 void schedule_clear(struct schedule *schedule);
 
-/* Reports the server's clock. Entries move if it was set. */
-void schedule_set_clock(struct schedule *schedule, int64_t server_ms, int64_t now);
+/* Reports the server's clock. Entries move if it was set. True: it was set back, by more
+ * than an answer is late; no task or request is newer than now then, and each `retry_at`
+ * must be set anew. */
+bool schedule_set_clock(struct schedule *schedule, int64_t server_ms, int64_t now);
 
 /* Applies changed delays and limits to waiting entries. */
 void schedule_replace_all(struct schedule *schedule, int64_t now);

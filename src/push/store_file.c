@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <sys/inotify.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "push/task_list.h"
@@ -275,11 +276,6 @@ int store_dir(const struct task_store *store, enum store_place place, struct err
 	return -1;
 }
 
-int64_t stat_ms(const struct stat *st)
-{
-	return (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
-}
-
 bool is_store_name(const char *name)
 {
 	return name[0] != '.' && name[0] != '\0' && !strchr(name, '/');
@@ -392,6 +388,20 @@ int store_put_new(const struct task_store *store, const struct new_file *file,
 	return sync_dir(dir, store->paths[file->place], err);
 }
 
+int store_rename(const struct task_store *store, enum store_place place, const char *from,
+		 const char *to, struct err *err)
+{
+	AUTO_CLOSE int dir = store_dir(store, place, err);
+
+	if (dir < 0)
+		return -1;
+	if (renameat(dir, from, dir, to) == 0)
+		return sync_dir(dir, store->paths[place], err);
+	return errno == ENOENT
+		       ? 0
+		       : err_errno(err, "cannot rename %s/%s", store->paths[place], from);
+}
+
 int store_remove(const struct task_store *store, enum store_place place, const char *name,
 		 struct err *err)
 {
@@ -404,16 +414,6 @@ int store_remove(const struct task_store *store, enum store_place place, const c
 	return 0;
 }
 
-bool store_is_directory(int dir, const struct dirent *entry)
-{
-	struct stat st;
-
-	if (entry->d_type != DT_UNKNOWN)
-		return entry->d_type == DT_DIR;
-	return fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       S_ISDIR(st.st_mode);
-}
-
 static int store_file_list_entries(int dir, bool directories, text_list *names,
 				   struct err *err)
 {
@@ -424,7 +424,7 @@ static int store_file_list_entries(int dir, bool directories, text_list *names,
 		return err_errno(err, "cannot open a directory of the task store");
 	while (errno = 0, (entry = readdir(listed)) != NULL)
 		if (is_store_name(entry->d_name) &&
-		    store_is_directory(dir, entry) == directories)
+		    dir_entry_is_directory(dir, entry) == directories)
 			vec_add(names, xstrdup(entry->d_name));
 	return errno == 0 ? 0
 			  : err_errno(err, "cannot list a directory of the task store");
@@ -462,15 +462,6 @@ bool is_no_task(const struct err *err)
 	       (err->class == ERR_CONFIG && err->sys_errno == 0);
 }
 
-/* Whether `name` is free there now; who comes at the same moment replaces what is as
- * unreadable. */
-static bool is_taken(int dir, const char *name)
-{
-	struct stat st;
-
-	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 void store_set_aside(struct task_store *store, int dir, const char *name,
 		     const struct err *why)
 {
@@ -483,7 +474,7 @@ void store_set_aside(struct task_store *store, int dir, const char *name,
 		return;
 	AUTO_CLOSE int aside = store_dir(store, UNREADABLE, &err);
 
-	if (aside >= 0 && is_taken(aside, name)) {
+	if (aside >= 0 && file_is_there(aside, name)) {
 		random_hex(random, 4);
 		other = xasprintf("%.200s.%s", name, random);
 		to = other;

@@ -46,6 +46,11 @@ int store_put(const struct task_store *store, const struct new_file *file,
 int store_put_new(const struct task_store *store, const struct new_file *file,
 		  struct err *err);
 
+/* Gives place/from the name `to`, which is durable then; one of that name is replaced.
+ * Absent: fine. */
+int store_rename(const struct task_store *store, enum store_place place, const char *from,
+		 const char *to, struct err *err);
+
 /* Removes place/name; absent: fine. */
 int store_remove(const struct task_store *store, enum store_place place, const char *name,
 		 struct err *err);

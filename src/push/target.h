@@ -17,12 +17,18 @@ struct target_call {
 	const struct destination *destination;
 	const char *directory; /* for temporary files: site.data/tmp */
 	const struct git_work *work;
+	const char *data; /* site.data; NULL: nothing is noted */
 };
 
 /* Creates the missing repository, bare, with this HEAD ("refs/heads/main"). An existing
- * one is fine. */
+ * one is fine. ERR_DISK: the file system that it belongs on is not mounted, as far as was
+ * noted. */
 int target_create(const struct target_call *call, const char *head, size_t oid_len,
 		  struct err *err);
+
+/* Call after a push: notes the fixed part of a local path. If that is missing or empty
+ * later, nothing is created there. */
+void target_note_pushed(const struct target_call *call);
 
 /* Makes HEAD a symbolic ref to `head`. ERR_MISSING: the repository does not exist. */
 int target_set_head(const struct target_call *call, const char *head, struct err *err);

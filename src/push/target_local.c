@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "git/repo.h"
 #include "push/target_kinds.h"
 #include "replicable/name.h"
@@ -16,9 +17,16 @@
  * What the template's fixed part names is the administrator's: links there are followed.
  * Below it none is, so that nothing outside can be deleted, and the trash is on the same
  * file system unless another is mounted below.
+ *
+ * Where a file system is not mounted, the fixed part is an empty directory or missing. A
+ * repository made there would count as pushed, and be hidden by the mount. So the fixed
+ * parts below which something was pushed are noted, and only others are taken for new.
  */
 
 #define NAME "${name}"
+#define PUSHED_BELOW "pushed-below" /* in site.data: a fixed part a line */
+
+enum { PUSHED_BELOW_MAX = 16 << 20 };
 
 struct place {
 	char *base;       /* owned; the template's fixed part */
@@ -113,11 +121,6 @@ static int local_delete_open_part(int dir, const char *name)
 	return openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static bool local_delete_is_dots(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 static int local_delete_refuse_path(const struct place *place, struct err *err)
 {
 	err_set(err, ERR_CONFIG, "\"%.300s\" can be no repository's path", place->whole);
@@ -137,7 +140,7 @@ static int local_delete_walk_path(struct place *place, int *repo, struct err *er
 		if (place->parent >= 0)
 			close(place->parent);
 		place->parent = dir;
-		if (local_delete_is_dots(part) || strcmp(part, OWN_FOLDER) == 0)
+		if (name_is_dots(part) || strcmp(part, OWN_FOLDER) == 0)
 			return local_delete_refuse_path(place, err);
 		dir = local_delete_open_part(dir, part);
 	}
@@ -165,8 +168,7 @@ static bool entry_holds_repository(int dir, const struct dirent *entry, bool is_
 {
 	AUTO_CLOSE int below = -1;
 
-	if (local_delete_is_dots(entry->d_name) ||
-	    (is_top && is_known_folder(entry->d_name)) ||
+	if (name_is_dots(entry->d_name) || (is_top && is_known_folder(entry->d_name)) ||
 	    (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN))
 		return false;
 	below = local_delete_open_part(dir, entry->d_name);
@@ -206,19 +208,6 @@ static int check_repository(const struct place *place, int repo, struct err *err
 	return err_remedy(err, "move them out, or delete it yourself");
 }
 
-/* Folders that have become empty by it. */
-static void local_delete_prune_parents(const struct place *place)
-{
-	AUTO_FREE char *parent = xstrdup(place->path);
-	char *slash;
-
-	while ((slash = strrchr(parent, '/')) != NULL) {
-		*slash = '\0';
-		if (unlinkat(place->root, parent, AT_REMOVEDIR) != 0)
-			break;
-	}
-}
-
 static int local_delete_move_to_trash(const struct place *place, struct err *err)
 {
 	const struct job nobody = { .fence = 0 };
@@ -252,6 +241,100 @@ static int check_path(const struct destination *destination, struct err *err)
 	return err_remedy(err, "correct url or adminUrl of the remote");
 }
 
+/* 1; 0: it is not; -1. */
+static int is_pushed_below(const char *list, const char *base, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	char *rest = NULL;
+
+	if (file_read(AT_FDCWD, list, PUSHED_BELOW_MAX, &text, err) != 0)
+		return err->class == ERR_MISSING ? 0 : -1;
+	for (char *line = strtok_r(text.data, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest))
+		if (strcmp(line, base) == 0)
+			return 1;
+	return 0;
+}
+
+/* Whether the last line lacks its end: an editor, or a full disk, left it so. */
+static bool is_cut(int fd)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	char last;
+
+	return size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n';
+}
+
+static int add_pushed_below(const char *list, const char *base, struct err *err)
+{
+	AUTO_CLOSE int fd =
+		open(list, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return err_errno(err, "cannot open %s", list);
+	AUTO_FREE char *line = xasprintf("%s%s\n", is_cut(fd) ? "\n" : "", base);
+	return file_write_all(fd, line, strlen(line), list, err);
+}
+
+/* Once, by any number of threads. */
+static int note_pushed_below(const char *list, const char *base, struct err *err)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&mutex);
+	int found = is_pushed_below(list, base, err);
+
+	return found == 0 ? add_pushed_below(list, base, err) : found;
+}
+
+static char *pushed_below(const struct target_call *call)
+{
+	return xasprintf("%s/" PUSHED_BELOW, call->data);
+}
+
+void target_note_pushed(const struct target_call *call)
+{
+	AUTO_PLACE struct place place = { .root = -1, .parent = -1 };
+	AUTO_FREE char *list = NULL;
+	struct err err;
+
+	if (!call->data || call->destination->kind != URL_LOCAL ||
+	    check_path(call->destination, ERR_IGNORED) != 0)
+		return;
+	local_delete_split_path(call->destination, &place);
+	if (strchr(place.base, '\n'))
+		return;
+	list = pushed_below(call);
+	if (note_pushed_below(list, place.base, &err) < 0)
+		log_warn("push.not_noted", LOG_ERR(&err), LOG_TEXT("path", place.base));
+}
+
+/* Whether its file system is there, or nothing is known of one. */
+static int check_base(const struct target_call *call, struct err *err)
+{
+	AUTO_PLACE struct place place = { .root = -1, .parent = -1 };
+	AUTO_FREE char *list = NULL;
+	int found;
+
+	if (!call->data)
+		return 0;
+	local_delete_split_path(call->destination, &place);
+	place.root = open(place.base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (place.root < 0 && errno != ENOENT)
+		return err_errno(err, "cannot open %.300s", place.base);
+	if (place.root >= 0 && !dir_is_empty(place.root, "."))
+		return 0;
+	list = pushed_below(call);
+	found = is_pushed_below(list, place.base, err);
+	if (found <= 0)
+		return found;
+	err_set(err, ERR_DISK, "%.150s is %s, but repositories were pushed below it",
+		place.base, place.root < 0 ? "missing" : "empty");
+	return err_remedy(err,
+			  "mount its file system. If it shall begin anew, remove its "
+			  "line from %s",
+			  list);
+}
+
 static int target_local_destroy(const struct target_call *call, struct err *err)
 {
 	AUTO_PLACE struct place place = { .root = -1, .parent = -1 };
@@ -262,12 +345,12 @@ static int target_local_destroy(const struct target_call *call, struct err *err)
 	local_delete_split_path(call->destination, &place);
 	if (place.path[0] == '\0')
 		return local_delete_refuse_path(&place, err);
-	if (open_base(&place, err) != 0 ||
+	if (check_base(call, err) != 0 || open_base(&place, err) != 0 ||
 	    local_delete_walk_path(&place, &repo, err) != 0 ||
 	    check_repository(&place, repo, err) != 0 ||
 	    local_delete_move_to_trash(&place, err) != 0)
 		return -1;
-	local_delete_prune_parents(&place);
+	trash_remove_folders(place.root, place.path);
 	trash_expire(place.base);
 	return 0;
 }
@@ -375,17 +458,6 @@ static int target_local_make_repository(const struct target_call *call, const ch
 	return result;
 }
 
-static bool is_empty(int dir)
-{
-	struct dirent *entry;
-	AUTO_CLOSEDIR DIR *list = dir_list(dir, ".");
-
-	while (list && (entry = readdir(list)) != NULL)
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			return false;
-	return list != NULL;
-}
-
 /* 1: it may be made there; 0: one is there. */
 static int may_make(const char *path, struct err *err)
 {
@@ -399,7 +471,7 @@ static int may_make(const char *path, struct err *err)
 		return err_errno(err, "cannot look at %.300s", path);
 	if (repo_look_at(dir) == REPO_BARE)
 		return 0;
-	return is_empty(dir) ? 1 : target_local_fail_in_the_way(path, err);
+	return dir_is_empty(dir, ".") ? 1 : target_local_fail_in_the_way(path, err);
 }
 
 static char *target_local_copy_path(const struct destination *destination)
@@ -421,8 +493,13 @@ static int target_local_create(const struct target_call *call, const char *head,
 		return -1;
 	path = target_local_copy_path(call->destination);
 	may = may_make(path, err);
-	return may > 0 ? target_local_make_repository(call, path, head, oid_len, err)
-		       : may;
+	if (may <= 0)
+		return may;
+	if (check_base(call, err) != 0 ||
+	    target_local_make_repository(call, path, head, oid_len, err) != 0)
+		return -1;
+	target_note_pushed(call);
+	return 0;
 }
 
 static int target_local_set_head(const struct target_call *call, const char *head,

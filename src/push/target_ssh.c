@@ -1,9 +1,9 @@
 /*
  * One line for the POSIX shell at the other end does each thing as a whole, so that a
  * connection that breaks leaves nothing half done that would pass for done: a new
- * repository has a file NEW in it until its HEAD is set, and one that goes gets another
- * name before anything of it is removed. The line's own exit statuses are chosen where
- * neither git nor a shell has any.
+ * repository gets its HEAD before git makes it one, and has a file NEW in it until it is
+ * whole; one that goes gets another name before anything of it is removed. The line's own
+ * exit statuses are chosen where neither git nor a shell has any.
  *
  * A path that git takes for relative to the home directory begins with "./" here, so that
  * none is an option, and no CDPATH is searched.
@@ -296,11 +296,18 @@ static void add_checks(struct str *line, const char *path)
 		 path, path, EXIT_IN_THE_WAY);
 }
 
-static void add_create(struct str *line, const struct push_remote *remote,
-		       const char *path, size_t oid_len)
+/* git keeps a HEAD that it finds: a push that follows a broken line meets the right one.
+ */
+static void add_create(struct str *line, const struct target_call *call, const char *path,
+		       const char *head, size_t oid_len)
 {
 	str_addf(line, "mkdir -p %s && cd %s && : >" NEW " && ", path, path);
-	add_git(line, remote);
+	if (head) {
+		str_add(line, "printf 'ref: %s\\n' ");
+		ssh_command_quote(head, line);
+		str_add(line, " >HEAD && ");
+	}
+	add_git(line, call->destination->remote);
 	str_addf(line, " init --bare%s", oid_len == 32 ? " --object-format=sha256" : "");
 }
 
@@ -372,7 +379,7 @@ static int target_ssh_create(const struct target_call *call, const char *head,
 	if (quote_path(call->destination, &path, err) != 0)
 		return -1;
 	add_checks(&line, path.data);
-	add_create(&line, remote, path.data, oid_len);
+	add_create(&line, call, path.data, head, oid_len);
 	if (head) {
 		str_add(&line, " && ");
 		target_ssh_add_head(&line, remote, head);

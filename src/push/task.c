@@ -198,14 +198,6 @@ void name_add_styled(struct str *out, const char *project, enum name_style style
 	}
 }
 
-bool text_list_has(const text_list *names, const char *name)
-{
-	for (size_t i = 0; i < names->count; i++)
-		if (strcmp(names->items[i], name) == 0)
-			return true;
-	return false;
-}
-
 void task_clear(struct task *task)
 {
 	free(task->project);

@@ -19,8 +19,6 @@
 #define TASK_ALL_REFS "..all.."
 #define TASK_SIZE_MAX ((size_t)64 << 20)
 
-bool text_list_has(const text_list *list, const char *text);
-
 struct task {
 	char *project, *uri, *remote; /* owned */
 	text_list refs;               /* or TASK_ALL_REFS alone */

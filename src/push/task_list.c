@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "push/store_file.h"
@@ -55,7 +56,7 @@ void store_notice_name(struct task_store *store, int dir, const char *name,
 		task_index_drop(&store->index, name, births);
 		return;
 	}
-	if (task_index_knows(&store->index, name, st.st_ino, stat_ms(&st)))
+	if (task_index_knows(&store->index, name, st.st_ino, clock_ms(&st.st_mtim)))
 		return;
 	if (store_read_task(dir, name, &task, &st, &err) == 0) {
 		store_note_task(store, dir, name, &st, &task);
@@ -91,7 +92,7 @@ static int task_listing_read_names(int dir, struct listed *listed, struct err *e
 	while (errno = 0, (entry = readdir(list)) != NULL) {
 		if (!is_store_name(entry->d_name))
 			continue;
-		if (store_is_directory(dir, entry)) {
+		if (dir_entry_is_directory(dir, entry)) {
 			listed->found_dirs = true;
 			continue;
 		}
@@ -102,19 +103,13 @@ static int task_listing_read_names(int dir, struct listed *listed, struct err *e
 	return errno == 0 ? 0 : err_errno(err, "cannot list waiting/ of the task store");
 }
 
-static bool task_listing_same_time(struct timespec one, struct timespec other)
-{
-	return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
-}
-
 static void note_listing(struct task_store *store, struct timespec modified,
 			 int64_t began_at, size_t names)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->index.mutex);
 	struct listing *listing = &store->listing;
 
-	if (listing->began_at == 0 ||
-	    !task_listing_same_time(listing->modified, modified)) {
+	if (listing->began_at == 0 || !clock_same_time(&listing->modified, &modified)) {
 		listing->modified = modified;
 		listing->modified_since = began_at;
 	}
@@ -137,7 +132,7 @@ bool store_listing_is_due(struct task_store *store)
 	int64_t age = clock_boot_ms() - listing->began_at;
 	if (listing->began_at == 0)
 		return true;
-	if (listing->is_settled && task_listing_same_time(listing->modified, st.st_mtim))
+	if (listing->is_settled && clock_same_time(&listing->modified, &st.st_mtim))
 		return false;
 	return listing->is_cheap ||
 	       (age > DEAR_LEAST_MS && age > DEAR_TIMES * listing->cost_ms);
@@ -279,7 +274,7 @@ void task_index_put(struct task_index *index, const char *name, const struct sta
 	task->remote = xstrdup(from->remote);
 	task->project = xstrdup(from->project);
 	task->inode = st->st_ino;
-	task->since = stat_ms(st);
+	task->since = clock_ms(&st->st_mtim);
 	task->birth = ++index->births;
 	task->uri = need_uri(index, from->uri);
 	is_oldest = task->uri->count == 0 ||
@@ -491,7 +486,7 @@ static void task_list_add_file(const struct listing_place *place, int dir,
 		return;
 	}
 	snprintf(one.name, sizeof(one.name), "%s", name);
-	one.since = stat_ms(&st);
+	one.since = clock_ms(&st.st_mtim);
 	one.inode = st.st_ino;
 	vec_add(place->tasks, one);
 }

@@ -57,15 +57,10 @@ int store_dir(const struct task_store *store, enum store_place place, struct err
 /* The file that gives the file server's time, for the caller to close. */
 int store_clock(const struct task_store *store, struct err *err);
 
-int64_t stat_ms(const struct stat *st);
-
 /* Whether a name in the store can be a file of ours or Gerrit's: not "." and "..", nor
  * files that NFS or an editor hides. */
 bool is_store_name(const char *name);
 bool is_uri_key(const char *name);
-
-/* Whether an entry of `dir` is a directory, also where the entry does not say so. */
-bool store_is_directory(int dir, const struct dirent *entry);
 
 /* Names in a directory of the store, of files only or of directories only, in no order.
  */
@@ -102,8 +97,10 @@ void store_notice_name(struct task_store *store, int dir, const char *name,
  * directories. */
 int store_list_waiting(struct task_store *store, bool *found_dirs, struct err *err);
 
-/* Renews the watch: waiting/ may be another directory now. */
+/* Renew the watches: waiting/ and requests/ may be other directories now; or only that of
+ * requests/. */
 void store_watch_again(struct task_store *store);
+void store_watch_requests(struct task_store *store);
 
 /* Whether a claim should list waiting/ first. */
 bool store_listing_is_due(struct task_store *store);

@@ -84,7 +84,7 @@ static void task_claim_take(const struct move *move, const char *name,
 		task_claim_put_back(move, name);
 		return;
 	}
-	struct claimed_task claimed = { xstrdup(name), stat_ms(&st), task };
+	struct claimed_task claimed = { xstrdup(name), clock_ms(&st.st_mtim), task };
 	task = (struct task){ 0 };
 	vec_add(tasks, claimed);
 }
@@ -332,7 +332,7 @@ static int task_add_inspect_waiting(const struct adding *adding, const char *nam
 	struct stat st;
 
 	if (store_read_task(adding->waiting, name, &there, &st, err) == 0) {
-		*later = adding->since_ms > 0 && stat_ms(&st) > adding->since_ms;
+		*later = adding->since_ms > 0 && clock_ms(&st.st_mtim) > adding->since_ms;
 		return 1;
 	}
 	if (err->class == ERR_MISSING)
@@ -690,6 +690,7 @@ enum { TORN_AGE_MS = 10 * 60 * 1000 };
 #define CLOCK ".clock"
 #define NEWS (IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE)
 #define SELF (IN_MOVE_SELF | IN_ONLYDIR)
+#define REQUEST_NEWS (IN_CREATE | IN_MOVED_TO | IN_DELETE | SELF)
 
 static const char *const places[STORE_PLACES] = {
 	[BUILDING] = "ref-updates/building",  [WAITING] = "ref-updates/waiting",
@@ -804,8 +805,8 @@ int task_store_open(const char *directory, struct task_store **out, struct err *
 	store->is_local = fd >= 0 && file_system_is_local(fd);
 	store->watch = task_store_open_watch(store->paths[WAITING], NEWS | SELF);
 	store_watch_again(store); /* to know its number */
-	store->request_watch = task_store_open_watch(store->paths[REQUESTS],
-						     IN_CREATE | IN_MOVED_TO | IN_DELETE);
+	store->request_watch =
+		task_store_open_watch(store->paths[REQUESTS], REQUEST_NEWS);
 	*out = store;
 	return 0;
 }
@@ -870,7 +871,7 @@ static int read_clock(const struct task_store *store, int64_t *now_ms, struct er
 	if (futimens(fd, NULL) != 0 || fstat(fd, &st) != 0)
 		return err_errno(err, "cannot read the time of %s/" CLOCK,
 				 store->paths[BUILDING]);
-	*now_ms = stat_ms(&st);
+	*now_ms = clock_ms(&st.st_mtim);
 	return 0;
 }
 
@@ -895,8 +896,16 @@ int task_store_watch_fd(const struct task_store *store)
 	return store->watch;
 }
 
+void store_watch_requests(struct task_store *store)
+{
+	if (store->request_watch >= 0)
+		inotify_add_watch(store->request_watch, store->paths[REQUESTS],
+				  REQUEST_NEWS);
+}
+
 void store_watch_again(struct task_store *store)
 {
+	store_watch_requests(store);
 	if (store->watch < 0)
 		return;
 

@@ -7,6 +7,7 @@
  *	ref-updates/running/<uri key>/<key>	being pushed by the holder of the URI's
  *lease refrelay/<uri key>			other state of a URI (uri_state.h)
  *	refrelay/requests/<uri key>.<word>	requested HEAD or deletion (uri_state.h)
+ *	refrelay/requests/<uri key>.<word>-now	likewise, being served
  *	refrelay/.id				the identity of the store
  *	refrelay/failed/<key>, <key>.why	given up, with the reason (dead letters)
  *	refrelay/unreadable/<name>		set aside: not a task

@@ -1,5 +1,8 @@
 #include "push/uri_state.h"
 
+#include <fcntl.h>
+
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "push/dead_letters.h"
@@ -127,11 +130,21 @@ struct request_file {
 	char name[URI_KEY_SIZE + 16];
 };
 
+#define BEGUN "-now" /* at the end of its name while it is served */
+
 static struct request_file request_file(const char *uri_key, enum uri_request request)
 {
 	struct request_file file;
 
 	snprintf(file.name, sizeof(file.name), "%s.%s", uri_key, words[request]);
+	return file;
+}
+
+static struct request_file begun_file(const char *uri_key, enum uri_request request)
+{
+	struct request_file file;
+
+	snprintf(file.name, sizeof(file.name), "%s.%s" BEGUN, uri_key, words[request]);
 	return file;
 }
 
@@ -181,7 +194,7 @@ static int uri_request_read_file(struct task_store *store, int dir, const char *
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot look at %s", name);
-	requested->since = stat_ms(&st);
+	requested->since = clock_ms(&st.st_mtim);
 	if (file_read(dir, name, REQUEST_SIZE_MAX, &text, err) == 0 &&
 	    read_json(&text, requested, err) == 0 && check_key(name, requested, err) == 0)
 		return 1;
@@ -206,6 +219,9 @@ int uri_request_get(struct task_store *store, const char *uri_key,
 		return -1;
 	result = uri_request_read_file(store, dir, request_file(uri_key, request).name,
 				       requested, err);
+	if (result == 0)
+		result = uri_request_read_file(
+			store, dir, begun_file(uri_key, request).name, requested, err);
 	if (result == 1) {
 		requested->request = request;
 		snprintf(requested->uri_key, sizeof(requested->uri_key), "%s", uri_key);
@@ -213,9 +229,31 @@ int uri_request_get(struct task_store *store, const char *uri_key,
 	return result;
 }
 
+int uri_request_begin(struct task_store *store, const char *uri_key,
+		      enum uri_request request, struct err *err)
+{
+	return store_rename(store, REQUESTS, request_file(uri_key, request).name,
+			    begun_file(uri_key, request).name, err);
+}
+
+int uri_request_put_back(struct task_store *store, const char *uri_key,
+			 enum uri_request request, struct err *err)
+{
+	return store_rename(store, REQUESTS, begun_file(uri_key, request).name,
+			    request_file(uri_key, request).name, err);
+}
+
+int uri_request_end(struct task_store *store, const char *uri_key,
+		    enum uri_request request, struct err *err)
+{
+	return store_remove(store, REQUESTS, begun_file(uri_key, request).name, err);
+}
+
 int uri_request_remove(struct task_store *store, const char *uri_key,
 		       enum uri_request request, struct err *err)
 {
+	if (uri_request_end(store, uri_key, request, err) != 0)
+		return -1;
 	return store_remove(store, REQUESTS, request_file(uri_key, request).name, err);
 }
 
@@ -227,12 +265,25 @@ static bool uri_request_split_name(const char *name, char uri_key[URI_KEY_SIZE],
 	if (!is_uri_key(uri_key) || name[URI_KEY_SIZE - 1] != '.')
 		return false;
 	for (size_t i = 0; i < URI_REQUESTS; i++) {
-		if (strcmp(name + URI_KEY_SIZE, words[i]) == 0) {
+		size_t len = strlen(words[i]);
+		const char *rest = name + URI_KEY_SIZE + len;
+		if (strncmp(name + URI_KEY_SIZE, words[i], len) == 0 &&
+		    (*rest == '\0' || strcmp(rest, BEGUN) == 0)) {
 			*request = (enum uri_request)i;
 			return true;
 		}
 	}
 	return false;
+}
+
+/* One that is served while it is asked for anew has two names. */
+static bool has_other_name(int dir, const char *name, const char *uri_key,
+			   enum uri_request request)
+{
+	struct request_file plain = request_file(uri_key, request);
+
+	return strcmp(name, plain.name) != 0 &&
+	       faccessat(dir, plain.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 int uri_request_list(struct task_store *store, requested_list *list, struct err *err)
@@ -246,7 +297,8 @@ int uri_request_list(struct task_store *store, requested_list *list, struct err 
 		char uri_key[URI_KEY_SIZE];
 		enum uri_request request;
 		struct requested one;
-		if (!uri_request_split_name(names.items[i], uri_key, &request))
+		if (!uri_request_split_name(names.items[i], uri_key, &request) ||
+		    has_other_name(dir, names.items[i], uri_key, request))
 			continue;
 		int result = uri_request_get(store, uri_key, request, &one, err);
 		if (result < 0)
@@ -270,6 +322,8 @@ bool uri_request_hear(struct task_store *store)
 	while (store->request_watch >= 0 &&
 	       read(store->request_watch, events, sizeof(events)) > 0)
 		heard = true;
+	if (heard)
+		store_watch_requests(store); /* it may be of a directory that is gone */
 	return heard;
 }
 

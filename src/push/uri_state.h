@@ -1,7 +1,8 @@
 /*
  * The state of a URI besides its tasks, shared by all nodes: refrelay/<uri key>, JSON,
  * replaced by one rename and synced. Written by the holder of the URI's lease; read by
- * anyone. And requests other than for refs: refrelay/requests/<uri key>.<word>.
+ * anyone. And requests other than for refs: refrelay/requests/<uri key>.<word>, which
+ * ends in "-now" once its serving has begun.
  */
 #ifndef PUSH_URI_STATE_H
 #define PUSH_URI_STATE_H
@@ -37,7 +38,7 @@ typedef VEC(struct uri_state) uri_states;
 void uri_states_clear(uri_states *states);
 int uri_state_list(struct task_store *store, uri_states *states, struct err *err);
 
-/* REQUEST_HEAD: make the destination's HEAD ours. The serving node first removes the
+/* REQUEST_HEAD: make the destination's HEAD ours. The serving node first begins the
  * request and then reads HEAD, so that a change meanwhile makes a new request.
  * REQUEST_DELETE: the repository was deleted here. REQUEST_FORCE: an operator allowed the
  * deletions that a push was held for. */
@@ -60,6 +61,17 @@ int uri_request_add(struct task_store *store, const struct destination *destinat
 int uri_request_get(struct task_store *store, const char *uri_key,
 		    enum uri_request request, struct requested *requested,
 		    struct err *err);
+/* From now on uri_request_add() makes another one. What has begun is found and listed as
+ * the request until its end, so that whoever comes after one that died serves it again.
+ */
+int uri_request_begin(struct task_store *store, const char *uri_key,
+		      enum uri_request request, struct err *err);
+/* It failed: it has its first name again, which older versions know, too. */
+int uri_request_put_back(struct task_store *store, const char *uri_key,
+			 enum uri_request request, struct err *err);
+int uri_request_end(struct task_store *store, const char *uri_key,
+		    enum uri_request request, struct err *err);
+/* Begun or not. */
 int uri_request_remove(struct task_store *store, const char *uri_key,
 		       enum uri_request request, struct err *err);
 int uri_request_list(struct task_store *store, requested_list *list, struct err *err);

@@ -290,7 +290,9 @@ int64_t retry_at_of(const struct push_settings *settings, const struct uri_state
 {
 	const struct push_remote *remote =
 		state->remote ? push_remote_find(settings, state->remote) : NULL;
-	int64_t longest = push_backoff_ms(remote ? remote->retry_ms : 0, UINT64_MAX,
+	const uint64_t failures =
+		remote && state->held_since == 0 ? state->failures : UINT64_MAX;
+	int64_t longest = push_backoff_ms(remote ? remote->retry_ms : 0, failures,
 					  BACKOFF_ROLLS - 1);
 
 	return state->retry_at - now <= longest ? state->retry_at : 0;

@@ -146,11 +146,6 @@ static bool discover_is_passing(const char *name)
 	return text_starts_with(name, PASSING_PREFIX);
 }
 
-static bool discover_is_dots(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 /* Takes fd. */
 static int discover_walk_directory(struct walk *walk, int fd, struct err *err)
 {
@@ -164,7 +159,7 @@ static int discover_walk_directory(struct walk *walk, int fd, struct err *err)
 	}
 	while (errno = 0, (entry = readdir(dir)) != NULL) {
 		const char *name = entry->d_name;
-		if (discover_is_dots(name) || discover_is_passing(name) ||
+		if (name_is_dots(name) || discover_is_passing(name) ||
 		    (len == 0 && is_furniture(name)))
 			continue;
 		if (entry->d_type == DT_REG)
@@ -282,7 +277,7 @@ int discover_is_empty(const char *root, struct err *err)
 	if (!dir)
 		return errno == ENOENT ? 1 : err_errno(err, "cannot list %s", root);
 	while (errno = 0, (entry = readdir(dir)) != NULL)
-		if (!discover_is_dots(entry->d_name) && !is_furniture(entry->d_name))
+		if (!name_is_dots(entry->d_name) && !is_furniture(entry->d_name))
 			return 0;
 	return errno == 0 ? 1 : err_errno(err, "cannot list %s", root);
 }

@@ -7,7 +7,7 @@
 #include "base/vec.h"
 #include "store/store.h"
 
-typedef VEC(char *) kind_names; /* owned */
+typedef text_list kind_names;
 #define AUTO_KIND_NAMES __attribute__((cleanup(kind_names_clear)))
 
 void kind_names_clear(kind_names *kinds);

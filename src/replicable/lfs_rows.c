@@ -23,8 +23,10 @@ void lfs_scans_clear(lfs_scans *scans)
 	vec_clear(scans);
 }
 
-static void lfs_rows_fill_scan(struct query *query, struct lfs_scan *scan)
+static void lfs_rows_fill_scan(struct query *query, void *arg)
 {
+	struct lfs_scan *scan = arg;
+
 	*scan = (struct lfs_scan){ .repository = (uint64_t)query_int(query, 0),
 				   .name = query_copy_text(query, 1),
 				   .generation = (uint64_t)query_int(query, 3),
@@ -34,33 +36,22 @@ static void lfs_rows_fill_scan(struct query *query, struct lfs_scan *scan)
 	snprintf(scan->timeline, sizeof(scan->timeline), "%s", query_text(query, 2));
 }
 
-static int lfs_rows_fill_scans(struct query *query, lfs_scans *scans, struct err *err)
+static void lfs_rows_add_scan(struct query *query, void *arg)
 {
-	int found;
+	lfs_scans *scans = arg;
+	struct lfs_scan scan;
 
-	while ((found = query_step(query, err)) > 0) {
-		struct lfs_scan scan;
-		lfs_rows_fill_scan(query, &scan);
-		vec_add(scans, scan);
-	}
-	return found;
+	lfs_rows_fill_scan(query, &scan);
+	vec_add(scans, scan);
 }
 
 int lfs_scan_get(struct store_tx *tx, uint64_t repository, struct lfs_scan *scan,
 		 struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
 	*scan = (struct lfs_scan){ 0 };
-	if (query_ask(tx, &query, err,
-		      "SELECT " COLUMNS " FROM lfs_scan WHERE repository = ?1",
-		      QUERY_INT((int64_t)repository)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		lfs_rows_fill_scan(query, scan);
-	return found;
+	return query_one(tx, lfs_rows_fill_scan, scan, err,
+			 "SELECT " COLUMNS " FROM lfs_scan WHERE repository = ?1",
+			 QUERY_INT((int64_t)repository));
 }
 
 int lfs_scan_now(struct store_tx *tx, enum lfs_side side, const char *name,
@@ -73,17 +64,10 @@ int lfs_scan_now(struct store_tx *tx, enum lfs_side side, const char *name,
 				 " FROM registry WHERE id = ?1 AND generation > 0"
 				 " AND timeline IS NOT NULL",
 	};
-	AUTO_QUERY struct query *query = NULL;
-	int found;
 
 	*scan = (struct lfs_scan){ 0 };
-	if (query_ask(tx, &query, err, sql[side],
-		      QUERY_INT((int64_t)replicable_id(KIND_REPOSITORY, name))) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		lfs_rows_fill_scan(query, scan);
-	return found;
+	return query_one(tx, lfs_rows_fill_scan, scan, err, sql[side],
+			 QUERY_INT((int64_t)replicable_id(KIND_REPOSITORY, name)));
 }
 
 static int run_for(struct store_tx *tx, const char *sql, uint64_t repository,
@@ -94,17 +78,10 @@ static int run_for(struct store_tx *tx, const char *sql, uint64_t repository,
 
 static int count_named(struct store_tx *tx, struct lfs_scan *scan, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_ask(tx, &query, err,
-		      "SELECT COUNT(*) FROM lfs_object WHERE repository = ?1"
-		      " AND source <> " UPLOADED,
-		      QUERY_INT((int64_t)scan->repository)) != 0)
-		return -1;
-	if (query_step(query, err) < 0)
-		return -1;
-	scan->named = query_int(query, 0);
-	return 0;
+	return query_number(tx, &scan->named, err,
+			    "SELECT COUNT(*) FROM lfs_object WHERE repository = ?1"
+			    " AND source <> " UPLOADED,
+			    QUERY_INT((int64_t)scan->repository));
 }
 
 /* What is absent is counted by and by; of what was not looked for nothing is known. */
@@ -130,16 +107,20 @@ static int put_row(struct store_tx *tx, const char *sql, uint64_t repository,
 			   QUERY_TEXT(row->oid), QUERY_INT((int64_t)row->size));
 }
 
+#define PUT_NAMED                                                                        \
+	"INSERT INTO lfs_object (repository, oid, size, source)"                         \
+	" VALUES (?1, ?2, ?3, " NAMED ") ON CONFLICT (repository, oid)"                  \
+	" DO UPDATE SET source = lfs_object.source | " NAMED
+
+/* Of two pointers to one object the first was taken; with all of history, the present. */
 static int put_named(struct store_tx *tx, const struct lfs_found *found, struct err *err)
 {
-	static const char sql[] =
-		"INSERT INTO lfs_object (repository, oid, size, source)"
-		" VALUES (?1, ?2, ?3, " NAMED ") ON CONFLICT (repository, oid)"
-		" DO UPDATE SET source = lfs_object.source | " NAMED;
+	static const char part[] = PUT_NAMED,
+			  whole[] = PUT_NAMED ", size = excluded.size";
 
 	for (size_t i = 0; i < found->rows->count; i++)
-		if (put_row(tx, sql, found->scan->repository, &found->rows->items[i],
-			    err) != 0)
+		if (put_row(tx, found->is_whole ? whole : part, found->scan->repository,
+			    &found->rows->items[i], err) != 0)
 			return -1;
 	return 0;
 }
@@ -202,17 +183,16 @@ int lfs_rows_add_uploaded(struct store_tx *tx, const struct lfs_scan *scan,
 int lfs_row_get(struct store_tx *tx, uint64_t repository, const char *oid, uint64_t *size,
 		struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
+	int64_t number = -1;
 
-	if (query_ask(tx, &query, err,
-		      "SELECT size FROM lfs_object WHERE repository = ?1 AND oid = ?2",
-		      QUERY_INT((int64_t)repository), QUERY_TEXT(oid)) != 0)
+	if (query_number(tx, &number, err,
+			 "SELECT size FROM lfs_object WHERE repository = ?1 AND oid = ?2",
+			 QUERY_INT((int64_t)repository), QUERY_TEXT(oid)) != 0)
 		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		*size = (uint64_t)query_int(query, 0);
-	return found;
+	if (number < 0)
+		return 0;
+	*size = (uint64_t)number;
+	return 1;
 }
 
 int lfs_scans_due(struct store_tx *tx, enum lfs_side side, const char *after,
@@ -237,36 +217,27 @@ int lfs_scans_due(struct store_tx *tx, enum lfs_side side, const char *after,
 				 " s.generation <> r.generation)"
 				 " ORDER BY r.name LIMIT ?3",
 	};
-	AUTO_QUERY struct query *query = NULL;
 
-	if (query_ask(tx, &query, err, sql[side], QUERY_TEXT(KIND_REPOSITORY),
-		      QUERY_TEXT(after), QUERY_INT((int64_t)limit)) != 0)
-		return -1;
-	return lfs_rows_fill_scans(query, scans, err);
+	return query_each(tx, lfs_rows_add_scan, scans, err, sql[side],
+			  QUERY_TEXT(KIND_REPOSITORY), QUERY_TEXT(after),
+			  QUERY_INT((int64_t)limit));
 }
 
 int lfs_scans_naming(struct store_tx *tx, const char *after, size_t limit,
 		     lfs_scans *scans, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_ask(tx, &query, err,
-		      "SELECT " COLUMNS " FROM lfs_scan WHERE (named > 0 OR absent > 0)"
-		      " AND name > ?1 ORDER BY name LIMIT ?2",
-		      QUERY_TEXT(after), QUERY_INT((int64_t)limit)) != 0)
-		return -1;
-	return lfs_rows_fill_scans(query, scans, err);
+	return query_each(tx, lfs_rows_add_scan, scans, err,
+			  "SELECT " COLUMNS
+			  " FROM lfs_scan WHERE (named > 0 OR absent > 0)"
+			  " AND name > ?1 ORDER BY name LIMIT ?2",
+			  QUERY_TEXT(after), QUERY_INT((int64_t)limit));
 }
 
 int lfs_scans_lacking(struct store_tx *tx, lfs_scans *scans, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx,
-		       "SELECT " COLUMNS " FROM lfs_scan WHERE absent > 0 ORDER BY name",
-		       &query, err) != 0)
-		return -1;
-	return lfs_rows_fill_scans(query, scans, err);
+	return query_each(tx, lfs_rows_add_scan, scans, err,
+			  "SELECT " COLUMNS
+			  " FROM lfs_scan WHERE absent > 0 ORDER BY name");
 }
 
 /* Under either of the two ids that an object may have (blob/kinds.h). */
@@ -284,6 +255,15 @@ int lfs_scans_lacking(struct store_tx *tx, lfs_scans *scans, struct err *err)
 	" AND l.source <> " UPLOADED " AND NOT EXISTS (SELECT 1"                         \
 	" FROM registry b WHERE b.kind = ?2 AND b.state = 2 AND b.name IN " IDS ")"
 
+static void lfs_rows_add_row(struct query *query, void *arg)
+{
+	lfs_rows *rows = arg;
+	struct lfs_row row = { .size = (uint64_t)query_int(query, 1) };
+
+	snprintf(row.oid, sizeof(row.oid), "%s", query_text(query, 0));
+	vec_add(rows, row);
+}
+
 int lfs_rows_absent(struct store_tx *tx, enum lfs_side side, const char *kind,
 		    uint64_t repository, lfs_rows *rows, struct err *err)
 {
@@ -292,18 +272,9 @@ int lfs_rows_absent(struct store_tx *tx, enum lfs_side side, const char *kind,
 		[LFS_REGISTRY] =
 			"SELECT l.oid, l.size" ABSENT_IN_REGISTRY " ORDER BY l.oid",
 	};
-	AUTO_QUERY struct query *query = NULL;
-	int found;
 
-	if (query_ask(tx, &query, err, sql[side], QUERY_INT((int64_t)repository),
-		      QUERY_TEXT(kind)) != 0)
-		return -1;
-	while ((found = query_step(query, err)) > 0) {
-		struct lfs_row row = { .size = (uint64_t)query_int(query, 1) };
-		snprintf(row.oid, sizeof(row.oid), "%s", query_text(query, 0));
-		vec_add(rows, row);
-	}
-	return found;
+	return query_each(tx, lfs_rows_add_row, rows, err, sql[side],
+			  QUERY_INT((int64_t)repository), QUERY_TEXT(kind));
 }
 
 int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
@@ -313,15 +284,9 @@ int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
 		[LFS_ORIGIN] = "SELECT COUNT(*)" ABSENT_AT_ORIGIN,
 		[LFS_REGISTRY] = "SELECT COUNT(*)" ABSENT_IN_REGISTRY,
 	};
-	AUTO_QUERY struct query *query = NULL;
 
-	if (query_ask(tx, &query, err, sql[side], QUERY_INT((int64_t)scan->repository),
-		      QUERY_TEXT(kind)) != 0)
-		return -1;
-	if (query_step(query, err) < 0)
-		return -1;
-	scan->absent = query_int(query, 0);
-	return 0;
+	return query_number(tx, &scan->absent, err, sql[side],
+			    QUERY_INT((int64_t)scan->repository), QUERY_TEXT(kind));
 }
 
 int lfs_scan_set_absent(struct store_tx *tx, const struct lfs_scan *scan, struct err *err)
@@ -347,11 +312,8 @@ int lfs_rows_have_orphans(struct store_tx *tx, enum lfs_side side, struct err *e
 		[LFS_REGISTRY] = "SELECT 1 FROM lfs_scan s LEFT JOIN registry r"
 				 " ON r.id = s.repository WHERE r.id IS NULL LIMIT 1",
 	};
-	AUTO_QUERY struct query *query = NULL;
 
-	if (query_open(tx, sql[side], &query, err) != 0)
-		return -1;
-	return query_step(query, err);
+	return query_one(tx, NULL, NULL, err, sql[side]);
 }
 
 int lfs_rows_prune(struct store_tx *tx, enum lfs_side side, struct err *err)

@@ -22,31 +22,18 @@ void kind_names_clear(kind_names *kinds)
 	vec_clear_owned(kinds);
 }
 
-static int next_kind(struct store_tx *tx, const char *sql, const char *after, char **kind,
-		     struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	if (query_ask(tx, &query, err, sql, QUERY_TEXT(after)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		*kind = query_copy_text(query, 0);
-	return found;
-}
-
 int kind_names_read(struct store_tx *tx, const char *next_sql, kind_names *kinds,
 		    struct err *err)
 {
-	const char *after = "";
-	char *kind;
+	const size_t before = kinds->count;
 	int found;
 
-	while ((found = next_kind(tx, next_sql, after, &kind, err)) > 0) {
-		vec_add(kinds, kind);
-		after = kind;
-	}
+	do {
+		const char *after =
+			kinds->count > before ? kinds->items[kinds->count - 1] : "";
+		found = query_one(tx, query_add_text, kinds, err, next_sql,
+				  QUERY_TEXT(after));
+	} while (found > 0);
 	return found;
 }
 
@@ -156,7 +143,9 @@ static int take_away_raise_fence(const struct lease_manager *leases,
 	if (strcmp(key, what->key) != 0)
 		return 0;
 	copy = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return copy < 0 ? 0 : fence_raise(copy, what->fence + LEASE_FENCES, err);
+	if (copy < 0 || fence_raise(copy, what->fence + LEASE_FENCES, err) == 0)
+		return 0;
+	return err->class == ERR_LOST ? 0 : -1; /* the next holder was quicker */
 }
 
 int lease_take_away(struct lease_manager *leases, const struct take_away *what,

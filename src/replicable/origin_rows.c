@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/retry.h"
 #include "replicable/kind.h"
 #include "replicable/lfs_rows.h"
 #include "replicable/name.h"
@@ -24,8 +25,9 @@
 	"remedy,"                                                                        \
 	" kind, size, failure_reason, identity, claim_token"
 
-static void fill_row(struct query *query, struct origin_row *row)
+static void fill_row(struct query *query, void *arg)
 {
+	struct origin_row *row = arg;
 	const char *token = query_text(query, 21);
 
 	*row = (struct origin_row){
@@ -75,6 +77,21 @@ void origin_row_set_text(char **at, const char *text)
 	*at = text && *text ? xstrdup(text) : NULL;
 }
 
+void origin_row_defer(struct origin_row *row, int64_t least_ms, int64_t reverify_ms)
+{
+	const int64_t now = clock_wall_ms();
+	const uint64_t before = (uint64_t)row->verification_retry_count;
+	const int64_t wait_ms =
+		before == 0 ? 0 : retry_random_delay_ms(before, RETRY_CAP);
+
+	if (row->verification != VERIFICATION_FAILED)
+		row->verification_retry_count++;
+	row->verification_due_at = now + (wait_ms > least_ms ? wait_ms : least_ms);
+	if (row->verification == VERIFICATION_SUCCEEDED && reverify_ms > 0 &&
+	    now - row->verified_at > 2 * reverify_ms)
+		row->verification = VERIFICATION_PENDING;
+}
+
 void origin_row_set_failure(struct origin_row *row, const struct err *why)
 {
 	origin_row_set_text(&row->failure_class, why ? err_class_name(why->class) : NULL);
@@ -93,49 +110,36 @@ void origin_rows_clear(origin_rows *rows)
 int origin_row_get(struct store_tx *tx, const char *kind, const char *name,
 		   struct origin_row *row, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
 	*row = (struct origin_row){ 0 };
-	if (query_ask(tx, &query, err,
-		      "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name = ?2",
-		      QUERY_TEXT(kind), QUERY_TEXT(name)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		fill_row(query, row);
-	return found;
+	return query_one(tx, fill_row, row, err,
+			 "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name = ?2",
+			 QUERY_TEXT(kind), QUERY_TEXT(name));
+}
+
+static void origin_rows_add(struct query *query, void *arg)
+{
+	origin_rows *rows = arg;
+	struct origin_row row;
+
+	fill_row(query, &row);
+	vec_add(rows, row);
 }
 
 static int origin_rows_add_found(struct query *query, origin_rows *rows, struct err *err)
 {
-	struct origin_row row;
-	int found;
-
-	while ((found = query_step(query, err)) > 0) {
-		fill_row(query, &row);
-		vec_add(rows, row);
-	}
-	if (found < 0)
-		origin_rows_clear(rows);
-	return found;
+	if (query_take_all(query, origin_rows_add, rows, err) == 0)
+		return 0;
+	origin_rows_clear(rows);
+	return -1;
 }
 
 int origin_row_of_identity(struct store_tx *tx, const char *identity,
 			   struct origin_row *row, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
 	*row = (struct origin_row){ 0 };
-	if (query_ask(tx, &query, err,
-		      "SELECT " COLUMNS " FROM origin WHERE identity = ?1 LIMIT 1",
-		      QUERY_TEXT(identity)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		fill_row(query, row);
-	return found;
+	return query_one(tx, fill_row, row, err,
+			 "SELECT " COLUMNS " FROM origin WHERE identity = ?1 LIMIT 1",
+			 QUERY_TEXT(identity));
 }
 
 int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
@@ -235,17 +239,13 @@ struct origin_claiming {
 static int put_claim(struct store_tx *tx, const struct origin_claiming *claiming,
 		     struct origin_row *row, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_ask(tx, &query, err,
-		      "UPDATE origin SET claim_token = ?2, claim_node = ?3,"
-		      " claim_until = ?4 WHERE id = ?1",
-		      QUERY_INT((int64_t)row->id), QUERY_TEXT(claiming->token),
-		      QUERY_TEXT(claiming->node),
-		      QUERY_INT(clock_wall_ms() + ORIGIN_CLAIM_MS)) != 0)
-		return -1;
 	memcpy(row->claim_token, claiming->token, CLAIM_TOKEN_SIZE);
-	return query_run(query, NULL, err);
+	return query_write(tx, err,
+			   "UPDATE origin SET claim_token = ?2, claim_node = ?3,"
+			   " claim_until = ?4 WHERE id = ?1",
+			   QUERY_INT((int64_t)row->id), QUERY_TEXT(claiming->token),
+			   QUERY_TEXT(claiming->node),
+			   QUERY_INT(clock_wall_ms() + ORIGIN_CLAIM_MS));
 }
 
 /* Known ones only where there is nothing new. */
@@ -331,46 +331,28 @@ bool origin_row_end_claim(struct origin_row *row, const char *token)
 }
 
 struct origin_claim {
-	const uint64_t *ids; /* NULL: all of the node */
+	const uint64_t *ids;
 	size_t count;
-	const char *token, *node;
-	int64_t until; /* 0: it ends */
+	const char *token;
 };
 
-#define CLAIM_SQL(where)                                                                 \
-	"UPDATE origin SET claim_until = ?1,"                                            \
-	" claim_token = CASE WHEN ?1 IS NULL THEN NULL ELSE claim_token END,"            \
-	" claim_node = CASE WHEN ?1 IS NULL THEN NULL ELSE claim_node END"               \
+#define END_CLAIM_SQL(where)                                                             \
+	"UPDATE origin SET claim_until = NULL, claim_token = NULL, claim_node = NULL"    \
 	" WHERE claim_token IS NOT NULL AND " where
-
-static int set_claims_of_node(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	const struct origin_claim *claim = arg;
-
-	if (query_open(tx, CLAIM_SQL("claim_node = ?2"), &query, err) != 0)
-		return -1;
-	if (claim->until > 0)
-		query_bind_int(query, 1, claim->until);
-	else
-		query_bind_null(query, 1);
-	query_bind_text(query, 2, claim->node);
-	return query_run(query, NULL, err);
-}
 
 int origin_claims_renew(struct store *store, struct err *err)
 {
-	struct origin_claim claim = { .node = store_node(store),
-				      .until = clock_wall_ms() + ORIGIN_CLAIM_MS };
-
-	return store_write(store, set_claims_of_node, &claim, err);
+	return store_run(store, err,
+			 "UPDATE origin SET claim_until = ?1"
+			 " WHERE claim_token IS NOT NULL AND claim_node = ?2",
+			 QUERY_INT(clock_wall_ms() + ORIGIN_CLAIM_MS),
+			 QUERY_TEXT(store_node(store)));
 }
 
 int origin_claims_give_back(struct store *store, struct err *err)
 {
-	struct origin_claim claim = { .node = store_node(store) };
-
-	return store_write(store, set_claims_of_node, &claim, err);
+	return store_run(store, err, END_CLAIM_SQL("claim_node = ?1"),
+			 QUERY_TEXT(store_node(store)));
 }
 
 /* Mostly their results were written, and the claims ended with that. */
@@ -378,17 +360,11 @@ static int end_claims(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct origin_claim *claim = arg;
 
-	for (size_t i = 0; i < claim->count; i++) {
-		AUTO_QUERY struct query *query = NULL;
-		if (query_open(tx, CLAIM_SQL("id = ?2 AND claim_token = ?3"), &query,
-			       err) != 0)
+	for (size_t i = 0; i < claim->count; i++)
+		if (query_write(tx, err, END_CLAIM_SQL("id = ?1 AND claim_token = ?2"),
+				QUERY_INT((int64_t)claim->ids[i]),
+				QUERY_TEXT(claim->token)) != 0)
 			return -1;
-		query_bind_null(query, 1);
-		query_bind_int(query, 2, (int64_t)claim->ids[i]);
-		query_bind_text(query, 3, claim->token);
-		if (query_run(query, NULL, err) != 0)
-			return -1;
-	}
 	return 0;
 }
 
@@ -402,18 +378,14 @@ int origin_claims_end(struct store *store, const char *token, const uint64_t *id
 
 static int read_claimed_until(struct store_tx *tx, int64_t *at, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
+	int64_t until = INT64_MAX;
 
-	if (query_open(tx,
-		       "SELECT MIN(claim_until) FROM origin"
-		       " WHERE claim_token IS NOT NULL",
-		       &query, err) != 0)
+	if (query_number(tx, &until, err,
+			 "SELECT MIN(claim_until) FROM origin"
+			 " WHERE claim_token IS NOT NULL") != 0)
 		return -1;
-	found = query_step(query, err);
-	if (found > 0 && !query_is_null(query, 0) && query_int(query, 0) < *at)
-		*at = query_int(query, 0);
-	return found < 0 ? -1 : 0;
+	*at = until < *at ? until : *at;
+	return 0;
 }
 
 int origin_next_due(struct store_tx *tx, const char *kind, struct origin_next *next,
@@ -453,12 +425,9 @@ static int heal_kind(struct store_tx *tx, const struct healing *healing, const c
 	for (int queue = 0; queue < ORIGIN_QUEUES; queue++) {
 		AUTO_QUERY struct query *query = NULL;
 		int64_t count;
-		if (query_open(tx, sql[queue], &query, err) != 0)
-			return -1;
-		query_bind_int(query, 1, healing->now);
-		query_bind_int(query, 2, healing->latest);
-		query_bind_text(query, 3, kind);
-		if (query_run(query, &count, err) != 0)
+		if (query_ask(tx, &query, err, sql[queue], QUERY_INT(healing->now),
+			      QUERY_INT(healing->latest), QUERY_TEXT(kind)) != 0 ||
+		    query_run(query, &count, err) != 0)
 			return -1;
 		*healed += count;
 	}

@@ -45,6 +45,12 @@ void origin_row_clear(struct origin_row *row);
 /* One of its owned texts; "" becomes NULL. */
 void origin_row_set_text(char **at, const char *text);
 
+/* Puts its verification off, which said nothing of it: each time for longer. Whoever was
+ * last verified more than twice reverify_ms ago is pending: nobody knows any more. Of one
+ * that has failed, verification_retry_count stays: who waits sees by it whether it has
+ * failed again. */
+void origin_row_defer(struct origin_row *row, int64_t least_ms, int64_t reverify_ms);
+
 /* Takes class, reason, text and remedy from *why; NULL: no failure. */
 void origin_row_set_failure(struct origin_row *row, const struct err *why);
 void origin_rows_clear(origin_rows *rows);

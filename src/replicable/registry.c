@@ -184,8 +184,10 @@ static void registry_row_read_columns(struct query *query, struct registry_row *
 	snprintf(row->claim_token, sizeof(row->claim_token), "%s", token ? token : "");
 }
 
-void stored_row_read(struct query *query, struct stored_row *stored)
+void stored_row_read(struct query *query, void *arg)
 {
+	struct stored_row *stored = arg;
+
 	*stored = (struct stored_row){
 		.asked_at = query_int(query, 19),
 		.wishes = (unsigned)query_int(query, 21),
@@ -198,18 +200,10 @@ void stored_row_read(struct query *query, struct stored_row *stored)
 int stored_row_load(struct store_tx *tx, uint64_t id, struct stored_row *stored,
 		    struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
 	*stored = (struct stored_row){ 0 };
-	if (query_ask(tx, &query, err,
-		      "SELECT " STORED_ROW_COLUMNS " FROM registry WHERE id = ?1",
-		      QUERY_INT((int64_t)id)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		stored_row_read(query, stored);
-	return found;
+	return query_one(tx, stored_row_read, stored, err,
+			 "SELECT " STORED_ROW_COLUMNS " FROM registry WHERE id = ?1",
+			 QUERY_INT((int64_t)id));
 }
 
 static void registry_row_bind_time(struct query *query, int at, int64_t time)
@@ -338,18 +332,15 @@ int stored_row_add(struct store_tx *tx, const char *kind, const char *name,
 	AUTO_QUERY struct query *query = NULL;
 	int64_t changed = 0;
 
-	if (query_open(tx,
-		       "INSERT INTO registry (id, kind, name, state, verification_state,"
-		       " generation_wanted, due_at, created_at)"
-		       " VALUES (?1, ?2, ?3, 0, 4, ?4, ?5, ?5)"
-		       " ON CONFLICT (kind, name) DO NOTHING",
-		       &query, err) != 0)
+	if (query_ask(tx, &query, err,
+		      "INSERT INTO registry (id, kind, name, state, verification_state,"
+		      " generation_wanted, due_at, created_at)"
+		      " VALUES (?1, ?2, ?3, 0, 4, ?4, ?5, ?5)"
+		      " ON CONFLICT (kind, name) DO NOTHING",
+		      QUERY_INT((int64_t)replicable_id(kind, name)), QUERY_TEXT(kind),
+		      QUERY_TEXT(name), QUERY_INT((int64_t)generation_wanted),
+		      QUERY_INT(clock_wall_ms())) != 0)
 		return -1;
-	query_bind_int(query, 1, (int64_t)replicable_id(kind, name));
-	query_bind_text(query, 2, kind);
-	query_bind_text(query, 3, name);
-	query_bind_int(query, 4, (int64_t)generation_wanted);
-	query_bind_int(query, 5, clock_wall_ms());
 	if (query_run(query, &changed, err) != 0)
 		return err_prefix(err, "%s", name);
 	if (changed == 0)
@@ -363,12 +354,8 @@ int stored_row_add(struct store_tx *tx, const char *kind, const char *name,
 int stored_row_remove(struct store_tx *tx, const struct stored_row *stored,
 		      struct registry_shift *shift, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_ask(tx, &query, err, "DELETE FROM registry WHERE id = ?1",
-		      QUERY_INT((int64_t)stored->row.id)) != 0)
-		return -1;
-	if (query_run(query, NULL, err) != 0 ||
+	if (query_write(tx, err, "DELETE FROM registry WHERE id = ?1",
+			QUERY_INT((int64_t)stored->row.id)) != 0 ||
 	    (kind_is_repository(stored->row.kind) &&
 	     lfs_rows_forget(tx, stored->row.id, err) != 0))
 		return -1;
@@ -380,30 +367,32 @@ int stored_row_remove(struct store_tx *tx, const struct stored_row *stored,
 
 #define PAGE 500
 
-static void take_row(struct query *query, struct registry_row *row)
+static void take_row(struct query *query, void *arg)
 {
+	struct registry_row *row = arg;
 	struct stored_row stored;
 
 	stored_row_read(query, &stored);
 	*row = stored.row;
 }
 
+static void add_row(struct query *query, void *arg)
+{
+	registry_rows *rows = arg;
+	struct registry_row row;
+
+	take_row(query, &row);
+	vec_add(rows, row);
+}
+
 int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
 		    struct registry_row *row, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
 	*row = (struct registry_row){ 0 };
-	if (query_ask(tx, &query, err,
-		      "SELECT " STORED_ROW_COLUMNS
-		      " FROM registry WHERE kind = ?1 AND name = ?2",
-		      QUERY_TEXT(kind), QUERY_TEXT(name)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		take_row(query, row);
-	return found;
+	return query_one(tx, take_row, row, err,
+			 "SELECT " STORED_ROW_COLUMNS
+			 " FROM registry WHERE kind = ?1 AND name = ?2",
+			 QUERY_TEXT(kind), QUERY_TEXT(name));
 }
 
 struct reading {
@@ -442,22 +431,14 @@ int registry_get(struct store *store, const char *kind, const char *name,
 int registry_twin_in(struct store_tx *tx, const struct registry_row *row,
 		     struct registry_row *twin, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
 	*twin = (struct registry_row){ 0 };
 	if (strcmp(row->kind, KIND_REPOSITORY) != 0 || !row->timeline[0])
 		return 0;
-	if (query_ask(tx, &query, err,
-		      "SELECT " STORED_ROW_COLUMNS
-		      " FROM registry WHERE kind = 'repository' AND timeline = ?1"
-		      " AND id <> ?2 ORDER BY gone, last_success_at DESC LIMIT 1",
-		      QUERY_TEXT(row->timeline), QUERY_INT((int64_t)row->id)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		take_row(query, twin);
-	return found;
+	return query_one(tx, take_row, twin, err,
+			 "SELECT " STORED_ROW_COLUMNS
+			 " FROM registry WHERE kind = 'repository' AND timeline = ?1"
+			 " AND id <> ?2 ORDER BY gone, last_success_at DESC LIMIT 1",
+			 QUERY_TEXT(row->timeline), QUERY_INT((int64_t)row->id));
 }
 
 int registry_was_renamed_in(struct store_tx *tx, const struct registry_row *row,
@@ -499,7 +480,6 @@ int registry_list_in(struct store_tx *tx, const struct registry_filter *filter,
 	AUTO_STR struct str sql = STR_INIT;
 	AUTO_STR struct str pattern = STR_INIT;
 	AUTO_QUERY struct query *query = NULL;
-	int found;
 
 	list_sql(filter, &sql);
 	if (query_ask(tx, &query, err, sql.data, QUERY_TEXT(filter->kind),
@@ -512,12 +492,7 @@ int registry_list_in(struct store_tx *tx, const struct registry_filter *filter,
 		name_search_pattern(filter->search, &pattern);
 		query_bind_text(query, 5, pattern.data);
 	}
-	while ((found = query_step(query, err)) > 0) {
-		struct registry_row row;
-		take_row(query, &row);
-		vec_add(rows, row);
-	}
-	return found;
+	return query_take_all(query, add_row, rows, err);
 }
 
 static int visit_rows(struct store_tx *tx, const registry_rows *rows,
@@ -594,23 +569,6 @@ static int count_states(struct store_tx *tx, const char *kind, const char *what,
 	return 0;
 }
 
-static int read_behind(struct store_tx *tx, const char *kind, int64_t *since,
-		       struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	if (query_ask(tx, &query, err,
-		      "SELECT behind_since FROM registry"
-		      " WHERE behind_since IS NOT NULL AND kind = ?1"
-		      " ORDER BY behind_since LIMIT 1",
-		      QUERY_TEXT(kind)) != 0)
-		return -1;
-	found = query_step(query, err);
-	*since = found > 0 ? query_int(query, 0) : 0;
-	return found < 0 ? -1 : 0;
-}
-
 static int read_counts(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct counting *counting = arg;
@@ -628,7 +586,12 @@ static int read_counts(struct store_tx *tx, void *arg, struct err *err)
 	    count_states(tx, counting->kind, "verification", counts->verification,
 			 VERIFICATION_STATES, err) != 0)
 		return -1;
-	return read_behind(tx, counting->kind, &counts->behind_since, err);
+	counts->behind_since = 0;
+	return query_number(tx, &counts->behind_since, err,
+			    "SELECT behind_since FROM registry"
+			    " WHERE behind_since IS NOT NULL AND kind = ?1"
+			    " ORDER BY behind_since LIMIT 1",
+			    QUERY_TEXT(counting->kind));
 }
 
 int registry_counts(struct store *store, const char *kind, struct registry_counts *counts,
@@ -655,17 +618,6 @@ int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err)
 		kinds, err);
 }
 
-int registry_count(struct store *store, const char *kind, int64_t counts[REGISTRY_STATES],
-		   struct err *err)
-{
-	struct registry_counts all;
-
-	if (registry_counts(store, kind, &all, err) != 0)
-		return -1;
-	memcpy(counts, all.states, sizeof(all.states));
-	return 0;
-}
-
 struct never_copied {
 	const char *kind;
 	int64_t count;
@@ -683,27 +635,18 @@ static const char *const never_sql[] = {
 	NEVER_SQL("last_attempt_at IS NOT NULL AND state <> 0"),
 };
 
-static int count_by(struct store_tx *tx, const char *sql, struct never_copied *asked,
-		    struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	if (query_ask(tx, &query, err, sql, QUERY_TEXT(asked->kind)) != 0)
-		return -1;
-	found = query_step(query, err);
-	asked->count += found > 0 ? query_int(query, 0) : 0;
-	return found < 0 ? -1 : 0;
-}
-
 static int count_never_copied(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct never_copied *asked = arg;
 
 	asked->count = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(never_sql); i++)
-		if (count_by(tx, never_sql[i], asked, err) != 0)
+	for (size_t i = 0; i < ARRAY_SIZE(never_sql); i++) {
+		int64_t count = 0;
+		if (query_number(tx, &count, err, never_sql[i],
+				 QUERY_TEXT(asked->kind)) != 0)
 			return -1;
+		asked->count += count;
+	}
 	return 0;
 }
 
@@ -721,19 +664,13 @@ int registry_never_copied(struct store *store, const char *kind, int64_t *count,
 int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 			struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
 	const unsigned recheck = REGISTRY_WISH_RECHECK;
-	int found;
 
-	if (query_ask(tx, &query, err,
-		      "SELECT count(*) FROM registry WHERE kind = ?1"
-		      " AND generation > 0 AND gone = 0 AND wishes & ?2 = 0",
-		      QUERY_TEXT(kind),
-		      QUERY_INT(recheck | recheck << WISHES_LATER_SHIFT)) != 0)
-		return -1;
-	found = query_step(query, err);
-	*count = found > 0 ? query_int(query, 0) : 0;
-	return found < 0 ? -1 : 0;
+	return query_number(tx, count, err,
+			    "SELECT count(*) FROM registry WHERE kind = ?1"
+			    " AND generation > 0 AND gone = 0 AND wishes & ?2 = 0",
+			    QUERY_TEXT(kind),
+			    QUERY_INT(recheck | recheck << WISHES_LATER_SHIFT));
 }
 
 /* In counters, of a kind. */
@@ -763,27 +700,6 @@ int registry_add_in(struct store_tx *tx, const char *kind, const char *const *na
 		if (stored_row_add(tx, kind, names[i], 1, &shift, err) < 0)
 			return -1;
 	return registry_shift_apply(tx, &shift, err);
-}
-
-struct addition {
-	const char *kind;
-	const char *const *names;
-	size_t count;
-};
-
-static int registry_add_rows(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct addition *addition = arg;
-
-	return registry_add_in(tx, addition->kind, addition->names, addition->count, err);
-}
-
-int registry_add(struct store *store, const char *kind, const char *const *names,
-		 size_t count, struct err *err)
-{
-	struct addition addition = { kind, names, count };
-
-	return store_write(store, registry_add_rows, &addition, err);
 }
 
 struct removal {

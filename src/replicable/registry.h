@@ -24,8 +24,6 @@
 #include "store/store.h"
 
 /* Adds pending rows for these names; existing ones are not changed. */
-int registry_add(struct store *store, const char *kind, const char *const *names,
-		 size_t count, struct err *err);
 int registry_add_in(struct store_tx *tx, const char *kind, const char *const *names,
 		    size_t count, struct err *err);
 
@@ -112,9 +110,5 @@ int registry_never_copied(struct store *store, const char *kind, int64_t *count,
  * row. */
 int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 			struct err *err);
-
-/* How many rows of a kind are in each state. */
-int registry_count(struct store *store, const char *kind, int64_t counts[REGISTRY_STATES],
-		   struct err *err);
 
 #endif

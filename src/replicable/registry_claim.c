@@ -63,12 +63,6 @@ int registry_move_in(struct store_tx *tx, const struct registry_move *move,
 	return move_one(tx, move, registry_functions[move->event], err);
 }
 
-int registry_complete_in(struct store_tx *tx, const struct registry_move *brought,
-			 struct err *err)
-{
-	return move_one(tx, brought, registry_completed, err);
-}
-
 int registry_adopt_in(struct store_tx *tx, const struct registry_move *move,
 		      struct err *err)
 {
@@ -117,23 +111,21 @@ int registry_ask_in(struct store_tx *tx, const char *kind, const char *name,
 
 struct moving {
 	const struct registry_move *move;
-	registry_function function;
 	bool is_conflict;
 };
 
 static int run_move(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct moving *moving = arg;
-	int result = move_one(tx, moving->move, moving->function, err);
+	int result = registry_move_in(tx, moving->move, err);
 
 	moving->is_conflict = result > 0;
 	return result < 0 ? -1 : 0;
 }
 
-static int write_move(struct store *store, const struct registry_move *move,
-		      registry_function function, struct err *err)
+int registry_move(struct store *store, const struct registry_move *move, struct err *err)
 {
-	struct moving moving = { .move = move, .function = function };
+	struct moving moving = { .move = move };
 
 	if (store_write(store, run_move, &moving, err) != 0)
 		return -1;
@@ -142,17 +134,6 @@ static int write_move(struct store *store, const struct registry_move *move,
 			       "the registry's row %" PRIu64 " was changed meanwhile",
 			       move->id);
 	return 0;
-}
-
-int registry_move(struct store *store, const struct registry_move *move, struct err *err)
-{
-	return write_move(store, move, registry_functions[move->event], err);
-}
-
-int registry_complete(struct store *store, const struct registry_move *brought,
-		      struct err *err)
-{
-	return write_move(store, brought, registry_completed, err);
 }
 
 /* function NULL: each by its event. */
@@ -178,12 +159,6 @@ static int run_many(struct store_tx *tx, void *arg, struct err *err)
 		many->results[i] = (enum registry_result)result;
 	}
 	return registry_shift_apply(tx, &shift, err);
-}
-
-int registry_move_many_in(struct store_tx *tx, const struct registry_move *moves,
-			  size_t count, enum registry_result *results, struct err *err)
-{
-	return run_many(tx, &(struct many){ moves, count, NULL, results }, err);
 }
 
 int registry_move_many(struct store *store, const struct registry_move *moves,
@@ -240,21 +215,20 @@ struct claim {
 	size_t rows_before; /* what the caller had in there */
 };
 
+static void stored_rows_add(struct query *query, void *arg)
+{
+	stored_rows *rows = arg;
+	struct stored_row stored;
+
+	stored_row_read(query, &stored);
+	vec_add(rows, stored);
+}
+
 static int registry_claim_read_queue(struct store_tx *tx, const struct claim *claim,
 				     const char *sql, stored_rows *rows, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	if (query_ask(tx, &query, err, sql, QUERY_TEXT(claim->kind),
-		      QUERY_INT(claim->now), QUERY_INT((int64_t)claim->limit)) != 0)
-		return -1;
-	while ((found = query_step(query, err)) > 0) {
-		struct stored_row stored;
-		stored_row_read(query, &stored);
-		vec_add(rows, stored);
-	}
-	return found;
+	return query_each(tx, stored_rows_add, rows, err, sql, QUERY_TEXT(claim->kind),
+			  QUERY_INT(claim->now), QUERY_INT((int64_t)claim->limit));
 }
 
 static size_t registry_claim_least_count(size_t a, size_t b)
@@ -418,15 +392,12 @@ struct next_due {
 static int read_least(struct store_tx *tx, const char *sql, const char *kind, int64_t *at,
 		      struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
+	int64_t due_at = INT64_MAX;
 
-	if (query_ask(tx, &query, err, sql, QUERY_TEXT(kind)) != 0)
+	if (query_number(tx, &due_at, err, sql, QUERY_TEXT(kind)) != 0)
 		return -1;
-	found = query_step(query, err);
-	if (found > 0 && query_int(query, 0) < *at)
-		*at = query_int(query, 0);
-	return found < 0 ? -1 : 0;
+	*at = due_at < *at ? due_at : *at;
+	return 0;
 }
 
 #define NEXT_SQL(where, time)                                                            \
@@ -481,50 +452,25 @@ static void reset(struct stored_row *stored, int64_t now)
 	}
 }
 
-/* No index has the states; but the counters know whether there is anything to find. */
-static int has_started(struct store_tx *tx, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_open(tx,
-		       "SELECT 1 FROM counters WHERE value > 0"
-		       " AND what IN ('state.1', 'verification.1') LIMIT 1",
-		       &query, err) != 0)
-		return -1;
-	return query_step(query, err);
-}
-
-/* Rows of before claims named a node are those of the only one there was. */
-static int read_started(struct store_tx *tx, const char *node, stored_rows *rows,
-			struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	if (query_ask(tx, &query, err,
-		      "SELECT " STORED_ROW_COLUMNS " FROM registry"
-		      " WHERE (state = 1 OR verification_state = 1)"
-		      " AND (claim_node IS NULL OR claim_node = ?1)",
-		      QUERY_TEXT(node)) != 0)
-		return -1;
-	while ((found = query_step(query, err)) > 0) {
-		struct stored_row stored;
-		stored_row_read(query, &stored);
-		vec_add(rows, stored);
-	}
-	return found;
-}
-
 static int reset_started(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
 	AUTO_STORED_ROWS stored_rows rows = { 0 };
 	const struct store *store = arg;
-	int found = has_started(tx, err);
+	/* No index has the states; but the counters know whether there is anything to
+	 * find. */
+	int found = query_one(tx, NULL, NULL, err,
+			      "SELECT 1 FROM counters WHERE value > 0"
+			      " AND what IN ('state.1', 'verification.1') LIMIT 1");
 
 	if (found <= 0)
 		return found;
-	if (read_started(tx, store_node(store), &rows, err) != 0)
+	/* Rows of before claims named a node are those of the only one there was. */
+	if (query_each(tx, stored_rows_add, &rows, err,
+		       "SELECT " STORED_ROW_COLUMNS " FROM registry"
+		       " WHERE (state = 1 OR verification_state = 1)"
+		       " AND (claim_node IS NULL OR claim_node = ?1)",
+		       QUERY_TEXT(store_node(store))) != 0)
 		return -1;
 	for (size_t i = 0; i < rows.count; i++) {
 		reset(&rows.items[i], clock_wall_ms());
@@ -540,19 +486,13 @@ int registry_reset_started(struct store *store, struct err *err)
 }
 
 /* Nothing that is counted changes. `state > 2` is there for its index. */
-static int retry_unreached(struct store_tx *tx, void *arg, struct err *err)
-{
-	(void)arg;
-	return query_write(tx, err,
-			   "UPDATE registry SET due_at = ?1, retry_at = ?1"
-			   " WHERE state > 2 AND state = 3 AND due_at > ?1"
-			   " AND failure_class IN ('network', 'timeout', 'auth')",
-			   QUERY_INT(clock_wall_ms()));
-}
-
 int registry_retry_unreached(struct store *store, struct err *err)
 {
-	return store_write(store, retry_unreached, NULL, err);
+	return store_run(store, err,
+			 "UPDATE registry SET due_at = ?1, retry_at = ?1"
+			 " WHERE state > 2 AND state = 3 AND due_at > ?1"
+			 " AND failure_class IN ('network', 'timeout', 'auth')",
+			 QUERY_INT(clock_wall_ms()));
 }
 
 struct healing {
@@ -581,13 +521,11 @@ static int heal_queue(struct store_tx *tx, struct healing *healing, int queue,
 	AUTO_QUERY struct query *query = NULL;
 	int64_t now = clock_wall_ms(), count;
 
-	if (query_ask(tx, &query, err, heal_sql[queue], QUERY_INT(now)) != 0)
-		return -1;
-	query_bind_int(
-		query, 2,
-		now + (queue < QUEUES ? longest->sync_ms : longest->verification_ms));
-	query_bind_text(query, 3, kind);
-	if (query_run(query, &count, err) != 0)
+	if (query_ask(tx, &query, err, heal_sql[queue], QUERY_INT(now),
+		      QUERY_INT(now + (queue < QUEUES ? longest->sync_ms
+						      : longest->verification_ms)),
+		      QUERY_TEXT(kind)) != 0 ||
+	    query_run(query, &count, err) != 0)
 		return -1;
 	healing->healed += count;
 	return 0;

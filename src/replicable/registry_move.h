@@ -85,14 +85,6 @@ int registry_move(struct store *store, const struct registry_move *move, struct 
 int registry_move_in(struct store_tx *tx, const struct registry_move *move,
 		     struct err *err);
 
-/* BROUGHT and PROVED in one commit: a sync that ended by verifying. Kinds other than
- * repositories are not proved, but verified at once, if the primary has reported another
- * checksum meanwhile. */
-int registry_complete(struct store *store, const struct registry_move *brought,
-		      struct err *err);
-int registry_complete_in(struct store_tx *tx, const struct registry_move *brought,
-			 struct err *err); /* a conflict is 1 */
-
 /* Many in one transaction, in this order; counters are written only once, for speed. A
  * conflict or a missing row does not undo the others: see results[i]. 0, or -1: nothing
  * at all was written. */
@@ -104,10 +96,10 @@ enum registry_result {
 };
 int registry_move_many(struct store *store, const struct registry_move *moves,
 		       size_t count, enum registry_result *results, struct err *err);
-int registry_move_many_in(struct store_tx *tx, const struct registry_move *moves,
-			  size_t count, enum registry_result *results, struct err *err);
 
-/* registry_complete() for many, likewise. */
+/* BROUGHT and PROVED in one commit: syncs that ended by verifying. Kinds other than
+ * repositories are not proved, but verified at once, if the primary has reported another
+ * checksum meanwhile. Otherwise as registry_move_many(). */
 int registry_complete_many(struct store *store, const struct registry_move *brought,
 			   size_t count, enum registry_result *results, struct err *err);
 

@@ -58,7 +58,7 @@ void stored_row_clear(struct stored_row *stored);
 	" claim_token"
 
 /* The present row of a query. */
-void stored_row_read(struct query *query, struct stored_row *stored);
+void stored_row_read(struct query *query, void *stored); /* a query_take */
 
 /* 1: found; 0: not found; -1: *err. The caller clears. */
 int stored_row_load(struct store_tx *tx, uint64_t id, struct stored_row *stored,

@@ -23,7 +23,7 @@ struct seen_node {
 
 struct expected {
 	char *site;                         /* owned */
-	int64_t at;                         /* boot ms; 0: never */
+	int64_t at, told_at;                /* boot ms; 0: never */
 	struct seen_node nodes[NODES_KEPT]; /* the newest first */
 	int64_t twice_until;                /* boot ms */
 };
@@ -194,6 +194,15 @@ void followers_seen(struct followers *followers, const char *site, const char *r
 				 "give it its own name, secret and [secondary] section"));
 }
 
+void followers_told(struct followers *followers, const char *site)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&followers->mutex);
+	struct expected *one = followers_find_locked(followers, site);
+
+	if (one)
+		one->told_at = clock_boot_ms();
+}
+
 struct observing {
 	const char *site;
 	uint64_t cursor;
@@ -251,6 +260,11 @@ int followers_record(struct store *store, const char *site, uint64_t cursor,
 	return store_write(store, followers_write_observing, &observing, err);
 }
 
+static int64_t followers_compute_age(int64_t at, int64_t now)
+{
+	return at > 0 ? now - at : -1;
+}
+
 void followers_look(struct followers *followers, follower_list *list)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&followers->mutex);
@@ -259,9 +273,11 @@ void followers_look(struct followers *followers, follower_list *list)
 	for (size_t i = 0; i < followers->sites.count; i++) {
 		const struct expected *one = &followers->sites.items[i];
 		vec_add(list,
-			((struct follower){ .site = xstrdup(one->site),
-					    .age_ms = one->at > 0 ? now - one->at : -1,
-					    .is_twice = now < one->twice_until }));
+			((struct follower){
+				.site = xstrdup(one->site),
+				.age_ms = followers_compute_age(one->at, now),
+				.told_age_ms = followers_compute_age(one->told_at, now),
+				.is_twice = now < one->twice_until }));
 	}
 }
 

@@ -12,9 +12,10 @@
 struct followers;
 
 struct follower {
-	char *site;     /* owned */
-	int64_t age_ms; /* since its last request; -1: never yet */
-	bool is_twice;  /* two nodes ask under its name */
+	char *site;          /* owned */
+	int64_t age_ms;      /* since its last request; -1: never yet */
+	int64_t told_age_ms; /* since its last stored report; -1: none yet */
+	bool is_twice;       /* two nodes ask under its name */
 };
 typedef VEC(struct follower) follower_list;
 
@@ -31,6 +32,9 @@ int followers_expect(struct followers *followers, struct store *store,
  * one of the same site has asked, two are running: is_twice from then on, until the other
  * has been silent for ten minutes. */
 void followers_seen(struct followers *followers, const char *site, const char *report);
+
+/* Its report was stored: it counts for as long as a request does. */
+void followers_told(struct followers *followers, const char *site);
 
 /* Stores the report of a request in the database, so that status can show it without a
  * node: written at most every 5 s per site unless it changed. ERR_CORRUPT: not a

@@ -19,11 +19,6 @@ const char *site_role_name(enum site_role role)
 	return names[role];
 }
 
-static char *report_copy_text(const char *text)
-{
-	return text ? xstrdup(text) : NULL;
-}
-
 /* When the first event came that this cursor has not read; 0: there is none. */
 static int next_event_at(struct store_tx *tx, uint64_t cursor, int64_t *at,
 			 struct err *err)
@@ -122,6 +117,8 @@ static void report_add_followers(struct report *report)
 		}
 		one->is_expected = true;
 		one->age_ms = follower->age_ms;
+		if (follower->told_age_ms < 0 || follower->told_age_ms > VERDICT_HEARD_MS)
+			one->says = SAYS_NOTHING; /* its last word is too old */
 		one->is_twice = follower->is_twice;
 	}
 }
@@ -342,7 +339,7 @@ int report_make(const struct report_options *options, struct report *report,
 {
 	*report = (struct report){ .role = options->role,
 				   .site = xstrdup(options->site),
-				   .primary_url = report_copy_text(options->primary_url),
+				   .primary_url = xstrdup_or_null(options->primary_url),
 				   .now = clock_wall_ms(),
 				   .signs = VITAL_SIGNS_NONE };
 	if (options->signs)

@@ -149,8 +149,23 @@ static void put_primary(const struct report *report, json_t *object)
 	json_put(object, "secondaries", array);
 }
 
+/* Only of copies whose size is known; null: of no waiting one. */
+static void put_bytes_to_come(const struct report *report, json_t *states)
+{
+	const struct vital_signs *signs = &report->signs;
+	const int64_t waiting = report_waiting(&report->repositories);
+
+	json_put(states, "bytes_to_come",
+		 signs->sized > 0 || waiting == 0 ? json_integer(signs->bytes_to_come)
+						  : json_null());
+	json_put_number(states, "of_unknown_size",
+			waiting > signs->sized ? waiting - signs->sized : 0);
+	json_put_number(states, "copied", signs->copied);
+}
+
 static void put_secondary(const struct report *report, json_t *object)
 {
+	put_bytes_to_come(report, json_object_get(object, "repositories"));
 	json_put_text(object, "primary_url", report->primary_url);
 	json_put_time(object, "heard_at", report->heard_at);
 	json_put_seconds(object, "clock_difference", report->skew_ms);
@@ -161,6 +176,7 @@ static void put_secondary(const struct report *report, json_t *object)
 	json_put_number(object, "primary_last_event",
 			(int64_t)report->primary_last_event);
 	json_put_seconds(object, "lag", report->lag_ms);
+	json_put(object, "delays", report_delays_json(report));
 	put_left_out(&report->scan, object);
 	json_put(object, "failure",
 		 report->is_failing

@@ -14,6 +14,11 @@ void report_mirrors_clear(struct report_mirrors *mirrors);
 void report_mirrors_sentence(const struct report *report, struct str *out);
 json_t *report_mirrors_json(const struct report *report);
 
+/* Of a secondary: the causes that are known to delay its waiting work; each as "; ...".
+ */
+void report_delays_sentence(const struct report *report, struct str *out);
+json_t *report_delays_json(const struct report *report);
+
 /* Reads the [alert]s whose messages, or heartbeats, cannot be delivered. */
 int report_alerts_read(const struct report_options *options, struct report *report,
 		       struct err *err);

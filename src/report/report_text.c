@@ -95,6 +95,21 @@ int64_t report_waiting(const struct registry_counts *counts)
 	       counts->held;
 }
 
+/* Git does not say how much it is going to fetch. */
+static void report_text_add_bytes(const struct report *report, struct str *out)
+{
+	const struct vital_signs *signs = &report->signs;
+
+	if (signs->sized == 0)
+		return;
+	str_addf(out, " (%s",
+		 signs->sized < report_waiting(&report->repositories) ? "at least " : "");
+	report_size(signs->bytes_to_come, out);
+	if (signs->copied > 0)
+		str_addf(out, "; %" PRId64 " copied, not verified yet", signs->copied);
+	str_add_char(out, ')');
+}
+
 static void report_text_add_work(const struct report *report, struct str *out)
 {
 	const struct registry_counts *counts = &report->repositories;
@@ -107,46 +122,16 @@ static void report_text_add_work(const struct report *report, struct str *out)
 		return;
 	}
 	add_count(report_waiting(counts), out);
-	str_addf(out, " of %" PRId64 " to copy, %" PRId64 " verified", counts->all,
-		 verified);
-}
-
-/* What keeps waiting work from starting, or slows it down. */
-static void add_limits(const struct report *report, struct str *out)
-{
-	const struct report_limits *limits = &report->limits;
-	int64_t blobs = 0, unproved = report->repositories.all - report_verified(report);
-
-	for (size_t i = 0; i < report->blobs.count; i++) {
-		const struct report_kind *kind = &report->blobs.items[i];
-		blobs += report_waiting(&kind->counts);
-		unproved += kind->counts.all - report_kind_verified(report, kind);
-	}
-	if (report_waiting(&report->repositories) + blobs > 0 &&
-	    report->signs.leases_away != 0)
-		str_add(out, "; no copying starts: the lease server does not answer");
-	if (!limits->is_known)
-		return;
-	if (report_waiting(&report->repositories) > 0 && limits->repository_capacity == 0)
-		str_add(out,
-			"; no repository is being copied: sync.repositoryCapacity is 0");
-	if (blobs > 0 && limits->blob_capacity == 0)
-		str_add(out, "; no blob is being copied: sync.blobCapacity is 0");
-	if (unproved > 0 && limits->verification_capacity == 0)
-		str_add(out, "; nothing is being verified again: "
-			     "sync.verificationCapacity is 0");
-	if (report_waiting(&report->repositories) + blobs > 0 && limits->bandwidth > 0) {
-		str_add(out, "; limited by sync.bandwidth to ");
-		report_size((int64_t)limits->bandwidth, out);
-		str_add(out, " a second");
-	}
+	str_addf(out, " of %" PRId64, counts->all);
+	report_text_add_bytes(report, out);
+	str_addf(out, " to copy, %" PRId64 " verified", verified);
 }
 
 static void add_copies(const struct report *report, struct str *out)
 {
 	report_text_add_work(report, out);
 	report_blobs_work(report, out);
-	add_limits(report, out);
+	report_delays_sentence(report, out);
 }
 
 static void add_behind(const struct report *report, struct str *out)
@@ -168,7 +153,7 @@ static void add_stock(const struct report *report, struct str *out)
 	str_addf(out, "%s is running its first full comparison: ", report->site);
 	add_count(counts->states[REGISTRY_SYNCED], out);
 	str_addf(out, " of %" PRId64 " known so far are here", counts->all);
-	add_limits(report, out);
+	report_delays_sentence(report, out);
 }
 
 static void report_text_add_state(const struct report *report,
@@ -261,8 +246,7 @@ static void add_follower(const struct report *report, const struct report_second
 		report_duration(one->lag_ms, out);
 		str_add(out, " behind");
 	} else if (one->says == SAYS_NOTHING) {
-		str_addf(out, "%s does not report whether it is in sync (older version)",
-			 one->site);
+		str_addf(out, "%s does not report whether it is in sync", one->site);
 	} else if (report_secondary_judge(report, one) == VERDICT_IN_SYNC) {
 		str_addf(out, "%s is in sync", one->site);
 	} else {
@@ -322,6 +306,15 @@ static void add_own(const struct report *report, const struct verdict *verdict,
 	}
 }
 
+/* Those in doubt, or asked for, until their objects are read. */
+static void add_to_verify(const struct report *report, struct str *out)
+{
+	int64_t count = report->repositories.verification[VERIFICATION_PENDING];
+
+	if (count > 0)
+		str_addf(out, " (%" PRId64 " not verified yet)", count);
+}
+
 static void add_primary_sentence(const struct report *report,
 				 const struct verdict *verdict, struct str *out)
 {
@@ -334,6 +327,7 @@ static void add_primary_sentence(const struct report *report,
 		report_text_add_followers(report, verdict, out);
 	}
 	add_count(report->repositories.all, out);
+	add_to_verify(report, out);
 	report_blobs_count(report, out);
 	if (!is_good)
 		report_blobs_work(report, out);
@@ -360,7 +354,10 @@ static void add_standalone_sentence(const struct report *report,
 		str_addf(out, "everything is pushed to %zu remote%s; ", remotes,
 			 remotes == 1 ? "" : "s");
 	add_count(report->repositories.all, out);
+	report_blobs_count(report, out);
 	add_failing(report, report->repositories.verification[VERIFICATION_FAILED], out);
+	report_blobs_troubles(report, out);
+	report_lfs_sentence(report, out);
 	add_left_out(&report->scan, out);
 	report_mirrors_sentence(report, out);
 }

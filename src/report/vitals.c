@@ -185,6 +185,10 @@ static void look_at_pull(struct pull *pull, struct vital_signs *signs)
 	signs->compared_age_ms = vitals_compute_age(state.compared_boot, now);
 	if (state.compared_boot > 0)
 		signs->compared_left_ms = state.compared_until - now;
+	signs->primary_wait_ms = state.primary_wait_ms;
+	signs->sized = state.copies.sized;
+	signs->bytes_to_come = state.copies.bytes_to_come;
+	signs->copied = state.copies.copied;
 }
 
 /* Of all scans the one that proves the least. What its next scans should have been done
@@ -264,6 +268,10 @@ static const struct {
 	{ "news_void", offsetof(struct vital_signs, news_void) },
 	{ "compared", offsetof(struct vital_signs, compared_age_ms) },
 	{ "compared_left", offsetof(struct vital_signs, compared_left_ms) },
+	{ "primary_wait", offsetof(struct vital_signs, primary_wait_ms) },
+	{ "sized", offsetof(struct vital_signs, sized) },
+	{ "bytes_to_come", offsetof(struct vital_signs, bytes_to_come) },
+	{ "copied", offsetof(struct vital_signs, copied) },
 	{ "scanned", offsetof(struct vital_signs, scan_age_ms) },
 	{ "scan_left", offsetof(struct vital_signs, scan_left_ms) },
 	{ "leases_away", offsetof(struct vital_signs, leases_away) },
@@ -292,6 +300,7 @@ void vitals_say(struct vitals *vitals, struct str *out)
 		json_t *item = json_object();
 		json_put_text(item, "site", one->site);
 		json_put_number(item, "age", one->age_ms);
+		json_put_number(item, "told", one->told_age_ms);
 		json_put_bool(item, "twice", one->is_twice);
 		json_array_append_new(followers, item);
 	}
@@ -331,6 +340,8 @@ static void vitals_read_answer(const json_t *said, struct vital_signs *signs)
 			((struct follower){
 				.site = xstrdup(site ? site : ""),
 				.age_ms = json_integer_value(json_object_get(one, "age")),
+				.told_age_ms =
+					json_integer_value(json_object_get(one, "told")),
 				.is_twice =
 					json_is_true(json_object_get(one, "twice")) }));
 	}

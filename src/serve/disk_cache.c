@@ -279,11 +279,6 @@ static int disk_cache_temporary(int folder, char name[DISK_CACHE_TEMPORARY_SIZE]
 	return TAKE_FD(fd);
 }
 
-static int64_t disk_cache_mtime_ms(const struct stat *st)
-{
-	return (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
-}
-
 /* The file server's time, in milliseconds since 1970, by a file that is made there. */
 static int disk_cache_now(int dir, int64_t *now_ms, struct err *err)
 {
@@ -296,7 +291,7 @@ static int disk_cache_now(int dir, int64_t *now_ms, struct err *err)
 	unlinkat(dir, name, 0);
 	if (fstat(fd, &st) != 0)
 		return err_errno(err, "cannot look at a cache file");
-	*now_ms = disk_cache_mtime_ms(&st);
+	*now_ms = clock_ms(&st.st_mtim);
 	return 0;
 }
 
@@ -567,7 +562,7 @@ static void touch(struct disk_cache *disk_cache, int fd, int64_t max_age_ms)
 
 	if (fstat(fd, &st) != 0)
 		return;
-	int64_t age = now - disk_cache_mtime_ms(&st);
+	int64_t age = now - clock_ms(&st.st_mtim);
 	if (age > after || age < -TOUCH_MS)
 		futimens(fd, NULL); /* NULL: the file server's own time */
 }
@@ -663,7 +658,7 @@ static int disk_cache_write_file(struct disk_cache *disk_cache, int folder,
 		goto undo;
 	}
 	if (fstat(fd, &st) == 0) {
-		learn_time(disk_cache, disk_cache_mtime_ms(&st));
+		learn_time(disk_cache, clock_ms(&st.st_mtim));
 		atomic_fetch_add(&disk_cache->used, space_of(&st));
 	}
 	return 0;
@@ -719,7 +714,7 @@ struct sweep {
 static void disk_cache_inspect_file(void *arg, const struct disk_cache_found *found)
 {
 	struct sweep *sweep = arg;
-	int64_t mtime_ms = disk_cache_mtime_ms(found->st);
+	int64_t mtime_ms = clock_ms(&found->st->st_mtim);
 	int64_t age_ms = sweep->now_ms - mtime_ms;
 	int64_t most_ms = found->name ? sweep->max_age_ms : TEMPORARY_AGE_MS;
 	struct kept kept = { .mtime_ms = mtime_ms, .space = space_of(found->st) };

@@ -10,6 +10,7 @@
 #define SERVE_FIND_H
 
 #include "base/base.h"
+#include "git/repo.h"
 
 /* Opens its directory; *path, for messages, begins with root; the caller frees it. The
  * name is checked here. -1: ERR_MISSING: not found, or not a valid name; *path is
@@ -19,5 +20,9 @@ int find_repository(const char *root, const char *name, char **path, struct err 
 /* Whether it was found as NAME, not as NAME.git, so that a new NAME.git would be found
  * instead. */
 bool find_is_plain(const char *path);
+
+/* Opens the repository of this directory, in which git then runs; `dir` 0: the one at
+ * that path, which is else not used. */
+int find_open(int dir, const char *path, struct repo *repo, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The answers of one generation of a repository's refs: the advertisements of protocols
- * 0, 1 and 2, and ls-refs. Immutable, except that gzip is added later; counted
+ * 0, 1 and 2, and ls-refs. Immutable, except that gzip is added, and it settles; counted
  * references; any thread.
  */
 #ifndef SERVE_GENERATION_H
@@ -38,6 +38,12 @@ struct generation *generation_ref(struct generation *generation);
 void generation_unref(struct generation *generation); /* NULL is allowed */
 
 const char *generation_name(const struct generation *generation);
+
+/* Whether the name stands for these refs alone: its fingerprint was settled while they
+ * were true. Before that, refs that are written within the same tick of the file system's
+ * clock may have the same name. */
+void generation_settle(struct generation *generation);
+bool generation_is_settled(const struct generation *generation);
 
 /* Bytes of memory. It grows when gzip is added, and when protocol 1 is first
  * requested. */

@@ -58,6 +58,7 @@ struct generation {
 	struct ref_list *refs; /* points into body */
 	size_t oid_digits;
 	bool shows_unborn;
+	atomic_bool is_settled;
 	_Atomic(struct str *) packed;    /* gzip of body */
 	_Atomic(struct str *) version_1; /* the body of protocol 1 */
 };
@@ -213,6 +214,7 @@ static struct generation *take_parts(struct generation_parts *parts)
 	str_add_bytes(&generation->body, parts->refs.data, parts->refs.len);
 	generation->capabilities = str_fitted(&parts->capabilities);
 	generation->symbolic = str_fitted(&parts->symbolic);
+	atomic_init(&generation->is_settled, false);
 	atomic_init(&generation->packed, NULL);
 	atomic_init(&generation->version_1, NULL);
 	if (parts->packed_refs.len > 0)
@@ -260,6 +262,16 @@ void generation_unref(struct generation *generation)
 	str_clear(&generation->capabilities);
 	str_clear(&generation->symbolic);
 	free(generation);
+}
+
+void generation_settle(struct generation *generation)
+{
+	atomic_store(&generation->is_settled, true);
+}
+
+bool generation_is_settled(const struct generation *generation)
+{
+	return atomic_load(&generation->is_settled);
 }
 
 const char *generation_name(const struct generation *generation)

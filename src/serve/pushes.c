@@ -117,29 +117,6 @@ static ssize_t pushes_read_body(void *arg, void *buffer, size_t size, struct err
 	return err_remedy(err, "push less at a time, or have serve.maxPush raised");
 }
 
-static void deletes(void *arg, size_t count)
-{
-	struct incoming *incoming = arg;
-
-	if (incoming->request.deletes)
-		incoming->request.deletes(incoming->request.arg, count);
-}
-
-static int recorded(void *arg, struct err *err)
-{
-	struct incoming *incoming = arg;
-
-	return incoming->request.recorded(incoming->request.arg, err);
-}
-
-static void reported(void *arg, const struct receive_outcome *outcome)
-{
-	struct incoming *incoming = arg;
-
-	if (incoming->request.reported)
-		incoming->request.reported(incoming->request.arg, outcome);
-}
-
 static ssize_t read_report(void *arg, void *buffer, size_t size)
 {
 	struct incoming *incoming = arg;
@@ -201,10 +178,11 @@ static struct receive_pack_request pushes_make_request(struct pushes *pushes,
 		.timeout_ms = atomic_load(&pushes->timeout_ms),
 		.stop = incoming->request.cut,
 		.read = pushes_read_body,
-		.deletes = deletes,
-		.recorded = recorded,
-		.reported = reported,
-		.arg = incoming,
+		.read_arg = incoming,
+		.deletes = incoming->request.deletes,
+		.recorded = incoming->request.recorded,
+		.reported = incoming->request.reported,
+		.arg = incoming->request.arg,
 		.is_bad = &answer->is_request_bad,
 	};
 }

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "git/oid.h"
 #include "git/pkt_line.h"
+#include "serve/find.h"
 #include "serve/http_service.h"
 #include "serve/receive_pack.h"
 #include "serve/ref_list.h"
@@ -49,14 +50,11 @@ static bool receive_commands_take_line(struct receive_commands *commands,
 	return take_command(commands, line, len);
 }
 
-/* A line that is cut looks broken, until there are more bytes than a line can have. */
 static enum receive_step step_at(enum pkt pkt, size_t left)
 {
 	if (pkt == PKT_FLUSH)
 		return RECEIVE_WHOLE;
-	if (pkt == PKT_NO_MORE || (pkt == PKT_BROKEN && left < PKT_LINE_MAX))
-		return RECEIVE_MORE;
-	return RECEIVE_STRANGE;
+	return pkt_is_cut(pkt, left) ? RECEIVE_MORE : RECEIVE_STRANGE;
 }
 
 size_t receive_commands_take(struct receive_commands *commands, const char *data,
@@ -333,28 +331,6 @@ int receive_sync_run(const struct receive_sync *sync, int dir, struct err *err)
 	return dir_sync(dir, ".", err);
 }
 
-struct git_work receive_git_work(const struct receive_pack_request *request)
-{
-	return (struct git_work){
-		.stop = request->stop,
-		.guard_fd = -1,
-		.until = request->timeout_ms > 0 ? clock_boot_ms() + request->timeout_ms
-						 : 0,
-	};
-}
-
-/* Git then runs in this very directory. */
-static int receive_git_open_repository(const struct receive_pack_request *request,
-				       struct repo *repo, struct err *err)
-{
-	int result = request->dir > 0 ? repo_open(request->dir, ".", repo, err)
-				      : repo_open(AT_FDCWD, request->path, repo, err);
-
-	if (result != 0)
-		return -1;
-	return repo_check_files(repo, err);
-}
-
 /* Git would take the push. But what is cut short is not replicated, so that the change
  * could not be recorded, and the client would be told of a failure. */
 static int check_whole(const char *path, const struct repo *repo, struct err *err)
@@ -375,7 +351,7 @@ static int check_whole(const char *path, const struct repo *repo, struct err *er
 int receive_git_open(const struct receive_pack_request *request,
 		     const struct git_work *work, struct repo *repo, struct err *err)
 {
-	if (receive_git_open_repository(request, repo, err) != 0 ||
+	if (find_open(request->dir, request->path, repo, err) != 0 ||
 	    check_whole(request->path, repo, err) != 0 ||
 	    receive_places_check(repo->fd, err) != 0)
 		return -1;

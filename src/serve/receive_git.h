@@ -12,9 +12,6 @@
 #include "git/repo.h"
 #include "serve/receive_pack.h"
 
-/* The deadline and the stop token of git's work. */
-struct git_work receive_git_work(const struct receive_pack_request *request);
-
 /* Finds the repository in which git will run; the caller closes it in either case.
  * ERR_MISSING: not found; ERR_AUTH: it does not accept pushes (http.receivepack is false,
  * or its history is not complete); ERR_CONFIG: git would write outside of it, or hang in

@@ -33,6 +33,7 @@
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/proc_stream.h"
 #include "base/str.h"
 #include "git/lock_owner.h"
 #include "git/pkt_line.h"
@@ -82,7 +83,7 @@ int receive_pack_advertise(const struct receive_pack_request *request, struct st
 			   struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
-	struct git_work work = receive_git_work(request);
+	struct git_work work = git_work_for(request->stop, request->timeout_ms);
 	size_t before = out->len;
 
 	if (work.until == 0)
@@ -130,12 +131,6 @@ static void receive_outcome_end_reading(struct receive_outcome_reader *reader,
 	reader->outcome.is_known = is_known;
 }
 
-/* Whether more bytes can make a packet of these. */
-static bool is_cut(enum pkt pkt, size_t left)
-{
-	return pkt == PKT_NO_MORE || (pkt == PKT_BROKEN && left < PKT_LINE_MAX);
-}
-
 static void read_lines(struct receive_outcome_reader *reader)
 {
 	struct str *lines = &reader->lines;
@@ -148,7 +143,7 @@ static void read_lines(struct receive_outcome_reader *reader)
 		receive_outcome_take_line(reader, line, len);
 		left = at.left;
 	}
-	if (!is_cut(pkt, left))
+	if (!pkt_is_cut(pkt, left))
 		receive_outcome_end_reading(reader, pkt == PKT_FLUSH);
 	str_cut(lines, 0, lines->len - left);
 }
@@ -182,7 +177,7 @@ void receive_outcome_read(struct receive_outcome_reader *reader, const char *dat
 		take_packet(reader, packet, packet_len);
 		left = at.left;
 	}
-	if (!reader->is_over && !is_cut(pkt, left))
+	if (!reader->is_over && !pkt_is_cut(pkt, left))
 		receive_outcome_end_reading(reader, pkt == PKT_FLUSH);
 	str_cut(packets, 0, packets->len - left);
 }
@@ -271,8 +266,7 @@ static int receive_places_check_folder(const struct place *place, struct err *er
 static int receive_places_check_entry(const struct place *place, int dir,
 				      const struct dirent *entry, struct err *err)
 {
-	if (entry->d_type == DT_REG || strcmp(entry->d_name, ".") == 0 ||
-	    strcmp(entry->d_name, "..") == 0)
+	if (entry->d_type == DT_REG || name_is_dots(entry->d_name))
 		return 0;
 	AUTO_FREE char *inner = xasprintf("%s/%s", place->path, entry->d_name);
 	bool follows = receive_places_is_link(dir, entry);
@@ -348,17 +342,6 @@ int receive_places_check(int dir, struct err *err)
 			return -1;
 	return receive_places_check_folder(
 		&(struct place){ .top = dir, .path = "objects" }, err);
-}
-
-/* Makes the writer's file, whose flock git is to inherit (writer.fd). */
-static int receive_change_ready(struct receive_change *change, struct err *err)
-{
-	return state_ready(change->dir, &change->writer, err);
-}
-
-static void receive_change_clear(struct receive_change *change)
-{
-	receive_sync_clear(&change->names);
 }
 
 /* Before git may change refs; more than once does no harm. */
@@ -482,11 +465,12 @@ static int receive_pack_start_git(struct receive_pack *pack, struct err *err)
 	struct receive_call call;
 	int result;
 
-	if (receive_change_ready(&pack->change, err) != 0)
+	/* Makes the writer's file, whose flock git is to inherit. */
+	if (state_ready(pack->change.dir, &pack->change.writer, err) != 0)
 		return -1;
 	pack->work.guard_fd = pack->change.writer.fd;
 	receive_call_init(&call, &pack->request, &pack->repo, &pack->work, args);
-	result = git_stream_open_fed(&call.call, &pack->stream, err);
+	result = git_stream_open(&call.call, PROC_STREAM_FED, &pack->stream, err);
 	receive_call_clear(&call);
 	return result;
 }
@@ -551,7 +535,8 @@ static int listen_to(struct receive_pack *pack, int64_t until, struct err *err)
 
 	if (!pack->stream)
 		return 0;
-	got = git_stream_read_until(pack->stream, pack->chunk, sizeof(pack->chunk), wake);
+	got = proc_stream_read_until(git_stream_proc(pack->stream), pack->chunk,
+				     sizeof(pack->chunk), wake);
 	if (got == 0 || got == -1)
 		return receive_pack_finish_git(pack, err);
 	receive_change_beat(&pack->change);
@@ -574,8 +559,9 @@ static bool can_take(const struct receive_pack *pack)
 static void receive_pack_give_kept(struct receive_pack *pack, size_t len)
 {
 	if (len > 0 && can_take(pack)) {
-		git_stream_offer(pack->stream, pack->kept.data, len);
-		while (can_take(pack) && git_stream_offered(pack->stream) > 0)
+		proc_stream_offer(git_stream_proc(pack->stream), pack->kept.data, len);
+		while (can_take(pack) &&
+		       proc_stream_offered(git_stream_proc(pack->stream)) > 0)
 			listen_to(pack, 0, ERR_IGNORED);
 	}
 	str_cut(&pack->kept, 0, len);
@@ -637,7 +623,7 @@ static void give_what_may_be(struct receive_pack *pack)
 static ssize_t receive_pack_read_body(struct receive_pack *pack, struct err *err)
 {
 	struct str *kept = &pack->kept;
-	ssize_t got = pack->request.read(pack->request.arg, pack->chunk,
+	ssize_t got = pack->request.read(pack->request.read_arg, pack->chunk,
 					 sizeof(pack->chunk), err);
 
 	if (got > 0)
@@ -668,7 +654,7 @@ static int receive_pack_feed_git(struct receive_pack *pack, struct err *err)
 	receive_pack_give_kept(pack, pack->kept.len);
 	pack->report.is_unread = false;
 	if (pack->stream)
-		git_stream_end_input(pack->stream);
+		proc_stream_end_input(git_stream_proc(pack->stream));
 	return 0;
 }
 
@@ -694,7 +680,7 @@ static struct receive_pack *pack_new(const struct receive_pack_request *request)
 						.writer = { .fd = -1 } };
 	pack->kept = (struct str)STR_INIT;
 	pack->report = (struct receive_report)RECEIVE_REPORT_INIT;
-	pack->work = receive_git_work(request);
+	pack->work = git_work_for(request->stop, request->timeout_ms);
 	return pack;
 }
 
@@ -743,7 +729,7 @@ void receive_pack_close(struct receive_pack *pack)
 	pack->report.is_unread = false;
 	pack->request.is_bad = NULL;
 	if (pack->stream)
-		git_stream_end_input(pack->stream);
+		proc_stream_end_input(git_stream_proc(pack->stream));
 	while (pack->stream && clock_boot_ms() < until) {
 		receive_report_ignore(&pack->report);
 		listen_to(pack, until, ERR_IGNORED);
@@ -752,7 +738,7 @@ void receive_pack_close(struct receive_pack *pack)
 		receive_pack_finish_git(pack, ERR_IGNORED);
 	receive_pack_settle_change(pack, ERR_IGNORED);
 	repo_close(&pack->repo);
-	receive_change_clear(&pack->change);
+	receive_sync_clear(&pack->change.names);
 	receive_report_clear(&pack->report);
 	str_clear(&pack->kept);
 	free(pack);

@@ -37,7 +37,8 @@ struct receive_pack_request {
 	const struct stop *stop; /* may be NULL; borrowed until close, as all of these */
 	/* The body, inflated: at least one byte; 0: its end; -1 with *err: broken. It is
 	 * read to its end in any case, unless it breaks. */
-	ssize_t (*read)(void *arg, void *buffer, size_t size, struct err *err);
+	ssize_t (*read)(void *read_arg, void *buffer, size_t size, struct err *err);
+	void *read_arg;
 	/* `count` refs are to be deleted: called at most once, before git can do so, if
 	 * the commands were understood; may be NULL. */
 	void (*deletes)(void *arg, size_t count);

@@ -275,6 +275,8 @@ static struct refs_stand *stand_new(struct refs_observation *observation,
 	atomic_init(&stand->references, 1);
 	stand->observation = refs_observation_ref(observation);
 	stand->generation = generation_ref(generation);
+	if (fingerprint_is_settled(&observation->look.fingerprint))
+		generation_settle(generation);
 	return stand;
 }
 

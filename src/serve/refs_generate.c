@@ -397,8 +397,7 @@ int fill_generation(const struct fill_request *request, struct generation **gene
 {
 	const struct filling filling = {
 		.request = request,
-		.until = request->timeout_ms > 0 ? clock_boot_ms() + request->timeout_ms
-						 : 0,
+		.until = git_work_for(NULL, request->timeout_ms).until,
 	};
 	struct generation_parts parts = GENERATION_PARTS_INIT;
 
@@ -745,6 +744,7 @@ void refs_flight_fly(struct refs_flight *flight)
 	disk_cache_name(&flight->observation->look, name);
 	generation = disk_cache_read(flight->cache->disk_cache, name);
 	if (generation) {
+		generation_settle(generation); /* else it would not be there */
 		be_whole(flight, generation, true);
 		land_well(flight, flight->observation);
 		return;

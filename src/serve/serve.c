@@ -70,6 +70,14 @@ bool find_is_plain(const char *path)
 	return !text_ends_with(path, ".git");
 }
 
+int find_open(int dir, const char *path, struct repo *repo, struct err *err)
+{
+	int result = dir > 0 ? repo_open(dir, ".", repo, err)
+			     : repo_open(AT_FDCWD, path, repo, err);
+
+	return result == 0 ? repo_check_files(repo, err) : -1;
+}
+
 int find_repository(const char *root, const char *name, char **path, struct err *err)
 {
 	int fd;
@@ -357,7 +365,8 @@ static void serve_share_generation(struct generation *generation, int protocol,
 	answer->generation = generation;
 	answer->shared =
 		generation_info_refs(generation, protocol, request->accepts_gzip);
-	put_etag(answer, protocol);
+	if (generation_is_settled(generation))
+		put_etag(answer, protocol);
 }
 
 bool serve_info_refs_now(struct serve *serve, const struct serve_request *request,

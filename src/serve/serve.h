@@ -49,7 +49,7 @@ struct serve_request {
 struct serve_answer {
 	struct generation *generation; /* a reference */
 	struct generation_body shared;
-	char etag[GENERATION_NAME_SIZE + 8]; /* with its quotes; "": no tag */
+	char etag[GENERATION_NAME_SIZE + 8]; /* with its quotes; "": no tag (yet) */
 	struct str bytes;
 	ssize_t (*read)(void *stream, void *buffer, size_t size); /* 0: end; -1: broken */
 	void (*close)(void *stream);
@@ -60,7 +60,8 @@ struct serve_answer {
 	uint64_t least_rate;
 	int64_t until;          /* boot ms at which to close the stream; 0: never */
 	unsigned retry_after_s; /* with ERR_BUSY */
-	bool is_request_bad;    /* with ERR_CONFIG: an error of the client */
+	bool is_request_bad;    /* with ERR_CONFIG: an error of the client; with
+				   ERR_INTERNAL: it may be one */
 	bool is_too_large;      /* ... as its body is too large */
 };
 

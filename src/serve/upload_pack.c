@@ -27,6 +27,7 @@
 #include "git/objects.h"
 #include "git/read_settings.h"
 #include "git/repo.h"
+#include "serve/find.h"
 #include "serve/http_service.h"
 #include "serve/ref_list.h"
 
@@ -38,13 +39,15 @@ enum {
 	HELD_SIZE = 64 << 10,
 	HELD_MS = 500,
 	FIRST_ENOUGH = sizeof(VERSION_2) - 1, /* to know what kind of answer it is */
+	GIT_DIED = 128, /* its exit code, with a line that says why */
 };
 
 struct upload_pack {
 	struct git_work work;
 	enum upload_pack_step step;
 	struct git_stream *stream; /* NULL once it has ended */
-	struct err broke_off;      /* why; ERR_NONE: it did not, or not yet */
+	struct proc_result ended;
+	struct err broke_off; /* why; ERR_NONE: it did not, or not yet */
 	bool is_refusal;
 	bool holds_back;
 	bool is_request_bad;
@@ -85,18 +88,6 @@ static const char *upload_pack_protocol_of(const char *header)
 	return versions[git_protocol_version(header)];
 }
 
-/* Git then runs in this very directory. */
-static int upload_pack_open_repository(const struct upload_pack_request *request,
-				       struct repo *repo, struct err *err)
-{
-	int result = request->dir > 0 ? repo_open(request->dir, ".", repo, err)
-				      : repo_open(AT_FDCWD, request->path, repo, err);
-
-	if (result != 0)
-		return -1;
-	return repo_check_files(repo, err);
-}
-
 #define OPTIONS_MAX 8
 
 static int upload_pack_start_git(const struct upload_pack_request *request,
@@ -134,34 +125,44 @@ static int upload_pack_start_git(const struct upload_pack_request *request,
 							      : SILENCE_MS,
 			.yields = !advertises,
 			.reach = git_reach_of(repo),
+			.ended = &pack->ended,
 		},
 		advertises || request->body ? -1 : request->body_fd, &pack->stream, err);
 }
 
-static bool upload_pack_is_refused(const struct upload_pack *pack, const struct err *err)
-{
-	return pack->is_refusal &&
-	       (err->class == ERR_CORRUPT || err->class == ERR_INTERNAL);
-}
-
-/* What git says of a broken connection is meant of the client's body here, which we have
- * whole. */
+/* Whether git died of the request, as far as it tells. What it says of a broken
+ * connection is meant of the client's body here, which we have whole; and of words that
+ * are not known, the client's may be among them. */
 static void upload_pack_blame_request(struct upload_pack *pack, struct err *err)
 {
-	if (pack->step != UPLOAD_PACK_ANSWER || err->class != ERR_NETWORK)
+	bool is_unknown = err->class == ERR_INTERNAL && pack->ended.exit_code == GIT_DIED;
+	bool has_died = pack->ended.exit_code > 0;
+
+	if (pack->step != UPLOAD_PACK_ANSWER || !has_died)
+		return;
+	pack->is_request_bad = is_unknown || err->class == ERR_NETWORK;
+	if (git_message_blames_client(pack->ended.tail, err))
+		pack->is_request_bad = true;
+	if (!pack->is_request_bad || err->class == ERR_INTERNAL)
 		return;
 	err_prefix(err, "Git does not understand this request");
 	err->class = ERR_CONFIG;
-	pack->is_request_bad = true;
 	err_remedy(err, "check what is between Git and this site");
+}
+
+static bool upload_pack_is_refused(const struct upload_pack *pack, const struct err *err)
+{
+	return pack->is_refusal && (pack->is_request_bad || err->class == ERR_CORRUPT ||
+				    err->class == ERR_INTERNAL);
 }
 
 static int upload_pack_finish_git(struct upload_pack *pack, struct err *err)
 {
-	if (git_stream_close(TAKE(pack->stream), err) == 0 ||
-	    upload_pack_is_refused(pack, err))
+	if (git_stream_close(TAKE(pack->stream), err) == 0)
 		return 0;
 	upload_pack_blame_request(pack, err);
+	if (upload_pack_is_refused(pack, err))
+		return 0;
 	pack->broke_off = *err;
 	return -1;
 }
@@ -176,7 +177,7 @@ static ssize_t read_until(struct upload_pack *pack, char *buffer, size_t size,
 		*err = pack->broke_off;
 		return err->class == ERR_NONE ? 0 : -1;
 	}
-	got = git_stream_read_until(pack->stream, buffer, size, until);
+	got = proc_stream_read_until(git_stream_proc(pack->stream), buffer, size, until);
 	if (pack->step == UPLOAD_PACK_ANSWER && pack->first_taken > 0)
 		failpoint("upload_pack.answers");
 	return got > 0 || got == PROC_STREAM_NOTHING ? got
@@ -301,17 +302,12 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 	AUTO_REPO struct repo repo = REPO_INIT;
 	struct upload_pack *made;
 
-	if (upload_pack_open_repository(request, &repo, err) != 0)
+	if (find_open(request->dir, request->path, &repo, err) != 0)
 		return -1;
 	made = xcalloc(1, sizeof(*made));
 	made->step = request->step;
 	made->holds_back = request->holds_back && request->step == UPLOAD_PACK_ANSWER;
-	made->work = (struct git_work){
-		.stop = request->stop,
-		.guard_fd = -1,
-		.until = request->timeout_ms > 0 ? clock_boot_ms() + request->timeout_ms
-						 : 0,
-	};
+	made->work = git_work_for(request->stop, request->timeout_ms);
 	if (check_open(request, &repo, &made->work, err) != 0 ||
 	    upload_pack_start_git(request, &repo, made, err) != 0 ||
 	    read_first(made, err) != 0 ||

@@ -42,7 +42,8 @@ struct upload_pack_request {
 	int64_t silence_ms;      /* without a byte while one is waited for; 0: 10 min */
 	const struct stop *stop; /* may be NULL */
 	bool *is_bad; /* may be NULL; set if open fails: whether the request is at fault
-		       */
+		       * (ERR_CONFIG), or may be (ERR_INTERNAL: git died of what is not
+		       * known here) */
 };
 
 /* Starts it, and waits for its first bytes or its end, so that an error can still become
@@ -60,7 +61,7 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 ssize_t upload_pack_read(struct upload_pack *pack, void *buffer, size_t size,
 			 struct err *err);
 
-/* Whether it broke off because of the client's request. */
+/* Whether it broke off because of the client's request, or may have. */
 bool upload_pack_is_request_bad(const struct upload_pack *pack);
 
 /* Frees; ends the child if it still runs. NULL is allowed. */

@@ -4,21 +4,19 @@
  */
 #include <assert.h>
 
+#include "base/vec.h"
 #include "store/site_value.h"
 #include "store/store_conn.h"
 
+static void add_to_text(struct query *query, void *text)
+{
+	str_add(text, query_text(query, 0));
+}
+
 int site_value_get(struct store_tx *tx, const char *key, struct str *out, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
-	if (query_ask(tx, &query, err, "SELECT value FROM site_value WHERE key = ?1",
-		      QUERY_TEXT(key)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		str_add(out, query_text(query, 0));
-	return found;
+	return query_one(tx, add_to_text, out, err,
+			 "SELECT value FROM site_value WHERE key = ?1", QUERY_TEXT(key));
 }
 
 int site_value_set(struct store_tx *tx, const char *key, const char *value,
@@ -103,18 +101,10 @@ int counter_remove(struct store_tx *tx, const char *kind, const char *what,
 int counter_get(struct store_tx *tx, const char *kind, const char *what, int64_t *value,
 		struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int found;
-
 	*value = 0;
-	if (query_ask(tx, &query, err,
-		      "SELECT value FROM counters WHERE kind = ?1 AND what = ?2",
-		      QUERY_TEXT(kind), QUERY_TEXT(what)) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found > 0)
-		*value = query_int(query, 0);
-	return found < 0 ? -1 : 0;
+	return query_number(tx, value, err,
+			    "SELECT value FROM counters WHERE kind = ?1 AND what = ?2",
+			    QUERY_TEXT(kind), QUERY_TEXT(what));
 }
 
 static struct query *query_find_kept(struct store_conn *conn, const char *sql)
@@ -127,13 +117,23 @@ static struct query *query_find_kept(struct store_conn *conn, const char *sql)
 static int query_prepare(struct store_conn *conn, const char *sql, struct query **query,
 			 struct err *err)
 {
-	if (conn->driver->prepare(conn, sql, query, err) != 0)
+	sqlite3_stmt *statement;
+
+	if (store_sqlite_prepare(conn, sql, &statement, err) != 0)
 		return store_conn_failed(conn, err);
+	*query = xcalloc(1, sizeof(**query));
 	(*query)->conn = conn;
+	(*query)->statement = statement;
 	(*query)->kept = !map_get(&conn->queries, sql);
 	if ((*query)->kept)
 		map_put(&conn->queries, sql, *query);
 	return 0;
+}
+
+void query_free(struct query *query)
+{
+	sqlite3_finalize(query->statement);
+	free(query);
 }
 
 int query_open(struct store_tx *tx, const char *sql, struct query **query,
@@ -146,7 +146,7 @@ int query_open(struct store_tx *tx, const char *sql, struct query **query,
 		return -1;
 	if (!opened && query_prepare(tx->conn, sql, &opened, err) != 0)
 		return -1;
-	assert(tx->role == STORE_WRITER || tx->conn->driver->is_read_only(opened));
+	assert(tx->role == STORE_WRITER || sqlite3_stmt_readonly(opened->statement));
 	opened->tx = tx;
 	opened->state = QUERY_FRESH;
 	tx->open_queries++;
@@ -163,23 +163,33 @@ void query_close(struct query **query)
 		return;
 	closed->tx->open_queries--;
 	closed->tx = NULL;
-	closed->conn->driver->forget(closed);
+	sqlite3_reset(closed->statement); /* tells the last step's error again */
+	sqlite3_clear_bindings(closed->statement);
+	closed->bound = SQLITE_OK;
 	if (!closed->kept)
-		closed->conn->driver->finalize(closed);
+		query_free(closed);
 	errno = saved;
 }
 
 static void rewind_query(struct query *query)
 {
 	if (query->state != QUERY_FRESH)
-		query->conn->driver->rewind(query);
+		sqlite3_reset(query->statement);
 	query->state = QUERY_FRESH;
+}
+
+/* Only a value that is too big is not our own mistake. */
+static void note_bound(struct query *query, int code)
+{
+	assert(code == SQLITE_OK || code == SQLITE_TOOBIG);
+	if (query->bound == SQLITE_OK)
+		query->bound = code;
 }
 
 void query_bind_int(struct query *query, int at, int64_t value)
 {
 	rewind_query(query);
-	query->conn->driver->bind_int(query, at, value);
+	note_bound(query, sqlite3_bind_int64(query->statement, at, value));
 }
 
 void query_bind_text(struct query *query, int at, const char *value)
@@ -189,13 +199,14 @@ void query_bind_text(struct query *query, int at, const char *value)
 		return;
 	}
 	rewind_query(query);
-	query->conn->driver->bind_text(query, at, value);
+	note_bound(query, sqlite3_bind_text64(query->statement, at, value, strlen(value),
+					      SQLITE_TRANSIENT, SQLITE_UTF8));
 }
 
 void query_bind_null(struct query *query, int at)
 {
 	rewind_query(query);
-	query->conn->driver->bind_null(query, at);
+	note_bound(query, sqlite3_bind_null(query->statement, at));
 }
 
 int query_step(struct query *query, struct err *err)
@@ -205,12 +216,17 @@ int query_step(struct query *query, struct err *err)
 	if (query->state == QUERY_ENDED)
 		return 0; /* SQLite would start anew */
 	query->state = QUERY_STEPPED;
-	int result = query->conn->driver->step(query, err);
-	if (result < 0)
-		return store_conn_failed(query->conn, err);
-	if (result == 0)
+	int code = query->bound;
+	if (code == SQLITE_OK)
+		code = sqlite3_step(query->statement);
+	if (code == SQLITE_ROW)
+		return 1;
+	if (code == SQLITE_DONE) {
 		query->state = QUERY_ENDED;
-	return result;
+		return 0;
+	}
+	store_sqlite_fail(query->conn, code, sqlite3_sql(query->statement), err);
+	return store_conn_failed(query->conn, err);
 }
 
 int query_run(struct query *query, int64_t *changed, struct err *err)
@@ -221,8 +237,11 @@ int query_run(struct query *query, int64_t *changed, struct err *err)
 	do
 		result = query_step(query, err);
 	while (result > 0);
-	if (result == 0 && changed)
-		*changed = query->conn->driver->changes(query);
+	if (result == 0 &&
+	    changed) /* SQLite's is of the last one that could change any */
+		*changed = sqlite3_stmt_readonly(query->statement)
+				   ? 0
+				   : sqlite3_changes(query->conn->db);
 	return result;
 }
 
@@ -255,27 +274,121 @@ int query_run_with(struct store_tx *tx, struct err *err, const char *sql,
 	return query_run(query, NULL, err);
 }
 
+int query_one_with(struct store_tx *tx, query_take take, void *arg, struct err *err,
+		   const char *sql, const struct query_value *values, size_t count)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int found;
+
+	if (query_open_with(tx, &query, err, sql, values, count) != 0)
+		return -1;
+	found = query_step(query, err);
+	if (found > 0 && take)
+		take(query, arg);
+	return found;
+}
+
+void query_take_number(struct query *query, void *number)
+{
+	if (!query_is_null(query, 0))
+		*(int64_t *)number = query_int(query, 0);
+}
+
+int query_number_with(struct store_tx *tx, int64_t *number, struct err *err,
+		      const char *sql, const struct query_value *values, size_t count)
+{
+	int found =
+		query_one_with(tx, query_take_number, number, err, sql, values, count);
+
+	return found < 0 ? -1 : 0;
+}
+
+int query_take_all(struct query *query, query_take take, void *arg, struct err *err)
+{
+	int found;
+
+	while ((found = query_step(query, err)) > 0)
+		take(query, arg);
+	return found;
+}
+
+int query_each_with(struct store_tx *tx, query_take take, void *arg, struct err *err,
+		    const char *sql, const struct query_value *values, size_t count)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open_with(tx, &query, err, sql, values, count) != 0)
+		return -1;
+	return query_take_all(query, take, arg, err);
+}
+
+void query_add_text(struct query *query, void *texts)
+{
+	text_list *list = texts;
+
+	vec_add(list, query_copy_text(query, 0));
+}
+
+struct single_call {
+	const char *sql;
+	const struct query_value *values;
+	size_t count;
+	query_take take;
+	void *arg;
+	int found;
+};
+
+static int run_single(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct single_call *call = arg;
+
+	return query_run_with(tx, err, call->sql, call->values, call->count);
+}
+
+int store_run_with(struct store *store, struct err *err, const char *sql,
+		   const struct query_value *values, size_t count)
+{
+	struct single_call call = { .sql = sql, .values = values, .count = count };
+
+	return store_write(store, run_single, &call, err);
+}
+
+static int read_single(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct single_call *call = arg;
+
+	call->found = query_one_with(tx, call->take, call->arg, err, call->sql,
+				     call->values, call->count);
+	return call->found < 0 ? -1 : 0;
+}
+
+int store_one_with(struct store *store, query_take take, void *arg, struct err *err,
+		   const char *sql, const struct query_value *values, size_t count)
+{
+	struct single_call call = { sql, values, count, take, arg, 0 };
+
+	return store_read(store, read_single, &call, err) == 0 ? call.found : -1;
+}
+
 int64_t query_int(struct query *query, int column)
 {
 	assert(query->state == QUERY_STEPPED);
-	return query->conn->driver->column_int(query, column);
+	return sqlite3_column_int64(query->statement, column);
 }
 
 const char *query_text(struct query *query, int column)
 {
 	assert(query->state == QUERY_STEPPED);
-	return query->conn->driver->column_text(query, column);
+	return (const char *)sqlite3_column_text(query->statement, column);
 }
 
 char *query_copy_text(struct query *query, int column)
 {
-	const char *text = query_text(query, column);
-
-	return text ? xstrdup(text) : NULL;
+	return xstrdup_or_null(query_text(query, column));
 }
 
 bool query_is_null(struct query *query, int column)
 {
 	assert(query->state == QUERY_STEPPED);
-	return query->conn->driver->column_is_null(query, column);
+	return sqlite3_column_type(query->statement, column) == SQLITE_NULL;
 }

@@ -1,18 +1,19 @@
 /*
- * Migration N leads from version N - 1 to N and is never changed once released. The
- * table schema_version has a row for each that was applied. BIGINT and $IDENTITY, the
- * driver's word for a self-numbering primary key, are all that databases differ in.
+ * Migration N leads from version N - 1 to N, the first one from nothing, and is never
+ * changed once released. The table schema_version has a row for each that was applied.
  *
  * Times are wall-clock milliseconds unless said otherwise.
  */
 #include "store/schema.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "store/store_conn.h"
 
+#define OLDEST ((int64_t)6)
+#define LATEST (OLDEST + (int64_t)ARRAY_SIZE(migrations) - 1)
+
 static const char *const migrations[] = {
-	/* 1 */
+	/* 6: what 0.1.0 had, the first release */
 	"CREATE TABLE schema_version ("
 	"	version BIGINT NOT NULL PRIMARY KEY,"
 	"	applied_at BIGINT NOT NULL);"
@@ -36,7 +37,7 @@ static const char *const migrations[] = {
 	"CREATE INDEX lease_alive ON lease (alive_file) WHERE nonce IS NOT NULL;"
 
 	"CREATE TABLE lease_waiter ("
-	"	ticket $IDENTITY,"
+	"	ticket INTEGER PRIMARY KEY AUTOINCREMENT,"
 	"	key TEXT NOT NULL,"
 	"	boot_id TEXT,"
 	"	pid BIGINT,"
@@ -45,8 +46,12 @@ static const char *const migrations[] = {
 	"	seen BIGINT);" /* boot clock: when it asked last */
 	"CREATE INDEX lease_waiter_key ON lease_waiter (key);"
 
+	/* Blobs are many more than repositories. No queue of one kind leads past
+	   another's rows; and rows lie in the order in which they came, not in that of
+	   their ids, which are digests: those that come together are due together, and
+	   share pages. No index on the states, it would cost each change. */
 	"CREATE TABLE registry ("
-	"	id $IDENTITY,"
+	"	id BIGINT NOT NULL PRIMARY KEY,"
 	"	kind TEXT NOT NULL,"
 	"	name TEXT NOT NULL,"
 	/* 0 pending, 1 started, 2 synced, 3 failed, 4 missing on primary */
@@ -56,6 +61,7 @@ static const char *const migrations[] = {
 	"	generation_wanted BIGINT NOT NULL DEFAULT 0,"
 	"	generation BIGINT NOT NULL DEFAULT 0,"
 	"	timeline TEXT,"
+	"	size BIGINT NOT NULL DEFAULT 0," /* bytes, of generation_wanted */
 	"	checksum TEXT,"
 	"	primary_checksum TEXT,"
 	"	retry_count BIGINT NOT NULL DEFAULT 0,"
@@ -66,42 +72,36 @@ static const char *const migrations[] = {
 	"	last_attempt_at BIGINT,"
 	"	last_success_at BIGINT,"
 	"	verified_at BIGINT,"
+	"	behind_since BIGINT," /* by the primary's clock */
+	"	asked_at BIGINT,"     /* latest change, likewise */
+	"	gone BIGINT NOT NULL DEFAULT 0,"
+	"	wishes BIGINT NOT NULL DEFAULT 0,"
 	"	held_reason TEXT,"
 	"	failure_class TEXT,"
 	"	failure TEXT,"
 	"	remedy TEXT,"
 	"	created_at BIGINT NOT NULL,"
 	"	UNIQUE (kind, name));"
-	/* The two work queues; no index on the states, it would cost each change. */
-	"CREATE INDEX registry_due ON registry (due_at) WHERE due_at IS NOT NULL;"
-	"CREATE INDEX registry_verification_due ON registry (verification_due_at)"
+	/* The queues of the scheduler, each in the order it is worked off. */
+	"CREATE INDEX registry_due_new ON registry (kind, due_at)"
+	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NULL;"
+	"CREATE INDEX registry_due_changed ON registry (kind, due_at)"
+	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NOT NULL AND state = 0;"
+	"CREATE INDEX registry_due_failed ON registry (kind, due_at)"
+	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NOT NULL AND state <> 0;"
+	"CREATE INDEX registry_verification_due ON registry (kind, verification_due_at)"
 	"	WHERE verification_due_at IS NOT NULL;"
+	"CREATE INDEX registry_behind ON registry (kind, behind_since)"
+	"	WHERE behind_since IS NOT NULL;"
+	"CREATE INDEX registry_odd ON registry (kind, name)" /* what a person looks for */
+	"	WHERE held_reason IS NOT NULL OR gone <> 0 OR state > 2;"
 
 	/* Kept by whoever changes what is counted, in the same transaction. */
 	"CREATE TABLE counters ("
 	"	kind TEXT NOT NULL,"
 	"	what TEXT NOT NULL,"
 	"	value BIGINT NOT NULL,"
-	"	PRIMARY KEY (kind, what));",
-
-	/* 2: two sites */
-	"ALTER TABLE registry ADD COLUMN behind_since BIGINT;" /* by the primary's clock
-								*/
-	"ALTER TABLE registry ADD COLUMN asked_at BIGINT;" /* latest change, likewise */
-	"ALTER TABLE registry ADD COLUMN gone BIGINT NOT NULL DEFAULT 0;"
-	"ALTER TABLE registry ADD COLUMN wishes BIGINT NOT NULL DEFAULT 0;"
-	/* The queues of the scheduler, each in the order it is worked off. */
-	"DROP INDEX registry_due;"
-	"CREATE INDEX registry_due_new ON registry (due_at)"
-	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NULL;"
-	"CREATE INDEX registry_due_changed ON registry (due_at)"
-	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NOT NULL AND state = 0;"
-	"CREATE INDEX registry_due_failed ON registry (due_at)"
-	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NOT NULL AND state <> 0;"
-	"CREATE INDEX registry_behind ON registry (behind_since)"
-	"	WHERE behind_since IS NOT NULL;"
-	"CREATE INDEX registry_odd ON registry (kind, name)" /* what a person looks for */
-	"	WHERE held_reason IS NOT NULL OR gone <> 0 OR state > 2;"
+	"	PRIMARY KEY (kind, what));"
 
 	/* What a primary has, as it was compared last. */
 	"CREATE TABLE origin ("
@@ -123,9 +123,14 @@ static const char *const migrations[] = {
 	"	failure_class TEXT,"
 	"	failure TEXT,"
 	"	remedy TEXT,"
+	"	size BIGINT NOT NULL DEFAULT 0,"
 	"	UNIQUE (kind, name));"
-	"CREATE INDEX origin_verification_due ON origin (verification_due_at)"
-	"	WHERE verification_due_at IS NOT NULL;"
+	"CREATE INDEX origin_verification_new ON origin (kind, verification_due_at)"
+	"	WHERE verification_due_at IS NOT NULL AND verified_at IS NULL;"
+	"CREATE INDEX origin_verification_due ON origin (kind, verification_due_at)"
+	"	WHERE verification_due_at IS NOT NULL AND verified_at IS NOT NULL;"
+	"CREATE INDEX origin_failing ON origin (kind, name)" /* what a person looks for */
+	"	WHERE verification_state = 3;"
 
 	"CREATE TABLE event ("
 	"	id BIGINT NOT NULL PRIMARY KEY,"
@@ -133,11 +138,13 @@ static const char *const migrations[] = {
 	"	at BIGINT NOT NULL,"
 	"	kind TEXT NOT NULL,"
 	"	name TEXT NOT NULL,"
-	"	what BIGINT NOT NULL," /* 0 created, 1 updated, 2 deleted */
+	"	what BIGINT NOT NULL," /* 0 created, 1 updated, 2 deleted, 3
+					checksum_succeeded */
 	"	timeline TEXT NOT NULL,"
 	"	generation BIGINT NOT NULL,"
 	"	checksum TEXT,"
-	"	changes TEXT);"
+	"	changes TEXT,"
+	"	size BIGINT NOT NULL DEFAULT 0);"
 
 	/* What a site remembers of itself: the log's timeline, the cursor, ... */
 	"CREATE TABLE site_value ("
@@ -150,97 +157,23 @@ static const char *const migrations[] = {
 	"	cursor_id BIGINT NOT NULL,"
 	"	report TEXT," /* JSON, see docs/protocol.md */
 	"	seen_at BIGINT NOT NULL,"
-	"	peer TEXT);",
+	"	peer TEXT);"
 
-	/* 3: changes that are recorded, but not yet handed on to push */
+	/* Changes that are recorded, but not yet handed on to push. */
 	"CREATE TABLE owed ("
 	"	name TEXT NOT NULL PRIMARY KEY,"
 	"	mark TEXT NOT NULL," /* another each time it is added */
 	"	since BIGINT NOT NULL,"
 	"	failure_class TEXT NOT NULL,"
 	"	failure TEXT NOT NULL,"
-	"	remedy TEXT NOT NULL);",
+	"	remedy TEXT NOT NULL);"
 
-	/* 4: at a secondary: names of pushes that were passed on and may not be here */
+	/* At a secondary: names of pushes that were passed on and may not be here. */
 	"CREATE TABLE passed_push ("
 	"	name TEXT NOT NULL PRIMARY KEY,"
-	"	since BIGINT NOT NULL);",
+	"	since BIGINT NOT NULL);"
 
-	/* 5: blobs, many more than there are repositories. No queue of one kind leads
-	   past another's rows; and rows lie in the order in which they came, not in that
-	   of their ids, which are digests: those that come together are due together, and
-	   share pages. */
-	"CREATE TABLE registry_4 ("
-	"	id BIGINT NOT NULL PRIMARY KEY,"
-	"	kind TEXT NOT NULL,"
-	"	name TEXT NOT NULL,"
-	"	state BIGINT NOT NULL,"
-	"	verification_state BIGINT NOT NULL,"
-	"	generation_wanted BIGINT NOT NULL DEFAULT 0,"
-	"	generation BIGINT NOT NULL DEFAULT 0,"
-	"	timeline TEXT,"
-	"	size BIGINT NOT NULL DEFAULT 0," /* bytes, of generation_wanted */
-	"	checksum TEXT,"
-	"	primary_checksum TEXT,"
-	"	retry_count BIGINT NOT NULL DEFAULT 0,"
-	"	retry_at BIGINT,"
-	"	due_at BIGINT,"
-	"	verification_retry_count BIGINT NOT NULL DEFAULT 0,"
-	"	verification_due_at BIGINT,"
-	"	last_attempt_at BIGINT,"
-	"	last_success_at BIGINT,"
-	"	verified_at BIGINT,"
-	"	behind_since BIGINT,"
-	"	asked_at BIGINT,"
-	"	gone BIGINT NOT NULL DEFAULT 0,"
-	"	wishes BIGINT NOT NULL DEFAULT 0,"
-	"	held_reason TEXT,"
-	"	failure_class TEXT,"
-	"	failure TEXT,"
-	"	remedy TEXT,"
-	"	created_at BIGINT NOT NULL,"
-	"	UNIQUE (kind, name));"
-	"INSERT INTO registry_4 (id, kind, name, state, verification_state,"
-	"	generation_wanted, generation, timeline, checksum, primary_checksum,"
-	"	retry_count, retry_at, due_at, verification_retry_count,"
-	"	verification_due_at, last_attempt_at, last_success_at, verified_at,"
-	"	behind_since, asked_at, gone, wishes, held_reason, failure_class, "
-	"failure,"
-	"	remedy, created_at)"
-	"	SELECT id, kind, name, state, verification_state, generation_wanted,"
-	"	generation, timeline, checksum, primary_checksum, retry_count, retry_at,"
-	"	due_at, verification_retry_count, verification_due_at, last_attempt_at,"
-	"	last_success_at, verified_at, behind_since, asked_at, gone, wishes,"
-	"	held_reason, failure_class, failure, remedy, created_at"
-	"	FROM registry ORDER BY kind, name;"
-	"DROP TABLE registry;" /* and its indexes */
-	"ALTER TABLE registry_4 RENAME TO registry;"
-	"CREATE INDEX registry_due_new ON registry (kind, due_at)"
-	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NULL;"
-	"CREATE INDEX registry_due_changed ON registry (kind, due_at)"
-	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NOT NULL AND state = 0;"
-	"CREATE INDEX registry_due_failed ON registry (kind, due_at)"
-	"	WHERE due_at IS NOT NULL AND last_attempt_at IS NOT NULL AND state <> 0;"
-	"CREATE INDEX registry_verification_due ON registry (kind, verification_due_at)"
-	"	WHERE verification_due_at IS NOT NULL;"
-	"CREATE INDEX registry_behind ON registry (kind, behind_since)"
-	"	WHERE behind_since IS NOT NULL;"
-	"CREATE INDEX registry_odd ON registry (kind, name)"
-	"	WHERE held_reason IS NOT NULL OR gone <> 0 OR state > 2;"
-
-	"ALTER TABLE origin ADD COLUMN size BIGINT NOT NULL DEFAULT 0;"
-	"DROP INDEX origin_verification_due;"
-	"CREATE INDEX origin_verification_new ON origin (kind, verification_due_at)"
-	"	WHERE verification_due_at IS NOT NULL AND verified_at IS NULL;"
-	"CREATE INDEX origin_verification_due ON origin (kind, verification_due_at)"
-	"	WHERE verification_due_at IS NOT NULL AND verified_at IS NOT NULL;"
-	"CREATE INDEX origin_failing ON origin (kind, name)" /* what a person looks for */
-	"	WHERE verification_state = 3;"
-
-	/* what: also 3 checksum_succeeded */
-	"ALTER TABLE event ADD COLUMN size BIGINT NOT NULL DEFAULT 0;",
-
-	/* 6: which objects of Git LFS belong to which repository */
+	/* Which objects of Git LFS belong to which repository. */
 	"CREATE TABLE lfs_object ("
 	"	repository BIGINT NOT NULL," /* id, as in origin and registry */
 	"	oid TEXT NOT NULL,"
@@ -407,118 +340,98 @@ static const char *const migrations[] = {
 	"	PRIMARY KEY (alert, kind, subject));",
 };
 
-static int has_version(struct store_tx *tx, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-
-	if (query_ask(tx, &query, err, tx->conn->driver->has_table,
-		      QUERY_TEXT("schema_version")) != 0)
-		return -1;
-	return query_step(query, err);
-}
-
 /* arg: int64_t *, 0 for a new database. */
 static int read_version(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
 	int64_t *version = arg;
-	int found = has_version(tx, err);
+	int found = query_one(
+		tx, NULL, NULL, err,
+		"SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1",
+		QUERY_TEXT("schema_version"));
 
 	*version = 0;
 	if (found <= 0)
 		return found;
-	if (query_open(tx, "SELECT MAX(version) FROM schema_version", &query, err) != 0 ||
-	    query_step(query, err) < 0)
-		return -1;
-	*version = query_int(query, 0);
-	return 0;
+	return query_number(tx, version, err, "SELECT MAX(version) FROM schema_version");
 }
 
-static int apply(struct store_tx *tx, const char *text, struct err *err)
+static int64_t next_version(int64_t version)
 {
-	static const char word[] = "$IDENTITY";
-	AUTO_STR struct str sql = STR_INIT;
-	const char *at;
-
-	while ((at = strstr(text, word)) != NULL) {
-		str_add_bytes(&sql, text, (size_t)(at - text));
-		str_add(&sql, tx->conn->driver->identity);
-		text = at + sizeof(word) - 1;
-	}
-	str_add(&sql, text);
-	return store_exec(tx, sql.data, err);
+	return version < OLDEST ? OLDEST : version + 1;
 }
 
 /* Looks again first: by now this process alone may write, but another may have been
  * here before it. */
 static int migrate_one(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	int64_t version;
+	int64_t version, next;
 
 	(void)arg;
 	if (read_version(tx, &version, err) != 0)
 		return -1;
-	if (version >= (int64_t)ARRAY_SIZE(migrations))
+	if (version >= LATEST)
 		return 0;
-	if (apply(tx, migrations[version], err) != 0 ||
-	    query_open(tx, "INSERT INTO schema_version VALUES (?1, ?2)", &query, err) !=
-		    0)
+	next = next_version(version);
+	if (store_exec(tx, migrations[next - OLDEST], err) != 0)
 		return -1;
-	query_bind_int(query, 1, version + 1);
-	query_bind_int(query, 2, clock_wall_ms());
-	return query_run(query, NULL, err);
+	return query_write(tx, err, "INSERT INTO schema_version VALUES (?1, ?2)",
+			   QUERY_INT(next), QUERY_INT(clock_wall_ms()));
 }
 
-static int schema_refuse_newer(const struct store_conn *conn, int64_t version,
-			       struct err *err)
+/* *version: 0 for a new database, else one of ours. */
+static int read_known_version(struct store_conn *conn, int64_t *version, struct err *err)
 {
-	err_set(err, ERR_CONFIG,
-		"database %s was made by a newer refrelay (schema %" PRId64
-		", this one knows %zu)",
-		conn->place, version, ARRAY_SIZE(migrations));
-	return err_remedy(err, "run the newer refrelay, or use another site.data");
+	if (store_conn_transaction(conn, STORE_READER, read_version, version, err) != 0)
+		return -1;
+	if (*version > LATEST) {
+		err_set(err, ERR_CONFIG,
+			"database %s was made by a newer refrelay (schema %" PRId64
+			", this one knows %" PRId64 ")",
+			conn->place, *version, LATEST);
+		return err_remedy(err,
+				  "run the newer refrelay, or use another site.data");
+	}
+	if (*version > 0 && *version < OLDEST) {
+		err_set(err, ERR_CONFIG,
+			"database %s was made by a refrelay before 0.1.0 (schema %" PRId64
+			", this one knows %" PRId64 " and later)",
+			conn->place, *version, OLDEST);
+		return err_remedy(err, "use another site.data");
+	}
+	return 0;
 }
 
 int schema_check(struct store_conn *conn, struct err *err)
 {
-	const int64_t latest = (int64_t)ARRAY_SIZE(migrations);
 	int64_t version;
 
-	if (store_conn_transaction(conn, STORE_READER, read_version, &version, err) != 0)
+	if (read_known_version(conn, &version, err) != 0)
 		return -1;
-	if (version > latest)
-		return schema_refuse_newer(conn, version, err);
-	if (version == latest)
+	if (version == LATEST)
 		return 0;
 	err_set(err, ERR_CONFIG,
 		"database %s was last used by an older refrelay (schema %" PRId64
-		", this one knows %zu)",
-		conn->place, version, ARRAY_SIZE(migrations));
+		", this one knows %" PRId64 ")",
+		conn->place, version, LATEST);
 	return err_remedy(err, "start the node of this version, which brings it up to "
 			       "date");
 }
 
 int schema_migrate(struct store_conn *conn, struct err *err)
 {
-	const int64_t latest = (int64_t)ARRAY_SIZE(migrations);
-
 	for (;;) {
 		int64_t version;
-		if (store_conn_transaction(conn, STORE_READER, read_version, &version,
-					   err) != 0)
+		if (read_known_version(conn, &version, err) != 0)
 			return -1;
-		if (version > latest)
-			return schema_refuse_newer(conn, version, err);
-		if (version == latest)
+		if (version == LATEST)
 			return 0;
 		if (store_conn_transaction(conn, STORE_WRITER, migrate_one, NULL, err) !=
 		    0)
-			return err_prefix(err, "schema %" PRId64, version + 1);
+			return err_prefix(err, "schema %" PRId64, next_version(version));
 	}
 }
 
 int store_schema_version(void)
 {
-	return (int)ARRAY_SIZE(migrations);
+	return (int)LATEST;
 }

@@ -11,14 +11,12 @@
 #include "base/vec.h"
 #include "store/schema.h"
 #include "store/store_conn.h"
-#include "store/store_driver.h"
 
 #define STORE_READERS 8
 
 struct store_readers {
 	pthread_mutex_t mutex;
 	pthread_cond_t returned;
-	const struct store_driver *driver;
 	const char *place;                      /* borrowed */
 	struct store_conn *idle[STORE_READERS]; /* guarded by mutex */
 	int idle_count;                         /* guarded by mutex */
@@ -44,32 +42,37 @@ static void store_conn_close(struct store_conn *conn)
 	if (!conn)
 		return;
 	while ((entry = map_next(&conn->queries, &at)) != NULL)
-		conn->driver->finalize(entry->value);
+		query_free(entry->value);
 	map_clear(&conn->queries);
-	conn->driver->close(conn);
+	store_sqlite_close(conn);
 }
 
 static int store_conn_begin(struct store_conn *conn, enum store_role role,
 			    struct err *err)
 {
 	conn->torn = false;
-	return conn->driver->control(
+	return store_sqlite_control(
 		conn, role == STORE_WRITER ? STORE_BEGIN_WRITE : STORE_BEGIN_READ, err);
+}
+
+static bool is_in_transaction(const struct store_conn *conn)
+{
+	return !sqlite3_get_autocommit(conn->db);
+}
+
+static void store_conn_rollback(struct store_conn *conn)
+{
+	if (is_in_transaction(conn))
+		store_sqlite_control(conn, STORE_ROLLBACK, ERR_IGNORED);
 }
 
 /* If it fails, the transaction was rolled back. */
 static int store_conn_commit(struct store_conn *conn, struct err *err)
 {
-	if (conn->driver->control(conn, STORE_COMMIT, err) == 0)
+	if (store_sqlite_control(conn, STORE_COMMIT, err) == 0)
 		return 0;
 	store_conn_rollback(conn);
 	return -1;
-}
-
-void store_conn_rollback(struct store_conn *conn)
-{
-	if (conn->driver->in_transaction(conn))
-		conn->driver->control(conn, STORE_ROLLBACK, ERR_IGNORED);
 }
 
 static int tear(struct store_conn *conn, const struct err *err)
@@ -82,7 +85,7 @@ static int tear(struct store_conn *conn, const struct err *err)
 
 int store_conn_failed(struct store_conn *conn, const struct err *err)
 {
-	if (!conn->torn && !conn->driver->in_transaction(conn))
+	if (!conn->torn && !is_in_transaction(conn))
 		tear(conn, err);
 	return -1;
 }
@@ -117,16 +120,16 @@ static int store_conn_run_work(struct store_conn *conn, enum store_role role,
 static int store_conn_run_nested(struct store_conn *conn, store_work work, void *arg,
 				 struct err *err)
 {
-	const struct store_driver *driver = conn->driver;
 	struct err failure;
 
-	if (driver->control(conn, STORE_SAVEPOINT, err) != 0)
+	if (store_sqlite_control(conn, STORE_SAVEPOINT, err) != 0)
 		return tear(conn, err);
 	int result = store_conn_run_work(conn, STORE_WRITER, work, arg, err);
 	if (conn->torn)
 		return -1;
-	if ((result != 0 && driver->control(conn, STORE_ROLLBACK_TO, &failure) != 0) ||
-	    driver->control(conn, STORE_RELEASE, &failure) != 0) {
+	if ((result != 0 &&
+	     store_sqlite_control(conn, STORE_ROLLBACK_TO, &failure) != 0) ||
+	    store_sqlite_control(conn, STORE_RELEASE, &failure) != 0) {
 		*err = failure;
 		return tear(conn, err);
 	}
@@ -152,16 +155,13 @@ int store_exec(struct store_tx *tx, const char *sql, struct err *err)
 	assert(tx->role == STORE_WRITER);
 	if (store_conn_must_hold(conn, err) != 0)
 		return -1;
-	if (conn->driver->exec(conn, sql, err) != 0)
+	if (store_sqlite_exec(conn, sql, err) != 0)
 		return store_conn_failed(conn, err);
 	return 0;
 }
 
-/* `place` is borrowed until clear. */
-static void store_readers_init(struct store_readers *readers,
-			       const struct store_driver *driver, const char *place)
+static void store_readers_init(struct store_readers *readers)
 {
-	*readers = (struct store_readers){ .driver = driver, .place = place };
 	mutex_init(&readers->mutex);
 	cond_init(&readers->returned);
 }
@@ -208,7 +208,7 @@ static int store_readers_take(struct store_readers *readers, struct store_conn *
 	*conn = take_idle(readers);
 	if (*conn)
 		return 0;
-	if (readers->driver->open(readers->place, STORE_READER, conn, err) == 0)
+	if (store_sqlite_open(readers->place, STORE_READER, conn, err) == 0)
 		return 0;
 	store_readers_put_back(readers, NULL);
 	return -1;
@@ -216,7 +216,7 @@ static int store_readers_take(struct store_readers *readers, struct store_conn *
 
 static void store_readers_give(struct store_readers *readers, struct store_conn *conn)
 {
-	if (conn->driver->in_transaction(conn)) {
+	if (is_in_transaction(conn)) {
 		store_conn_close(conn); /* it could not even roll back */
 		conn = NULL;
 	}
@@ -288,8 +288,8 @@ static int set_sync(struct store_conn *conn, struct request **requests, size_t c
 		is_unsynced &= requests[i]->is_unsynced;
 	if (is_unsynced == conn->is_unsynced)
 		return 0;
-	if (conn->driver->control(conn, is_unsynced ? STORE_UNSYNCED : STORE_SYNCED,
-				  err) != 0)
+	if (store_sqlite_control(conn, is_unsynced ? STORE_UNSYNCED : STORE_SYNCED,
+				 err) != 0)
 		return -1;
 	conn->is_unsynced = is_unsynced;
 	return 0;
@@ -414,14 +414,13 @@ static uint64_t store_writer_commits(struct store_writer *writer)
 }
 
 struct store {
-	const struct store_driver *driver;
 	char *place;             /* owned */
 	struct store_conn *conn; /* the writer's; in memory: everybody's, under mutex */
 	struct store_writer *writer;  /* NULL: in memory, all runs in its caller */
 	struct store_readers readers; /* unused in memory */
 	pthread_mutex_t mutex;        /* only in memory */
 	atomic_uint_fast64_t written; /* transactions; only in memory */
-	const volatile void *header;  /* the driver's; NULL: none */
+	const volatile void *header;  /* NULL: none */
 	bool is_to_read;              /* a connection a read, and no other */
 	bool is_at_once;              /* but conn for all, as one thread reads it */
 	char *node;                   /* owned; NULL: none was set */
@@ -435,9 +434,7 @@ void store_set_node(struct store *store, const char *node)
 
 const char *store_file(const struct store *store)
 {
-	bool is_file = store->driver->is_file && (store->writer || store->is_to_read);
-
-	return is_file ? store->place : NULL;
+	return store->writer || store->is_to_read ? store->place : NULL;
 }
 
 const char *store_node(const struct store *store)
@@ -446,13 +443,11 @@ const char *store_node(const struct store *store)
 }
 
 /* Only the scheme is quoted: a URL may hold a password. */
-static int find_driver(const char *url, const struct store_driver **driver,
-		       const char **target, struct err *err)
+static int find_target(const char *url, const char **target, struct err *err)
 {
 	static const char prefix[] = "sqlite:";
 
 	if (text_starts_with(url, prefix) && url[sizeof(prefix) - 1] != '\0') {
-		*driver = &store_sqlite;
 		*target = url + sizeof(prefix) - 1;
 		return 0;
 	}
@@ -464,11 +459,9 @@ static int find_driver(const char *url, const struct store_driver **driver,
 
 static int connect_store(struct store *store, const char *target, struct err *err)
 {
-	const struct store_driver *driver = store->driver;
-
-	if (driver->locate(target, &store->place, err) != 0)
+	if (store_sqlite_locate(target, &store->place, err) != 0)
 		return -1;
-	if (driver->open(store->place, STORE_WRITER, &store->conn, err) != 0)
+	if (store_sqlite_open(store->place, STORE_WRITER, &store->conn, err) != 0)
 		return -1;
 	return schema_migrate(store->conn, err);
 }
@@ -480,16 +473,15 @@ int store_open(const char *url, struct store **store, struct err *err)
 
 	*store = NULL;
 	mutex_init(&opened->mutex);
-	store_readers_init(&opened->readers, NULL, NULL);
-	if (find_driver(url, &opened->driver, &target, err) != 0 ||
+	store_readers_init(&opened->readers);
+	if (find_target(url, &target, err) != 0 ||
 	    connect_store(opened, target, err) != 0) {
 		store_close(opened);
 		return -1;
 	}
-	opened->readers.driver = opened->driver;
 	opened->readers.place = opened->place;
 	if (strcmp(target, ":memory:") != 0) {
-		opened->header = opened->driver->header(opened->conn);
+		opened->header = store_sqlite_header(opened->conn);
 		opened->writer = store_writer_start(opened->conn);
 	}
 	*store = opened;
@@ -505,7 +497,7 @@ int store_open_to_read(const char *path, struct store **store, struct err *err)
 	*store = NULL;
 	if (access(path, F_OK) != 0)
 		return err_errno(err, "cannot find the database %s", path);
-	if (store_sqlite.open(path, STORE_LOOKER, &conn, err) != 0)
+	if (store_sqlite_open(path, STORE_LOOKER, &conn, err) != 0)
 		return -1;
 	result = schema_check(conn, err);
 	store_conn_close(conn);
@@ -513,10 +505,9 @@ int store_open_to_read(const char *path, struct store **store, struct err *err)
 		return -1;
 	opened = xcalloc(1, sizeof(*opened));
 	mutex_init(&opened->mutex);
-	opened->driver = &store_sqlite;
 	opened->place = xstrdup(path);
 	opened->is_to_read = true;
-	store_readers_init(&opened->readers, NULL, NULL);
+	store_readers_init(&opened->readers);
 	*store = opened;
 	return 0;
 }
@@ -551,7 +542,7 @@ bool store_stamp(const struct store *store, struct store_stamp *stamp)
 {
 	*stamp = (struct store_stamp){ 0 };
 	if (store->header)
-		return store->driver->stamp(store->header, stamp);
+		return store_sqlite_stamp(store->header, stamp);
 	stamp->words[0] = atomic_load(&store->written);
 	return !store->writer && !store->is_to_read;
 }
@@ -600,7 +591,7 @@ int store_write_quietly(struct store *store, store_work work, void *arg, struct 
 static int store_read_on(struct store *store, store_work work, void *arg, struct err *err)
 {
 	if (!store->conn &&
-	    store->driver->open(store->place, STORE_LOOKER, &store->conn, err) != 0)
+	    store_sqlite_open(store->place, STORE_LOOKER, &store->conn, err) != 0)
 		return -1;
 	return store_conn_transaction(store->conn, STORE_READER, work, arg, err);
 }
@@ -611,7 +602,7 @@ static int read_anew(struct store *store, store_work work, void *arg, struct err
 
 	if (store->is_at_once)
 		return store_read_on(store, work, arg, err);
-	if (store->driver->open(store->place, STORE_LOOKER, &conn, err) != 0)
+	if (store_sqlite_open(store->place, STORE_LOOKER, &conn, err) != 0)
 		return -1;
 	int result = store_conn_transaction(conn, STORE_READER, work, arg, err);
 	store_conn_close(conn);
@@ -642,15 +633,4 @@ int store_read(struct store *store, store_work work, void *arg, struct err *err)
 uint64_t store_commits(struct store *store)
 {
 	return store->writer ? store_writer_commits(store->writer) : 0;
-}
-
-static int store_check_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	(void)arg;
-	return tx->conn->driver->check(tx->conn, err);
-}
-
-int store_check(struct store *store, struct err *err)
-{
-	return store_read(store, store_check_work, NULL, err);
 }

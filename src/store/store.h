@@ -1,7 +1,5 @@
 /*
- * The tracking database: one small SQL interface, with a driver for SQLite and room for
- * one for PostgreSQL. SQL here is the subset that both understand; parameters are ?1, ?2,
- * ...
+ * The tracking database: one small SQL interface to SQLite. Parameters are ?1, ?2, ...
  *
  * Work is passed as functions. Writes of all threads go to one writer, which runs all
  * queued ones inside one transaction, with a savepoint each, and commits once (group
@@ -125,6 +123,43 @@ int query_open_with(struct store_tx *tx, struct query **query, struct err *err,
 	query_run_with(tx, err, sql, QUERY_VALUES(__VA_ARGS__))
 int query_run_with(struct store_tx *tx, struct err *err, const char *sql,
 		   const struct query_value *values, size_t count);
+
+/* Whole questions, with their values as query_ask(). *number: the first column of the
+ * first row; if there is none, or it is null, it stays as it is. */
+#define query_number(tx, number, err, sql, ...)                                          \
+	query_number_with(tx, number, err, sql, QUERY_VALUES(__VA_ARGS__))
+int query_number_with(struct store_tx *tx, int64_t *number, struct err *err,
+		      const char *sql, const struct query_value *values, size_t count);
+
+/* Hands the first row to take(), which may be NULL. 1: there is one; 0: none. */
+typedef void (*query_take)(struct query *query, void *arg);
+#define query_one(tx, take, arg, err, sql, ...)                                          \
+	query_one_with(tx, take, arg, err, sql, QUERY_VALUES(__VA_ARGS__))
+int query_one_with(struct store_tx *tx, query_take take, void *arg, struct err *err,
+		   const char *sql, const struct query_value *values, size_t count);
+
+/* Hands all rows to take(). */
+#define query_each(tx, take, arg, err, sql, ...)                                         \
+	query_each_with(tx, take, arg, err, sql, QUERY_VALUES(__VA_ARGS__))
+int query_each_with(struct store_tx *tx, query_take take, void *arg, struct err *err,
+		    const char *sql, const struct query_value *values, size_t count);
+int query_take_all(struct query *query, query_take take, void *arg, struct err *err);
+
+/* Each a query_take of the first column: into an int64_t, unless it is null; or added to
+ * a text_list. */
+void query_take_number(struct query *query, void *number);
+void query_add_text(struct query *query, void *texts);
+
+/* Works of one statement: store_write() with query_write(), store_read() with
+ * query_one(). */
+#define store_run(store, err, sql, ...)                                                  \
+	store_run_with(store, err, sql, QUERY_VALUES(__VA_ARGS__))
+int store_run_with(struct store *store, struct err *err, const char *sql,
+		   const struct query_value *values, size_t count);
+#define store_one(store, take, arg, err, sql, ...)                                       \
+	store_one_with(store, take, arg, err, sql, QUERY_VALUES(__VA_ARGS__))
+int store_one_with(struct store *store, query_take take, void *arg, struct err *err,
+		   const char *sql, const struct query_value *values, size_t count);
 
 /* 1: a row; 0: the end; -1: *err. */
 int query_step(struct query *query, struct err *err);

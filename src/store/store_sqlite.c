@@ -10,140 +10,11 @@
 #include <assert.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "store/store_driver.h"
-
-struct sqlite_conn {
-	struct store_conn base;
-	sqlite3 *db;
-	sqlite3_stmt *controls[STORE_CONTROLS]; /* prepared when first needed */
-	int64_t busy_until;
-};
-
-/* The one place where SQLite's errors become ours. code: SQLite's extended one; sql may
- * be NULL. Returns -1. */
-static int sqlite_fail(const struct sqlite_conn *conn, int code, const char *sql,
-		       struct err *err);
-
-static int sqlite_prepare(struct sqlite_conn *conn, const char *sql,
-			  sqlite3_stmt **statement, struct err *err);
-
-struct sqlite_query {
-	struct query base;
-	sqlite3_stmt *statement;
-	int bound; /* the first failure of a bind */
-};
-
-static struct sqlite_query *query_of(struct query *query)
-{
-	return (struct sqlite_query *)query;
-}
-
-static struct sqlite_conn *store_sqlite_query_conn_of(const struct query *query)
-{
-	return (struct sqlite_conn *)query->conn;
-}
-
-static int sqlite_query_prepare(struct store_conn *base, const char *sql,
-				struct query **query, struct err *err)
-{
-	sqlite3_stmt *statement;
-
-	if (sqlite_prepare((struct sqlite_conn *)base, sql, &statement, err) != 0)
-		return -1;
-	struct sqlite_query *made = xcalloc(1, sizeof(*made));
-	made->statement = statement;
-	*query = &made->base;
-	return 0;
-}
-
-static void sqlite_query_finalize(struct query *query)
-{
-	sqlite3_finalize(query_of(query)->statement);
-	free(query_of(query));
-}
-
-static bool sqlite_query_is_read_only(struct query *query)
-{
-	return sqlite3_stmt_readonly(query_of(query)->statement);
-}
-
-static void sqlite_query_rewind(struct query *query)
-{
-	sqlite3_reset(query_of(query)->statement); /* tells the last step's error again */
-}
-
-static void sqlite_query_forget(struct query *query)
-{
-	sqlite_query_rewind(query);
-	sqlite3_clear_bindings(query_of(query)->statement);
-	query_of(query)->bound = SQLITE_OK;
-}
-
-/* Only a value that is too big is not our own mistake. */
-static void note_bound(struct query *query, int code)
-{
-	assert(code == SQLITE_OK || code == SQLITE_TOOBIG);
-	if (query_of(query)->bound == SQLITE_OK)
-		query_of(query)->bound = code;
-}
-
-static void sqlite_query_bind_int(struct query *query, int at, int64_t value)
-{
-	note_bound(query, sqlite3_bind_int64(query_of(query)->statement, at, value));
-}
-
-static void sqlite_query_bind_text(struct query *query, int at, const char *value)
-{
-	note_bound(query,
-		   sqlite3_bind_text64(query_of(query)->statement, at, value,
-				       strlen(value), SQLITE_TRANSIENT, SQLITE_UTF8));
-}
-
-static void sqlite_query_bind_null(struct query *query, int at)
-{
-	note_bound(query, sqlite3_bind_null(query_of(query)->statement, at));
-}
-
-static int sqlite_query_step(struct query *query, struct err *err)
-{
-	sqlite3_stmt *statement = query_of(query)->statement;
-	int code = query_of(query)->bound;
-
-	if (code == SQLITE_OK)
-		code = sqlite3_step(statement);
-	if (code == SQLITE_ROW)
-		return 1;
-	if (code == SQLITE_DONE)
-		return 0;
-	return sqlite_fail(store_sqlite_query_conn_of(query), code,
-			   sqlite3_sql(statement), err);
-}
-
-/* SQLite remembers the count of the last statement that could have changed any. */
-static int64_t sqlite_query_changes(struct query *query)
-{
-	return sqlite_query_is_read_only(query)
-		       ? 0
-		       : sqlite3_changes(store_sqlite_query_conn_of(query)->db);
-}
-
-static int64_t sqlite_query_column_int(struct query *query, int column)
-{
-	return sqlite3_column_int64(query_of(query)->statement, column);
-}
-
-static bool sqlite_query_column_is_null(struct query *query, int column)
-{
-	return sqlite3_column_type(query_of(query)->statement, column) == SQLITE_NULL;
-}
-
-static const char *sqlite_query_column_text(struct query *query, int column)
-{
-	return (const char *)sqlite3_column_text(query_of(query)->statement, column);
-}
+#include "store/store_conn.h"
 
 /*
  * In WAL mode a commit is what the header of the WAL index says: all processes map that
@@ -166,9 +37,8 @@ static const char *sqlite_query_column_text(struct query *query, int column)
 /* Of the mapping: SQLite asks for as much, and insists on it. */
 #define REGION 32768
 
-static const volatile void *sqlite_stamp_header(struct store_conn *base)
+const volatile void *store_sqlite_header(struct store_conn *conn)
 {
-	struct sqlite_conn *conn = (struct sqlite_conn *)base;
 	sqlite3_file *file = NULL;
 	volatile void *region = NULL;
 
@@ -180,8 +50,7 @@ static const volatile void *sqlite_stamp_header(struct store_conn *base)
 	return region;
 }
 
-/* Members of the driver's table. */
-static bool sqlite_stamp_read(const volatile void *header, struct store_stamp *stamp)
+bool store_sqlite_stamp(const volatile void *header, struct store_stamp *stamp)
 {
 	const volatile uint64_t *first = header;
 	const volatile uint64_t *second = first + ARRAY_SIZE(stamp->words);
@@ -197,23 +66,38 @@ static bool sqlite_stamp_read(const volatile void *header, struct store_stamp *s
 
 int64_t store_busy_limit_ms = 10 * 1000;
 
-static struct sqlite_conn *store_sqlite_conn_of(struct store_conn *conn)
+#define SPACE_LEAST 65536 /* what the log's index grows by */
+
+static int fail_full(const struct store_conn *conn, const char *what, struct err *err)
 {
-	return (struct sqlite_conn *)conn;
+	err_set(err, ERR_DISK, "database %s: %s", conn->place, what);
+	return err_remedy(err, "free some space on that file system; the work goes on by "
+			       "itself at the next try");
 }
 
-static int fail_disk(const struct sqlite_conn *conn, const char *what, struct err *err)
+/* A file of its own that has to be made longer is an input/output error to SQLite. */
+static bool has_no_space(const struct store_conn *conn)
 {
-	err_set(err, ERR_DISK, "database %s: %s", conn->base.place, what);
+	struct statvfs room;
+
+	return statvfs(conn->place, &room) == 0 &&
+	       (uint64_t)room.f_bavail * room.f_frsize < SPACE_LEAST;
+}
+
+static int fail_disk(const struct store_conn *conn, const char *what, struct err *err)
+{
+	if (has_no_space(conn))
+		return fail_full(conn, "no space left on its file system", err);
+	err_set(err, ERR_DISK, "database %s: %s", conn->place, what);
 	return err_remedy(err, "see that its file system has space, is mounted for "
 			       "writing and is healthy; work goes on by itself");
 }
 
 /* SQLite keeps an errno, but often of a later call; so the reason is looked for anew,
  * in the file and in its directory, where the log has to be made. */
-static int fail_rights(const struct sqlite_conn *conn, const char *what, struct err *err)
+static int fail_rights(const struct store_conn *conn, const char *what, struct err *err)
 {
-	const char *place = conn->base.place;
+	const char *place = conn->place;
 	const char *slash = strrchr(place, '/');
 	AUTO_FREE char *directory =
 		xstrndup(place, slash && slash > place ? (size_t)(slash - place) : 1);
@@ -228,19 +112,19 @@ static int fail_rights(const struct sqlite_conn *conn, const char *what, struct 
 	return -1;
 }
 
-static int fail_corrupt(const struct sqlite_conn *conn, const char *what, struct err *err)
+static int fail_corrupt(const struct store_conn *conn, const char *what, struct err *err)
 {
-	const char *place = conn->base.place;
+	const char *place = conn->place;
 
 	err_set(err, ERR_CORRUPT, "database %s is damaged, or not one: %s", place, what);
 	return err_remedy(err, "stop refrelay and move the file away with its -wal and "
 			       "-shm; it is recreated, and no repository is touched");
 }
 
-static int sqlite_fail(const struct sqlite_conn *conn, int code, const char *sql,
-		       struct err *err)
+int store_sqlite_fail(const struct store_conn *conn, int code, const char *sql,
+		      struct err *err)
 {
-	const char *place = conn->base.place;
+	const char *place = conn->place;
 	const char *what = sqlite3_extended_errcode(conn->db) == code
 				   ? sqlite3_errmsg(conn->db)
 				   : sqlite3_errstr(code);
@@ -260,9 +144,7 @@ static int sqlite_fail(const struct sqlite_conn *conn, int code, const char *sql
 	case SQLITE_READONLY:
 		return fail_rights(conn, what, err);
 	case SQLITE_FULL:
-		err_set(err, ERR_DISK, "database %s: %s", place, what);
-		return err_remedy(err, "free some space on that file system; the work "
-				       "goes on by itself at the next try");
+		return fail_full(conn, what, err);
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 		return fail_corrupt(conn, what, err);
@@ -307,7 +189,7 @@ static int make_file(const char *path, struct err *err)
 		       "database %s: something else than a file is there", path);
 }
 
-static int store_sqlite_locate(const char *target, char **place, struct err *err)
+int store_sqlite_locate(const char *target, char **place, struct err *err)
 {
 	*place = absolute(target);
 	if (in_memory(*place) || make_file(*place, err) == 0)
@@ -328,7 +210,7 @@ static void nap(int64_t us)
  * leaves shorter gaps than that. */
 static int on_busy(void *arg, int count)
 {
-	struct sqlite_conn *conn = arg;
+	struct store_conn *conn = arg;
 
 	if (count == 0)
 		conn->busy_until = clock_boot_ms() + store_busy_limit_ms;
@@ -345,7 +227,7 @@ static int keep_answer(void *arg, int columns, char **values, char **names)
 	return 0;
 }
 
-static int store_sqlite_ask(struct sqlite_conn *conn, const char *sql, char answer[256])
+static int store_sqlite_ask(struct store_conn *conn, const char *sql, char answer[256])
 {
 	answer[0] = '\0';
 	return sqlite3_exec(conn->db, sql, keep_answer, answer, NULL);
@@ -353,7 +235,7 @@ static int store_sqlite_ask(struct sqlite_conn *conn, const char *sql, char answ
 
 /* When several processes open a new file at once, SQLite does not call the busy handler
  * (each waits for the others to let go), so the wait is here. */
-static int enter_wal(struct sqlite_conn *conn, struct err *err)
+static int enter_wal(struct store_conn *conn, struct err *err)
 {
 	static const char sql[] = "PRAGMA journal_mode=WAL";
 	int64_t until = clock_boot_ms() + store_busy_limit_ms;
@@ -362,17 +244,17 @@ static int enter_wal(struct sqlite_conn *conn, struct err *err)
 
 	while ((code = store_sqlite_ask(conn, sql, answer)) != SQLITE_OK) {
 		if ((code & 0xff) != SQLITE_BUSY || clock_boot_ms() >= until)
-			return sqlite_fail(conn, code, sql, err);
+			return store_sqlite_fail(conn, code, sql, err);
 		nap(5000);
 	}
 	if (strcmp(answer, "wal") == 0)
 		return 0;
 	err_set(err, ERR_CONFIG, "database %s: its file system cannot share memory",
-		conn->base.place);
+		conn->place);
 	return err_remedy(err, "a plain file on a local disk must be there, or nothing");
 }
 
-static int store_sqlite_set_up(struct sqlite_conn *conn, enum store_role role,
+static int store_sqlite_set_up(struct store_conn *conn, enum store_role role,
 			       struct err *err)
 {
 	/* At 1000 pages the log is folded into the file: more makes commits of 24-44 ms
@@ -395,25 +277,22 @@ static int store_sqlite_set_up(struct sqlite_conn *conn, enum store_role role,
 	sqlite3_db_config(conn->db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
 	if (role != STORE_LOOKER &&
 	    sqlite3_db_readonly(conn->db, "main") == 1) /* SQLite makes do with that */
-		return sqlite_fail(conn, SQLITE_READONLY, NULL, err);
-	if (role == STORE_WRITER && !in_memory(conn->base.place) &&
-	    enter_wal(conn, err) != 0)
+		return store_sqlite_fail(conn, SQLITE_READONLY, NULL, err);
+	if (role == STORE_WRITER && !in_memory(conn->place) && enter_wal(conn, err) != 0)
 		return -1;
 	code = sqlite3_exec(conn->db, pragmas, NULL, NULL, NULL);
 	if (code == SQLITE_OK)
 		code = sqlite3_exec(conn->db, of_role[role], NULL, NULL, NULL);
-	return code == SQLITE_OK ? 0 : sqlite_fail(conn, code, NULL, err);
+	return code == SQLITE_OK ? 0 : store_sqlite_fail(conn, code, NULL, err);
 }
 
-static void close_conn(struct store_conn *base)
+void store_sqlite_close(struct store_conn *conn)
 {
-	struct sqlite_conn *conn = store_sqlite_conn_of(base);
-
 	for (size_t i = 0; i < STORE_CONTROLS; i++)
 		sqlite3_finalize(conn->controls[i]);
 	int code = sqlite3_close(conn->db);
 	assert(code == SQLITE_OK); /* else a statement was forgotten */
-	free(conn->base.place);
+	free(conn->place);
 	free(conn);
 }
 
@@ -461,19 +340,18 @@ static int store_sqlite_open_file(const char *place, enum store_role role, sqlit
 			       NULL);
 }
 
-static int open_conn(const char *place, enum store_role role, struct store_conn **opened,
-		     struct err *err)
+int store_sqlite_open(const char *place, enum store_role role, struct store_conn **opened,
+		      struct err *err)
 {
-	struct sqlite_conn *conn = xcalloc(1, sizeof(*conn));
+	struct store_conn *conn = xcalloc(1, sizeof(*conn));
 	int code = store_sqlite_open_file(place, role, &conn->db);
 
 	if (!conn->db)
 		abort(); /* out of memory */
-	conn->base.driver = &store_sqlite;
-	conn->base.place = xstrdup(place);
+	conn->place = xstrdup(place);
 	if (code != SQLITE_OK) {
-		sqlite_fail(conn, sqlite3_extended_errcode(conn->db), NULL, err);
-		close_conn(&conn->base);
+		store_sqlite_fail(conn, sqlite3_extended_errcode(conn->db), NULL, err);
+		store_sqlite_close(conn);
 		return -1;
 	}
 	sqlite3_extended_result_codes(conn->db, 1);
@@ -484,31 +362,31 @@ static int open_conn(const char *place, enum store_role role, struct store_conn 
 		sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	sqlite3_busy_handler(conn->db, on_busy, conn);
 	if (store_sqlite_set_up(conn, role, err) != 0) {
-		close_conn(&conn->base);
+		store_sqlite_close(conn);
 		return -1;
 	}
-	*opened = &conn->base;
+	*opened = conn;
 	return 0;
 }
 
-static int sqlite_prepare(struct sqlite_conn *conn, const char *sql,
-			  sqlite3_stmt **statement, struct err *err)
+int store_sqlite_prepare(struct store_conn *conn, const char *sql,
+			 sqlite3_stmt **statement, struct err *err)
 {
 	int code = sqlite3_prepare_v3(conn->db, sql, -1, SQLITE_PREPARE_PERSISTENT,
 				      statement, NULL);
 
-	return code == SQLITE_OK ? 0 : sqlite_fail(conn, code, sql, err);
+	return code == SQLITE_OK ? 0 : store_sqlite_fail(conn, code, sql, err);
 }
 
-static int exec(struct store_conn *base, const char *sql, struct err *err)
+int store_sqlite_exec(struct store_conn *conn, const char *sql, struct err *err)
 {
-	struct sqlite_conn *conn = store_sqlite_conn_of(base);
 	int code = sqlite3_exec(conn->db, sql, NULL, NULL, NULL);
 
-	return code == SQLITE_OK ? 0 : sqlite_fail(conn, code, sql, err);
+	return code == SQLITE_OK ? 0 : store_sqlite_fail(conn, code, sql, err);
 }
 
-static int control(struct store_conn *base, enum store_control what, struct err *err)
+int store_sqlite_control(struct store_conn *conn, enum store_control what,
+			 struct err *err)
 {
 	static const char *const texts[STORE_CONTROLS] = {
 		[STORE_BEGIN_READ] = "BEGIN",
@@ -521,62 +399,17 @@ static int control(struct store_conn *base, enum store_control what, struct err 
 		[STORE_SYNCED] = "PRAGMA synchronous=FULL",
 		[STORE_UNSYNCED] = "PRAGMA synchronous=NORMAL",
 	};
-	struct sqlite_conn *conn = store_sqlite_conn_of(base);
 
 	/* These act when they are prepared, not when they are run. */
 	if (what == STORE_SYNCED || what == STORE_UNSYNCED)
-		return exec(base, texts[what], err);
+		return store_sqlite_exec(conn, texts[what], err);
 	sqlite3_stmt **statement = &conn->controls[what];
 
-	if (!*statement && sqlite_prepare(conn, texts[what], statement, err) != 0)
+	if (!*statement && store_sqlite_prepare(conn, texts[what], statement, err) != 0)
 		return -1;
 	int code = sqlite3_step(*statement);
-	int result = code == SQLITE_DONE ? 0 : sqlite_fail(conn, code, texts[what], err);
+	int result =
+		code == SQLITE_DONE ? 0 : store_sqlite_fail(conn, code, texts[what], err);
 	sqlite3_reset(*statement);
 	return result;
 }
-
-static bool in_transaction(struct store_conn *base)
-{
-	return !sqlite3_get_autocommit(store_sqlite_conn_of(base)->db);
-}
-
-static int store_sqlite_check(struct store_conn *base, struct err *err)
-{
-	static const char sql[] = "PRAGMA integrity_check(1)";
-	struct sqlite_conn *conn = store_sqlite_conn_of(base);
-	char answer[256];
-	int code = store_sqlite_ask(conn, sql, answer);
-
-	if (code != SQLITE_OK)
-		return sqlite_fail(conn, code, sql, err);
-	return strcmp(answer, "ok") == 0 ? 0 : fail_corrupt(conn, answer, err);
-}
-
-const struct store_driver store_sqlite = {
-	.identity = "INTEGER PRIMARY KEY AUTOINCREMENT",
-	.has_table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1",
-	.is_file = true,
-	.locate = store_sqlite_locate,
-	.open = open_conn,
-	.close = close_conn,
-	.header = sqlite_stamp_header,
-	.stamp = sqlite_stamp_read,
-	.control = control,
-	.in_transaction = in_transaction,
-	.exec = exec,
-	.check = store_sqlite_check,
-	.prepare = sqlite_query_prepare,
-	.finalize = sqlite_query_finalize,
-	.is_read_only = sqlite_query_is_read_only,
-	.rewind = sqlite_query_rewind,
-	.forget = sqlite_query_forget,
-	.bind_int = sqlite_query_bind_int,
-	.bind_text = sqlite_query_bind_text,
-	.bind_null = sqlite_query_bind_null,
-	.step = sqlite_query_step,
-	.changes = sqlite_query_changes,
-	.column_int = sqlite_query_column_int,
-	.column_text = sqlite_query_column_text,
-	.column_is_null = sqlite_query_column_is_null,
-};

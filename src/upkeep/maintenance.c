@@ -76,7 +76,7 @@ static int64_t maintenance_changed_ns(const struct repo *repo, const char *path)
 
 	if (fstatat(repo->fd, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return 0;
-	return (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	return clock_ns(&st.st_mtim);
 }
 
 static void maintenance_count_packs(const struct repo *repo, const pack_list *packs,
@@ -136,7 +136,7 @@ static void maintenance_look_at_record(const struct repo *repo, const char *refs
 		found->since_ms = -1;
 }
 
-int maintenance_look(const struct repo *repo, const char *refs,
+int maintenance_look(const struct repo *repo, const char *refs, bool wants_stale,
 		     struct maintenance_found *found, struct err *err)
 {
 	AUTO_PACK_LIST pack_list packs = { 0 };
@@ -147,7 +147,8 @@ int maintenance_look(const struct repo *repo, const char *refs,
 	maintenance_count_packs(repo, &packs, found);
 	maintenance_look_at_record(repo, refs, found);
 	found->loose = maintenance_estimate_loose(repo);
-	found->stale = stale_count(repo, clock_wall_ms() / 1000);
+	if (wants_stale)
+		found->stale = stale_count(repo, clock_wall_ms() / 1000);
 	return 0;
 }
 

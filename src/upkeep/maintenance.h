@@ -51,8 +51,9 @@ void maintenance_decide(const struct maintenance_found *found,
 bool maintenance_is_due(const struct maintenance_plan *plan);
 
 /* Reads the state: some directories, some bytes of each index, without a process. `refs`
- * is any text that changes with the refs. */
-int maintenance_look(const struct repo *repo, const char *refs,
+ * is any text that changes with the refs. Left-overs, the larger part of the work, only
+ * if wanted; else `stale` is 0. */
+int maintenance_look(const struct repo *repo, const char *refs, bool wants_stale,
 		     struct maintenance_found *found, struct err *err);
 
 struct maintenance_request {

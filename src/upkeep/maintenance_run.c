@@ -84,8 +84,9 @@ static int maintenance_git(const struct maintenance_run *run, const char *const 
 	    git_stream_open(&call, -1, &stream, err) != 0)
 		return -1;
 	while ((got > 0 || got == PROC_STREAM_NOTHING) && !maintenance_must_end(run))
-		got = git_stream_read_until(stream, unwanted, sizeof(unwanted),
-					    clock_boot_ms() + ASK_EVERY_MS);
+		got = proc_stream_read_until(git_stream_proc(stream), unwanted,
+					     sizeof(unwanted),
+					     clock_boot_ms() + ASK_EVERY_MS);
 	return git_stream_close(stream, err);
 }
 
@@ -137,9 +138,10 @@ static int maintenance_prove_file(const struct maintenance_run *run, int folder,
 	const struct stop *stop = run->is_ending ? NULL : run->request->job->work.stop;
 	AUTO_FREE char *name = xasprintf("%s.%s", pack, end);
 
-	if (verify_ends_with_digest(folder, name, repo->oid_len, stop))
+	int sound = verify_ends_with_digest(folder, name, repo->oid_len, stop, err);
+	if (sound > 0)
 		return 0;
-	if (maintenance_go_on(run, err) != 0)
+	if (sound < 0 || maintenance_go_on(run, err) != 0)
 		return -1;
 	return err_set(err, ERR_CORRUPT, PACKS "/%s cannot be read as git wrote it",
 		       name);
@@ -268,14 +270,6 @@ static int maintenance_find_folded(const struct maintenance_run *run,
 	return 0;
 }
 
-static bool maintenance_has(const text_list *names, const char *name)
-{
-	for (size_t i = 0; i < names->count; i++)
-		if (strcmp(names->items[i], name) == 0)
-			return true;
-	return false;
-}
-
 static int maintenance_write_index(const struct maintenance_run *run,
 				   const struct str *packs, bool has_bitmap,
 				   struct err *err)
@@ -298,7 +292,7 @@ static int maintenance_index(const struct maintenance_run *run, const pack_list 
 	bool has_bitmap = run->request->plan.has_bitmap;
 
 	for (size_t i = 0; i < all->count; i++)
-		if (!maintenance_has(without, all->items[i].name))
+		if (!text_list_has(without, all->items[i].name))
 			str_addf(&packs, "%s.idx\n", all->items[i].name);
 	int done = maintenance_write_index(run, &packs, has_bitmap, err);
 	if (done != 0 && has_bitmap && err->class == ERR_INTERNAL)
@@ -405,7 +399,7 @@ static void maintenance_clear_temporaries(const struct maintenance_run *run)
 		return;
 	maintenance_list_temporaries(repo, &now);
 	for (size_t i = 0; i < now.count; i++)
-		if (!maintenance_has(&run->temporaries, now.items[i]))
+		if (!text_list_has(&run->temporaries, now.items[i]))
 			unlinkat(repo->fd, now.items[i], 0);
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "git/fence.h"
+#include "git/lock_file.h"
 #include "job/job.h"
 #include "replicable/kind.h"
 #include "replicable/name.h"
@@ -234,6 +235,7 @@ static void removal_refuse_wanted(struct removal_copy *copy)
 {
 	err_set(&copy->why, ERR_CONFLICT,
 		"%s is not deleted at the primary: its copy is wanted", copy->name);
+	err_because(&copy->why, REASON_WANTED);
 	err_remedy(&copy->why, "delete it at the primary first");
 }
 
@@ -338,6 +340,18 @@ struct removal_leased {
 	struct job *job;
 };
 
+/* Only refrelay writes there. */
+static void removal_bury_locks(const struct removal_leased *run)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s", run->request->root, run->path);
+	AUTO_CLOSE int copy = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	if (copy < 0)
+		return;
+	lock_file_bury_dead(copy);
+	lock_file_bury_strangers(copy, LOCK_FILE_OLD_S);
+}
+
 static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct err *err)
 {
 	const struct removal_leased *run = arg;
@@ -353,6 +367,7 @@ static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct
 						    .name = request->name },
 			   err) != 0)
 		return -1;
+	removal_bury_locks(run);
 	return trash_put(run->job, request->root, run->path, &to, err);
 }
 

@@ -28,7 +28,7 @@ int removal_may(struct store *store, const struct removal_limit *deletion_limit,
 struct removal_copy {
 	const char *name;
 	const char *claim_token; /* the row must still have this claim; NULL: any */
-	struct err why; /* ERR_NONE: removed. ERR_CONFLICT: the row is not gone (any
+	struct err why; /* ERR_NONE: removed. REASON_WANTED: the row is not gone (any
 			   more); if the copy was already discarded, the row is pending as
 			   if never copied. ERR_LOST: the claim has ended. Else the error
 			   of `discard`. */

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "git/lock_file.h"
@@ -9,16 +10,8 @@
 
 #define LOCK_S (15 * 60)
 #define REF_LOCK_S 3600
-#define TEMPORARY_S (24 * 3600)
 #define LONG_S (7 * 24 * 3600)
 #define KEEP_MOST 4096
-
-/* A row of what may be stale in a folder. */
-struct stale_rule {
-	const char *folder;
-	int64_t age_s;
-	bool (*is)(int folder, const char *name);
-};
 
 struct stale_look {
 	const struct repo *repo;
@@ -27,12 +20,10 @@ struct stale_look {
 	size_t found;
 };
 
-static bool stale_is_git_temporary(int folder, const char *name)
+bool stale_is_any_of_git(int folder, const char *name)
 {
 	(void)folder;
-	return (text_starts_with(name, "tmp_") &&
-		!text_starts_with(name, "tmp_objdir")) ||
-	       text_starts_with(name, ".tmp-");
+	return text_starts_with(name, "tmp_") || text_starts_with(name, ".tmp-");
 }
 
 static bool stale_is_quarantine(int folder, const char *name)
@@ -41,8 +32,13 @@ static bool stale_is_quarantine(int folder, const char *name)
 	return text_starts_with(name, "tmp_objdir");
 }
 
+static bool stale_is_git_temporary(int folder, const char *name)
+{
+	return stale_is_any_of_git(folder, name) && !stale_is_quarantine(folder, name);
+}
+
 /* "<file>.tmp-<16 digits>" of file_replace(). */
-static bool stale_is_own_temporary(int folder, const char *name)
+bool stale_is_own_temporary(int folder, const char *name)
 {
 	const char *mark = strstr(name, ".tmp-");
 
@@ -78,16 +74,16 @@ static bool stale_is_half_pack(int folder, const char *name)
 }
 
 static const struct stale_rule stale_rules[] = {
-	{ "objects/pack", TEMPORARY_S, stale_is_git_temporary },
-	{ "objects/pack", TEMPORARY_S, stale_is_half_pack },
+	{ "objects/pack", STALE_TEMPORARY_S, stale_is_git_temporary },
+	{ "objects/pack", STALE_TEMPORARY_S, stale_is_half_pack },
 	{ "objects/pack", LONG_S, stale_is_keep_of_transfer },
-	{ "objects", TEMPORARY_S, stale_is_git_temporary },
+	{ "objects", STALE_TEMPORARY_S, stale_is_git_temporary },
 	{ "objects", LONG_S, stale_is_quarantine },
-	{ "objects/info", TEMPORARY_S, stale_is_git_temporary },
-	{ "objects/info/commit-graphs", TEMPORARY_S, stale_is_git_temporary },
-	{ ".", TEMPORARY_S, stale_is_own_temporary },
-	{ "refrelay", TEMPORARY_S, stale_is_own_temporary },
-	{ "refrelay/state", TEMPORARY_S, stale_is_own_temporary },
+	{ "objects/info", STALE_TEMPORARY_S, stale_is_git_temporary },
+	{ "objects/info/commit-graphs", STALE_TEMPORARY_S, stale_is_git_temporary },
+	{ ".", STALE_TEMPORARY_S, stale_is_own_temporary },
+	{ "refrelay", STALE_TEMPORARY_S, stale_is_own_temporary },
+	{ "refrelay/state", STALE_TEMPORARY_S, stale_is_own_temporary },
 };
 
 /* What is copied to its place may bring its times along, but not its ctime. Of a
@@ -179,26 +175,35 @@ static int stale_take_reflogs(struct stale_look *look, struct err *err)
 			   err);
 }
 
-static int stale_take_all(struct stale_look *look, struct err *err)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(stale_rules); i++)
-		if (stale_walk(look, &stale_rules[i], err) != 0)
-			return -1;
-	return stale_take_locks(look, err) == 0 ? stale_take_reflogs(look, err) : -1;
-}
-
-static int stale_take_loose(struct stale_look *look, struct err *err)
+static int stale_take_loose(struct stale_look *look, const struct stale_rule *rule,
+			    struct err *err)
 {
 	char folder[16];
+	const struct stale_rule one = { folder, rule->age_s, rule->is };
 
 	for (unsigned i = 0; i < 256; i++) {
 		snprintf(folder, sizeof(folder), "objects/%02x", i);
-		const struct stale_rule rule = { folder, TEMPORARY_S,
-						 stale_is_git_temporary };
-		if (stale_walk(look, &rule, err) != 0)
+		if (stale_walk(look, &one, err) != 0)
 			return -1;
 	}
 	return 0;
+}
+
+static int stale_take_rules(struct stale_look *look, const struct stale_rule *rules,
+			    size_t count, struct err *err)
+{
+	for (size_t i = 0; i < count; i++)
+		if ((rules[i].folder ? stale_walk(look, &rules[i], err)
+				     : stale_take_loose(look, &rules[i], err)) != 0)
+			return -1;
+	return 0;
+}
+
+static int stale_take_all(struct stale_look *look, struct err *err)
+{
+	if (stale_take_rules(look, stale_rules, ARRAY_SIZE(stale_rules), err) != 0)
+		return -1;
+	return stale_take_locks(look, err) == 0 ? stale_take_reflogs(look, err) : -1;
 }
 
 size_t stale_count(const struct repo *repo, int64_t now)
@@ -211,6 +216,8 @@ size_t stale_count(const struct repo *repo, int64_t now)
 
 int stale_remove(const struct repo *repo, int64_t now, size_t *removed, struct err *err)
 {
+	static const struct stale_rule loose = { NULL, STALE_TEMPORARY_S,
+						 stale_is_git_temporary };
 	struct stale_look look = { .repo = repo, .now = now, .removes = true };
 	int result;
 
@@ -218,7 +225,19 @@ int stale_remove(const struct repo *repo, int64_t now, size_t *removed, struct e
 	look.found += lock_file_bury_strangers(repo->fd, REF_LOCK_S);
 	result = stale_take_all(&look, err);
 	if (result == 0)
-		result = stale_take_loose(&look, err);
+		result = stale_take_loose(&look, &loose, err);
+	*removed += look.found;
+	return result;
+}
+
+int stale_sweep(const struct repo *repo, const struct stale_rule *rules, size_t count,
+		size_t *removed, struct err *err)
+{
+	struct stale_look look = { .repo = repo,
+				   .now = clock_wall_ms() / 1000,
+				   .removes = true };
+	int result = stale_take_rules(&look, rules, count, err);
+
 	*removed += look.found;
 	return result;
 }

@@ -29,4 +29,22 @@ size_t stale_count(const struct repo *repo, int64_t now);
 /* Removes them, everywhere. *removed grows. */
 int stale_remove(const struct repo *repo, int64_t now, size_t *removed, struct err *err);
 
+/* A row of what may be stale in a folder. */
+struct stale_rule {
+	const char *folder; /* NULL: those of loose objects */
+	int64_t age_s;      /* it was written longer ago; INT64_MIN: of any age */
+	bool (*is)(int folder, const char *name);
+};
+
+/* A git that is at work touches its temporary file all the time. */
+#define STALE_TEMPORARY_S (24 * 3600)
+
+/* Git's, objects being received or written, and ours, of file_replace(). */
+bool stale_is_any_of_git(int folder, const char *name);
+bool stale_is_own_temporary(int folder, const char *name);
+
+/* Removes what these rules name. *removed grows. */
+int stale_sweep(const struct repo *repo, const struct stale_rule *rules, size_t count,
+		size_t *removed, struct err *err);
+
 #endif

@@ -6,7 +6,6 @@
  */
 #include "upkeep/trash.h"
 
-#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -16,62 +15,7 @@
 #include "git/lock_file.h"
 #include "git/pack_merge.h"
 #include "replicable/name.h"
-
-/* A git that is at work touches its temporary file all the time. */
-#define FOREIGN_AGE_S 86400
-
-struct sweep {
-	const struct repo *repo;
-	enum tidy_after after;
-	size_t removed;
-};
-
-/* What to do with a name; NULL-terminated folders are walked one level. */
-typedef bool (*is_left_over)(const char *name);
-
-static bool tidy_is_old(int dir, const char *name)
-{
-	struct stat st;
-
-	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       clock_wall_ms() / 1000 - (int64_t)st.st_mtime > FOREIGN_AGE_S;
-}
-
-/* Git's: objects being received or written. */
-static bool is_git_temporary(const char *name)
-{
-	return text_starts_with(name, "tmp_") || text_starts_with(name, ".tmp-");
-}
-
-/* Ours: "<file>.tmp-<16 digits>" of file_replace. */
-static bool is_own_temporary(const char *name)
-{
-	const char *mark = strstr(name, ".tmp-");
-
-	return mark && strlen(mark) == 5 + 16 &&
-	       strspn(mark + 5, "0123456789abcdef") == 16;
-}
-
-static int sweep_folder(struct sweep *sweep, const char *folder, is_left_over is,
-			struct err *err)
-{
-	struct dirent *entry;
-	AUTO_CLOSEDIR DIR *dir = dir_list(sweep->repo->fd, folder);
-
-	if (!dir)
-		return errno == ENOENT ? 0 : err_errno(err, "cannot list %s", folder);
-	while (errno = 0, (entry = readdir(dir)) != NULL) {
-		if (!is(entry->d_name))
-			continue;
-		if (sweep->after == TIDY_AFTER_SUCCESS &&
-		    !tidy_is_old(dirfd(dir), entry->d_name))
-			continue;
-		if (tree_remove(dirfd(dir), entry->d_name, err) != 0)
-			return -1;
-		sweep->removed++;
-	}
-	return errno == 0 ? 0 : err_errno(err, "cannot list %s", folder);
-}
+#include "upkeep/stale.h"
 
 static bool is_owner_name(const char *name)
 {
@@ -80,10 +24,11 @@ static bool is_owner_name(const char *name)
 
 /* Owner files of locks whose owner died between making and removing them; what is not
  * marked there was not marked in time. */
-static void bury_owners(struct sweep *sweep)
+static size_t bury_owners(const struct repo *repo)
 {
+	size_t removed = 0;
 	struct dirent *entry;
-	AUTO_CLOSEDIR DIR *dir = dir_list(sweep->repo->fd, "refrelay");
+	AUTO_CLOSEDIR DIR *dir = dir_list(repo->fd, "refrelay");
 
 	while (dir && (entry = readdir(dir)) != NULL) {
 		AUTO_CLOSE int owner = -1;
@@ -93,54 +38,48 @@ static void bury_owners(struct sweep *sweep)
 			lock_owner_probe(dirfd(dir), entry->d_name, &owner);
 		if ((state == LOCK_OWNER_DEAD || state == LOCK_OWNER_FOREIGN) &&
 		    unlinkat(dirfd(dir), entry->d_name, 0) == 0)
-			sweep->removed++;
+			removed++;
 	}
-}
-
-/* Loose objects' folders have two digits. */
-static int sweep_loose(struct sweep *sweep, struct err *err)
-{
-	char folder[16];
-
-	for (unsigned i = 0; i < 256; i++) {
-		snprintf(folder, sizeof(folder), "objects/%02x", i);
-		if (sweep_folder(sweep, folder, is_git_temporary, err) != 0)
-			return -1;
-	}
-	return 0;
+	return removed;
 }
 
 int tidy_left_overs(const struct repo *repo, enum tidy_after after, struct err *err)
 {
-	struct sweep sweep = { .repo = repo, .after = after };
-	static const char *const own[] = { ".", "refrelay", "refrelay/state" };
+	static const struct stale_rule old = { "objects/pack", STALE_TEMPORARY_S,
+					       stale_is_any_of_git };
+	static const struct stale_rule all[] = {
+		{ "objects/pack", INT64_MIN, stale_is_any_of_git },
+		{ "objects", INT64_MIN, stale_is_any_of_git },
+		{ NULL, INT64_MIN, stale_is_any_of_git },
+		{ ".", INT64_MIN, stale_is_own_temporary },
+		{ "refrelay", INT64_MIN, stale_is_own_temporary },
+		{ "refrelay/state", INT64_MIN, stale_is_own_temporary },
+	};
+	bool has_crashed = after == TIDY_AFTER_CRASH;
+	size_t removed = 0;
 
-	if (sweep_folder(&sweep, "objects/pack", is_git_temporary, err) != 0)
+	if (stale_sweep(repo, after == TIDY_AFTER_SUCCESS ? &old : all,
+			has_crashed ? ARRAY_SIZE(all) : 1, &removed, err) != 0)
 		return -1;
-	if (after == TIDY_AFTER_CRASH) {
-		if (sweep_folder(&sweep, "objects", is_git_temporary, err) != 0 ||
-		    sweep_loose(&sweep, err) != 0)
-			return -1;
-		for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-			if (sweep_folder(&sweep, own[i], is_own_temporary, err) != 0)
-				return -1;
-		bury_owners(&sweep);
-		sweep.removed += lock_file_bury_dead(repo->fd);
-	}
-	if (sweep.removed > 0)
-		log_info("tidy.left_overs", LOG_NUMBER("removed", sweep.removed));
+	if (has_crashed)
+		removed += bury_owners(repo) + lock_file_bury_dead(repo->fd);
+	if (removed > 0)
+		log_info("tidy.left_overs", LOG_NUMBER("removed", removed));
 	return 0;
 }
 
+/* Without those that are kept as they are. */
 static size_t count_packs(const struct repo *repo)
 {
-	size_t count = 0;
+	size_t count = 0, kept = 0;
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *dir = dir_list(repo->fd, "objects/pack");
 
-	while (dir && (entry = readdir(dir)) != NULL)
+	while (dir && (entry = readdir(dir)) != NULL) {
 		count += text_ends_with(entry->d_name, ".pack");
-	return count;
+		kept += text_ends_with(entry->d_name, ".keep");
+	}
+	return count > kept ? count - kept : 0;
 }
 
 bool tidy_packs_are_few(const struct repo *repo)
@@ -243,7 +182,7 @@ static int trash_raise_fence(const struct job *job, int root, const char *path,
 		trash_remove_folders(root, path);
 	if (copy < 0 || trash_check_copy(copy, path, err) != 0)
 		return -1;
-	return fence_raise(copy, job->fence, err);
+	return fence_raise_anew(copy, job->fence, err);
 }
 
 char *trash_make_place(const struct job *job, int root, const char *path, struct err *err)

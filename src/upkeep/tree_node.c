@@ -44,14 +44,9 @@ static char *tree_node_name(const struct tree_node_self *self, const char *host)
 	AUTO_FREE char *identity = identity_of(AT_FDCWD, self->data);
 	AUTO_FREE char *text =
 		xasprintf("%s\n%s\n%s", host, identity ? identity : "", self->data);
-	unsigned char digest[HASH_MAX_SIZE];
 	AUTO_STR struct str name = STR_INIT;
-	AUTO_HASH struct hash hash;
 
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, text, strlen(text));
-	hash_end(&hash, digest);
-	str_add_hex(&name, digest, NAME_BYTES);
+	hash_add_hex(HASH_SHA256, text, strlen(text), NAME_BYTES, &name);
 	return str_take(&name);
 }
 
@@ -401,10 +396,8 @@ static int tree_node_write(struct tree_node *node, struct err *err)
 static bool tree_node_stands(const struct tree_node *node)
 {
 	AUTO_FREE char *path = xasprintf("%s/" NODES "/%s", node->root, node->name);
-	struct stat named, open;
 
-	return node->fd >= 0 && fstat(node->fd, &open) == 0 && stat(path, &named) == 0 &&
-	       named.st_ino == open.st_ino && named.st_dev == open.st_dev;
+	return file_is_named(AT_FDCWD, path, node->fd);
 }
 
 static int tree_node_beat(struct tree_node *node, struct err *err)

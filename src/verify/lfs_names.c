@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/proc_stream.h"
 #include "base/thread.h"
 #include "change/recorded_refs.h"
 #include "git/git_child.h"
@@ -136,22 +137,13 @@ static int lfs_search_take_output(struct search *search, struct git_stream *stre
 	char buffer[16 << 10];
 	ssize_t got;
 
-	while ((got = git_stream_read(stream, buffer, sizeof(buffer))) > 0) {
+	while ((got = proc_stream_read(git_stream_proc(stream), buffer, sizeof(buffer))) >
+	       0) {
 		str_add_bytes(&rest, buffer, (size_t)got);
 		if (take_names(search, &rest, err) != 0)
 			return -1;
 	}
 	return got < 0 ? err_set(err, ERR_INTERNAL, "git rev-list broke off") : 0;
-}
-
-static void lfs_search_add_lines(const oid_list *list, const char *prefix,
-				 struct str *out)
-{
-	for (size_t i = 0; i < list->count; i++) {
-		str_add(out, prefix);
-		oid_add_text(&list->items[i], out);
-		str_add_char(out, '\n');
-	}
 }
 
 static int lfs_search_walk_objects(struct search *search, const oid_list *tips,
@@ -173,8 +165,8 @@ static int lfs_search_walk_objects(struct search *search, const oid_list *tips,
 	struct err ended;
 
 	memcpy(strict + 1, args + 2, sizeof(strict) - sizeof(strict[0]));
-	lfs_search_add_lines(known, "^", &input);
-	lfs_search_add_lines(tips, "", &input);
+	oid_list_add_lines(known, "^", &input);
+	oid_list_add_lines(tips, "", &input);
 	if (git_stream_open(&(struct git_call){ .work = search->work,
 						.repository = search->repo->path,
 						.args = known->count > 0 ? strict : args,
@@ -220,7 +212,7 @@ static int lfs_search_gone(const struct git_work *work, const struct repo *repo,
 	AUTO_STR struct str said = STR_INIT;
 
 	*count = 0;
-	lfs_search_add_lines(known, "", &input);
+	oid_list_add_lines(known, "", &input);
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
 					.reach = git_reach_of(repo),
@@ -247,8 +239,8 @@ static int lfs_search_lost(const struct git_work *work, const struct repo *repo,
 
 	if (known->count == 0)
 		return 0;
-	lfs_search_add_lines(tips, "^", &input);
-	lfs_search_add_lines(known, "", &input);
+	oid_list_add_lines(tips, "^", &input);
+	oid_list_add_lines(known, "", &input);
 	if (git_run(&(struct git_call){ .work = work,
 					.repository = repo->path,
 					.reach = git_reach_of(repo),
@@ -277,7 +269,7 @@ struct lfs_names {
 	char *root, *data, *kind; /* owned */
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	VEC(char *) busy;    /* names; guarded by mutex; owned by who looks */
+	text_list busy;      /* names; guarded by mutex; owned by who looks */
 	struct map failures; /* name -> mark that could not be looked through, owned;
 				the thread's own */
 	int64_t spent_ms;    /* in this round, in histories; the thread's own */
@@ -488,21 +480,13 @@ static void lfs_names_clear_observation(struct look *look)
 	vec_clear(&look->rows);
 }
 
-static bool lfs_names_is_busy_locked(const struct lfs_names *names, const char *name)
-{
-	for (size_t i = 0; i < names->busy.count; i++)
-		if (strcmp(names->busy.items[i], name) == 0)
-			return true;
-	return false;
-}
-
 /* Only one looks through a repository. False: somebody still does. */
 static bool lfs_names_begin_observation(struct lfs_names *names, char *name,
 					int64_t until)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&names->mutex);
 
-	while (lfs_names_is_busy_locked(names, name))
+	while (text_list_has(&names->busy, name))
 		if (stop_is_requested(&names->stop) ||
 		    !cond_wait_until(&names->changed, &names->mutex, until))
 			return false;

@@ -105,8 +105,8 @@ static int verify_blobs_read_one(struct verifying *verifying, const struct notic
 		   0) {
 		if (result->why.class == ERR_CANCELED)
 			return -1;
-		result->is_deferred = result->why.class == ERR_CONFLICT ||
-				      result->why.class == ERR_MISSING;
+		result->is_deferred =
+			result->why.class == ERR_MISSING || !err_is_of_data(&result->why);
 	}
 	verifying->count++;
 	return 0;

@@ -24,6 +24,7 @@
  */
 
 #define BLOCK ((size_t)64 << 10)
+#define FSCK "run git fsck in that repository and restore what it names"
 
 struct loose {
 	const struct git_work *work;
@@ -51,8 +52,7 @@ static int verify_loose_fail_damaged(const struct loose *loose, const char *how,
 				     struct err *err)
 {
 	err_set(err, ERR_CORRUPT, "%s %s", loose->path, how);
-	return err_remedy(err,
-			  "run git fsck in that repository and restore what it names");
+	return err_remedy(err, FSCK);
 }
 
 /* 1: the stream has ended; 0: more is to be read. */
@@ -208,41 +208,56 @@ static bool is_graph(const char *name)
 	return text_starts_with(name, COMMIT_GRAPH);
 }
 
-/* Adds all but the last `tail` bytes; those are left in *end. */
-static bool verify_derived_hash_content(int fd, off_t size, size_t tail,
-					struct hash *hash, unsigned char *end,
-					const struct stop *stop)
+/* What the system said of such a file. */
+static int verify_derived_fail(const char *name, struct err *err)
+{
+	err_errno(err, "cannot read %s", name);
+	return err_is_of_data(err) ? 0 : -1;
+}
+
+/* Adds all but the last `tail` bytes; those are left in *end. 1: done; 0: it cannot be
+ * read whole. */
+static int verify_derived_hash_content(int fd, const char *name, off_t size, size_t tail,
+				       struct hash *hash, unsigned char *end,
+				       const struct stop *stop, struct err *err)
 {
 	char buffer[65536];
 	off_t at = 0, until = size - (off_t)tail;
+	ssize_t got = 1;
 
 	while (at < until) {
 		size_t want = sizeof(buffer);
 		if ((off_t)want > until - at)
 			want = (size_t)(until - at);
-		ssize_t got = pread(fd, buffer, want, at);
-		if (got <= 0 || (stop && stop_is_requested(stop)))
-			return false;
+		if (stop && stop_is_requested(stop))
+			return err_set(err, ERR_CANCELED, "the reading was stopped");
+		got = pread(fd, buffer, want, at);
+		if (got <= 0)
+			return got < 0 ? verify_derived_fail(name, err) : 0;
 		hash_add(hash, buffer, (size_t)got);
 		at += got;
 	}
-	return pread(fd, end, tail, until) == (ssize_t)tail;
+	got = pread(fd, end, tail, until);
+	return got < 0 ? verify_derived_fail(name, err) : got == (ssize_t)tail;
 }
 
-bool verify_ends_with_digest(int dir, const char *name, size_t oid_len,
-			     const struct stop *stop)
+int verify_ends_with_digest(int dir, const char *name, size_t oid_len,
+			    const struct stop *stop, struct err *err)
 {
 	unsigned char end[HASH_MAX_SIZE], digest[HASH_MAX_SIZE];
 	AUTO_HASH struct hash hash = { 0 };
 	AUTO_CLOSE int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-	    st.st_size <= (off_t)oid_len)
-		return false;
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return verify_derived_fail(name, err);
+	if (!S_ISREG(st.st_mode) || st.st_size <= (off_t)oid_len)
+		return 0;
 	hash_init(&hash, oid_len == 32 ? HASH_SHA256 : HASH_SHA1);
-	if (!verify_derived_hash_content(fd, st.st_size, oid_len, &hash, end, stop))
-		return false;
+	int result = verify_derived_hash_content(fd, name, st.st_size, oid_len, &hash,
+						 end, stop, err);
+	if (result <= 0)
+		return result;
 	hash_end(&hash, digest);
 	return memcmp(end, digest, oid_len) == 0;
 }
@@ -273,13 +288,16 @@ static int verify_derived_check_folder(const struct repo *repo, const char *fold
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *list = dir_list(repo->fd, folder);
 
-	while (list && (entry = readdir(list)) != NULL)
-		if (is_derived(entry->d_name) && !is_chain(dirfd(list), entry->d_name) &&
-		    !verify_ends_with_digest(dirfd(list), entry->d_name, repo->oid_len,
-					     NULL) &&
-		    verify_derived_discard_file(dirfd(list), folder, entry->d_name,
-						err) != 0)
+	while (list && (entry = readdir(list)) != NULL) {
+		if (!is_derived(entry->d_name) || is_chain(dirfd(list), entry->d_name))
+			continue;
+		int sound = verify_ends_with_digest(dirfd(list), entry->d_name,
+						    repo->oid_len, NULL, err);
+		if (sound < 0 ||
+		    (sound == 0 && verify_derived_discard_file(dirfd(list), folder,
+							       entry->d_name, err) != 0))
 			return -1;
+	}
 	return 0;
 }
 
@@ -297,20 +315,18 @@ static int verify_derived_discard_all(const struct repo *repo, const char *folde
 	return 0;
 }
 
-static bool verify_derived_is_there(const struct repo *repo, const char *path)
+/* Whether it leads to where objects may be; -1: that is not known now. */
+static int leads_somewhere(int objects, const char *line, struct err *err)
 {
 	struct stat st;
 
-	return fstatat(repo->fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-/* Whether it leads to where objects may be. */
-static bool leads_somewhere(int objects, char *line)
-{
-	struct stat st;
-
-	return !line[0] || line[0] == '#' || line[0] == '"' ||
-	       (fstatat(objects, line, &st, 0) == 0 && S_ISDIR(st.st_mode));
+	if (!line[0] || line[0] == '#' || line[0] == '"')
+		return 1;
+	if (fstatat(objects, line, &st, 0) == 0)
+		return S_ISDIR(st.st_mode);
+	if (errno == ENOENT || errno == ENOTDIR)
+		return 0;
+	return err_errno(err, "cannot look at %s, of objects/info/alternates", line);
 }
 
 /* Git complains of one that leads nowhere, and goes without. What was only there is
@@ -319,27 +335,25 @@ static int check_alternates(const struct repo *repo, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 	AUTO_CLOSE int objects = dir_open(repo->fd, "objects", err);
-	bool is_sound = true;
+	int leads = 1;
 
 	if (objects < 0)
 		return -1;
-	if (file_read(objects, "info/alternates", ALTERNATES_LIMIT, &text, err) != 0) {
-		if (err->class == ERR_MISSING)
-			return 0;
-		is_sound = false;
-	}
-	for (char *rest = text.data, *line; is_sound && (line = strsep(&rest, "\n"));)
-		is_sound = leads_somewhere(objects, line);
-	return is_sound ? 0
-			: verify_derived_discard_file(objects, "objects",
-						      "info/alternates", err);
+	if (file_read(objects, "info/alternates", ALTERNATES_LIMIT, &text, err) != 0)
+		return err->class == ERR_MISSING ? 0 : -1;
+	for (char *rest = text.data, *line; leads > 0 && (line = strsep(&rest, "\n"));)
+		leads = leads_somewhere(objects, line, err);
+	return leads != 0 ? (leads < 0 ? -1 : 0)
+			  : verify_derived_discard_file(objects, "objects",
+							"info/alternates", err);
 }
 
-/* Not what ended the work from outside. */
+/* Not what ended the work from outside, or kept git from it. */
 static bool is_verdict(const struct err *err)
 {
-	return err->class != ERR_CANCELED && err->class != ERR_LOST &&
-	       err->class != ERR_TIMEOUT && err->class != ERR_DISK;
+	return err->sys_errno == 0 && err->class != ERR_CANCELED &&
+	       err->class != ERR_LOST && err->class != ERR_TIMEOUT &&
+	       err->class != ERR_DISK;
 }
 
 static int verify_derived_run_git(const struct git_work *work, const struct repo *repo,
@@ -364,11 +378,11 @@ int verify_derived(const struct git_work *work, const struct repo *repo, struct 
 	    verify_derived_check_folder(repo, PACKS, is_of_packs, err) != 0 ||
 	    verify_derived_check_folder(repo, INFO, is_graph, err) != 0)
 		return -1;
-	if (verify_derived_is_there(repo, PACKS "/" MULTI_PACK_INDEX) &&
+	if (file_is_there(repo->fd, PACKS "/" MULTI_PACK_INDEX) &&
 	    verify_derived_run_git(work, repo, PACKS, MULTI_PACK_INDEX, err) != 0)
 		return -1;
-	if (!verify_derived_is_there(repo, INFO "/" COMMIT_GRAPH) &&
-	    !verify_derived_is_there(repo, INFO "/" COMMIT_GRAPH "s"))
+	if (!file_is_there(repo->fd, INFO "/" COMMIT_GRAPH) &&
+	    !file_is_there(repo->fd, INFO "/" COMMIT_GRAPH "s"))
 		return 0;
 	return verify_derived_run_git(work, repo, INFO, COMMIT_GRAPH, err);
 }
@@ -409,14 +423,12 @@ static int verify_repository_report_diff(const struct ref_snapshot *found,
 }
 
 int verify_repository(const struct repo *copy, const struct ref_snapshot *expected,
-		      struct checksum *sum, struct fingerprint *fingerprint,
-		      struct err *err)
+		      struct checksum *sum, struct err *err)
 {
 	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
 	AUTO_DIFF struct ref_diff diff = { 0 };
 
-	if (fingerprint_take(copy->fd, FINGERPRINT_COPY, fingerprint, err) != 0 ||
-	    ref_snapshot_read(copy->fd, copy->oid_len, &found, err) != 0)
+	if (ref_snapshot_read(copy->fd, copy->oid_len, &found, err) != 0)
 		return -1;
 	ref_diff_compute(&found, expected, &diff);
 	if (!ref_diff_is_empty(&diff))
@@ -446,11 +458,15 @@ static int list_indexes(const struct repo *repo, text_list *names, struct err *e
 	return errno == 0 ? 0 : err_errno(err, "cannot list " FOLDER);
 }
 
+static char *verify_objects_pack_of(const char *index)
+{
+	return xasprintf("%.*s.pack", (int)(strlen(index) - strlen(".idx")), index);
+}
+
 static bool has_vanished(const struct repo *repo, char *const *names, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		AUTO_FREE char *pack = xasprintf(
-			"%.*s.pack", (int)(strlen(names[i]) - strlen(".idx")), names[i]);
+		AUTO_FREE char *pack = verify_objects_pack_of(names[i]);
 		if (faccessat(repo->fd, names[i], F_OK, AT_SYMLINK_NOFOLLOW) != 0 ||
 		    faccessat(repo->fd, pack, F_OK, 0) != 0)
 			return true;
@@ -463,6 +479,25 @@ static bool has_vanished(const struct repo *repo, char *const *names, size_t cou
 static const char *verify_objects_away_from(const struct repo *repo)
 {
 	return faccessat(repo->fd, INFO, X_OK, 0) == 0 ? INFO : NULL;
+}
+
+/* Git asks for as much memory as a damaged pack says that an object takes, and then only
+ * says that there was not enough. */
+static void verify_objects_blame_pack(const struct git_work *work,
+				      const struct repo *repo, char *const *names,
+				      size_t count, struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		AUTO_FREE char *pack = verify_objects_pack_of(names[i]);
+		if (verify_ends_with_digest(repo->fd, pack, repo->oid_len, work->stop,
+					    ERR_IGNORED) != 0)
+			continue;
+		if (may_go_on(work, err) == 0) {
+			err_set(err, ERR_CORRUPT, "%s does not end in its digest", pack);
+			err_remedy(err, FSCK);
+		}
+		return;
+	}
 }
 
 /* 1: some are no longer there, and *err is what git said of that. */
@@ -482,11 +517,14 @@ static int verify_objects_check_batch(const struct git_work *work,
 					.args = args },
 		    err) == 0)
 		return 0;
-	if (err->class == ERR_NETWORK) { /* "early EOF", of a pack that was cut */
+	/* "early EOF", of a pack that was cut; or its disk says that it is lost */
+	if (err->class == ERR_NETWORK ||
+	    (err->class == ERR_DISK && err->sys_errno == EIO)) {
 		err->class = ERR_CORRUPT;
-		err_remedy(err,
-			   "run git fsck in that repository and restore what it names");
+		err_remedy(err, FSCK);
 	}
+	if (err->sys_errno == ENOMEM)
+		verify_objects_blame_pack(work, repo, names, count, err);
 	return has_vanished(repo, names, count) ? 1 : -1;
 }
 

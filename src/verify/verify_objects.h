@@ -8,7 +8,6 @@
 
 #include "base/base.h"
 #include "git/checksum.h"
-#include "git/fingerprint.h"
 #include "git/git_child.h"
 #include "git/refs.h"
 #include "git/repo.h"
@@ -32,21 +31,20 @@ int verify_packs(const struct git_work *work, const struct repo *repo, struct er
  * not all were read. */
 int verify_derived(const struct git_work *work, const struct repo *repo, struct err *err);
 
-/* Whether a file exists, can be read, and ends with the digest of the rest, as packs,
- * their indexes and derived files do. False also after a stop (may be NULL). */
-bool verify_ends_with_digest(int dir, const char *name, size_t oid_len,
-			     const struct stop *stop);
+/* 1: a file ends with the digest of the rest, as packs, their indexes and derived files
+ * do; 0: it does not, does not exist, or its disk cannot read it. -1: that is not known:
+ * ERR_CANCELED (`stop` may be NULL), or this machine lacks memory or descriptors. */
+int verify_ends_with_digest(int dir, const char *name, size_t oid_len,
+			    const struct stop *stop, struct err *err);
 
 /*
  * Verification of a repository's copy: compares the content of its disk, read anew and
  * hashed, with the expected state.
  */
 
-/* Reads the copy's refs and compares them. *sum is the checksum found, *fingerprint that
- * of the disk right before the reading, so that an equal fingerprint later proves the
- * same result. ERR_CORRUPT: different; the text names the first different ref. */
+/* Reads the copy's refs and compares them. *sum is the checksum found. ERR_CORRUPT:
+ * different; the text names the first different ref. */
 int verify_repository(const struct repo *copy, const struct ref_snapshot *expected,
-		      struct checksum *sum, struct fingerprint *fingerprint,
-		      struct err *err);
+		      struct checksum *sum, struct err *err);
 
 #endif

@@ -229,22 +229,12 @@ struct alarm {
 	int64_t until; /* boot ms: nothing counts before */
 };
 
-static void forget_alarms_locked(struct verify_origin *verify)
-{
-	const struct map_entry *entry;
-	size_t at = 0;
-
-	while ((entry = map_next(&verify->alarms, &at)) != NULL)
-		free(entry->value);
-	map_clear(&verify->alarms);
-}
-
 void verify_doubts_clear(struct verify_origin *verify)
 {
 	for (size_t i = 0; i < verify->doubted.count; i++)
 		free(verify->doubted.items[i].name);
 	vec_clear(&verify->doubted);
-	forget_alarms_locked(verify);
+	map_clear_owned(&verify->alarms);
 }
 
 static int64_t verify_origin_doubt_wait_ms(unsigned count)
@@ -266,7 +256,7 @@ static bool take_alarm_locked(struct verify_origin *verify, const char *name)
 
 	if (!alarm) {
 		if (verify->alarms.count >= REMEMBERED_MOST)
-			forget_alarms_locked(verify);
+			map_clear_owned(&verify->alarms);
 		alarm = xcalloc(1, sizeof(*alarm));
 		map_put(&verify->alarms, name, alarm);
 	}
@@ -393,6 +383,12 @@ static int doubt_now(struct verify_origin *verify, struct doubting *doubting,
 	return result;
 }
 
+static bool verify_origin_has_repositories(const struct verify_origin *verify)
+{
+	return verify->lanes.count > 0 &&
+	       kind_is_repository(verify->lanes.items[0].kind.of.type);
+}
+
 void verify_origin_doubt(struct verify_origin *verify, const char *name,
 			 const struct err *why)
 {
@@ -401,7 +397,7 @@ void verify_origin_doubt(struct verify_origin *verify, const char *name,
 				     .is_proved = why->reason == REASON_LOST_OBJECT };
 	struct err err;
 
-	if (!may_be_damage(why))
+	if (!verify_origin_has_repositories(verify) || !may_be_damage(why))
 		return;
 	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
 		       &err) != 0 ||
@@ -416,7 +412,8 @@ void verify_origin_look(struct verify_origin *verify, const char *name)
 {
 	struct doubting doubting = { .name = name };
 
-	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
+	if (verify_origin_has_repositories(verify) &&
+	    store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
 		       ERR_IGNORED) == 0 &&
 	    doubting.row.verification == VERIFICATION_SUCCEEDED) {
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
@@ -793,6 +790,12 @@ static void *dispatch(void *arg)
 	return NULL;
 }
 
+/* What was noticed is to be verified. */
+static void verify_origin_on_due(void *arg)
+{
+	verify_origin_wake(arg);
+}
+
 struct verify_origin *verify_origin_start(const struct verify_origin_options *options)
 {
 	struct verify_origin *verify = xcalloc(1, sizeof(*verify));
@@ -809,6 +812,8 @@ struct verify_origin *verify_origin_start(const struct verify_origin_options *op
 				((struct verify_lane){
 					.kind = options->kinds[i],
 					.ops = options->kinds[i].of.verify }));
+	if (options->notice) /* before the threads use it */
+		notice_set_due(options->notice, verify_origin_on_due, verify);
 	verify->pool = pool_start("verify", options->capacity + 1);
 	thread_start(&verify->dispatcher, "verify-origin", dispatch, verify);
 	return verify;

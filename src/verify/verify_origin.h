@@ -40,11 +40,15 @@ struct verify_kind_ops {
 extern const struct verify_kind_ops repository_verify_ops, blob_verify_ops;
 
 struct verify_origin_options {
-	struct store *store;             /* borrowed */
-	const struct origin_kind *kinds; /* copied; the first is that of repositories */
+	struct store *store; /* borrowed */
+	/* Copied. The first is that of repositories, if it is there: without it, doubts
+	 * and looks do nothing. */
+	const struct origin_kind *kinds;
 	size_t kind_count;
 	size_t capacity;     /* sync.verificationCapacity; 0: off */
 	int64_t reverify_ms; /* sync.reverifyInterval */
+	/* Wakes it when something has become due; borrowed; NULL: nothing does. */
+	struct notice *notice;
 };
 
 struct verify_origin *verify_origin_start(const struct verify_origin_options *options);
@@ -89,10 +93,6 @@ int verify_origin_glance_all(struct store *store, const char *root,
 
 /* Marks a repository as due now. ERR_MISSING. `at_least_ms`: refuses (ERR_BUSY) if it was
  * verified less than that ago. */
-int verify_origin_ask(struct store *store, const char *name, int64_t at_least_ms,
-		      struct err *err);
-
-/* The same for any kind. */
 int verify_origin_ask_kind(struct store *store, const char *kind, const char *name,
 			   int64_t at_least_ms, struct err *err);
 

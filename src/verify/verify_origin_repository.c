@@ -17,6 +17,8 @@
 #define TRIES 5
 /* How often a repository may change while its objects are looked for. */
 #define LOOKS 5
+/* After what was no fault of the repository. */
+#define DEFERRED_MS 30000
 
 static int check_objects(const struct verify_batch *batch, const struct noticed *noticed,
 			 struct err *err)
@@ -43,6 +45,7 @@ static int check_objects(const struct verify_batch *batch, const struct noticed 
 struct result {
 	const char *name, *claim_token;
 	const struct err *failure; /* NULL: whole */
+	bool is_deferred;          /* the failure says nothing of the repository */
 	int64_t reverify_ms;
 };
 
@@ -50,6 +53,10 @@ static void put_result(struct origin_row *row, const struct result *result)
 {
 	int64_t now = clock_wall_ms();
 
+	if (result->is_deferred) {
+		origin_row_defer(row, DEFERRED_MS, result->reverify_ms);
+		return;
+	}
 	row->verification_retry_count =
 		result->failure ? row->verification_retry_count + 1 : 0;
 	if (result->failure) {
@@ -62,8 +69,7 @@ static void put_result(struct origin_row *row, const struct result *result)
 		row->verified_at = now;
 		row->verification_due_at = now + result->reverify_ms;
 	}
-	if (result->failure || row->checksum) /* else it says why there is none */
-		origin_row_set_failure(row, result->failure);
+	origin_row_set_failure(row, result->failure);
 }
 
 static int write_result(struct store_tx *tx, void *arg, struct err *err)
@@ -76,45 +82,58 @@ static int write_result(struct store_tx *tx, void *arg, struct err *err)
 		return found;
 	if (!origin_row_end_claim(&row, result->claim_token))
 		return 0; /* another reads it by now */
-	put_result(&row, result);
+	/* Else it cannot be read by now, and says why: it stays due. */
+	if (result->failure || row.checksum)
+		put_result(&row, result);
 	return origin_row_update(tx, &row, row.generation, err);
 }
 
 static int verify_origin_repository_record(const struct verify_batch *batch,
-					   const struct err *failure, struct err *err)
+					   struct result *result, struct err *err)
 {
 	struct verify_origin *verify = batch->verify;
-	struct result result = { .name = batch->names[0],
-				 .claim_token = batch->claim_token,
-				 .failure = failure };
 
+	result->name = batch->names[0];
+	result->claim_token = batch->claim_token;
 	lock(&verify->mutex);
-	result.reverify_ms = verify->options.reverify_ms;
+	result->reverify_ms = verify->options.reverify_ms;
 	unlock(&verify->mutex);
 	for (int tries = 1;; tries++) {
-		if (store_write(verify->options.store, write_result, &result, err) == 0)
+		if (store_write(verify->options.store, write_result, result, err) == 0)
 			return 0;
 		if (err->class != ERR_CONFLICT || tries == TRIES)
 			return -1;
 	}
 }
 
+/* Whether an error of its own files says something of it. One that cannot be read in time
+ * is told of, too. */
+static bool is_verdict(const struct err *err)
+{
+	return err_is_of_data(err) || err->class == ERR_TIMEOUT;
+}
+
+/* *is_deferred: the failure says nothing of the repository. */
 static int verify_origin_repository_check(const struct verify_batch *batch,
-					  struct err *err)
+					  bool *is_deferred, struct err *err)
 {
 	struct err failure = { 0 };
 	uint64_t failed_at = 0; /* generation */
 
+	*is_deferred = false;
 	for (int looks = 0; looks < LOOKS; looks++) {
 		AUTO_NOTICED struct noticed noticed = { 0 };
-		if (notice_compare(batch->kind->notice, batch->names[0], &noticed, err) !=
-		    0)
+		if (notice_compare_claimed(batch->kind->notice, batch->names[0],
+					   batch->claim_token, &noticed, err) != 0) {
+			*is_deferred = noticed.why.class == ERR_NONE || !is_verdict(err);
 			return -1;
+		}
 		if (noticed.row.generation == failed_at)
 			break;
 		if (check_objects(batch, &noticed, err) == 0)
 			return 0;
-		if (err->class == ERR_CANCELED)
+		*is_deferred = !is_verdict(err);
+		if (*is_deferred)
 			return -1;
 		failure = *err;
 		failed_at = noticed.row.generation;
@@ -123,32 +142,36 @@ static int verify_origin_repository_check(const struct verify_batch *batch,
 	return -1;
 }
 
-/* That it changes faster than it can be read is no failure of the repository. */
-static bool says_something(const struct err *failure)
+static void report_failure(const struct err *failure, bool is_deferred, int64_t took_ms)
 {
-	if (failure->class == ERR_CONFLICT)
-		log_info("verify.deferred", LOG_ERR(failure));
-	return failure->class != ERR_CONFLICT && failure->class != ERR_CANCELED;
+	if (is_deferred)
+		log_warn("verify.deferred", LOG_NUMBER("dur_ms", took_ms),
+			 LOG_ERR(failure), LOG_TEXT("remedy", failure->remedy));
+	else if (failure->class != ERR_MISSING)
+		log_error("verify.failed", LOG_NUMBER("dur_ms", took_ms),
+			  LOG_ERR(failure), LOG_TEXT("remedy", failure->remedy));
 }
 
 static bool verify_origin_repository(const struct verify_batch *batch)
 {
 	int64_t started = clock_boot_ms();
 	struct err failure, err;
-	int result = verify_origin_repository_check(batch, &failure);
+	struct result result = { 0 };
 
-	if (result != 0 && !says_something(&failure))
-		return false;
-	if (result == 0)
+	if (verify_origin_repository_check(batch, &result.is_deferred, &failure) == 0) {
 		log_debug("verify.done", LOG_NUMBER("dur_ms", clock_boot_ms() - started));
-	else if (failure.class != ERR_MISSING)
-		log_error("verify.failed",
-			  LOG_NUMBER("dur_ms", clock_boot_ms() - started),
-			  LOG_ERR(&failure), LOG_TEXT("remedy", failure.remedy));
-	if (result != 0)
-		verify_doubt_proved(batch->verify, batch->names[0]);
-	if (verify_origin_repository_record(batch, result == 0 ? NULL : &failure, &err) ==
-	    0)
+	} else if (failure.class == ERR_CANCELED) {
+		return false;
+	} else if (failure.class == ERR_CONFLICT) { /* it changes faster than is read */
+		log_info("verify.deferred", LOG_ERR(&failure));
+		return false;
+	} else {
+		report_failure(&failure, result.is_deferred, clock_boot_ms() - started);
+		result.failure = &failure;
+		if (!result.is_deferred)
+			verify_doubt_proved(batch->verify, batch->names[0]);
+	}
+	if (verify_origin_repository_record(batch, &result, &err) == 0)
 		return true;
 	log_warn("verify.not_recorded", LOG_ERR(&err));
 	return false;
@@ -183,12 +206,6 @@ static int verify_origin_ask_row(struct store_tx *tx, void *arg, struct err *err
 		row.verification = VERIFICATION_PENDING;
 	row.verification_due_at = now;
 	return origin_row_update(tx, &row, row.generation, err);
-}
-
-int verify_origin_ask(struct store *store, const char *name, int64_t at_least_ms,
-		      struct err *err)
-{
-	return verify_origin_ask_kind(store, KIND_REPOSITORY, name, at_least_ms, err);
 }
 
 int verify_origin_ask_kind(struct store *store, const char *kind, const char *name,

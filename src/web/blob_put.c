@@ -351,8 +351,10 @@ static int blob_put_pass_on(const struct web_request *request,
 		len--;
 	AUTO_FREE char *url = xasprintf("%.*s%s", (int)len, base, request->target);
 	struct pass_on *passing =
-		pass_on_new(&blob_put_kind, request, request->name, NULL, response);
-	if (pass_on_send(passing,
+		pass_on_new(&blob_put_kind, request, request->name,
+			    request->services->forwarded_files, response);
+	if (passing &&
+	    pass_on_send(passing,
 			 (struct http_request){ .url = url,
 						.body_size = pass_on_body_size(passing) },
 			 NULL, NULL, response, &err) != 0)

@@ -699,9 +699,9 @@ static int web_blobs_add_kind(const struct web_request *request, const struct ki
 	json_t *object = wire_kind_json(kind->type, kind_layout(kind));
 
 	json_array_append_new(array, object);
-	return services->role == SITE_PRIMARY
-		       ? put_origin(services->store, kind->type, object, err)
-		       : put_registry(services->store, kind->type, object, err);
+	return services->role == SITE_SECONDARY
+		       ? put_registry(services->store, kind->type, object, err)
+		       : put_origin(services->store, kind->type, object, err);
 }
 
 static int get_types(const struct web_request *request, struct web_response *response,
@@ -710,10 +710,6 @@ static int get_types(const struct web_request *request, struct web_response *res
 	json_auto_t *array = json_array();
 	const struct kind *kind = NULL;
 
-	if (request->services->role == SITE_STANDALONE) {
-		api_wrong_role(response, "a standalone site replicates nothing");
-		return 0;
-	}
 	while ((kind = kinds_next(request->services->here, kind)) != NULL)
 		if (!kind_is_repository(kind->type) &&
 		    web_blobs_add_kind(request, kind, array, err) != 0)

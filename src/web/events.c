@@ -35,19 +35,22 @@ static int read_question(const struct web_request *request,
  * cost it its events. */
 static void keep_report(const struct web_request *request, uint64_t after)
 {
+	struct followers *followers = request->services->followers;
 	const char *report = web_header(request, WIRE_REPORT);
 	struct err err;
 
 	if (!request->site[0])
 		return;
-	if (request->services->followers)
-		followers_seen(request->services->followers, request->site, report);
+	if (followers)
+		followers_seen(followers, request->site, report);
 	if (!report)
 		return;
 	if (followers_record(request->services->store, request->site, after, report,
 			     &err) != 0)
 		log_warn("secondary.report_not_kept", LOG_TEXT("peer", request->site),
 			 LOG_ERR(&err));
+	else if (followers)
+		followers_told(followers, request->site);
 }
 
 static int read_events(const struct web_request *request, struct reading *reading,

@@ -10,7 +10,6 @@
 #include "change/pushed.h"
 #include "git/git_message.h"
 #include "git/pkt_line.h"
-#include "pull/decisions.h"
 #include "replicable/name.h"
 #include "serve/pushes.h"
 #include "web/answer.h"
@@ -326,9 +325,7 @@ static bool report_copy(const struct web_request *request, const char *content_t
 {
 	AUTO_STR struct str text = STR_INIT;
 
-	if (!is_for_copy(request) ||
-	    (err->class != ERR_CORRUPT && err->class != ERR_CONFIG &&
-	     err->class != ERR_DISK && err->class != ERR_INTERNAL))
+	if (!is_for_copy(request) || !git_reported_may_be(err->class))
 		return false;
 	git_reported_render(err, &text);
 	answer_reset(response);
@@ -390,14 +387,20 @@ static int web_git_find_answer(const struct web_request *request,
 }
 
 /* What a reading returns in place of an answer: the copy cannot give it, and *err says
- * why. The primary may. */
+ * why. The primary may. If the request itself may be the reason, nothing is said of the
+ * copy: who asks could put it in doubt otherwise. */
 #define COPY_FAILED 2
+#define COPY_OR_REQUEST_FAILED 3
+/* The git here does not understand the request; the primary's may be newer. */
+#define REQUEST_NOT_KNOWN 4
 
 static bool has_copy_failed(const struct web_request *request,
 			    const struct serve_answer *answer, const struct err *err)
 {
-	return request->services->pull && !answer->is_request_bad &&
-	       !answer->is_too_large && copy_is_at_fault(err);
+	return request->services->pull && !answer->is_too_large &&
+	       (err_is_of_data(err) || err->class == ERR_INTERNAL ||
+		err->class == ERR_CONFIG) &&
+	       (!answer->is_request_bad || err->class == ERR_INTERNAL);
 }
 
 /* At a primary. */
@@ -414,8 +417,12 @@ static int web_git_fail(const struct web_request *request,
 			const struct serve_answer *answer, struct web_response *response,
 			const struct err *err)
 {
-	return has_copy_failed(request, answer, err) ? COPY_FAILED
-						     : git_failed(response, answer, err);
+	if (request->services->pull && answer->is_request_bad &&
+	    git_message_may_be_version(err))
+		return REQUEST_NOT_KNOWN;
+	if (!has_copy_failed(request, answer, err))
+		return git_failed(response, answer, err);
+	return answer->is_request_bad ? COPY_OR_REQUEST_FAILED : COPY_FAILED;
 }
 
 static int web_git_advertise(const struct web_request *request, const char *name,
@@ -506,9 +513,12 @@ static int answer_copy(const struct web_request *request, const char *name,
 
 	if (!pull || !request->may_wait || pull_glance(pull, name)) {
 		result = answer_here(request, name, response, err, here);
-		if (result != COPY_FAILED)
+		if (result == REQUEST_NOT_KNOWN) /* without the primary, *err it is */
+			return git_forward_unknown(request, name, response) ? 0 : -1;
+		if (result != COPY_FAILED && result != COPY_OR_REQUEST_FAILED)
 			return result;
-		pull_doubt(pull, KIND_REPOSITORY, name, err);
+		if (result == COPY_FAILED && err_is_of_data(err))
+			pull_doubt(pull, KIND_REPOSITORY, name, err);
 	}
 	git_forward_read(request, name, FRESH_DAMAGED, response);
 	return 0;

@@ -7,8 +7,11 @@
  * decides, so nobody can push there who holds only a secondary's secret.
  *
  * What went through here, whoever pushed it must find here, too: from before a push until
- * the copy has caught up with the log as it was after it, the copy counts as behind. The
- * same holds for a read that was handed on: nobody is taken back behind what he has seen.
+ * the copy has caught up with the log as it was after it, the copy counts as behind. That
+ * begins with the first byte of what is pushed, which the primary asks for when it has
+ * let the pusher in: else anybody could have readers sent away while the primary is down.
+ * The same holds for a read that was handed on: nobody is taken back behind what he has
+ * seen.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -26,6 +29,7 @@ enum {
 	LIST_SILENCE_MS = 15 * 1000,
 	SPARE_SILENCE_MS = 5 * 1000,
 	ASK_AGAIN_MS = 10 * 1000, /* such a primary, for readers whom the copy would do */
+	PUSH_CONTINUE_MS = 20 * 1000, /* for its word that it wants the body */
 };
 
 /* The primary lets this site have 64 connections if it is not told otherwise, and who
@@ -35,6 +39,11 @@ static const struct fair_limits read_limits = { .places = 20,
 						.waiting = 128,
 						.each = 16 },
 				push_limits = { .places = 20, .waiting = 128, .each = 8 };
+
+/* Of blobs, and objects of Git LFS: git-lfs sends 8 at once, which hold up no push. */
+static const struct fair_limits file_limits = { .places = 16,
+						.waiting = 128,
+						.each = 12 };
 
 enum read_or_push { READ, PUSH };
 
@@ -51,6 +60,11 @@ enum decision {
 struct fair *git_forward_places(bool is_of_pushes)
 {
 	return fair_new(is_of_pushes ? &push_limits : &read_limits);
+}
+
+struct fair *git_forward_file_places(void)
+{
+	return fair_new(&file_limits);
 }
 
 static const char *const git_forward_types[] = { "read", "push", NULL };
@@ -144,9 +158,11 @@ static const char *git_forward_choose_url_end(const struct web_request *request)
 		       : "/" GIT_RECEIVE_PACK;
 }
 
-/* The copy must come as far as what a reader is about to see. */
-static void git_forward_end_read(struct pass_on *passing)
+/* The copy must come as far as what a reader is about to see. Not before: as long as the
+ * primary says nothing, whoever waits for it keeps nobody else from the copy. */
+static void git_forward_mark_read(struct pass_on *passing)
 {
+	struct freshness *freshness = passing->services->freshness;
 	AUTO_STR struct str timeline = STR_INIT;
 	AUTO_STR struct str last_event = STR_INIT;
 	struct event_ends ends = { 0 };
@@ -155,9 +171,8 @@ static void git_forward_end_read(struct pass_on *passing)
 	forward_add_header(passing->forward, WIRE_LAST_EVENT, &last_event);
 	bool is_known = text_to_uint64(last_event.data, &ends.last);
 	snprintf(ends.timeline, sizeof(ends.timeline), "%s", timeline.data);
-	freshness_mark_ended(passing->services->freshness, passing->name,
-			     is_known ? &ends : NULL);
-	passing->is_marked = false;
+	freshness_mark_began(freshness, passing->name);
+	freshness_mark_ended(freshness, passing->name, is_known ? &ends : NULL);
 }
 
 /* Nothing has changed there, or nothing is shown. */
@@ -167,17 +182,42 @@ static void git_forward_drop_mark(struct pass_on *passing)
 	passing->is_marked = false;
 }
 
+/* Whether a primary answers so before it changes anything: a push that is done has other
+ * errors, such as a 409 if it could not be recorded. Of a read all of them show nothing.
+ */
+static bool git_forward_is_refusal(int status, bool is_read)
+{
+	static const int refusals[] = { 400, 401, 403, 404, 413, 415 };
+
+	if (is_read)
+		return status >= 300 && status < 500;
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+		if (status == refusals[i])
+			return true;
+	return status >= 300 && status < 400;
+}
+
 static void git_forward_settle(struct pass_on *passing, int result, bool is_sent)
 {
 	bool is_read = passing->kind->is_own_right;
 	int status = result == 0 ? forward_status(passing->forward) : 0;
-	bool is_without_effect =
-		result == 0 ? status >= 300 && status < 500 : is_read || !is_sent;
+	bool is_without_effect = result == 0 ? git_forward_is_refusal(status, is_read)
+					     : is_read || !is_sent;
 
 	if (passing->is_marked && is_without_effect)
 		git_forward_drop_mark(passing);
-	if (passing->is_marked && is_read)
-		git_forward_end_read(passing);
+	if (passing->shows_refs && !is_without_effect)
+		git_forward_mark_read(passing);
+}
+
+/* So that nobody is taken back behind it, even after a crash here. -1: it must not be
+ * passed on. */
+static int git_forward_mark_push(struct pass_on *passing, struct err *err)
+{
+	*passing->is_noted = freshness_push_began(passing->services->freshness,
+						  passing->name, err) == 0;
+	passing->is_marked = *passing->is_noted;
+	return passing->is_marked ? 0 : -1;
 }
 
 static const char *const git_read_headers[] = {
@@ -208,6 +248,7 @@ static const struct pass_on_kind git_forward_kinds[] = {
 		   .unreached = "pushes go to the primary",
 		   .remedy = "try again in a while; reading from here goes on",
 		   .headers = git_push_headers,
+		   .begin_body = git_forward_mark_push,
 		   .knows_front = true,
 		   .settle = git_forward_settle,
 		   .finish_answer = git_never_cache,
@@ -220,14 +261,11 @@ static struct pass_on *git_forward_new(const struct web_request *request,
 				       struct web_response *response)
 {
 	const struct web_services *services = request->services;
-	struct pass_on *passing = pass_on_new(&git_forward_kinds[kind], request, name,
-					      kind == PUSH ? services->forwarded_pushes
-							   : services->forwarded_reads,
-					      response);
 
-	if (!passing)
-		git_forward_count(kind, REFUSED_BUSY);
-	return passing;
+	return pass_on_new(&git_forward_kinds[kind], request, name,
+			   kind == PUSH ? services->forwarded_pushes
+					: services->forwarded_reads,
+			   response);
 }
 
 static int git_forward_send(struct pass_on *passing, const char *reason,
@@ -236,26 +274,31 @@ static int git_forward_send(struct pass_on *passing, const char *reason,
 {
 	const struct web_request *request = passing->request;
 
-	return pass_on_send(passing,
-			    (struct http_request){
-				    .body_size = UINT64_MAX,
-				    .silence_ms = silence_ms,
-				    .until = clock_boot_ms() +
-					     serve_timeout_ms(request->services->serve),
-			    },
-			    git_forward_choose_url_end(request),
-			    (struct log_field[]){ LOG_TEXT("reason", reason),
-						  LOG_TEXT("user", request->user),
-						  { 0 } },
-			    response, err);
+	return pass_on_send(
+		passing,
+		(struct http_request){
+			.body_size = UINT64_MAX,
+			.silence_ms = silence_ms,
+			.continue_ms = passing->is_noted ? PUSH_CONTINUE_MS : 0,
+			.until = clock_boot_ms() +
+				 serve_timeout_ms(request->services->serve),
+		},
+		git_forward_choose_url_end(request),
+		(struct log_field[]){ LOG_TEXT("reason", reason),
+				      LOG_TEXT("user", request->user),
+				      { 0 } },
+		response, err);
 }
 
-/* A pack shows nothing that its client had not been told of. */
+/* A pack shows nothing that its client had not been told of. A large request may be for
+ * refs, too. */
 static bool git_forward_shows_refs(const struct web_request *request)
 {
 	static const char ls_refs[] = "command=ls-refs";
 	const struct str *body = request->body;
 
+	if (request->body_fd >= 0)
+		return true;
 	return strcmp(request->method, "POST") != 0 ||
 	       (body->len > 4 + strlen(ls_refs) &&
 		memcmp(body->data + 4, ls_refs, strlen(ls_refs)) == 0);
@@ -279,10 +322,7 @@ static int git_forward_ask_primary(const struct web_request *request, const char
 
 	if (!passing)
 		return 1;
-	if (git_forward_shows_refs(request)) {
-		freshness_mark_began(request->services->freshness, name);
-		passing->is_marked = true;
-	}
+	passing->shows_refs = git_forward_shows_refs(request);
 	return git_forward_send(passing, fresh_name(fresh),
 				git_forward_choose_silence(request, fresh), response,
 				err);
@@ -306,6 +346,20 @@ static const char *git_forward_explain(enum fresh fresh)
 	}
 }
 
+/* The copy would do if the primary were away: where it has no place for us, too. */
+static enum git_place git_forward_serve_unheard(bool is_busy, const char *name,
+						struct web_response *response,
+						struct err *err)
+{
+	if (is_busy) {
+		answer_reset(response);
+		err_set(err, ERR_BUSY, PASS_ON_BUSY);
+	}
+	git_forward_count(READ, HERE_PRIMARY_DOWN);
+	log_info("git.served_unheard", LOG_ERR(err), LOG_TEXT("repo", name));
+	return GIT_HERE;
+}
+
 enum git_place git_forward_read(const struct web_request *request, const char *name,
 				enum fresh fresh, struct web_response *response)
 {
@@ -319,14 +373,11 @@ enum git_place git_forward_read(const struct web_request *request, const char *n
 		return GIT_HERE;
 	}
 	int result = git_forward_ask_primary(request, name, fresh, response, &err);
-	if (result == 0)
-		git_forward_count(READ, FORWARDED);
-	if (result >= 0)
+	if (result != 0 && fresh == FRESH_NOT_HEARD)
+		return git_forward_serve_unheard(result == 1, name, response, &err);
+	if (result >= 0) {
+		git_forward_count(READ, result == 0 ? FORWARDED : REFUSED_BUSY);
 		return GIT_ELSEWHERE;
-	if (fresh == FRESH_NOT_HEARD) {
-		git_forward_count(READ, HERE_PRIMARY_DOWN);
-		log_info("git.served_unheard", LOG_ERR(&err), LOG_TEXT("repo", name));
-		return GIT_HERE;
 	}
 	git_forward_count(READ, REFUSED_PRIMARY_DOWN);
 	log_warn("git.not_forwarded", LOG_ERR(&err), LOG_TEXT("repo", name),
@@ -338,39 +389,49 @@ enum git_place git_forward_read(const struct web_request *request, const char *n
 	return GIT_ELSEWHERE;
 }
 
-/* So that nobody is taken back behind it, even after a crash here. False: it must not be
- * passed on, which is the answer. */
-static bool git_forward_mark_push(struct pass_on *passing, struct web_response *response)
+bool git_forward_unknown(const struct web_request *request, const char *name,
+			 struct web_response *response)
 {
-	struct err err;
+	struct err err = { 0 };
 
-	if (freshness_push_began(passing->services->freshness, passing->name, &err) ==
-	    0) {
-		passing->is_marked = true;
+	if (pass_on_is_loop(request, response))
 		return true;
-	}
+	if (forwarder_is_unanswered(request->services->forwarder, ASK_AGAIN_MS))
+		return false;
+	int result =
+		git_forward_ask_primary(request, name, FRESH_NOT_HEARD, response, &err);
+	if (result == 0)
+		git_forward_count(READ, FORWARDED);
+	else
+		answer_reset(response);
+	return result == 0;
+}
+
+static void git_forward_refuse_unnoted(const char *name, const struct err *err,
+				       struct web_response *response)
+{
 	git_forward_count(PUSH, REFUSED_NOT_NOTED);
-	log_warn("git.push_not_noted", LOG_ERR(&err), LOG_TEXT("repo", passing->name));
+	log_warn("git.push_not_noted", LOG_ERR(err), LOG_TEXT("repo", name));
 	pass_on_refuse(response, 503, "NOT_NOTED",
 		       "this site cannot write down that a push goes through it, so it "
 		       "was not passed on to the primary",
 		       "try again in a while; this site's operator finds the reason in "
 		       "its log");
-	return false;
 }
 
 /* Of an error git shows only what answers its first request, which changes nothing. So
  * where a push could not be noted of late, that is tried before. */
-static bool git_forward_try_mark(const struct web_request *request,
-				 struct pass_on *passing, struct web_response *response)
+static int git_forward_try_mark(struct pass_on *passing, struct err *err)
 {
-	if (!freshness_cannot_note(request->services->freshness) &&
-	    !vitals_cannot_write(request->services->vitals))
-		return true;
-	if (!git_forward_mark_push(passing, response))
-		return false;
+	const struct web_services *services = passing->services;
+
+	if (!freshness_cannot_note(services->freshness) &&
+	    !vitals_cannot_write(services->vitals))
+		return 0;
+	if (git_forward_mark_push(passing, err) != 0)
+		return -1;
 	git_forward_drop_mark(passing);
-	return true;
+	return 0;
 }
 
 void git_forward_push(const struct web_request *request, enum git_push_step step,
@@ -379,22 +440,30 @@ void git_forward_push(const struct web_request *request, enum git_push_step step
 	AUTO_FREE char *name = git_request_repository(request);
 	struct pass_on *passing;
 	struct err err = { 0 };
+	bool is_noted = true;
+	int result = -1;
 
 	if (pass_on_is_loop(request, response))
 		return;
 	passing = git_forward_new(request, name, PUSH, response);
-	if (!passing)
-		return;
-	if (!(step == GIT_PUSH_CHANGES
-		      ? git_forward_mark_push(passing, response)
-		      : git_forward_try_mark(request, passing, response))) {
-		pass_on_close(passing);
+	if (!passing) {
+		git_forward_count(PUSH, REFUSED_BUSY);
 		return;
 	}
-	if (git_forward_send(passing, "push",
-			     git_forward_choose_silence(request, FRESH_PUSHED), response,
-			     &err) == 0) {
+	passing->is_noted = &is_noted;
+	if (step == GIT_PUSH_LISTS && git_forward_try_mark(passing, &err) != 0)
+		pass_on_close(passing);
+	else
+		result = git_forward_send(
+			passing, "push",
+			git_forward_choose_silence(request, FRESH_PUSHED), response,
+			&err);
+	if (result == 0) {
 		git_forward_count(PUSH, FORWARDED);
+		return;
+	}
+	if (!is_noted) {
+		git_forward_refuse_unnoted(name, &err, response);
 		return;
 	}
 	git_forward_count(PUSH, REFUSED_PRIMARY_DOWN);

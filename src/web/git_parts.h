@@ -23,6 +23,11 @@ enum git_place git_forward_place(const struct web_request *request, const char *
 enum git_place git_forward_read(const struct web_request *request, const char *name,
 				enum fresh fresh, struct web_response *response);
 
+/* Asks the primary, for a read that the git here does not understand. False: it cannot be
+ * reached, or has no place for it. */
+bool git_forward_unknown(const struct web_request *request, const char *name,
+			 struct web_response *response);
+
 /* At a secondary: forwards a push. Its first request lists refs, without a change. */
 enum git_push_step { GIT_PUSH_LISTS, GIT_PUSH_CHANGES };
 void git_forward_push(const struct web_request *request, enum git_push_step step,

@@ -144,8 +144,9 @@ static void lfs_post_batch_fail_all(const item_list *list, const struct err *err
 {
 	for (size_t i = 0; i < list->count; i++)
 		lfs_item_fail(list->items[i], 503,
-			      "the object is not at this site yet, and the primary "
-			      "does not answer: %s",
+			      "the object is not at this site yet, and %s%s",
+			      err->class == ERR_BUSY ? ""
+						     : "the primary does not answer: ",
 			      err->text);
 }
 
@@ -218,6 +219,13 @@ static int download_at_copy(const struct web_request *request, const struct kind
 	return result > 0;
 }
 
+static void refuse_busy(struct web_response *response, const struct err *err)
+{
+	answer_err(response, 503, err);
+	response->is_expected = true;
+	web_set_header(response, "Retry-After", "10");
+}
+
 static int upload_at_copy(const struct web_request *request, const char *name,
 			  struct lfs_batch *batch, struct web_response *response)
 {
@@ -228,7 +236,9 @@ static int upload_at_copy(const struct web_request *request, const char *name,
 	list_valid(batch, &list);
 	result = lfs_post_batch_ask_primary(request, name, LFS_UPLOAD, &list, response,
 					    &err);
-	if (result < 0)
+	if (result < 0 && err.class == ERR_BUSY)
+		refuse_busy(response, &err);
+	else if (result < 0)
 		lfs_refuse_unreached(request, name, &err, response);
 	vec_clear(&list);
 	return result != 0;
@@ -246,13 +256,6 @@ static int lfs_post_batch_decide(const struct web_request *request,
 	if (batch->operation == LFS_UPLOAD)
 		return upload_at_copy(request, name, batch, response);
 	return download_at_copy(request, kind, name, batch, response);
-}
-
-static void refuse_busy(struct web_response *response, const struct err *err)
-{
-	answer_err(response, 503, err);
-	response->is_expected = true;
-	web_set_header(response, "Retry-After", "10");
 }
 
 static int lfs_post_batch(const struct web_request *request,
@@ -653,6 +656,15 @@ void lfs_refuse_unreached(const struct web_request *request, const char *reposit
 				 err, response);
 }
 
+/* NULL: there is no place for it, which is the answer. */
+static struct pass_on *lfs_forward_new(const struct web_request *request,
+				       const char *repository, enum lfs_as as,
+				       struct web_response *response)
+{
+	return pass_on_new(&lfs_forward_kinds[as], request, repository,
+			   request->services->forwarded_files, response);
+}
+
 void lfs_forward(const struct web_request *request, const char *repository,
 		 enum lfs_as as, struct web_response *response)
 {
@@ -663,9 +675,9 @@ void lfs_forward(const struct web_request *request, const char *repository,
 
 	if (pass_on_is_loop(request, response))
 		return;
-	struct pass_on *passing =
-		pass_on_new(&lfs_forward_kinds[as], request, repository, NULL, response);
-	if (pass_on_send(passing,
+	struct pass_on *passing = lfs_forward_new(request, repository, as, response);
+	if (passing &&
+	    pass_on_send(passing,
 			 (struct http_request){ .body_size = pass_on_body_size(passing) },
 			 lfs_forward_find_url_end(request), said, response, &err) != 0)
 		lfs_refuse_unreached(request, repository, &err, response);
@@ -691,8 +703,12 @@ int lfs_ask_primary(const struct web_request *request, const char *repository,
 {
 	if (pass_on_is_loop(request, response))
 		return 1;
-	struct pass_on *passing =
-		pass_on_new(&lfs_forward_kinds[as], request, repository, NULL, response);
+	struct pass_on *passing = lfs_forward_new(request, repository, as, response);
+	if (!passing) {
+		answer_reset(response);
+		err_set(err, ERR_BUSY, PASS_ON_BUSY);
+		return err_remedy(err, "try again in a moment");
+	}
 	passing->body = body;
 	int result = pass_on_open(
 		passing,

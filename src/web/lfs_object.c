@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "blob/file.h"
-#include "pull/decisions.h"
 #include "replicable/lfs_rows.h"
 #include "replicable/name.h"
 #include "web/answer.h"
@@ -152,19 +151,19 @@ static int lfs_find_observe_again(const struct finding *finding, struct err *err
 }
 
 /* A file without a row is here, too, at the primary: it was just put there. */
-static void look_at_file(int root, struct lfs_object *object)
+static int look_at_file(int root, struct lfs_object *object, struct err *err)
 {
 	AUTO_CLOSE int fd = -1;
 	struct stat stat;
-	struct err err;
 
-	if (blob_open(root, object->id, &fd, &stat, &err) != 0) {
-		object->where = err.class == ERR_MISSING ? LFS_ABSENT : LFS_DAMAGED;
-		return;
+	if (blob_open(root, object->id, &fd, &stat, err) != 0) {
+		object->where = err->class == ERR_MISSING ? LFS_ABSENT : LFS_DAMAGED;
+		return err_is_of_data(err) ? 0 : -1;
 	}
 	object->size = (uint64_t)stat.st_size;
 	if (object->where == LFS_ABSENT)
 		object->where = LFS_HERE;
+	return 0;
 }
 
 /* At a secondary: what is not as it was left is asked of the primary, and looked at. */
@@ -183,7 +182,7 @@ static void look_at_copy(const struct finding *finding, int root,
 		return;
 	}
 	object->where = LFS_ABSENT;
-	if (copy_is_at_fault(&err))
+	if (err_is_of_data(&err))
 		pull_doubt(finding->services->pull, finding->kind->type, object->id,
 			   &err);
 }
@@ -197,8 +196,9 @@ static int lfs_find_look_at_files(const struct finding *finding, struct err *err
 	for (size_t i = 0; i < finding->count; i++) {
 		if (side_of(finding->services) == LFS_REGISTRY)
 			look_at_copy(finding, root, &finding->objects[i]);
-		else if (finding->objects[i].where != LFS_STRANGE)
-			look_at_file(root, &finding->objects[i]);
+		else if (finding->objects[i].where != LFS_STRANGE &&
+			 look_at_file(root, &finding->objects[i], err) != 0)
+			return -1;
 	}
 	return 0;
 }

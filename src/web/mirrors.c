@@ -106,27 +106,44 @@ static int web_webhook_read_body(const struct web_request *request, struct str *
 	return count == 0 ? 0 : err_errno(err, "cannot read the request's body");
 }
 
-static int web_webhook_read(const struct web_request *request, const struct str *secret,
-			    struct webhook *webhook, struct err *err)
+/* Ends in one without a name. */
+static void web_webhook_find_headers(
+	const struct web_request *request,
+	struct http_header headers[ARRAY_SIZE(web_webhook_headers) + 1])
 {
-	struct http_header headers[ARRAY_SIZE(web_webhook_headers) + 1] = { 0 };
-	AUTO_STR struct str large = STR_INIT;
-	const struct str *body = request->body_fd < 0 ? request->body : &large;
 	size_t count = 0;
 
-	if (request->body_fd >= 0 && web_webhook_read_body(request, &large, err) != 0)
-		return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(web_webhook_headers); i++) {
 		const char *value = web_header(request, web_webhook_headers[i]);
 		if (value)
 			headers[count++] =
 				(struct http_header){ web_webhook_headers[i], value };
 	}
+	headers[count] = (struct http_header){ 0 };
+}
+
+static int web_webhook_read(const struct web_request *request, const struct str *secret,
+			    struct webhook *webhook, struct err *err)
+{
+	struct http_header headers[ARRAY_SIZE(web_webhook_headers) + 1];
+	AUTO_STR struct str large = STR_INIT;
+	const struct str *body = request->body_fd < 0 ? request->body : &large;
+
+	if (request->body_fd >= 0 && web_webhook_read_body(request, &large, err) != 0)
+		return -1;
+	web_webhook_find_headers(request, headers);
 	return webhook_read(&(struct webhook_request){ .headers = headers,
 						       .body = body->data,
 						       .len = body->len,
 						       .secret = secret },
 			    webhook, err);
+}
+
+static void web_webhook_refuse_unsigned(struct web_response *response)
+{
+	web_answer_problem(response, 401, "BAD_SIGNATURE",
+			   "the webhook is not signed with this mirror's secret",
+			   "set the same secret on both sides");
 }
 
 /* 1: it is genuine. 0, with the answer made: it is not. -1. */
@@ -137,12 +154,6 @@ static int web_webhook_check(const struct web_request *request, const char *secr
 	struct str secret = STR_INIT;
 	int result = -1;
 
-	if (!secret_file) {
-		web_answer_problem(response, 403, "NO_WEBHOOKS",
-				   "this mirror accepts no webhooks",
-				   "set webhookSecretFile in its section");
-		return 0;
-	}
 	if (upstream_read_secret(secret_file, &secret, err) == 0)
 		result = web_webhook_read(request, &secret, webhook, err);
 	str_wipe(&secret);
@@ -150,9 +161,7 @@ static int web_webhook_check(const struct web_request *request, const char *secr
 		return 1;
 	if (err->class != ERR_AUTH)
 		return -1;
-	web_answer_problem(response, 401, "BAD_SIGNATURE",
-			   "the webhook is not signed with this mirror's secret",
-			   "set the same secret on both sides");
+	web_webhook_refuse_unsigned(response);
 	return 0;
 }
 
@@ -214,18 +223,51 @@ static int web_webhook_take(const struct web_request *request,
 	return 0;
 }
 
-/* NAME is that of a mirror, or of a section [mirrors]. */
-static int post_mirror_webhook(const struct web_request *request,
-			       struct web_response *response, struct err *err)
+/* NAME is that of a mirror, or of a section [mirrors]. NULL: of none. */
+static const struct mirror_list *web_webhook_find_list(const struct web_request *request)
 {
 	const struct mirrors *mirrors = request->services->mirrors;
-	const struct mirror *mirror;
 
 	for (size_t i = 0; mirrors && i < mirrors->lists.count; i++)
 		if (strcmp(mirrors->lists.items[i]->name, request->name) == 0 &&
 		    !mirrors_find(mirrors, request->name))
-			return web_webhook_take_of_list(request, mirrors->lists.items[i],
-							response, err);
+			return mirrors->lists.items[i];
+	return NULL;
+}
+
+bool web_webhook_may_come(const struct web_request *request,
+			  struct web_response *response)
+{
+	const struct mirror_list *list = web_webhook_find_list(request);
+	const struct mirror *mirror = list ? NULL : web_mirror_find(request, response);
+	struct http_header headers[ARRAY_SIZE(web_webhook_headers) + 1];
+
+	if (!list && !mirror)
+		return false;
+	if (!(list ? list->webhook_secret_file : mirror->webhook_secret_file)) {
+		web_answer_problem(response, 403, "NO_WEBHOOKS",
+				   "this mirror accepts no webhooks",
+				   "set webhookSecretFile in its section");
+		return false;
+	}
+	web_webhook_find_headers(request, headers);
+	if (webhook_is_signed(headers))
+		return true;
+	web_webhook_refuse_unsigned(response);
+	return false;
+}
+
+static int post_mirror_webhook(const struct web_request *request,
+			       struct web_response *response, struct err *err)
+{
+	const struct mirror_list *list = web_webhook_find_list(request);
+	const struct mirror *mirror;
+
+	/* A reload may have changed it since the head came. */
+	if (!web_webhook_may_come(request, response))
+		return 0;
+	if (list)
+		return web_webhook_take_of_list(request, list, response, err);
 	mirror = web_mirror_find(request, response);
 	return mirror ? web_webhook_take(request, mirror, response, err) : 0;
 }

@@ -11,15 +11,18 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/metrics.h"
+#include "git/git_reach.h"
 #include "git/pack_list.h"
 #include "git/packs.h"
 #include "git/repo.h"
+#include "replicable/name.h"
 #include "serve/find.h"
 #include "web/answer.h"
 #include "web/api.h"
 #include "web/blobs.h"
 #include "web/web_metrics.h"
 #include "wire/wire_packs.h"
+#include "wire/wire_refs.h"
 
 #define FOLDER "objects/pack"
 
@@ -35,6 +38,49 @@ uint64_t web_packs_size(const struct web_services *services, const char *name)
 	AUTO_CLOSE int dir = find_repository(services->root, name, &path, ERR_IGNORED);
 
 	return dir < 0 ? 0 : packs_size(dir);
+}
+
+/* "/srv/git/pool.git/objects" is "pool" of the root "/srv/git". NULL: it is not below. */
+static char *web_packs_lender_of(const char *root, const char *objects)
+{
+	const size_t len = strlen(root);
+	AUTO_FREE char *below = NULL;
+
+	if (!path_is_below(objects, root) || objects[len] != '/' ||
+	    strlen(objects) <= len + 1 + strlen("/objects") ||
+	    !text_ends_with(objects, "/objects"))
+		return NULL;
+	below = xstrndup(objects + len + 1,
+			 strlen(objects) - len - 1 - strlen("/objects"));
+	AUTO_FREE char *name = name_of_path(below);
+	return name_judge(name, ERR_IGNORED) == 0 ? TAKE(name) : NULL;
+}
+
+void web_packs_list_lenders(const struct web_services *services, const char *name,
+			    text_list *lenders)
+{
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int dir = find_repository(services->root, name, &path, ERR_IGNORED);
+	AUTO_FREE char *root = NULL;
+	git_reach_paths paths = { 0 };
+
+	if (dir >= 0)
+		git_reach_list_alternates(dir, &paths);
+	if (paths.count > 0)
+		root = path_resolve(services->root);
+	for (size_t i = 0; i < paths.count; i++) {
+		AUTO_FREE char *place =
+			paths.items[i][0] == '/'
+				? xstrdup(paths.items[i])
+				: xasprintf("%s/%s", path, paths.items[i]);
+		AUTO_FREE char *resolved = path_resolve(place);
+		char *lender = web_packs_lender_of(root, resolved);
+		if (lender && lenders->count < WIRE_LENDERS_MOST &&
+		    !text_list_has(lenders, lender))
+			vec_add(lenders, TAKE(lender));
+		free(lender);
+	}
+	vec_clear_owned(&paths);
 }
 
 struct outside {

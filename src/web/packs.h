@@ -10,4 +10,9 @@
 /* The bytes of its packs; 0: it has no packs, or does not exist. Cheap. */
 uint64_t web_packs_size(const struct web_services *services, const char *name);
 
+/* Appends the names of those of the site's repositories whose objects it borrows
+ * (objects/info/alternates). */
+void web_packs_list_lenders(const struct web_services *services, const char *name,
+			    text_list *lenders);
+
 #endif

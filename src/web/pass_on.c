@@ -84,8 +84,7 @@ struct pass_on *pass_on_new(const struct pass_on_kind *kind,
 	passing->places = places;
 	if (places && !pass_on_enter(passing, request)) {
 		free(passing);
-		pass_on_refuse(response, 503, "BUSY",
-			       "too many requests are being passed on to the primary",
+		pass_on_refuse(response, 503, "BUSY", PASS_ON_BUSY,
 			       "try again in a moment");
 		return NULL;
 	}
@@ -185,9 +184,9 @@ static ssize_t pass_on_read_file(struct pass_on *passing, void *buffer, size_t s
 	return got;
 }
 
-static ssize_t pass_on_read_body(void *arg, void *buffer, size_t size, struct err *err)
+static ssize_t pass_on_read_any(struct pass_on *passing, void *buffer, size_t size,
+				struct err *err)
 {
-	struct pass_on *passing = arg;
 	const struct web_request *request = passing->request;
 	const struct str *body = passing->body;
 
@@ -205,6 +204,20 @@ static ssize_t pass_on_read_body(void *arg, void *buffer, size_t size, struct er
 	memcpy(buffer, body->data + passing->at, size);
 	passing->at += size;
 	return (ssize_t)size;
+}
+
+static ssize_t pass_on_read_body(void *arg, void *buffer, size_t size, struct err *err)
+{
+	struct pass_on *passing = arg;
+	ssize_t count = pass_on_read_any(passing, buffer, size, err);
+
+	if (count > 0 && !passing->has_begun_body) {
+		passing->has_begun_body = true;
+		if (passing->kind->begin_body &&
+		    passing->kind->begin_body(passing, err) != 0)
+			return -1;
+	}
+	return count;
 }
 
 uint64_t pass_on_body_size(const struct pass_on *passing)

@@ -30,6 +30,9 @@ struct pass_on_kind {
 	int64_t token_s;
 	bool reports_closed;
 	bool knows_front; /* errors of a server in front of the primary are recognized */
+	/* Called before the first byte of the client's body is sent. -1: nothing of it
+	 * is. May be NULL. */
+	int (*begin_body)(struct pass_on *passing, struct err *err);
 	/* Called with the outcome, before the answer is made; 0: there is an answer. May
 	 * be NULL. */
 	void (*settle)(struct pass_on *passing, int result, bool is_sent);
@@ -50,7 +53,11 @@ struct pass_on {
 	const struct str *body; /* instead of the request's, or NULL */
 	size_t at;              /* position in a body that is here */
 	char *name, *type;      /* owned; type: for the log, or NULL */
-	bool is_marked;         /* for git_forward.c: the forwarded answer may be newer */
+	bool has_begun_body;
+	/* For git_forward.c: */
+	bool shows_refs; /* of a read: its answer may be newer than the copy */
+	bool is_marked;  /* the same of a push that has begun */
+	bool *is_noted;  /* false: the mark of a push could not be written */
 };
 
 /* True, with the answer made (508): the request has passed through this site before. */
@@ -61,6 +68,9 @@ bool pass_on_is_loop(const struct web_request *request, struct web_response *res
 struct pass_on *pass_on_new(const struct pass_on_kind *kind,
 			    const struct web_request *request, const char *name,
 			    struct fair *places, struct web_response *response);
+
+/* What that says. */
+#define PASS_ON_BUSY "too many requests are being passed on to the primary"
 
 void pass_on_close(struct pass_on *passing);
 

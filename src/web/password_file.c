@@ -54,27 +54,20 @@ static bool is_user(const char *name)
 }
 
 /* `line` ends in a NUL, and is changed. */
-static bool password_list_parse_line(char *line, size_t number,
-				     struct password_list *list)
+static bool password_list_parse_line(char *line, struct password_list *list)
 {
 	char *colon = strchr(line, ':');
-	struct password_user user = { .line = number };
+	struct password_user user = { 0 };
 
 	if (!colon || !is_bcrypt(colon + 1))
 		return false;
 	*colon = '\0';
-	if (!is_user(line))
+	if (!is_user(line) || map_get(&list->by_name, line))
 		return false;
-	user.name = xstrdup(line);
 	memcpy(user.hash, colon + 1, sizeof(user.hash));
 	vec_add(&list->users, user);
+	map_put(&list->by_name, line, (void *)list->users.count);
 	return true;
-}
-
-static void count_unused(struct password_list *list, size_t line)
-{
-	if (list->unused++ == 0 || line < list->unused_line)
-		list->unused_line = line;
 }
 
 static void password_list_take_line(const char *text, size_t len, size_t number,
@@ -86,41 +79,10 @@ static void password_list_take_line(const char *text, size_t len, size_t number,
 		return;
 	AUTO_FREE char *line = xstrndup(text, len);
 	/* What follows a NUL would be lost without a word. */
-	if (strlen(line) == len && password_list_parse_line(line, number, list))
+	if (strlen(line) == len && password_list_parse_line(line, list))
 		return;
-	count_unused(list, number);
-}
-
-static int password_list_compare_names(const void *a, const void *b)
-{
-	const struct password_user *one = a, *other = b;
-
-	return strcmp(one->name, other->name);
-}
-
-static int password_list_compare_users(const void *a, const void *b)
-{
-	const struct password_user *one = a, *other = b;
-	int order = password_list_compare_names(a, b);
-
-	return order ? order : (one->line > other->line) - (one->line < other->line);
-}
-
-static void password_list_drop_doubles(struct password_list *list)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < list->users.count; i++) {
-		struct password_user *user = &list->users.items[i];
-		if (kept > 0 &&
-		    strcmp(list->users.items[kept - 1].name, user->name) == 0) {
-			count_unused(list, user->line);
-			free(user->name);
-		} else {
-			list->users.items[kept++] = *user;
-		}
-	}
-	list->users.count = kept;
+	if (list->unused++ == 0)
+		list->unused_line = number;
 }
 
 void password_list_parse(const struct str *text, struct password_list *list)
@@ -134,29 +96,23 @@ void password_list_parse(const struct str *text, struct password_list *list)
 		password_list_take_line(line, len, ++number, list);
 		at += len + 1;
 	}
-	vec_sort(&list->users, password_list_compare_users);
-	password_list_drop_doubles(list);
 }
 
 void password_list_clear(struct password_list *list)
 {
-	for (size_t i = 0; i < list->users.count; i++) {
+	for (size_t i = 0; i < list->users.count; i++)
 		explicit_bzero(list->users.items[i].hash, PASSWORD_HASH_LEN);
-		free(list->users.items[i].name);
-	}
 	vec_clear(&list->users);
+	map_clear(&list->by_name);
 	*list = (struct password_list){ 0 };
 }
 
 const struct password_user *password_list_find(const struct password_list *list,
 					       const char *name)
 {
-	struct password_user wanted = { .name = (char *)(uintptr_t)name };
+	size_t place = (size_t)map_get(&list->by_name, name);
 
-	if (list->users.count == 0)
-		return NULL;
-	return bsearch(&wanted, list->users.items, list->users.count, sizeof(wanted),
-		       password_list_compare_names);
+	return place > 0 ? &list->users.items[place - 1] : NULL;
 }
 
 #define PASSWORD_KEY_SIZE 32
@@ -353,21 +309,11 @@ static int password_file_inspect(const char *path, struct look *look, struct err
 	return 0;
 }
 
-static bool is_same_time(struct timespec a, struct timespec b)
-{
-	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 static bool is_same_look(const struct look *a, const struct look *b)
 {
 	return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
-	       is_same_time(a->changed, b->changed) &&
-	       is_same_time(a->modified, b->modified);
-}
-
-static int64_t wall_ms_of(struct timespec time)
-{
-	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+	       clock_same_time(&a->changed, &b->changed) &&
+	       clock_same_time(&a->modified, &b->modified);
 }
 
 static void reading_clear(struct reading *reading)
@@ -396,8 +342,8 @@ static int read_list(const char *path, const struct look *look, struct reading *
 	*reading = (struct reading){ .look = *look };
 	if (file_read_any(AT_FDCWD, path, FILE_MAX, &text, err))
 		return -1;
-	reading->is_settled = now - wall_ms_of(look->changed) > SETTLE_MS &&
-			      now - wall_ms_of(look->modified) > SETTLE_MS;
+	reading->is_settled = now - clock_ms(&look->changed) > SETTLE_MS &&
+			      now - clock_ms(&look->modified) > SETTLE_MS;
 	password_file_digest_text(&text, reading->digest);
 	password_list_parse(&text, &reading->list);
 	explicit_bzero(text.data, text.len);

@@ -9,6 +9,7 @@
 #ifndef WEB_PASSWORD_FILE_H
 #define WEB_PASSWORD_FILE_H
 
+#include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -39,15 +40,14 @@ enum password_verdict password_file_check_now(struct password_file *file,
 enum { PASSWORD_HASH_LEN = 60, PASSWORD_USER_MAX = 100 };
 
 struct password_user {
-	char *name; /* owned */
-	size_t line;
 	char hash[PASSWORD_HASH_LEN + 1];
 };
 
 struct password_list {
-	VEC(struct password_user) users; /* by name, each once: the first line counts */
-	size_t unused;                   /* lines that are neither valid nor comments */
-	size_t unused_line;              /* the first of them, counted from 1 */
+	VEC(struct password_user) users;
+	struct map by_name; /* place in `users` + 1; the first line of a name counts */
+	size_t unused;      /* lines that are neither valid nor comments */
+	size_t unused_line; /* the first of them, counted from 1 */
 };
 
 /* Fills an empty list. */

@@ -48,6 +48,8 @@ static bool refs_take_picture(const struct web_request *request,
 	    pushed_read(notice, request->name, &before, err) != 0)
 		return false;
 	if (notice_compare(notice, request->name, &picture->noticed, err) != 0) {
+		if (picture->noticed.why.class == ERR_NONE) /* it is not to blame */
+			return false;
 		*result = 0;
 		if (err->class == ERR_CORRUPT || err->class == ERR_CONFLICT ||
 		    err->class == ERR_CONFIG)
@@ -87,8 +89,10 @@ static void refs_answer(const struct web_request *request,
 	struct wire_refs refs = refs_of_picture(picture);
 
 	refs.pack_bytes = web_packs_size(request->services, request->name);
+	web_packs_list_lenders(request->services, request->name, &refs.lenders);
 	response->content_type = WIRE_REFS_TYPE;
 	wire_refs_render(&refs, &response->body);
+	text_list_clear(&refs.lenders);
 }
 
 static int refs_get(const struct web_request *request, struct web_response *response,

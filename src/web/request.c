@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "replicable/name.h"
 #include "web/answer.h"
 #include "web/exchange.h"
@@ -486,6 +487,11 @@ static bool find_route(struct exchange *exchange)
 	return false;
 }
 
+static bool may_need_file(enum web_body kind)
+{
+	return kind == WEB_BODY_FILE || kind == WEB_BODY_HOOK;
+}
+
 static bool begin_body(struct exchange *exchange)
 {
 	const char *encoding = exchange->head.content_encoding.text;
@@ -494,6 +500,11 @@ static bool begin_body(struct exchange *exchange)
 	if (body_begin(body, exchange->match.route->body, encoding,
 		       exchange->server->services->data, &exchange->err))
 		return exchange_refuse(exchange, body->refusal);
+	if (may_need_file(body->kind)) {
+		address_block(exchange->address, body->client);
+		if (!*body->client)
+			address_network(exchange->address, body->client);
+	}
 	if (exchange->length != UINT64_MAX && exchange->length > body->limit) {
 		err_set(&exchange->err, ERR_CONFIG,
 			"the body has more than %" PRIu64 " bytes", body->limit);
@@ -635,26 +646,91 @@ void exchange_check_head(struct exchange *exchange)
 	}
 	if (!find_route(exchange) || !begin_body(exchange))
 		return;
+	if (exchange->match.route->body == WEB_BODY_HOOK &&
+	    !web_webhook_may_come(&exchange->request, &exchange->response)) {
+		exchange->is_refused = true;
+		return;
+	}
 	if (is_decided_by_head(exchange))
 		exchange_decide(exchange);
 }
 
 enum { INFLATE_BLOCK = 64 << 10 };
 
-static atomic_uint_fast64_t spooled; /* bytes in files, of all bodies */
-static atomic_uint_fast64_t spooled_max = WEB_BODIES_MAX;
+/* Bytes in files, of all bodies. */
+static struct {
+	pthread_mutex_t mutex;
+	uint64_t all, max;
+	struct map clients; /* by body.client: each has a uint64_t */
+} spool = { .mutex = PTHREAD_MUTEX_INITIALIZER, .max = WEB_BODIES_MAX };
 
 uint64_t body_bound_files(uint64_t bytes)
 {
-	return atomic_exchange(&spooled_max, bytes);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&spool.mutex);
+	uint64_t before = spool.max;
+
+	spool.max = bytes;
+	return before;
+}
+
+/* What the body's client has then. */
+static uint64_t spool_add_share_locked(const struct body *body, int64_t bytes)
+{
+	uint64_t *share = map_get(&spool.clients, body->client);
+
+	if (!share) {
+		share = xcalloc(1, sizeof(*share));
+		map_put(&spool.clients, body->client, share);
+	}
+	*share += (uint64_t)bytes;
+	uint64_t left = *share;
+	if (left == 0)
+		free(map_remove(&spool.clients, body->client));
+	return left;
+}
+
+/* One body a client has in any case; another begins while all of them have no more than a
+ * quarter, and goes on up to three, so that no client has others refused. */
+static bool spool_take(struct body *body, uint64_t bytes)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&spool.mutex);
+	uint64_t share = spool_add_share_locked(body, (int64_t)bytes);
+
+	spool.all += bytes;
+	body->held += bytes;
+	uint64_t bound = spool.max / 4 * (body->is_let_in ? 3 : 1);
+	body->is_let_in = !*body->client || share == body->held || share <= bound;
+	return body->is_let_in && spool.all <= spool.max;
+}
+
+/* It gives way to what it stands for, which is still one body of its client's. */
+static void spool_disown(struct body *packed)
+{
+	if (packed->held == 0)
+		return;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&spool.mutex);
+
+	spool_add_share_locked(packed, -(int64_t)packed->held);
+	packed->client[0] = '\0';
+	spool_add_share_locked(packed, (int64_t)packed->held);
+}
+
+static void spool_give_back(struct body *body)
+{
+	if (body->held == 0)
+		return;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&spool.mutex);
+
+	spool_add_share_locked(body, -(int64_t)body->held);
+	spool.all -= body->held;
+	body->held = 0;
 }
 
 static void body_drop(struct body *body)
 {
 	if (body->fd >= 0)
 		close(TAKE_FD(body->fd));
-	atomic_fetch_sub(&spooled, body->held);
-	body->held = 0;
+	spool_give_back(body);
 	str_clear(&body->memory);
 }
 
@@ -738,8 +814,7 @@ static int body_open_nameless(const char *folder, struct err *err)
 static int body_write_spool(struct body *body, const void *bytes, size_t len,
 			    struct err *err)
 {
-	body->held += len;
-	if (atomic_fetch_add(&spooled, len) + len > atomic_load(&spooled_max))
+	if (!spool_take(body, len))
 		return err_set(err, ERR_BUSY, "too many large requests just now");
 	return file_write_all(body->fd, bytes, len, "a request's body", err);
 }
@@ -753,7 +828,8 @@ static int spill(struct body *body, struct err *err)
 	body->fd = body_open_nameless(folder, err);
 	if (body->fd < 0)
 		return -1;
-	if (body_write_spool(body, body->memory.data, body->memory.len, err))
+	if (body->memory.len > 0 &&
+	    body_write_spool(body, body->memory.data, body->memory.len, err))
 		return -1;
 	str_clear(&body->memory);
 	return 0;
@@ -768,8 +844,8 @@ static int body_keep_bytes(struct body *body, const void *bytes, size_t len,
 		return body_refuse(body, 413);
 	}
 	body->size += len;
-	if ((body->kind == WEB_BODY_FILE || body->kind == WEB_BODY_HOOK) &&
-	    body->fd < 0 && body->size > WEB_BODY_MEMORY_MAX && spill(body, err))
+	if (may_need_file(body->kind) && body->fd < 0 &&
+	    body->size > WEB_BODY_MEMORY_MAX && spill(body, err))
 		return refuse_file(body, err);
 	if (body->fd < 0)
 		str_add_bytes(&body->memory, bytes, len);
@@ -823,6 +899,8 @@ static int inflate_all(struct body *body, struct err *err)
 
 	body->memory = (struct str)STR_INIT;
 	body->held = body->size = 0;
+	memcpy(packed.client, body->client, sizeof(packed.client));
+	spool_disown(&packed);
 	result = packed.fd >= 0 ? inflate_file(body, packed.fd, err)
 				: inflate_bytes(body, packed.memory.data,
 						packed.memory.len, err);

@@ -23,12 +23,14 @@
 
 struct body {
 	enum web_body kind;
-	const char *data;  /* site.data; borrowed */
-	uint64_t limit;    /* of the inflated bytes */
-	uint64_t size;     /* so far */
-	uint64_t held;     /* its bytes on disk, as counted for all requests */
-	struct str memory; /* all of it, unless it has a file */
-	int fd;            /* of WEB_BODY_FILE and HOOK, once it is large; or -1 */
+	const char *data; /* site.data; borrowed */
+	uint64_t limit;   /* of the inflated bytes */
+	uint64_t size;    /* so far */
+	uint64_t held;    /* its bytes on disk, as counted for all requests */
+	char client[ADDRESS_TEXT_SIZE]; /* its network, for the share; "": none */
+	bool is_let_in;                 /* its share was judged when it began */
+	struct str memory;              /* all of it, unless it has a file */
+	int fd; /* of WEB_BODY_FILE and HOOK, once it is large; or -1 */
 	bool is_packed;
 	struct gunzip gunzip; /* if is_packed */
 	int refusal;          /* the status for a failed call here */

@@ -55,6 +55,11 @@ struct web_route {
 	web_handler handle;
 };
 
+/* For WEB_BODY_HOOK, when only the head is here, on a thread that must not wait. False,
+ * with the answer made: nobody could have signed the body, so it shall not come. */
+bool web_webhook_may_come(const struct web_request *request,
+			  struct web_response *response);
+
 /* All routes, by files; each ends with a handler of NULL. web/router.c joins them. */
 extern const struct web_route web_git_routes[];
 extern const struct web_route web_lfs_routes[];

@@ -143,6 +143,15 @@ static int list_registry(const struct web_request *request, size_t limit,
 	return 0;
 }
 
+/* A primary's, or the LFS objects of a site that stands alone. */
+static bool rows_are_origin(const struct web_request *request)
+{
+	const enum site_role role = request->services->role;
+
+	return role == SITE_PRIMARY ||
+	       (role == SITE_STANDALONE && !rows_is_repository(request));
+}
+
 static int refuse_standalone(struct web_response *response)
 {
 	api_wrong_role(response, "a standalone site replicates nothing");
@@ -162,14 +171,10 @@ int rows_list(const struct web_request *request, struct web_response *response,
 	if (api_limit(request, &limit, err) != 0 ||
 	    rows_read_state(web_query(request, "state"), &ignored, err) != 0)
 		return -1;
-	switch (request->services->role) {
-	case SITE_PRIMARY:
+	if (rows_are_origin(request))
 		return list_inventory(request, limit, response, err);
-	case SITE_SECONDARY:
+	if (request->services->role == SITE_SECONDARY)
 		return list_registry(request, limit, response, err);
-	case SITE_STANDALONE:
-		break;
-	}
 	return refuse_standalone(response);
 }
 
@@ -181,11 +186,11 @@ int rows_get(const struct web_request *request, struct web_response *response,
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	json_t *object = NULL;
 
-	if (services->role == SITE_STANDALONE)
+	if (services->role == SITE_STANDALONE && rows_is_repository(request))
 		return refuse_standalone(response);
 	if (!has_kind(request, response))
 		return 0;
-	if (services->role == SITE_PRIMARY)
+	if (rows_are_origin(request))
 		object = inventory_row(services->store, rows_get_kind(request),
 				       request->name, err);
 	else if (registry_get(services->store, rows_get_kind(request), request->name,
@@ -361,7 +366,7 @@ int rows_reverify(const struct web_request *request, struct web_response *respon
 {
 	if (!has_kind(request, response))
 		return 0;
-	if (request->services->role == SITE_PRIMARY)
+	if (rows_are_origin(request))
 		return reverify_origin(request, response, err);
 	if (!api_needs_role(request, SITE_SECONDARY, response))
 		return 0;

@@ -63,7 +63,8 @@ struct web_services {
 	struct primary *primary;
 	struct freshness *freshness;
 	struct forwarder *forwarder;
-	struct fair *forwarded_reads, *forwarded_pushes;
+	struct fair *forwarded_reads, *forwarded_pushes; /* of Git */
+	struct fair *forwarded_files; /* blobs, and objects of Git LFS */
 	/* any role, if push is configured; settings: push_settings_of() */
 	struct task_store *tasks;
 	struct lease_manager *push_leases; /* of the task store */
@@ -73,5 +74,6 @@ struct web_services {
 
 /* Limits how many requests at once a secondary forwards to its primary. */
 struct fair *git_forward_places(bool is_of_pushes);
+struct fair *git_forward_file_places(void);
 
 #endif

@@ -22,9 +22,11 @@ void web_metrics_begin(const struct web_services *services)
 		git_forward_begin_metrics();
 	else
 		git_push_begin_metrics();
-	if (services->role != SITE_PRIMARY)
+	if (services->role == SITE_SECONDARY)
 		return;
-	web_refs_begin_metrics();
-	web_packs_begin_metrics();
+	if (services->role == SITE_PRIMARY) {
+		web_refs_begin_metrics();
+		web_packs_begin_metrics();
+	}
 	begin_kinds(services->here);
 }

@@ -90,9 +90,7 @@ bool wire_get_time(const json_t *object, const char *key, int64_t *wall_ms)
 
 char *wire_get_text(const json_t *object, const char *key)
 {
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? xstrdup(text) : NULL;
+	return xstrdup_or_null(json_string_value(json_object_get(object, key)));
 }
 
 bool wire_get_checksum(const json_t *object, const char *key, bool is_blob,

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "git/read_settings.h"
+#include "replicable/name.h"
 
 #define DESCRIPTION_LIMIT ((size_t)1 << 20)
 
@@ -21,6 +22,8 @@
 #define DESCRIPTION "description "
 #define PUSHED_DELETIONS "pushed-deletions "
 #define PACK_BYTES "pack-bytes "
+#define LENDERS "lenders "
+#define LENDERS_LIMIT ((size_t)64 << 10)
 #define SETTINGS "settings "
 #define SHALLOW "shallow"
 #define REFS "refs "
@@ -36,6 +39,7 @@ void wire_refs_clear(struct wire_refs *refs)
 	ref_snapshot_clear(&refs->refs);
 	free(refs->description);
 	free(refs->settings);
+	text_list_clear(&refs->lenders);
 	*refs = (struct wire_refs){ 0 };
 }
 
@@ -49,6 +53,17 @@ static void wire_refs_add_base64(struct str *out, const char *key, const char *t
 	out->len += (size_t)EVP_EncodeBlock((unsigned char *)out->data + out->len,
 					    (const unsigned char *)text, (int)len);
 	str_add_char(out, '\n');
+}
+
+/* Lines, since names have no line feeds. */
+static void wire_refs_add_lenders(struct str *out, const text_list *lenders)
+{
+	AUTO_STR struct str names = STR_INIT;
+
+	for (size_t i = 0; i < lenders->count; i++)
+		str_addf(&names, "%s\n", lenders->items[i]);
+	if (names.len > 0 && names.len <= LENDERS_LIMIT)
+		wire_refs_add_base64(out, LENDERS, names.data);
 }
 
 static void wire_refs_add_ref(struct str *out, const struct ref *ref)
@@ -108,6 +123,7 @@ static void wire_refs_add_members(struct str *body, const char *form,
 		 refs->pushed_announced);
 	if (refs->pack_bytes > 0)
 		str_addf(body, PACK_BYTES "%" PRIu64 "\n", refs->pack_bytes);
+	wire_refs_add_lenders(body, &refs->lenders);
 	wire_refs_add_base64(body, SETTINGS, refs->settings);
 }
 
@@ -247,6 +263,23 @@ static bool wire_refs_read_pack_bytes(struct wire_refs_reader *reader, const cha
 	return text_to_uint64(value, &reader->refs->pack_bytes);
 }
 
+static bool wire_refs_read_lenders(struct wire_refs_reader *reader, const char *value)
+{
+	AUTO_STR struct str text = STR_INIT;
+	char *rest, *line;
+
+	if (!wire_refs_read_base64(value, LENDERS_LIMIT, &text))
+		return false;
+	rest = text.data;
+	while ((line = strsep(&rest, "\n")) != NULL && rest) {
+		if (name_judge(line, ERR_IGNORED) != 0 ||
+		    reader->refs->lenders.count == WIRE_LENDERS_MOST)
+			return false;
+		vec_add(&reader->refs->lenders, xstrdup(line));
+	}
+	return true;
+}
+
 /* In order, each once. */
 static bool wire_refs_read_cuts(struct wire_refs_reader *reader, const char *value)
 {
@@ -323,6 +356,7 @@ static const struct {
 	{ SETTINGS, wire_refs_read_settings },
 	{ PUSHED_DELETIONS, wire_refs_read_pushed },
 	{ PACK_BYTES, wire_refs_read_pack_bytes },
+	{ LENDERS, wire_refs_read_lenders },
 	{ SHALLOW " ", wire_refs_read_cuts },
 	{ PACK, wire_refs_read_pack },
 };

@@ -11,6 +11,7 @@
 #include "git/refs.h"
 #include "wire/wire.h"
 
+#define WIRE_LENDERS_MOST 64
 #define WIRE_REFS_TYPE "application/x-refrelay-refs"
 
 struct wire_refs {
@@ -25,6 +26,7 @@ struct wire_refs {
 			      by a primary of an older version */
 	uint64_t pushed_settled, pushed_announced; /* change/pushed.h; 0: not given */
 	uint64_t pack_bytes;                       /* 0: not given */
+	text_list lenders; /* names of repositories whose objects it borrows; owned */
 };
 void wire_refs_clear(struct wire_refs *refs);
 

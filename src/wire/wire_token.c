@@ -91,15 +91,10 @@ void site_key_clear(struct site_key *key)
 static void body_digest(const struct signed_request *request,
 			char text[2 * HASH_MAX_SIZE + 1])
 {
-	AUTO_HASH struct hash hash;
-	unsigned char digest[HASH_MAX_SIZE];
 	AUTO_STR struct str hex = STR_INIT;
 
-	hash_init(&hash, HASH_SHA256);
-	if (request->body_len > 0)
-		hash_add(&hash, request->body, request->body_len);
-	hash_end(&hash, digest);
-	str_add_hex(&hex, digest, sizeof(digest));
+	hash_add_hex(HASH_SHA256, request->body_len > 0 ? request->body : "",
+		     request->body_len, hash_size(HASH_SHA256), &hex);
 	memcpy(text, hex.data, hex.len + 1);
 }
 

@@ -110,7 +110,7 @@ static void write_down(const struct ls_refs *request, size_t digits, struct str 
 {
 	pkt_addf(out, "command=ls-refs\n");
 	pkt_addf(out, "object-format=%s\n", digits == 40 ? "sha1" : "sha256");
-	pkt_add_delimiter(out);
+	str_add(out, "0001");
 	if (request->wants_peeled)
 		pkt_addf(out, "peel\n");
 	if (request->wants_symrefs)

@@ -34,8 +34,11 @@ int notice_compare(struct notice *of, const char *name, struct noticed *noticed,
 	assert(of == &notice);
 	noticed->event.id = 1;
 	noticed->is_changed = true;
-	if (text_ends_with(name, "gone"))
-		return err_set(err, ERR_MISSING, "%s is gone", name);
+	if (text_ends_with(name, "gone")) {
+		err_set(err, ERR_MISSING, "%s is gone", name);
+		noticed->why = *err;
+		return -1;
+	}
 	if (text_ends_with(name, "later"))
 		return err_set(err, ERR_DISK, "%s cannot be recorded", name);
 	return 0;

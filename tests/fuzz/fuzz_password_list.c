@@ -12,15 +12,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	AUTO_STR struct str text = STR_INIT;
 	struct password_list list = { 0 };
+	const struct map_entry *entry;
+	size_t at = 0;
 
 	str_add_bytes(&text, data, len);
 	password_list_parse(&text, &list);
-	for (size_t i = 0; i < list.users.count; i++) {
-		const struct password_user *user = &list.users.items[i];
-		assert(password_list_find(&list, user->name) == user);
+	assert(list.users.count == list.by_name.count);
+	while ((entry = map_next(&list.by_name, &at)) != NULL) {
+		const char *name = entry->key;
+		const struct password_user *user = password_list_find(&list, name);
+		assert(user == &list.users.items[(size_t)entry->value - 1]);
 		assert(strlen(user->hash) == PASSWORD_HASH_LEN && user->hash[0] == '$');
-		assert(*user->name && !strpbrk(user->name, ":\n"));
-		assert(!text_starts_with(user->name, "token "));
+		assert(*name && !strpbrk(name, ":\n"));
+		assert(!text_starts_with(name, "token "));
 	}
 	assert((list.unused == 0) == (list.unused_line == 0));
 	assert(list.unused + list.users.count <= len);

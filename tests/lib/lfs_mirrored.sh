@@ -4,7 +4,8 @@
 #
 #	make_lfs_mirror			all but the forge, not started; tokens dev and app1 of london
 #	start_forge			it runs, has r.git, and paris' mirror r is of it
-#	forge_object BYTES		a new object of the forge, with its pointer on main: $oid
+#	forge_object BYTES [REF [SAID]]	a new object of the forge, with its pointer on main, or REF: $oid;
+#					the pointer says SAID bytes
 #	has_object SITE OID		in its place, with the right content
 #	mirror_said PATTERN		of `mirror show r` at paris
 #	mirror_member MEMBER VALUE	of the same in JSON
@@ -54,13 +55,13 @@ write_pointer() { # OID BYTES
 }
 
 oid=
-forge_object() { # BYTES [REF]
+forge_object() { # BYTES [REF [SAID]]
 	local blob tree commit ref=${2:-refs/heads/main}
 
 	head -c "$1" /dev/urandom >object
 	oid=$(oid_of object)
 	mv object "forge/objects/$oid"
-	blob=$(write_pointer "$oid" "$1" | git -C forge/r.git hash-object -w --stdin)
+	blob=$(write_pointer "$oid" "${3:-$1}" | git -C forge/r.git hash-object -w --stdin)
 	tree=$(printf '100644 blob %s\tfile.bin\n' "$blob" | git -C forge/r.git mktree)
 	commit=$(git -C forge/r.git commit-tree -m file "$tree" -p main)
 	git -C forge/r.git update-ref "$ref" "$commit"

@@ -34,6 +34,7 @@ watch() { # NAME WATCHER
 is_mirrored() { # NAME
 	local source="london/git/$1.git" copy="paris/git/$1.git" refs other
 
+	! differs_still "$source" "$copy" refs/heads/main 2>/dev/null || return
 	[ -d "$copy" ] && refs=$(git -C "$source" for-each-ref) &&
 		other=$(git -C "$copy" for-each-ref) && [ "$refs" = "$other" ] &&
 		same_text "$source/HEAD" "$copy/HEAD"

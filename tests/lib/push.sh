@@ -17,6 +17,7 @@
 #	make_a DIR...                   repository "a" with main, b1 and b2; empty DIR/a
 #	same_branch SOURCE DEST [BRANCH]    two repositories have the same (default main)
 #	has_ref DIR/NAME REF            the destination has it as the source has it
+#	head_is REPOSITORY REF          its HEAD is that one
 #	uri_of DIR/NAME                 the destination's, as in task files
 #	count_is N COMMAND...           it prints so many lines
 #	is_older_than MS                the oldest task that waits is
@@ -167,6 +168,10 @@ same_branch() { # SOURCE DEST [BRANCH]
 	local ref=refs/heads/${3:-main}
 	[ "$(git -C "$1" rev-parse -q --verify "$ref")" = \
 		"$(git -C "$2" rev-parse -q --verify "$ref")" ]
+}
+
+head_is() { # REPOSITORY REF
+	[ "$(git -C "$1" symbolic-ref HEAD)" = "$2" ]
 }
 
 uri_of() { # DIR/NAME

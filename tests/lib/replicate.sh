@@ -124,7 +124,3 @@ as_nobody() { # COMMAND...
 		"$@"
 	fi
 }
-
-is_stopped() { # PID
-	grep -q '^State:.T' "/proc/$1/status"
-}

@@ -71,11 +71,15 @@ post() { # [CURL-OPTION...]
 }
 
 oid() { # REF
-	adv | grep -a -o "[0-9a-f]\{40\} $1\$" | cut -c1-40
+	local said
+	said=$(adv | grep -a -o "[0-9a-f]\{40\} $1\$") || return
+	echo "${said:0:40}"
 }
 
 oid2() { # REF
-	ls_refs "$1" | post | grep -a -o "[0-9a-f]\{40\} $1" | head -n 1 | cut -c1-40
+	local said
+	said=$(ls_refs "$1" | post | grep -a -o "[0-9a-f]\{40\} $1") || return
+	echo "${said:0:40}"
 }
 
 # The status of an answer.

@@ -14,10 +14,12 @@ make_repository() { # PATH [N [FORMAT]]
 # N more commits on a ref, which may be new; then FROM is where it starts. Each commit
 # changes one file of fifty.
 add_commits() { # PATH REF N [FROM]
-	local path=$1 ref=$2 count=$3 from=${4:-} start=1700000000
+	local path=$1 ref=$2 count=$3 from=${4:-} start=1700000000 found
 
-	[ -n "$from" ] || from=$(git -C "$path" rev-parse -q --verify "$ref") || from=
-	[ -z "$from" ] || start=$(git -C "$path" log -1 --format=%ct "$from" --)
+	if found=$(git -C "$path" log -1 --format='%H %ct' "${from:-$ref}" -- 2>/dev/null); then
+		from=${from:-${found% *}}
+		start=${found#* }
+	fi
 	LC_ALL=C awk -v ref="$ref" -v count="$count" -v from="$from" -v name="${path##*/}" \
 		-v start="$start" '
 		function data(text) { printf "data %d\n%s\n", length(text), text }
@@ -44,6 +46,7 @@ list_repositories() { # DIRECTORY
 
 	[ -d "$1" ] || return 0
 	while IFS= read -r path; do
+		path=${path#./}
 		[ -d "$1/$path/objects" ] && [ -d "$1/$path/refs" ] && [ -f "$1/$path/HEAD" ] || continue
 		above=$path
 		while [[ $above == */* ]]; do
@@ -53,7 +56,7 @@ list_repositories() { # DIRECTORY
 		found[$path]=1
 		echo "$path"
 	done < <(cd "$1" && find . -type d \( -name .git -o -path ./.refrelay \) -prune -o \
-		-name HEAD -path './*/*' -printf '%h\n' | sed 's,^\./,,' | LC_ALL=C sort)
+		-name HEAD -path './*/*' -printf '%h\n' | LC_ALL=C sort)
 }
 
 # Noise does not get smaller, however long git tries.
@@ -84,6 +87,31 @@ same_text() { # FILE OTHER
 	[ ! -f "$1" ] || IFS= read -rd '' one <"$1" || [ -n "$one" ] || true
 	[ ! -f "$2" ] || IFS= read -rd '' other <"$2" || [ -n "$other" ] || true
 	[ "$one" = "$other" ]
+}
+
+# What a ref is by the files of its repository, in $ref_value; without a process. Fails where
+# that cannot be told so.
+ref_value=
+find_ref() { # PATH REF
+	local line
+
+	ref_value=
+	if [ -f "$1/$2" ]; then
+		IFS= read -r ref_value <"$1/$2"
+	elif [ -f "$1/packed-refs" ]; then
+		while IFS= read -r line; do
+			[[ $line != *" $2" ]] || ref_value=${line%% *}
+		done <"$1/packed-refs"
+	fi
+	[[ $ref_value =~ ^[0-9a-f]{40,64}$ ]]
+}
+
+# While something is waited for: that ref is surely not the same in both yet.
+differs_still() { # PATH OTHER REF
+	local value
+
+	[ -n "${is_waiting-}" ] && find_ref "$1" "$3" && value=$ref_value &&
+		find_ref "$2" "$3" && [ "$value" != "$ref_value" ]
 }
 
 # Whether their pictures are the same: 0 yes, 2 no, 1 that cannot be told so cheaply. What
@@ -129,6 +157,7 @@ same_but_for_faults() { # SOURCE DEST
 		echo "$2 does not exist"
 		return 1
 	fi
+	! differs_still "$1" "$2" refs/heads/main 2>/dev/null || return
 	same_pictures "$1" "$2" || status=$?
 	[ "$status" -ne 0 ] || return 0
 	[ "$status" -ne 2 ] || [ -z "${is_waiting-}" ] || return 1
@@ -164,6 +193,7 @@ equal_trees() { # SOURCE DEST
 	while IFS= read -r path; do
 		wanted[${path%.git}.git]=$path
 		same_but_for_faults "$1/$path" "$2/${path%.git}.git" || result=1
+		[ "$result" -eq 0 ] || [ -z "${is_waiting-}" ] || return
 	done < <(list_repositories "$1")
 	while IFS= read -r path; do
 		[ -n "${wanted[$path]-}" ] && continue

@@ -35,6 +35,9 @@ tap_find_build() {
 	done
 }
 
+# Where other tests of the same run have their files in memory.
+[ -z "${SITE_TMPDIR-}" ] || export TMPDIR=$SITE_TMPDIR
+
 [ -n "${BUILD-}" ] || tap_find_build
 export BUILD REFRELAY=${REFRELAY:-${BUILD-}/refrelay} \
 	REFRELAY_RUN=${REFRELAY_RUN:-${BUILD-}/refrelay-run} \
@@ -100,15 +103,8 @@ tap_environment() {
 	export TEST_DIR=$PWD HOME=$PWD/home LC_ALL=C TZ=UTC GIT_CONFIG_NOSYSTEM=1
 	export GIT_CONFIG_GLOBAL=$HOME/gitconfig
 	mkdir "$HOME"
-	cat >"$GIT_CONFIG_GLOBAL" <<-END
-		[user]
-			name = Test
-			email = test@example.com
-		[init]
-			defaultBranch = main
-		[gc]
-			auto = 0
-	END
+	printf '%s\n' '[user]' 'name = Test' 'email = test@example.com' \
+		'[init]' 'defaultBranch = main' '[gc]' 'auto = 0' >"$GIT_CONFIG_GLOBAL"
 }
 
 tap_result() { # STATUS NAME LOG
@@ -194,10 +190,34 @@ wait_until() { # SECONDS COMMAND...
 		fi
 		read -rt "$pause" -u "$never" || true
 		# What takes long shall not be kept from it by being asked.
-		pause=0.15
-		[ $((SECONDS - start)) -lt 3 ] || pause=0.3
+		case $pause in
+		0.05) pause=0.1 ;;
+		0.1) pause=0.15 ;;
+		0.15) pause=0.25 ;;
+		0.25) pause=0.4 ;;
+		esac
 	done
 	exec {never}<&-
+}
+
+# As /proc/PID/stat has it: T if it is stopped, Z if it is dead and nobody has asked how it
+# ended; nothing, if there is none. It starts no program, and is asked often.
+process_state=
+find_process_state() { # PID
+	process_state=
+	{ read -r process_state <"/proc/$1/stat"; } 2>/dev/null || true
+	process_state=${process_state##*) }
+	process_state=${process_state%% *}
+}
+
+is_stopped() { # PID
+	find_process_state "$1"
+	[ "$process_state" = T ]
+}
+
+is_dead() { # PID
+	find_process_state "$1"
+	[[ ${process_state:-Z} = Z ]]
 }
 
 expect() { # STATUS COMMAND...

@@ -8,7 +8,8 @@ usage: forest.py ROOT      serves what ROOT/allowed names to who has a token for
 ROOT/allowed has a line `PATTERN TOKEN...` for the repositories whose name (without .git) the shell
 pattern fits; it is read for each request, and the first line that fits counts. Without a token of
 these they do not seem to be there (404), as at GitHub. What is a repository below ROOT is served by
-git http-backend, all others are empty ones. With ROOT/tags an ETag is told, and 304 answered.
+git http-backend, which is not asked again for refs that did not change. With ROOT/tags an ETag is told, and
+304 answered.
 """
 import base64
 import fnmatch
@@ -26,13 +27,17 @@ ADVERT = "application/x-git-upload-pack-advertisement"
 mutex = threading.Lock()
 
 
-def packet(text):
-    return f"{len(text) + 4:04x}".encode() + text
+adverts = {}  # of a request for refs: what the refs looked like, and the answer
 
 
-EMPTY = (packet(b"# service=git-upload-pack\n") + b"0000"
-         + packet(b"0" * 40 + b" capabilities^{}\0symref=HEAD:refs/heads/main agent=forest\n")
-         + b"0000")
+def look_at_refs(repository):
+    """Differs when refs do: all of these files are replaced, never written to."""
+    looks = []
+    for folder, _, files in os.walk(repository / "refs"):
+        looks += [folder] + [os.path.join(folder, file) for file in files]
+    looks += [repository / "HEAD", repository / "packed-refs"]
+    seen = [(str(path), os.stat(path)) for path in looks if os.path.exists(path)]
+    return [(path, stat.st_ino, stat.st_mtime_ns, stat.st_size) for path, stat in seen]
 
 
 def tokens_of(name):
@@ -112,6 +117,17 @@ class Handler(BaseHTTPRequestHandler):
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         return headers.get("Content-Type", "text/plain"), rest
 
+    def refs(self, repository):
+        """As git http-backend tells them. Who changes them while they are read is read again."""
+        key = (self.path, self.headers.get("Git-Protocol"))
+        look = look_at_refs(repository)
+        known = adverts.get(key)
+        if known and known[0] == look:
+            return known[1]
+        answer = self.backend(b"")
+        adverts[key] = (look, answer)
+        return answer
+
     def do_GET(self):
         self.came = time.monotonic_ns() // 1000000
         body = self.body()
@@ -119,9 +135,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.token() not in tokens_of(name):
             self.answer(404)
         elif not (ROOT / f"{name}.git").is_dir():
-            self.answer_refs(EMPTY)
+            self.answer(404)
         else:
-            kind, answer = self.backend(body)
+            is_refs = self.command == "GET" and service.startswith("info/refs")
+            kind, answer = self.refs(ROOT / f"{name}.git") if is_refs else self.backend(body)
             if kind == ADVERT and not self.headers.get("Git-Protocol"):
                 self.answer_refs(answer)
             else:

@@ -16,6 +16,8 @@ PATTERN is a regular expression that is searched for in "METHOD TARGET" (no blan
     pass            as it is (also when no line fits)
     drop            the connection is closed without an answer
     reset           the same, with a reset
+    hang            nothing comes, for as long as the rules are the same; the upstream is
+                    not asked
     stall [BYTES]   after so many bytes of the answer (0) nothing comes, for as long as the
                     rules are the same; then the connection is closed
     slow SECONDS    the answer begins so much later, or when there are other rules
@@ -25,6 +27,7 @@ PATTERN is a regular expression that is searched for in "METHOD TARGET" (no blan
     flip BYTE       this byte of the body has its lowest bit turned; negative: from the end
     garble BYTE     the same, of the body as it is framed on its way, in chunks or not
     status CODE     an answer of our own, in JSON that is none of refrelay's
+    instead CODE    the same in place of the upstream's answer, which has come
     redirect URL    302
     garbage         an answer that is no HTTP
     junk            200 with a body that makes no sense
@@ -111,9 +114,29 @@ def with_header(head, name, value):
     return without_header(head, name)[:-2] + name + b": " + value + b"\r\n\r\n"
 
 
+def is_body_wanted(client, upstream, head):
+    """Whom the client asks by Expect; a refusal is left to be read."""
+    if header_of(head, b"expect") is None:
+        return True
+    start = b""
+    while len(start) < 12:
+        before, start = start, upstream.recv(12, socket.MSG_PEEK | socket.MSG_WAITALL)
+        if start == before:
+            return False
+    if not start.endswith(b" 100"):
+        return False
+    word = b""
+    while not word.endswith(b"\r\n\r\n"):
+        word += upstream.recv(1)
+    client.sendall(word)
+    return True
+
+
 def pump_request(client, upstream, head, rest):
     """The body as it comes; chunked ones end with an empty chunk."""
     upstream.sendall(with_header(head, b"Connection", b"close") + rest)
+    if not is_body_wanted(client, upstream, head):
+        return
     is_chunked = header_of(head, b"transfer-encoding") is not None
     left = int(header_of(head, b"content-length") or 0) - len(rest)
     tail = rest[-5:]
@@ -242,6 +265,8 @@ def answer_early(client, action, argument):
         pass
     elif action == "reset":
         do_reset(client)
+    elif action == "hang":
+        stall(client)
     elif action == "status":
         own_answer(client, argument, json.dumps({"error": "no"}).encode())
     elif action == "redirect":
@@ -293,6 +318,9 @@ def pass_on(client, line, head, rest):
                 relay_garbled(client, upstream, int(argument))
             elif action == "endless":
                 relay_for_ever(client, upstream)
+            elif action == "instead":
+                whole_answer(upstream)
+                answer_early(client, "status", argument)
             elif action in ("flip", "filter", "header"):
                 change(client, upstream, action, argument)
             else:

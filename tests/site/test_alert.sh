@@ -123,7 +123,7 @@ damage_at_a_copy() {
 	wait_until 20 began_damage paris
 	wait_until 20 in_sync
 	wait_until 20 ended_damage paris
-	grep '"message":"damage was found: repository a: ' paris/told
+	grep '"message":"damage found: repository a: ' paris/told
 }
 
 # As a disk rots: neither size nor times change.

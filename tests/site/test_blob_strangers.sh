@@ -124,10 +124,6 @@ what_cannot_be_watched_is_scanned() {
 	wait_until 10 all_is_here
 }
 
-paris_stands() {
-	grep -q '^State:.T' "/proc/$(site_pid paris)/status"
-}
-
 # The row says that it was verified later than the file was changed.
 what_is_done_just_after_a_file_was_read_is_found() {
 	make_copies
@@ -136,7 +132,7 @@ what_is_done_just_after_a_file_was_read_is_found() {
 	stop_site paris
 	start_site paris REFRELAY_FAILPOINT=verify.done=stop
 	at paris blob reverify --type uploads a.txt
-	wait_until 20 paris_stands
+	wait_until 20 is_paused paris
 	overwrite paris/uploads/a.txt
 	kill -CONT "$(site_pid paris)"
 	wait_until 10 was_logged paris copy.doubted 'name=a.txt'

@@ -107,6 +107,54 @@ what_is_loose_follows_by_git() {
 	git -C paris/git/big.git fsck
 }
 
+tells() { # VALUE MEMBER
+	[ "$(status_of paris "$2")" = "$1" ] || fail "$(at paris status --json)"
+}
+
+has_received() { # BYTES
+	local left
+	left=$(status_of paris repositories.bytes_to_come)
+	[ "${left:-0}" -gt 0 ] && [ "$left" -le $((3000000 - $1)) ]
+}
+
+bytes_to_come_are_known() {
+	make_sites_with_large
+	rules "$pack stall 1000000"
+	start_site paris
+	wait_until 60 has_received 900000
+	[ "$(status_of paris repositories.bytes_to_come)" -gt 1900000 ]
+	tells 0 repositories.of_unknown_size
+	curl -sS "$(site_url paris)/api/v1/running" >running
+	grep -qE '"size":30[0-9]{5},' running || fail "$(<running)"
+	grep -q '"phase":"copying"' running || fail "$(<running)"
+	tells 0 repositories.copied
+	rules
+	wait_until 100 in_sync
+	tells 0 repositories.bytes_to_come
+}
+
+is_slow() {
+	at paris status >said || [ $? -eq 3 ]
+	grep -q '; the primary is slow: a request has been waiting for an answer for [0-9]* s' said
+}
+
+a_primary_without_an_answer_is_slow() {
+	make_sites_with_large
+	rules "$list stall 0"
+	start_site paris
+	wait_until 40 asked_for "$list"
+	tells "" repositories.bytes_to_come # unknown
+	tells 1 repositories.of_unknown_size
+	fails is_slow
+	grep -q "1 repository of 1 to copy" said || fail "$(<said)"
+	wait_until 30 is_slow
+	at paris status --json >said || [ $? -eq 3 ]
+	grep -q '"delays":\[{"cause":"primary_slow","message":"the primary is slow' said || fail "$(<said)"
+	rules
+	wait_until 60 in_sync
+	at paris status --json | grep -q '"delays":\[\]'
+}
+
 is_cut_and_goes_on() {
 	make_sites_with_large
 	rules "$pack cut 1000000"
@@ -215,6 +263,8 @@ alternates_go_the_old_way() {
 
 tap_test 'a large copy goes by its packs, a small one with its refs' a_large_copy_goes_by_packs
 tap_test 'what is loose follows by git' what_is_loose_follows_by_git
+tap_test 'the bytes to come are known' bytes_to_come_are_known
+tap_test 'a primary that does not answer is called slow' a_primary_without_an_answer_is_slow
 tap_test 'a connection that is cut goes on where it was' is_cut_and_goes_on
 tap_test 'one that is cut all the time leaves it to git' is_cut_all_the_time
 tap_test 'the primary repacks while a pack comes' is_repacked_meanwhile "$pack" 500000

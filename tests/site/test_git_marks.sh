@@ -93,6 +93,47 @@ killed_in_a_push() {
 	all_is_equal
 }
 
+# As a primary says that could not record it.
+done_and_called_a_conflict() {
+	make_pair
+	rules 'POST.*git-receive-pack instead 409' 'GET./api/v1/ status 503'
+	commit_in work
+	fails git -C work push -q origin main 2>err.push
+	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
+	is_told r "$(tip work HEAD)"
+	all_is_equal
+}
+
+# More than a request of which the body is kept in memory.
+ask_for_refs_at_length() { # SITE
+	python3 -c '
+import sys
+def packet(text):
+    return b"%04x" % (len(text) + 4) + text
+body = packet(b"command=ls-refs") + b"0001" + packet(b"ref-prefix refs/heads/main")
+body += packet(b"ref-prefix refs/" + b"x" * 60000) * 20 + b"0000"
+sys.stdout.buffer.write(body)' | curl -sS -m 30 --data-binary @- -H 'Git-Protocol: version=2' \
+		-H 'Content-Type: application/x-git-upload-pack-request' \
+		"$(site_url "$1")/r.git/git-upload-pack"
+}
+
+sees_at_length() { # OID
+	ask_for_refs_at_length paris | grep -a "$1 refs/heads/main"
+}
+
+seen_by_a_long_request() {
+	make_pair
+	set_conf paris serve.freshFor 2s
+	kill -HUP "$(site_pid paris)"
+	rules 'GET./api/v1/ status 503'
+	commit_in work
+	git -C work push -q "$(url_as dev london r)" main
+	wait_until 20 sees_at_length "$(tip work HEAD)"
+	rules refuse
+	refused_with_a_sentence r
+	all_is_equal
+}
+
 # What never reached the primary is no reason to refuse anything.
 killed_after_a_push_that_failed() {
 	make_pair
@@ -107,11 +148,37 @@ killed_after_a_push_that_failed() {
 }
 
 # Its second request, which is the one that changes something.
-post_push() { # STATUS
-	curl -sS -m 30 --data-binary 0000 -o answer -w '%{http_code}\n' \
+post_push() { # STATUS [URL [CURL-OPTION...]]
+	local wanted=$1 url=${2:-$(url_as dev paris r)}
+	shift $(($# > 1 ? 2 : 1))
+	curl -sS -m 30 --data-binary 0000 -o answer -w '%{http_code}\n' "$@" \
 		-H 'Content-Type: application/x-git-receive-pack-request' \
-		"$(url_as dev paris r)/git-receive-pack" >status
-	grep -x "$1" status
+		"$url/git-receive-pack" >status
+	grep -x "$wanted" status
+}
+
+# A stranger would have readers sent away by it, for as long as the primary is down.
+nothing_is_noted_of_whom_the_primary_has_not_let_in() {
+	local url pushing
+
+	make_pair
+	url=$(site_url paris)/r.git
+	url=http://any:wrong@${url#http://}
+	rules 'POST.*git-receive-pack hang'
+	{ post_push 000 "$url" -m 8 || true; } &
+	pushing=$!
+	wait_until 10 asked_for 'POST.*git-receive-pack'
+	[ "$(noted)" -eq 0 ]
+	is_told r "$(tip london/git/r.git)"
+	wait "$pushing"
+	[ "$(noted)" -eq 0 ]
+	is_told r "$(tip london/git/r.git)"
+	rules
+	# It is not even tried.
+	spoil
+	post_push 401 "$url"
+	was_logged paris git.push_not_noted && fail "it was tried"
+	post_push 503
 }
 
 not_noted_not_passed_on() {
@@ -125,7 +192,7 @@ not_noted_not_passed_on() {
 	post_push 503
 	grep "this site cannot write down that a push goes through it, so it was not passed" answer
 	[ "$(tip london/git/r.git)" = "$before" ]
-	[ "$(grep -c 'POST.*git-receive-pack' proxy/log)" -eq 0 ]
+	fails was_logged london git.pushed
 	is_told r "$before"
 	wait_until 10 was_logged paris git.push_not_noted
 	# By now it is known before git sends anything, when it still shows what is said.
@@ -143,6 +210,12 @@ database.commit()' "$D"
 
 tap_test "killed after a push: nobody is taken back" killed_after_a_push
 tap_test "killed in a push: nobody is taken back" killed_in_a_push
+tap_test "a push that is done and answered by 409 is seen by those who read" \
+	done_and_called_a_conflict
+tap_test "nobody is taken back behind the refs that a long request was told" \
+	seen_by_a_long_request
 tap_test "killed after a push that failed: the copy is read on" killed_after_a_push_that_failed
+tap_test "nothing is noted of a push before the primary has let it in" \
+	nothing_is_noted_of_whom_the_primary_has_not_let_in
 tap_test "a push that cannot be noted is not passed on" not_noted_not_passed_on
 tap_done

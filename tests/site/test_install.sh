@@ -24,8 +24,8 @@ all_is_there() {
 	for file in lib/systemd/system/refrelay.service lib/sysusers.d/refrelay.conf \
 		share/man/man1/refrelay.1 share/man/man5/refrelay.conf.5 \
 		share/man/man7/refrelay-gerrit.7 share/doc/refrelay/LICENSE \
-		share/doc/refrelay/README.md share/doc/refrelay/operations.md \
-		share/doc/refrelay/guides/two-sites.md share/doc/refrelay/leases.md \
+		share/doc/refrelay/README.md share/doc/refrelay/docs/operations.md \
+		share/doc/refrelay/docs/guides/two-sites.md share/doc/refrelay/docs/leases.md \
 		share/doc/refrelay/examples/refrelay.rules.yml \
 		share/doc/refrelay/examples/refrelay-dashboard.json \
 		share/doc/refrelay/examples/refrelay.conf; do
@@ -36,6 +36,11 @@ all_is_there() {
 	find tree ! -type d ! -path "tree$prefix/*" >strange
 	find tree -name '*test*' >>strange
 	[ ! -s strange ] || fail "$(<strange)"
+}
+
+the_documents_lead_to_each_other() {
+	installs
+	"$TESTS/../tools/links.py" "$tree/share/doc/refrelay"
 }
 
 # Without the environment that tells tests where the programs are.
@@ -70,6 +75,7 @@ the_unit_starts_the_program() {
 }
 
 tap_test 'all is there, and nothing else' all_is_there
+tap_test 'the links of the installed documents work' the_documents_lead_to_each_other
 tap_test 'it finds its own programs' it_finds_its_own_programs
 tap_test 'the unit starts the program' the_unit_starts_the_program
 tap_done

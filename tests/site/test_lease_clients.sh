@@ -227,10 +227,6 @@ is_mirrored() {
 	[ "$(git -C upstream.git rev-parse main)" = "$(git -C paris/git/acme/app.git rev-parse main)" ]
 }
 
-paris_is_stopped() {
-	grep -q '^State:.T' "/proc/$(site_pid paris)/status"
-}
-
 # Whoever has the lock of a repository keeps the mirror's job from it, and the other way round. Of
 # three clients, and of both keys that Docora has: of the name, and of the path of its clone.
 a_mirrors_job() { # CLIENT KEY_FORMAT KEY
@@ -243,6 +239,8 @@ a_mirrors_job() { # CLIENT KEY_FORMAT KEY
 	expect 5 at paris mirror sync acme/app --wait 1
 	grep 'Lock timeout waiting for repo: acme/app' err
 	[ ! -e paris/git/acme/app.git ]
+	at paris mirror show acme/app --json >shown
+	[ "$("$SITE_HELP" member retry_count <shown)" = 0 ] # it is no failure of the upstream's
 	rm foreign
 	wait "$foreign"
 	says released
@@ -253,7 +251,7 @@ a_mirrors_job() { # CLIENT KEY_FORMAT KEY
 	start_site paris REFRELAY_FAILPOINT=sync.fetched=stop
 	"$REFRELAY" -c paris/refrelay.conf mirror sync acme/app --wait 20 >synced 2>&1 &
 	job=$!
-	wait_until 20 paris_is_stopped
+	wait_until 20 is_paused paris
 	start_client 30000 1
 	wait_until 20 says refused
 	kill -CONT "$(site_pid paris)"

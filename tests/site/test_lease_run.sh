@@ -106,11 +106,12 @@ taken_away_it_is_killed() {
 	grep -q 'ev=lease.lost' errors
 }
 
-# Whoever has it next finds nothing of the command: refrelay itself can do nothing about that.
+# Whoever has it next finds nothing of the command, which does not even obey SIGTERM: refrelay itself can do nothing
+# about that.
 while_refrelay_is_stopped_the_command_is_killed_in_time() {
 	local holder
 	make_conf 'ttl = 4s'
-	"$REFRELAY" -c conf lease run k -- sh -c 'echo $$ >pid; exec sleep 600' &
+	"$REFRELAY" -c conf lease run k -- sh -c 'trap "" TERM; echo $$ >pid; exec sleep 600' &
 	holder=$!
 	wait_until 10 test -s pid
 	kill -STOP "$holder"
@@ -118,6 +119,22 @@ while_refrelay_is_stopped_the_command_is_killed_in_time() {
 	[ -e ran ] && [ ! -e both ]
 	kill -CONT "$holder"
 	wait "$holder" || :
+}
+
+# Else an administrator takes for done what was only half done.
+cut_short_by_the_end_of_the_lease_it_has_failed_whatever_its_status() {
+	local holder status=0
+	make_conf 'ttl = 4s'
+	"$REFRELAY" -c conf lease run k -- \
+		sh -c 'trap "touch ended; exit 0" TERM; touch started; while :; do sleep 0.05; done' 2>errors &
+	holder=$!
+	wait_until 10 test -e started
+	kill -STOP "$holder"
+	wait_until 10 test -e ended
+	kill -CONT "$holder"
+	wait "$holder" || status=$?
+	[ "$status" = 1 ]
+	grep -q '^refrelay: ' errors
 }
 
 a_signal_ends_the_command() {
@@ -139,5 +156,7 @@ tap_test "a holder that is killed leaves nothing running" a_holder_that_is_kille
 tap_test "taken away, it is killed" taken_away_it_is_killed
 tap_test "while refrelay is stopped, the command is killed in time" \
 	while_refrelay_is_stopped_the_command_is_killed_in_time
+tap_test "cut short by the end of the lease, it has failed, whatever its status" \
+	cut_short_by_the_end_of_the_lease_it_has_failed_whatever_its_status
 tap_test "a signal ends the command" a_signal_ends_the_command
 tap_done

@@ -4,6 +4,7 @@
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/site_crash.sh"
 
 start_redis() {
 	redis-server --port 0 --unixsocket "$PWD/redis" --save '' --daemonize no \
@@ -20,13 +21,68 @@ redis_has() { # KEY
 	[ "$(redis-cli -s "$PWD/redis" EXISTS "$1")" = 1 ]
 }
 
+stop_redis() {
+	kill "$redis"
+	wait "$redis" || :
+}
+
+redis_has_lease() { # KEY
+	redis_has "$1"
+}
+
+# PostgreSQL refuses to be run by root.
+as_postgres() { # PROGRAM ARGUMENT...
+	local program=$1 command=()
+	shift
+	[ "$(id -u)" -ne 0 ] || command=(setpriv --reuid=postgres --regid=postgres --clear-groups)
+	(cd postgresql && "${command[@]}" "$postgresql_bin/$program" "$@")
+}
+
+make_postgresql() {
+	postgresql_bin=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
+	mkdir postgresql
+	if [ "$(id -u)" -eq 0 ]; then
+		chmod 711 "$tap_root" .
+		chown postgres: postgresql
+	fi
+	as_postgres initdb -D "$PWD/postgresql/db" -A trust -U postgres -N >postgresql.log
+}
+
+start_postgresql() {
+	[ -e postgresql ] || make_postgresql
+	as_postgres postgres -D "$PWD/postgresql/db" -k "$PWD/postgresql" -h '' -F \
+		>>postgresql.log 2>&1 &
+	wait_until 20 sql 'SELECT 1'
+}
+
+# As after a crash.
+stop_postgresql() {
+	kill -QUIT "$(head -n 1 postgresql/db/postmaster.pid)"
+	wait_until 10 fails sql 'SELECT 1'
+}
+
+sql() { # STATEMENT
+	psql -h "$PWD/postgresql" -U postgres -Atc "$1" postgres
+}
+
+postgresql_has_lease() { # KEY
+	[ "$(sql "SELECT count(nonce) FROM refrelay.lease WHERE key = '$1' AND expires_at > now()")" -eq 1 ]
+}
+
+url_of() { # BACKEND
+	case $1 in
+	redis) echo "unix://$PWD/redis" ;;
+	postgresql) echo "postgresql:///postgres?host=$PWD/postgresql&user=postgres" ;;
+	esac
+}
+
 make_conf() { # NODE [LINE...]
 	local node=$1
 	shift
 	mkdir -p "$node/git"
 	printf '%s\n' '[site]' 'name = paris' "repositories = $PWD/$node/git" \
-		"data = $PWD/$node/data" '[lease]' 'backend = redis' "url = unix://$PWD/redis" \
-		"$@" >"$node/conf"
+		"data = $PWD/$node/data" '[lease]' "backend = ${backend:-redis}" \
+		"url = $(url_of "${backend:-redis}")" "$@" >"$node/conf"
 }
 
 lease() { # NODE ARGUMENT...
@@ -35,14 +91,16 @@ lease() { # NODE ARGUMENT...
 	"$REFRELAY" -c "$node/conf" lease "$@"
 }
 
-two_data_directories_exclude_each_other() {
-	start_redis
+two_data_directories_exclude_each_other() { # BACKEND
+	local backend=$1
+
+	start_"$backend"
 	make_conf one
 	make_conf two
 	touch held
 	"$REFRELAY" -c one/conf lease run k -- sh -c 'echo "$REFRELAY_JOB" >job; while [ -e held ]; do sleep 0.05; done' &
-	wait_until 10 test -s job
-	redis_has refrelay:paris:k
+	wait_until 20 test -s job
+	"$backend"_has_lease refrelay:paris:k
 	expect 5 lease two run k --wait 1 -- touch ran
 	grep -q "^refrelay: Lock timeout waiting for repo: k: held by paris, process $!, job $(cat job) (run)" err
 	lease two list >listed
@@ -53,8 +111,8 @@ two_data_directories_exclude_each_other() {
 	wait $!
 	lease two run k --wait 0 -- touch ran
 	[ -e ran ]
-	fails redis_has refrelay:paris:k
-	kill "$redis"
+	fails "$backend"_has_lease refrelay:paris:k
+	stop_"$backend"
 }
 
 a_holder_that_was_killed_is_succeeded_at_once() {
@@ -192,21 +250,34 @@ away_since() {
 	curl -sS "$(site_url paris)/readyz" | grep -q '"leases_away_since":"20'
 }
 
+held_key() {
+	at paris lease list >listed || return
+	key=$(grep -B 1 'held: alive' listed | grep -o '^refrelay:paris:geo_sync_ssf_service:repository:.*')
+}
+
 # What is there is read, what runs ends, nothing new starts; when it is back, all goes on.
-a_secondary_says_so_and_goes_on_when_it_is_back() {
-	start_redis
+a_secondary_says_so_and_goes_on_when_it_is_back() { # BACKEND
+	local key
+
+	start_"$1"
 	make_sites
-	set_conf paris lease.backend redis
+	set_conf paris lease.backend "$1"
 	set_conf paris http.anonymousRead true
-	set_conf paris lease.url "unix://$PWD/redis"
+	set_conf paris lease.url "$(url_of "$1")"
 	make_repository london/git/a.git 2
 	start_site london
 	start_site paris
 	wait_until 30 in_sync
-	grep -q 'refrelay:paris:geo_sync' <(redis-cli -s "$PWD/redis" KEYS '*')
+	hang_a_fetch
+	held_key
+	"$1"_has_lease "$key"
+	curl -fsS "$(site_url paris)/api/v1/leases?held=true" | grep -qF "\"key\":\"$key\""
+	kill -CONT "$(site_pid london)"
+	wait_until 30 in_sync
+	wait_until 5 no_lease_like 'held: alive: sync'
+	fails "$1"_has_lease "$key"
 	fails away_since
-	kill "$redis"
-	wait "$redis" || :
+	stop_"$1"
 	wait_until 20 away_since
 	at paris status >out || :
 	grep -q 'the leases became unavailable' out
@@ -214,18 +285,23 @@ a_secondary_says_so_and_goes_on_when_it_is_back() {
 	at london changed a
 	git ls-remote "$(site_url paris)/a.git" >/dev/null
 	wait_until 20 was_logged paris job.deferred '.*code=lock_unavailable'
+	fails equal_repositories london/git/a.git paris/git/a.git
 	at paris repository show a --json >shown
 	grep -q '"retry_count":0' shown
-	start_redis
+	start_"$1"
 	wait_until 60 in_sync
 	equal_repositories london/git/a.git paris/git/a.git
 	fails away_since
 	stop_site paris
 	stop_site london
-	kill "$redis"
+	stop_"$1"
 }
 
-tap_test "two data directories exclude each other" two_data_directories_exclude_each_other
+for backend in redis postgresql; do
+	tap_test "two data directories exclude each other with $backend" \
+		two_data_directories_exclude_each_other "$backend"
+done
+backend=
 tap_test "a holder that was killed is succeeded at once" a_holder_that_was_killed_is_succeeded_at_once
 tap_test "other sites have keys of their own" other_sites_have_keys_of_their_own
 tap_test "a command is dead before its lease is over" a_command_is_dead_before_its_lease_is_over
@@ -234,5 +310,8 @@ tap_test "a stopped holder's command is dead before others have the lease" \
 tap_test "settings that lose leases are told at the start" settings_that_lose_leases_are_told_at_the_start
 tap_test "a directory that is away is told as a server is" a_directory_that_is_away_is_told_as_a_server_is
 tap_test "a server that is away is no timeout" a_server_that_is_away_is_no_timeout
-tap_test "a secondary says so, and goes on when it is back" a_secondary_says_so_and_goes_on_when_it_is_back
+for backend in redis postgresql; do
+	tap_test "a secondary says that $backend is away, and goes on when it is back" \
+		a_secondary_says_so_and_goes_on_when_it_is_back "$backend"
+done
 tap_done

@@ -216,6 +216,48 @@ through_the_secondary() {
 	cmp work/b.bin clone/b.bin
 }
 
+# A head, and never its body.
+begin_upload() { # OID
+	local url fd
+
+	url=$(site_url paris)
+	exec {fd}<>"/dev/tcp/127.0.0.1/${url##*:}"
+	printf 'PUT /r.git/info/lfs/objects/%s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n' \
+		"$1" >&"$fd"
+	printf 'Authorization: Basic %s\r\n\r\n' "$(printf 'any:%s' "$(cat dev.token)" | base64 -w 0)" \
+		>&"$fd"
+}
+
+are_open() { # SITE COUNT
+	[ "$(curl -fsS "$(site_url "$1")/metrics" |
+		awk '/^refrelay_http_requests_open/ { n += $NF } END { print n + 0 }')" -ge "$2" ]
+}
+
+# They share the places of objects that are passed on, and not those of Git.
+uploads_without_end_leave_the_primary_to_others() {
+	local oid here i
+
+	two_sites
+	lfs_commit a.bin 1000
+	git -C work push -q origin main >push 2>&1 || fail "$(cat push)"
+	here=$(oid_of work/a.bin)
+	wait_until 20 is_at paris "$here"
+	oid=$(printf '1%.0s' {1..64})
+	for i in $(seq 12); do
+		begin_upload "$oid"
+	done
+	wait_until 10 are_open london 12
+	says 'too many requests are being passed on' lfs_batch dev paris upload "$oid" 1000 -w '%{http_code}'
+	grep -q '503$' said
+	# Only what is not here fails, and what is here is given.
+	says '"code":503' lfs_batch looker paris download "$oid" 1000 -w '%{http_code}'
+	grep -q 'at this site yet, and too many requests' said
+	grep -q '200$' said
+	says '"download"' lfs_batch looker paris download "$here" 1000
+	git -C work commit -q --allow-empty -m without
+	timeout 20 git -C work push -q origin main >push 2>&1 || fail "$(cat push)"
+}
+
 a_secondary_says_what_it_lacks() {
 	local oid
 
@@ -244,5 +286,7 @@ tap_test "an object that is absent is told by status and to who clones" what_is_
 tap_test "history that came without its objects is told" history_that_came_without_objects
 tap_test "only what is new in a history is looked through" only_what_is_new_is_looked_through
 tap_test "what is pushed through the secondary is cloned from it, with and without the primary" through_the_secondary
+tap_test "uploads without end leave the primary to others" \
+	uploads_without_end_leave_the_primary_to_others
 tap_test "a secondary says what it lacks, and what it cannot ask for" a_secondary_says_what_it_lacks
 tap_done

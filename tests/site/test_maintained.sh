@@ -10,6 +10,7 @@
 are_copied() { # NAME...
 	local name
 	for name; do
+		! differs_still "london/git/$name.git" "paris/git/$name.git" refs/heads/main 2>/dev/null || return
 		[ "$(git -C "london/git/$name.git" rev-parse main)" = \
 			"$(git -C "paris/git/$name.git" rev-parse main)" ] || return
 	done
@@ -81,6 +82,7 @@ read_on() { # the readers end when ./enough is there
 			>read.log 2>&1 || { cp read.log failed.log && return; }
 		rm -rf "got-$number" "got-$number-2"
 		echo "$number" >reads
+		sleep 0.1 # the node shall get some of the processors, too
 	done
 }
 
@@ -109,11 +111,12 @@ copies_of_many_fetches() {
 	[ "$(<reads)" -gt 0 ]
 	wait_until 20 in_sync
 	same_sites
+	wait_until 5 was_logged paris maintenance.done 'before=.* after='
+	stop_site paris # `git fsck` does not like packs that go
 	for name in "${names[@]}"; do
 		is_sound "paris/git/$name.git"
 	done
 	[ "$(logged paris copy.changed)" -eq 0 ] && [ "$(logged paris copy.doubted)" -eq 0 ]
-	wait_until 5 was_logged paris maintenance.done 'before=.* after='
 	# What users own is as it was, though it is in no order.
 	listing london/git | diff before -
 	[ "$(logged london maintenance.started)" -eq 0 ]
@@ -181,6 +184,16 @@ killed_git() {
 	[ -z "$(find paris/git/r.git/objects -name '.tmp-*')" ]
 	in_sync
 	is_sound paris/git/r.git
+	[ "$(logged paris copy.doubted)" -eq 0 ]
+	# As where the disk cannot read what git has mapped: all of the copy is read.
+	stop_site paris
+	rm hangs
+	: >hang
+	start_site paris "PATH=$PWD/bin:$PATH"
+	wait_until 20 test -e hangs
+	kill -BUS "$(<hangs)"
+	wait_until 20 was_logged paris copy.doubted 'killed by signal 7'
+	wait_until 20 in_sync
 	stop_site paris
 	start_site paris
 	wait_until 40 is_in_order paris/git/r.git
@@ -325,12 +338,18 @@ mirrors() {
 	listing paris/git/own.git/objects | diff before -
 	test -e paris/git/own.git/packed-refs.new
 
-	# It is removed while it is maintained.
-	: >hang
+	# It is removed while it is maintained; not while a fetch could put that off.
+	stop_site paris
+	set_conf paris sync.maintenance false
+	start_site paris "PATH=$PWD/bin:$PATH"
 	for ((times = 0; times < 12; times++)); do
 		add_commits london/git/acme/r.git refs/heads/next 1
 		synced_mirror
 	done
+	stop_site paris
+	set_conf paris sync.maintenance true
+	: >hang
+	start_site paris "PATH=$PWD/bin:$PATH"
 	wait_until 60 test -e hangs
 	git config --file paris/refrelay.conf --remove-section mirror.acme/r
 	git config --file paris/refrelay.conf --remove-section watcher.app1

@@ -37,6 +37,18 @@ flip() { # REPOSITORY WHERE
 		    with open(pack("idx"), "rb") as file:
 		        return file.read().index(bytes.fromhex(git("rev-parse", what)))
 
+		# Its parent's number, which then is beyond the last.
+		def parent_of_tip():
+		    with open(graph, "rb") as file:
+		        data = file.read()
+		    def chunk(name):
+		        at = data.index(name) + 4
+		        return int.from_bytes(data[at:at + 8], "big")
+		    names, commits = chunk(b"OIDL"), chunk(b"CDAT")
+		    place = data.index(bytes.fromhex(git("rev-parse", "main")), names)
+		    return commits + (place - names) // 20 * 36 + 20 + 2
+
+		graph = repository + "/objects/info/commit-graph"
 		path, at = {
 		    "index-tip": lambda: (pack("idx"), in_index("main") + 5),
 		    "index-old": lambda: (pack("idx"), in_index("main~6") + 5),
@@ -47,7 +59,8 @@ flip() { # REPOSITORY WHERE
 		    "pack-tail": lambda: (pack("pack"), -5),
 		    "pack-tip": lambda: (pack("pack"), in_pack("main") + 5),
 		    "midx": lambda: (repository + "/objects/pack/multi-pack-index", 1),
-		    "commit-graph": lambda: (repository + "/objects/info/commit-graph", -200),
+		    "commit-graph": lambda: (graph, -200),
+		    "graph-parents": lambda: (graph, parent_of_tip()),
 		}[where]()
 		before = os.stat(path)
 		with open(path, "rb") as file:
@@ -66,7 +79,7 @@ flip() { # REPOSITORY WHERE
 met_by_protocol() { # NUMBER
 	local where name
 	local -a places=(index-tip index-old index-header index-fanout pack-header pack-count
-		pack-tail pack-tip midx commit-graph)
+		pack-tail pack-tip midx commit-graph graph-parents)
 	cd "$SHARED"
 	make_repository rotten.git 20
 	git -C rotten.git repack -adq
@@ -83,7 +96,7 @@ met_by_protocol() { # NUMBER
 		kill -STOP "$(site_pid paris)"
 		git -C "paris/git/$name.git" repack -adq --no-write-bitmap-index
 		[ "$where" != midx ] || git -C "paris/git/$name.git" multi-pack-index write
-		[ "$where" != commit-graph ] ||
+		[[ $where != *graph* ]] ||
 			git -C "paris/git/$name.git" commit-graph write --reachable
 		kill -CONT "$(site_pid paris)"
 		at paris repository resync --wait "$name"
@@ -118,6 +131,85 @@ who_asks_for_what_no_ref_has_causes_no_doubt() {
 	in_sync
 }
 
+packets() { # LINE...: 0000 and 0001 are as they are
+	local line
+	for line; do
+		case $line in
+		0000 | 0001) printf %s "$line" ;;
+		*) printf '%04x%s' $((${#line} + 4)) "$line" ;;
+		esac
+	done
+}
+
+says() { # SITE STATUS PROTOCOL LINE...
+	local site=$1 wanted=$2 version=$3 said
+	shift 3
+	said=$(packets "$@" | curl -sS -m 30 -o answer -w '%{http_code}' --data-binary @- \
+		-H "Git-Protocol: version=$version" \
+		-H 'Content-Type: application/x-git-upload-pack-request' \
+		"$(site_url "$site")/asked.git/git-upload-pack")
+	[ "$said" = "$wanted" ] || fail "$site said $said to: $*; $(head -c 300 answer)"
+}
+
+# Whatever git then says, with the client's own words in it.
+nobody_makes_a_repository_doubtful_by_what_he_sends() {
+	local site tip doubts
+	local -a fetch
+	cd "$SHARED"
+	tip=$(git -C london/git/asked.git rev-parse main)
+	doubts=$(cat london/log paris/log | grep -acE 'ev=(copy|repository).doubted') || true
+	fetch=(command=fetch 0001 "want $tip")
+	for site in london paris; do
+		says "$site" 400 2 command=fetch 'is corrupt' 0000
+		says "$site" 400 2 'ERR refrelay says corrupt: bad object' 0000
+		says "$site" 400 2 command=fetch 0001 'want bad object' 0000
+		says "$site" 400 2 "${fetch[@]}" 'shallow is corrupt' 0000
+		says "$site" 400 2 "${fetch[@]}" 'deepen-not bad object' done 0000
+		says "$site" 400 2 command=fetch object-format=sha256 0000
+		says "$site" 200 2 "${fetch[@]}" filter\ sparse:oid=nosuch done 0000
+		grep -a "ERR filter 'sparse:oid' not supported" answer
+		says "$site" 400 0 'want bad object' 0000
+		says "$site" 400 0 "want $tip" 'shallow is corrupt' 0000
+		rm -rf got
+		expect 128 git -c protocol.version=2 clone -q --shallow-exclude=nosuch \
+			"$(site_url "$site")/asked.git" got
+		expect 128 git -c protocol.version=0 clone -q --shallow-exclude=nosuch \
+			"$(site_url "$site")/asked.git" got
+		at "$site" repository show --json asked >row
+		grep -qE '"verification(_state)?":"succeeded"' row || fail "$(cat row)"
+	done
+	[ "$(cat london/log paris/log | grep -acE 'ev=(copy|repository).doubted')" = "$doubts" ]
+	in_sync
+}
+
+# The reader gets what the primary says. Of the copy that says nothing.
+words_of_git_that_are_not_known_are_no_doubt() {
+	local before
+	cd "$SHARED"
+	before=$(logged paris copy.doubted) || true
+	mkdir -p shim
+	printf '#!/bin/sh\ncase "$*" in *--http-backend-info-refs*) ;; *upload-pack*)
+		echo "fatal: phase of the moon" >&2; exit 128 ;; esac
+		exec %s "$@"\n' "$(command -v git)" >shim/git
+	chmod +x shim/git
+	kill "$(site_pid paris)"
+	wait_until 20 has_died paris
+	start_site paris PATH="$PWD/shim:$PATH"
+	wait_until 20 in_sync
+	rm -rf got
+	git clone -q --mirror "$(site_url paris)/asked.git" got
+	equal_repositories london/git/asked.git got
+	[ "$(logged paris copy.doubted)" = "$before" ]
+	row_is paris asked verification_state succeeded
+
+	# What only another git may know is not served here either, if there is no primary.
+	ln -sf "$(command -v git)" shim/git
+	kill "$(site_pid london)"
+	wait_until 20 has_died london
+	says paris 400 2 command=fetch 'is corrupt' 0000
+	fails was_logged paris git.served_unheard
+}
+
 tap_set_up make_readable
 for version in 0 1 2; do
 	tap_test "a flipped byte that git fails with is nobody's answer, by protocol $version" \
@@ -125,4 +217,9 @@ for version in 0 1 2; do
 done
 tap_test "who asks for what no ref has causes no doubt" \
 	who_asks_for_what_no_ref_has_causes_no_doubt
+tap_test "nobody makes a repository doubtful by what he sends" \
+	nobody_makes_a_repository_doubtful_by_what_he_sends
+# The last: that node ends with its test.
+tap_test "words of git that are not known are no doubt" \
+	words_of_git_that_are_not_known_are_no_doubt
 tap_done

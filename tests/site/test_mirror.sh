@@ -136,6 +136,24 @@ by_the_api() {
 	[ "$(curl -s -o answer -w '%{http_code}' "$(site_url paris)/api/v1/jobs/0")" = 404 ]
 }
 
+# By the node while it runs; its first look is a moment after the start. With a site of its
+# own, whose node is its child.
+is_forgotten() {
+	set_up
+	at paris mirror sync acme/quiet --json >synced
+	stop_site paris
+	sqlite3 paris/data/refrelay.db "UPDATE mirror_request SET ended_at = ended_at - 8 * 86400000
+		WHERE id = '$(synced job)'"
+	start_site paris
+	wait_until 20 job_is_gone "$(synced job)"
+	stop_site paris
+	stop_site london
+}
+
+job_is_gone() { # ID
+	[ -z "$(sqlite3 paris/data/refrelay.db "SELECT 1 FROM mirror_request WHERE id = '$1'")" ]
+}
+
 signed() { # FILE
 	openssl dgst -sha256 -hmac s3cret -r "$1" | cut -d ' ' -f 1
 }
@@ -169,6 +187,32 @@ by_a_webhook() {
 	head -c 34000000 /dev/zero >huge
 	[ "$(post /api/v1/mirrors/acme%2Fhooked/webhook -H 'X-GitHub-Event: push' \
 		-H "X-Hub-Signature-256: sha256=0" --data-binary @huge)" = 413 ]
+}
+
+# Of what is said to be so long, not one byte is sent.
+is_refused_by_its_head() { # STATUS NAME HEADER...
+	local wanted=$1 name=$2 url fd header line
+	shift 2
+	url=$(site_url paris)
+	exec {fd}<>"/dev/tcp/127.0.0.1/${url##*:}"
+	{
+		printf 'POST /api/v1/mirrors/%s/webhook HTTP/1.1\r\nHost: x\r\n' "$name"
+		printf 'Content-Length: 30000000\r\n'
+		for header; do
+			printf '%s\r\n' "$header"
+		done
+		printf '\r\n'
+	} >&"$fd"
+	IFS= read -rt 10 line <&"$fd" || fail "no answer for $name"
+	exec {fd}>&-
+	[[ $line == "HTTP/1.1 $wanted "* ]] || fail "$line instead of $wanted for $name"
+}
+
+nobody_sends_a_body_that_cannot_be_right() {
+	cd "$SHARED"
+	is_refused_by_its_head 404 nobody
+	is_refused_by_its_head 403 acme%2Fr 'X-Hub-Signature-256: sha256=0'
+	is_refused_by_its_head 401 acme%2Fhooked 'X-GitHub-Event: push'
 }
 
 tell() { # FILE
@@ -232,6 +276,44 @@ removed() {
 	is_mirrored b
 }
 
+# Of its own tags a repository that a poor program has packed says that they are none.
+forget_peels() { # REPOSITORY
+	git -C "$1" pack-refs --all
+	sed -i '/^\^/d' "$1/packed-refs"
+	[ "$(git -C "$1" show-ref -d | grep -c '{}')" -eq 0 ]
+}
+
+tells_tags() { # COUNT
+	[ "$(git -C paris/git/c.git show-ref -d | grep -c '/v[0-9]*^{}$')" -eq "$1" ] &&
+		[ "$(git ls-remote "$(site_url paris)/c.git" | grep -c '/v[0-9]*^{}$')" -eq "$1" ]
+}
+
+add_tag() { # NAME
+	git -C london/git/c.git -c user.name=A -c user.email=a@x tag -a -m t "$1" main
+}
+
+# What a tag names stands in packed-refs, which git believes.
+tags_are_looked_at() {
+	make_mirror_sites
+	set_conf london http.anonymousRead true
+	make_repository london/git/c.git 3
+	add_tag v1
+	forget_peels london/git/c.git
+	start_site london
+	fails git ls-remote --exit-code "$(site_url london)/c.git" 'v1^{}'
+	mirror c interval 1s
+	start_site paris
+	wait_until 20 is_mirrored c
+	tells_tags 1
+	add_tag v2
+	wait_until 20 is_mirrored c
+	tells_tags 2
+	forget_peels paris/git/c.git
+	add_tag v3
+	wait_until 20 is_mirrored c
+	tells_tags 3
+}
+
 # What `make demo-mirror` runs, which itself looks whether all is as it says.
 the_demo() {
 	"$TESTS/../tools/demo.sh" mirror >shown 2>&1 || { cat shown; return 1; }
@@ -247,8 +329,12 @@ tap_test "a watcher has its mirror brought, and is told what came" by_a_watchers
 tap_test "a credential that is refused stops nobody else's" refused_credential
 tap_test "status says which mirrors are up to date, and why one is not" status_tells
 tap_test "a program has a mirror brought over HTTP, and asks what became of it" by_the_api
+tap_test "a request that ended a week ago is forgotten" is_forgotten
 tap_test "a webhook with the right signature has its mirror asked at once" by_a_webhook
+tap_test "of a webhook that cannot be right no body is taken" \
+	nobody_sends_a_body_that_cannot_be_right
 tap_test "a webhook that comes during a job is not lost" told_during_a_job
 tap_test "a mirror without a section is kept until it is removed" removed
+tap_test "what a tag names is not an upstream's to say" tags_are_looked_at
 tap_test "the demo of mirrors shows what it says" the_demo
 tap_done

@@ -120,36 +120,400 @@ is_nowhere() { # TOKEN
 	fails grep -rF "$1" paris
 }
 
-# A clone with a work tree, at NAME, as such a program has it; and a bare one.
-with_tokens() {
-	local token=ghp_AbCdEf0123456789 other=ghp_Old9876543210
+# As such a program leaves it (seed: `git clone --depth 1 URL` with a token in it, then `git fetch` and
+# `git reset --hard` for each job).
+docora_clone() { # [GIT-CLONE-OPTION...]
+	tree=paris/git/acme/r
+	git clone -q "${@---depth=1}" "file://$PWD/london/git/acme/r.git" "$tree"
+	had=$(git -C "$tree" rev-parse HEAD)
+	objects=$(stat -c %i "$tree/.git/objects")
+	git -C "$tree" remote set-url origin "$(sed "s,://,&x-access-token:$token@," <<<"$(site_url london)/acme/r")"
+}
 
-	make_adopt_sites
-	make_repository london/git/acme/bare.git 3
-	mirror acme/bare interval 1h
-	set_conf paris mirror.acme/r.url "$PWD/london/git/acme/r.git"
-	set_conf paris mirror.acme/bare.url "$PWD/london/git/acme/bare.git"
-	(umask 077 && echo "$token" >build.token && echo something-else >else.token)
+make_tokens() {
+	stop_site london
+	give_token london build read
+	start_site london
+	token=$(<build.token)
+	other=ghp_Old9876543210
+	(umask 077 && echo something-else >else.token)
 	watch 'acme/*' else
 	watch acme/r build
-	git clone -q --depth 1 "file://$PWD/london/git/acme/r.git" paris/git/acme/r
-	git -C paris/git/acme/r remote set-url origin "https://x-access-token:$token@github.com/acme/r.git"
+}
+
+is_taken_over() {
+	[ "$(stat -c %i "$clone/objects")" = "$objects" ] && git -C "$clone" cat-file -e "$had" &&
+		[ ! -e paris/git/acme/r ] && [ ! -e paris/git/.refrelay/adopt/*/tree ]
+}
+
+is_in_sync_with() { # DEPTH
+	row_has acme/r state synced && [ "$(tip "$clone" refs/heads/main)" = "$(tip london/git/acme/r.git refs/heads/main)" ] &&
+		[ "$(git -C "$clone" rev-list --count main)" = "$1" ]
+}
+
+no_object_came() {
+	[ "$(find "$clone/objects" -type f -name '*.pack' | wc -l)" -eq 1 ]
+}
+
+a_working_clone() {
+	make_adopt_sites
+	make_tokens
+	set_conf paris mirror.acme/r.depth 1
+	set_conf paris mirror.acme/r.checkout true
+	docora_clone
+	start_site paris
+	wait_until 20 is_in_sync_with 1
+	is_taken_over
+	no_object_came
+	[ -e "$clone/shallow" ]
+	[ "$(git -C "$clone" for-each-ref --format='%(refname)')" = refs/heads/main ]
+	git -C "$clone" fsck --strict
+	wait_until 20 cmp paris/git/acme/r.checkout/part-1/file-1.txt <(git -C london/git/acme/r.git show main:part-1/file-1.txt)
+	is_in_the_trash r
+	was_logged paris mirror.taken_over 'name=acme/r'
+	was_logged paris mirror.token_removed 'name=acme/r path=acme/r/.git watcher=build'
+	is_nowhere "$token"
+	# It goes on as any other.
+	add_commits london/git/acme/r.git refs/heads/main 1
+	at paris mirror sync acme/r
+	wait_until 20 is_in_sync_with 1
+}
+
+# It was fetched before the upstream went on, and rewrote what it had.
+an_old_working_clone() {
+	make_adopt_sites
+	make_tokens
+	set_conf paris mirror.acme/r.depth 1
+	docora_clone
+	git -C london/git/acme/r.git update-ref refs/heads/main main~2
+	add_commits london/git/acme/r.git refs/heads/main 2
+	start_site paris
+	wait_until 20 is_in_sync_with 1
+	is_taken_over
+	is_nowhere "$token"
+}
+
+# All of the history is wanted, and all branches: what lacks is fetched.
+made_whole() { # GIT-CLONE-OPTION...
+	make_adopt_sites
+	make_tokens
+	git -C london/git/acme/r.git branch other main~1
+	docora_clone "$@"
+	git -C "$tree" branch mine HEAD
+	add_commits london/git/acme/r.git refs/heads/main 1
+	start_site paris
+	wait_until 20 is_mirrored acme/r
+	wait_until 20 row_has acme/r state synced
+	is_taken_over
+	[ ! -e "$clone/shallow" ]
+	has_no_fault london/git/acme/r.git "$clone"
+	is_nowhere "$token"
+}
+
+kept_tree() {
+	compgen -G 'paris/git/.refrelay/kept/*.acme%2Fr'
+}
+
+# What somebody changed in the files is kept, and can be looked at.
+changed_files() { # COMMAND...
+	make_adopt_sites
+	make_tokens
+	docora_clone
+	"$@"
+	git -C "$tree" status --porcelain --ignored >before
+	start_site paris
+	wait_until 20 is_mirrored acme/r
+	is_taken_over
+	was_logged paris mirror.work_tree_kept 'level=warn .*name=acme/r path=.refrelay/kept/'
+	fails is_in_the_trash r
+	git -C "$(kept_tree)" status --porcelain --ignored >after
+	diff before after
+	[ -s before ]
+	is_nowhere "$token"
+	# It is told of no more than once, and stays.
+	stop_site paris
+	start_site paris
+	at paris mirror sync acme/r
+	[ "$(grep -c mirror.work_tree_kept paris/log)" -eq 1 ]
+	[ -e "$(kept_tree)" ]
+}
+
+changes_one() {
+	echo changed >"$tree/part-1/file-1.txt"
+}
+
+stages_one() {
+	echo new >"$tree/new"
+	git -C "$tree" add new
+	git -C "$tree" update-index --refresh
+}
+
+ignores_one() {
+	echo /secret >"$tree/.git/info/exclude"
+	echo mine >"$tree/secret"
+}
+
+# Another upstream lacks what the clone was fetched from elsewhere: a person decides.
+of_another_upstream() {
+	make_adopt_sites
+	make_tokens
+	make_repository london/git/acme/another.git 4
+	add_commits london/git/acme/another.git refs/heads/main 1
+	docora_clone --no-single-branch
+	set_conf paris mirror.acme/r.url "$(site_url london)/acme/another.git"
+	start_site paris
+	is_held_for "the source lacks, e.g. $had in refs/heads/main"
+	[ "$(tip "$clone" refs/heads/main)" = "$had" ]
+	at paris mirror sync --force acme/r
+	[ "$(tip "$clone" refs/heads/main)" = "$(tip london/git/acme/another.git refs/heads/main)" ]
+}
+
+# Commits that only the clone has hold the mirror; nothing is lost.
+own_commits() { # COMMAND...
+	make_adopt_sites
+	make_tokens
+	docora_clone
+	own=
+	"$@"
+	start_site paris
+	is_held_for "the source lacks, e.g. $own"
+	git -C "$clone" cat-file -e "$own^{commit}"
+	git -C "$clone" for-each-ref | grep "$own"
+	at paris mirror sync --force acme/r
+	is_mirrored acme/r
+	fails test -e paris/git/acme/r
+}
+
+commits_one() {
+	git -C "$tree" commit -q --allow-empty -m mine
+	own=$(git -C "$tree" rev-parse HEAD)
+}
+
+commits_detached() {
+	git -C "$tree" checkout -q --detach
+	commits_one
+}
+
+stashes_one() {
+	changes_one
+	git -C "$tree" stash -q
+	own=$(git -C "$tree" rev-parse refs/stash)
+}
+
+killed_while_it_is_taken() {
+	local point
+
+	make_adopt_sites
+	make_tokens
+	set_conf paris mirror.acme/r.depth 1
+	for point in adopt.begins adopt.moved adopt.built adopt.emptied adopt.objects \
+		adopt.placed adopt.told adopt.put_away; do
+		echo "$point:"
+		rm -rf paris/git/acme paris/git/.refrelay paris/data
+		docora_clone
+		changes_one
+		launch_site paris "REFRELAY_FAILPOINT=$point=kill"
+		wait_until 30 has_died paris
+		start_site paris
+		wait_until 30 is_in_sync_with 1
+		is_taken_over
+		no_object_came
+		grep changed "$(kept_tree)/part-1/file-1.txt"
+		[ -z "$(ls paris/git/.refrelay/adopt)" ]
+		stop_site paris
+	done
+}
+
+# Where git runs, it ends first; a repository in the tree that users have stays where it is.
+others_at_work() {
+	make_adopt_sites
+	make_tokens
+	docora_clone
+	touch "$tree/.git/index.lock"
+	start_site paris
+	wait_until 20 row_has acme/r failure 'acme/r/.git/index.lock: somebody is working in this clone'
+	[ -d "$tree/.git/objects" ]
+	rm "$tree/.git/index.lock"
+	at paris mirror sync acme/r
+	is_mirrored acme/r
+	is_taken_over
+}
+
+repositories_inside() {
+	make_adopt_sites
+	make_tokens
+	docora_clone
+	make_repository "$tree/users.git" 1
+	start_site paris
+	wait_until 20 is_mirrored acme/r
+	was_logged paris mirror.not_taken_over 'name=acme/r'
+	[ -d "$tree/.git/objects" ]
+	[ -d "$tree/users.git" ]
+	is_nowhere "$token"
+}
+
+# One mirror for each kind of clone: its function makes it so.
+clones_of() { # PREFIX KIND...
+	local prefix=$1 kind
+
+	shift
+	make_mirror_sites
+	set_conf london http.anonymousRead true
+	for kind in "$@"; do
+		make_repository "london/git/acme/$kind.git" 3
+		mirror "acme/$kind" interval 1h
+		git clone -q --depth=1 "file://$PWD/london/git/acme/$kind.git" "paris/git/acme/$kind"
+		git -C "paris/git/acme/$kind" remote set-url origin "$(site_url london)/acme/$kind.git"
+		(cd "paris/git/acme/$kind" && "$prefix$kind")
+	done
+	start_site london
+	start_site paris
+	for kind in "$@"; do
+		wait_until 20 is_mirrored "acme/$kind"
+		wait_until 20 row_has "acme/$kind" state synced
+	done
+}
+
+unfit_ref() { : >.git/refs/heads/empty; }
+unfit_shallow() { echo garbled >.git/shallow; }
+unfit_pipe() {
+	rm .git/index
+	mkfifo .git/index
+}
+unfit_worktrees() { git worktree add -q ../other-tree; }
+unfit_link() {
+	mv .git/objects/pack ../moved-pack
+	ln -s ../../../moved-pack .git/objects/pack
+}
+unfit_rights() { chmod 555 .git/objects/info; } # root may do anything
+
+# What would fail for good after it was moved: the mirror is made beside it.
+unfit_clones() {
+	local kinds=(ref shallow pipe worktrees link) kind
+
+	[ "$(id -u)" -eq 0 ] || kinds+=(rights)
+	clones_of unfit_ "${kinds[@]}"
+	for kind in "${kinds[@]}"; do
+		echo "$kind:"
+		was_logged paris mirror.not_taken_over \
+			"level=warn .*err=.* name=acme/$kind path=acme/$kind remedy="
+		[ -d "paris/git/acme/$kind/.git/objects" ]
+	done
+	[ ! -e paris/git/.refrelay/adopt ]
+}
+
+hides_assumed() {
+	git update-index --assume-unchanged part-1/file-1.txt
+	echo mine >part-1/file-1.txt
+}
+hides_skipped() {
+	git update-index --skip-worktree part-1/file-1.txt
+	echo mine >part-1/file-1.txt
+}
+hides_lfs() {
+	mkdir -p .git/lfs/objects/12/34
+	echo mine >.git/lfs/objects/12/34/1234
+}
+hides_modules() {
+	git init -q --bare .git/modules/lib
+	echo mine >.git/modules/lib/mine
+}
+
+hides_tag() {
+	git tag -a -m words mine
+	echo mine >.git/description
+}
+
+# What git does not list as changed, or of which it does not say whose it is.
+hidden_work() {
+	local kind kinds=(assumed skipped lfs modules tag)
+
+	clones_of hides_ "${kinds[@]}"
+	for kind in "${kinds[@]}"; do
+		echo "$kind:"
+		was_logged paris mirror.work_tree_kept "name=acme/$kind path=.refrelay/kept/"
+		[ ! -e "paris/git/acme/$kind" ]
+		grep -rxF mine paris/git/.refrelay/kept/*".acme%2F$kind"
+	done
+	[ "$(git -C paris/git/.refrelay/kept/*.acme%2Ftag for-each-ref --format='%(contents)' refs/tags/mine)" = words ]
+	fails is_in_the_trash acme
+}
+
+# A person's clone, or one of a node of an older version.
+another_takes_the_place() {
+	local point kept
+
+	make_adopt_sites
+	make_tokens
+	for point in adopt.moved adopt.built adopt.objects; do
+		echo "$point:"
+		rm -rf paris/git/acme paris/git/.refrelay paris/data
+		docora_clone
+		launch_site paris "REFRELAY_FAILPOINT=$point=kill"
+		wait_until 30 has_died paris
+		clone_here --mirror
+		start_site paris
+		wait_until 30 is_mirrored acme/r
+		wait_until 30 row_has acme/r state synced
+		[ "$(stat -c %i "$clone")" = "$inode" ]
+		kept=$(dirname "$(find paris/git/.refrelay/kept -inum "$objects" -name objects)")
+		git -C "$kept" for-each-ref | grep "$had"
+		git -C "$kept" cat-file -e "$had^{tree}"
+		[ -z "$(ls paris/git/.refrelay/adopt)" ]
+		stop_site paris
+	done
+	was_logged paris mirror.objects_kept 'level=warn .*name=acme/r path=.refrelay/kept/.*acme%2Fr.git'
+}
+
+# It was killed while it removed a token.
+an_old_lock() {
+	make_adopt_sites
+	make_tokens
+	docora_clone
+	launch_site paris REFRELAY_FAILPOINT=adopt.locked=kill
+	wait_until 30 has_died paris
+	[ -e "$tree/.git/config.lock" ]
+	start_site paris
+	wait_until 20 row_has acme/r failure 'acme/r/.git/config: somebody is changing it'
+	touch -d '2 hours ago' "$tree/.git/config.lock"
+	at paris mirror sync acme/r
+	is_mirrored acme/r
+	is_taken_over
+	is_nowhere "$token"
+}
+
+# Wherever a program may have left a token: a bare clone's config, and records of git.
+with_tokens() {
+	local basic
+
+	make_adopt_sites
+	make_tokens
+	make_repository london/git/acme/bare.git 3
+	mirror acme/bare interval 1h
+	set_conf paris mirror.acme/bare.url "$PWD/london/git/acme/bare.git"
+	docora_clone
 	printf '%s\t\tbranch %s of https://%s@github.com/acme/r\n' \
 		"$(git -C paris/git/acme/r rev-parse HEAD)" "'main'" "$token" >paris/git/acme/r/.git/FETCH_HEAD
-	mkdir -p paris/git/acme/r/.git/logs/refs/remotes/origin
+	mkdir -p paris/git/acme/r/.git/logs/refs/remotes/origin paris/git/acme/r/.git/modules/sub
 	echo "0 1 Sample <sample@example.com> 1700000000 +0000	clone: from http://$token:x-oauth-basic@github.com/acme/r" \
-		>paris/git/acme/r/.git/logs/refs/remotes/origin/HEAD
+		>>paris/git/acme/r/.git/logs/refs/remotes/origin/HEAD
+	local module
+	for module in sub .vendor/lib objects; do
+		mkdir -p "paris/git/acme/r/.git/modules/$module/objects"
+		git config --file "paris/git/acme/r/.git/modules/$module/config" \
+			remote.origin.url "https://$token@github.com/acme/sub"
+	done
 	git clone -q --no-local --mirror london/git/acme/bare.git paris/git/acme/bare.git
 	git -C paris/git/acme/bare.git remote set-url origin "https://$other@github.com/acme/bare.git"
+	mkdir -p paris/git/acme/bare.git/worktrees/w
+	echo "0123 not-for-merge branch 'main' of https://$other@github.com/acme/bare" \
+		>paris/git/acme/bare.git/worktrees/w/FETCH_HEAD
 	inode=$(stat -c %i paris/git/acme/bare.git)
 	start_site paris
 	wait_until 20 is_mirrored acme/r
 	wait_until 20 is_mirrored acme/bare
 	[ "$(stat -c %i paris/git/acme/bare.git)" = "$inode" ]
 	[ "$(git -C paris/git/acme/bare.git config remote.origin.url)" = https://github.com/acme/bare.git ]
-	[ "$(git -C paris/git/acme/r config remote.origin.url)" = https://github.com/acme/r.git ]
-	[ ! -e paris/git/acme/r/.git/config.lock ]
-	[ -f paris/git/acme/r/part-1/file-1.txt ]
 	is_nowhere "$token"
 	is_nowhere "$other"
 	was_logged paris mirror.token_removed 'level=warn .*name=acme/r path=acme/r/.git watcher=build remedy="give this watcher a new token'
@@ -158,6 +522,25 @@ with_tokens() {
 	git -C paris/git/acme/bare.git remote set-url origin "https://u:$other@github.com/acme/bare.git"
 	at paris mirror sync acme/bare
 	is_nowhere "$other"
+	# Not only in URLs.
+	watch acme/bare build
+	at paris check
+	stop_site paris
+	start_site paris
+	basic=$(printf 'x-access-token:%s' "$token" | base64 -w 0)
+	git -C paris/git/acme/bare.git config http.https://github.com/.extraHeader "AUTHORIZATION: basic $basic"
+	git -C paris/git/acme/bare.git config --add http.extraHeader "PRIVATE-TOKEN: $token"
+	git -C paris/git/acme/bare.git config credential.helper "!f() { echo password=$token; }; f"
+	git -C paris/git/acme/bare.git config "url.https://x:$token@github.com/.insteadOf" https://github.com/
+	git -C paris/git/acme/bare.git config http.sslVerify true
+	at paris mirror sync acme/bare
+	is_nowhere "$token"
+	is_nowhere "$basic"
+	[ "$(git -C paris/git/acme/bare.git config http.sslVerify)" = true ]
+	fails git -C paris/git/acme/bare.git config credential.helper
+	[ -z "$(git -C paris/git/acme/bare.git config --get-regexp '^url\.')" ]
+	[ "$(grep -c 'mirror.token_removed.*name=acme/bare path=acme/bare.git watcher=build' paris/log)" -eq 4 ]
+	is_mirrored acme/bare
 }
 
 is_refused() { # OTHER
@@ -192,5 +575,23 @@ tap_test "a repository of another history is held" another_history
 tap_test "a shallow clone is replaced, and kept in the trash" a_shallow_clone
 tap_test "one with commits of its own is held, too" a_shallow_clone_with_commits_of_its_own
 tap_test "tokens in clones of others are removed, and their watchers named" with_tokens
+tap_test "a shallow clone with a working tree is taken over, and fetches nothing" a_working_clone
+tap_test "an old one follows its upstream" an_old_working_clone
+tap_test "a shallow one becomes as deep as the mirror" made_whole --depth=1
+tap_test "one with all branches keeps them" made_whole --no-single-branch
+tap_test "a changed file is kept" changed_files changes_one
+tap_test "a staged file is kept" changed_files stages_one
+tap_test "an ignored file is kept" changed_files ignores_one
+tap_test "one of another upstream is held" of_another_upstream
+tap_test "a commit of its own is held" own_commits commits_one
+tap_test "a commit that only HEAD names is held" own_commits commits_detached
+tap_test "what was stashed is held" own_commits stashes_one
+tap_test "work that git does not list is kept" hidden_work
+tap_test "a clone that is in any way unusual stays where it is" unfit_clones
+tap_test "a lock that a killed node left does not stop it for good" an_old_lock
+tap_test "if another takes the place meanwhile, both are kept" another_takes_the_place
+tap_test "killed at each step, the next start completes it" killed_while_it_is_taken
+tap_test "a clone in which git works is left alone until it has ended" others_at_work
+tap_test "a clone with repositories of others in it stays" repositories_inside
 tap_test "a mirror and a repository that might be one are refused, by both names" clashes
 tap_done

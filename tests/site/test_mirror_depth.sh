@@ -44,13 +44,16 @@ cuts_of() { # PATH
 	[ ! -e "$1/shallow" ] || LC_ALL=C sort "$1/shallow"
 }
 
+# The oracle does not change once it is made.
 all_of() { # PATH
+	[ "$1" != oracle ] || [ ! -e oracle.all ] || { cat oracle.all && return; }
 	git -C "$1" for-each-ref --format='%(refname) %(objectname)' || return
 	git -C "$1" rev-list --objects --all | LC_ALL=C sort
 }
 
 # The same refs, the same objects behind them, cut at the same commits, and nothing missing.
 same_cut() { # PATH OTHER
+	! differs_still "$1" "$2" refs/heads/main 2>/dev/null || return
 	diff <(cuts_of "$1") <(cuts_of "$2") &&
 		diff <(all_of "$1") <(all_of "$2") &&
 		has_no_fault "$1" "$2"
@@ -60,8 +63,9 @@ make_oracle() { # DEPTH
 	local manner=()
 
 	[ "$1" -eq 0 ] || manner=(--depth "$1" --no-single-branch)
-	rm -rf oracle
+	rm -rf oracle oracle.all
 	git clone -q --mirror "${manner[@]}" "file://$PWD/up/a.git" oracle
+	all_of oracle >oracle.new && mv oracle.new oracle.all
 	[ "$1" -eq 0 ] || [ -s oracle/shallow ]
 }
 

@@ -153,11 +153,72 @@ wrong_content() {
 	# Longer than its pointer says, and shorter.
 	head -c 6001 /dev/zero >"forge/objects/$oid"
 	expect 1 at paris mirror sync r
-	grep 'more came than' err
+	grep '6001 bytes came' err
 	head -c 5999 /dev/zero >"forge/objects/$oid"
 	expect 1 at paris mirror sync r
 	grep '5999 bytes came' err
 	[ ! -e "$(lfs_path paris "$oid")" ]
+}
+
+# As a stranger's branch may say, of an object that another one names rightly.
+wrong_size() {
+	local large
+
+	start_forged
+	forge_object 5000 refs/heads/main 1000000000000000
+	large=$oid
+	forge_object 6000 refs/heads/main 10
+	start_site paris
+	wait_until 30 has_object paris "$oid"
+	wait_until 30 has_object paris "$large"
+	wait_until 30 is_whole
+}
+
+too_large() {
+	local large
+
+	start_forged
+	set_conf paris mirror.r.maxSize 1m
+	forge_object 2000000
+	large=$oid
+	forge_object 5000
+	start_site paris
+	wait_until 30 has_object paris "$oid"
+	wait_until 30 mirror_said 'LFS fails: 1 LFS object .* more than the 1048576 bytes of maxSize'
+	mirror_member failure_class config
+	expect 2 at paris mirror sync r --json
+	[ "$("$SITE_HELP" member reason <out)" = too_large ]
+	is_forged
+	[ -z "$(find paris/lfs -name '*.part')" ]
+	[ ! -e "$(lfs_path paris "$large")" ]
+	stop_site paris
+	set_conf paris mirror.r.maxSize 3m
+	start_site paris
+	at paris mirror sync r
+	has_object paris "$large"
+	is_whole
+}
+
+# They are cut off once, and not at each try.
+many_too_large() {
+	local i
+
+	start_forged
+	set_conf paris mirror.r.maxSize 100k
+	for ((i = 0; i < 20; i++)); do
+		forge_object 2000$((10 + i))
+	done
+	start_site paris
+	wait_until 30 mirror_said 'LFS fails: 20 LFS objects .* more than the 102400 bytes of maxSize'
+	[ "$(asked ^GET)" -eq 20 ]
+	# Another try, for what is new.
+	forge_object 10
+	wait_until 30 has_object paris "$oid"
+	wait_until 10 mirror_said 'LFS fails: 20 LFS objects .* more than the 102400 bytes of maxSize'
+	[ "$(asked ^GET)" -eq 21 ]
+	# Who asks has all tried.
+	expect 2 at paris mirror sync r
+	[ "$(asked ^GET)" -eq 41 ]
 }
 
 is_forged() {
@@ -290,9 +351,13 @@ ended_while_it_comes() { # stop_site|kill_site
 }
 
 killed_at() { # POINT...
+	start_forged
+	killed_from_here "$@"
+}
+
+killed_from_here() { # POINT...
 	local point
 
-	start_forged
 	start_site paris
 	wait_until 30 is_whole
 	for point; do
@@ -349,9 +414,22 @@ checked() {
 	expect 1 at paris check
 	grep '"r" has lfs, but this site stores no LFS objects' out
 	set_conf paris site.role standalone
+	git config --file paris/refrelay.conf --remove-section secondary.oslo
 	expect 1 at paris check
-	grep 'a standalone site stores no LFS objects' out
+	grep '"r" has lfs, but this site stores no LFS objects' out
+	# A standalone site keeps no other blobs.
+	set_conf paris blob.lfs.path "$PWD/paris/lfs"
+	expect 1 at paris check
+	grep '"r" has lfs, but this site stores no LFS objects' out
+	set_conf paris mirror.r.lfs false
+	expect 0 at paris check
+	grep 'the section is not used: .* standalone' out
+	set_conf paris mirror.r.lfs true
+	set_conf paris blob.lfs.layout lfs
+	expect 0 at paris check
+	fails grep 'not used' out
 	set_conf paris site.role primary
+	git config --file paris/refrelay.conf --remove-section blob.lfs
 	set_conf paris blob.lfs.path "$PWD/paris/lfs"
 	set_conf paris blob.lfs.layout lfs
 	set_conf paris mirror.r.url ssh://git@127.0.0.1/r.git
@@ -359,13 +437,87 @@ checked() {
 	grep 'LFS objects come by https, http or a path only' out
 }
 
+# paris has no secondary and no event log that anybody reads.
+alone() {
+	set_conf paris site.role standalone
+	git config --file paris/refrelay.conf --remove-section secondary.oslo
+}
+
+alone_real_upstream() {
+	local one two lists
+
+	make_lfs_mirror
+	alone
+	start_site london
+	start_site paris
+	lfs_work "$(url_as dev london r)"
+	lfs_commit a.bin 70000
+	lfs_commit b.bin 5000000
+	git -C work push -q origin main
+	one=$(oid_of work/a.bin)
+	two=$(oid_of work/b.bin)
+	wait_until 30 is_mirrored r
+	wait_until 30 has_object paris "$one"
+	wait_until 30 has_object paris "$two"
+	wait_until 30 is_whole
+	at paris status >status
+	grep -F ', 2 blobs of kind lfs (' status
+	lists=$(at paris blob list)
+	grep -F "${one:4}" <<<"$lists"
+	stop_site london
+	lfs_clone "$(url_as looker paris r)" clone
+	cmp work/a.bin clone/a.bin
+	cmp work/b.bin clone/b.bin
+	# Who may not read the repository, gets nothing.
+	fails lfs_batch '' paris download "$two" 5000000 --fail
+}
+
+tells_damage() {
+	fails at paris status >said && grep '1 blob of kind lfs failing' said
+}
+
+# What rots here is found, given to nobody, and told.
+alone_damage() {
+	local id
+
+	start_forged
+	alone
+	forge_object 5000
+	start_site paris
+	wait_until 30 is_whole
+	id=$(lfs_path . "$oid")
+	id=${id#./lfs/}
+	wait_until 20 eval 'at paris blob show "$id" | grep succeeded'
+	printf changed | dd of="$(lfs_path paris "$oid")" bs=1 seek=1000 conv=notrunc status=none
+	at paris blob reverify "$id"
+	wait_until 20 tells_damage
+	lfs_batch looker paris download "$oid" 5000 | grep '"error"'
+	at paris changed --blob lfs "$id" | grep unchanged
+	# What is put away is brought again.
+	rm "$(lfs_path paris "$oid")"
+	wait_until 60 has_object paris "$oid"
+	wait_until 30 is_whole
+}
+
+alone_killed() { # POINT...
+	start_forged
+	alone
+	killed_from_here "$@"
+}
+
 tap_test "what is wrong with lfs is found by check" checked
+tap_test "a standalone site brings the objects, and serves them" alone_real_upstream
+tap_test "a standalone site tells what has rotted, and brings again what is lost" alone_damage
+tap_test "a standalone site killed before and behind an object's place" alone_killed mirror_lfs.arrived mirror_lfs.placed
 tap_test "objects of all history come, and are served by mirror and secondary" real_upstream
 tap_test "a token that was taken away brings nothing" token_without_lfs
 tap_test "switched on later, all history is looked at once; nothing is asked again" switched_on_later
 tap_test "no token goes to another place that objects are offered at" no_token_elsewhere elsewhere
 tap_test "no token follows a redirect" no_token_elsewhere redirect
 tap_test "wrong content is told, and nothing of it stays" wrong_content
+tap_test "a pointer's wrong size keeps no object back" wrong_size
+tap_test "an object above maxSize is told, and keeps no other back" too_large
+tap_test "many objects above maxSize are cut off once" many_too_large
 tap_test "what comes to its turn too late is put off" is_put_off
 tap_test "an object that the upstream lacks is told, and keeps no ref back" missing_object
 tap_test "an upstream without LFS is told" no_server 404 missing 'has no LFS for this repository'

@@ -7,6 +7,8 @@
 . "$TESTS/lib/pushed.sh"
 . "$TESTS/lib/site_crash.sh"
 . "$TESTS/lib/mirrored.sh"
+. "$TESTS/lib/alerted.sh"
+. "$TESTS/lib/postgresql.sh"
 
 start_redis() {
 	redis-server --port 0 --unixsocket "$PWD/redis" --save '' --daemonize no \
@@ -56,6 +58,10 @@ make_nodes() { # BACKEND
 		start_redis
 		set_conf paris lease.url "unix://$PWD/redis"
 		;;
+	postgresql)
+		start_postgresql
+		set_conf paris lease.url "$postgresql_url"
+		;;
 	directory) set_conf paris lease.path "$PWD/leases" ;;
 	esac
 	make_repository london/git/a.git 6
@@ -78,11 +84,11 @@ mirror_member() { # NODE MEMBER
 
 # The row says so, and means what is there now.
 has_row() { # NODE
-	local sum
+	local said sum
 
-	[ "$(mirror_member "$1" state)" = synced ] &&
-		sum=$(mirror_member "$1" checksum) &&
-		[ "$sum" = "$(at "$1" checksum a | cut -d ' ' -f 1)" ]
+	said=$(at "$1" mirror show a --json) && [[ $said == *'"state":"synced"'* ]] &&
+		[[ $said =~ \"checksum\":\"([^\"]+)\" ]] && sum=${BASH_REMATCH[1]} &&
+		said=$(at "$1" checksum a) && [ "$sum" = "${said%% *}" ]
 }
 
 both_have_it() {
@@ -321,10 +327,11 @@ removed_while_the_other_fetches() {
 }
 
 # The one that fetches is killed at that point; the other one waits, and goes on.
-killed() { # POINT...
+killed() { # BACKEND POINT...
 	local point
 
-	make_nodes redis
+	make_nodes "$1"
+	shift
 	start_nodes
 	for point; do
 		echo "$point:"
@@ -346,10 +353,11 @@ killed() { # POINT...
 
 # It stands still past its lease, the other one brings something newer, and it goes on:
 # that changes nothing any more.
-stands_still() { # POINT...
+stands_still() { # BACKEND POINT...
 	local point
 
-	make_nodes redis
+	make_nodes "$1"
+	shift
 	set_conf paris lease.ttl 3s
 	set_conf rome lease.ttl 3s
 	start_nodes
@@ -371,10 +379,29 @@ stands_still() { # POINT...
 		[ "$(grep -o '"checksum":"[^"]*"' copy)" = \
 			"$(grep -o '"checksum":"[^"]*"' paris/git/a.git/refrelay/copy)" ]
 		refs_are_as_noted
+		wait_until 10 is_put_back "$job"
+		is_due_now "$job"
 		wait_until 30 job_is paris "$job" 'done'
 		both_have_it
 	done
 	nothing_is_wrong
+}
+
+# The pause before the next try is a quarter of a minute at least, and not waited for. The node looks when it
+# is told of new settings.
+is_put_back() { # JOB
+	job_is paris "$1" waiting && [ "$("$SITE_HELP" member attempts <job)" -gt 0 ]
+}
+
+is_due_now() { # JOB
+	python3 - paris/data/refrelay.db "$1" <<-'END'
+		import sqlite3, sys
+		base = sqlite3.connect(sys.argv[1], timeout=20)
+		changed = base.execute("UPDATE mirror_request SET next_at = 0 WHERE id = ? AND state = 0", sys.argv[2:])
+		assert changed.rowcount == 1, changed.rowcount
+		base.commit()
+	END
+	reload paris
 }
 
 note_refs() {
@@ -484,8 +511,8 @@ stopped_at_once() { # NODE
 }
 
 # Who waits for a lease is let go at once, and what it was asked for is not lost.
-stopped_while_it_waits() {
-	make_nodes redis
+stopped_while_it_waits() { # BACKEND
+	make_nodes "$1"
 	start_nodes
 	stop_site paris
 	start_node paris REFRELAY_FAILPOINT=objects.fetched=stop
@@ -506,6 +533,48 @@ stopped_while_it_waits() {
 	nothing_is_wrong
 }
 
+# Git hangs in a repack of one; the other one gets the lease, and fetches.
+gives_way() { # BACKEND
+	local i
+
+	make_nodes "$1"
+	cat >shim/git.new <<-END
+		#!/bin/sh
+		case "\$*" in *--geometric*)
+			if rm $PWD/hang 2>/dev/null; then
+				echo \$\$ >$PWD/hangs.new && mv $PWD/hangs.new $PWD/hangs
+				exec sleep 600
+			fi ;;
+		esac
+	END
+	sed 1d shim/git >>shim/git.new
+	chmod +x shim/git.new
+	mv shim/git.new shim/git
+	for i in paris rome; do
+		set_conf "$i" sync.maintenance false
+		set_conf "$i" sync.maintenanceInterval 1s
+	done
+	start_nodes
+	for ((i = 0; i < 9; i++)); do
+		add_commits london/git/a.git refs/heads/main 1
+		syncs paris
+	done
+	syncs rome
+	both_have_it
+	stop_site paris
+	set_conf paris sync.maintenance true
+	: >hang
+	start_node paris
+	wait_until 30 test -e hangs
+	add_commits london/git/a.git refs/heads/main 1
+	syncs rome
+	wait_until 5 was_logged paris maintenance.interrupted
+	! kill -0 "$(<hangs)" 2>/dev/null
+	syncs paris
+	both_have_it
+	nothing_is_wrong
+}
+
 tap_test "both are asked at once: one fetches, leases on Redis" fetched_once redis
 tap_test "both are asked at once: one fetches, leases in a directory" fetched_once directory
 tap_test "both are asked at once: one fetches, without git" fetched_once_without_git
@@ -515,9 +584,15 @@ tap_test "what another node brought is no damage" reverified
 tap_test "equal to the upstream is what is there, not what was" back_again
 tap_test "removed by one, kept by the other" removed_by_one
 tap_test "removed by one while the other one fetches" removed_while_the_other_fetches
-tap_test "one is killed at each step" killed sync.leased objects.fetched sync.fetched \
+tap_test "one is killed at each step" killed redis sync.leased objects.fetched sync.fetched \
 	publish.renamed sync.verified
-tap_test "one stands still past its lease" stands_still sync.fetched sync.verified
+tap_test "one stands still past its lease" stands_still redis sync.fetched sync.verified
 tap_test "leases that are not the same are refused" refused
-tap_test "stopped while it waits for a lease" stopped_while_it_waits
+tap_test "stopped while it waits for a lease" stopped_while_it_waits redis
+tap_test "maintenance gives way to the other one, leases on Redis" gives_way redis
+tap_test "both are asked at once: one fetches, leases in PostgreSQL" fetched_once postgresql
+tap_test "one is killed while it fetches, leases in PostgreSQL" killed postgresql objects.fetched sync.verified
+tap_test "one stands still past its lease in PostgreSQL" stands_still postgresql sync.fetched
+tap_test "stopped while it waits for a lease in PostgreSQL" stopped_while_it_waits postgresql
+tap_test "maintenance gives way to the other one, leases in PostgreSQL" gives_way postgresql
 tap_done

@@ -333,7 +333,7 @@ a_directory() {
 	[ "$(at paris mirror show here/a --json | "$SITE_HELP" member depth)" = 1 ]
 	set_conf paris mirrors.disk.lfs true
 	fails at paris check >checked
-	grep '"disk" has lfs, but a standalone site stores no LFS objects' checked
+	grep '"disk" has lfs, but this site stores no LFS objects' checked
 	git config --file paris/refrelay.conf --unset mirrors.disk.lfs
 	mv local/here/b.git b.git
 	wait_until 30 is_away here/b

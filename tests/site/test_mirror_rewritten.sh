@@ -176,9 +176,31 @@ many_rewritten() {
 	wait_until 20 is_settled a
 }
 
+# Where one branch has no log, and that of HEAD is full, the next one is kept all the same.
+rewritten_without_room() {
+	local before copy=paris/git/a.git
+
+	make_open_sites sync.reverifyInterval 2s
+	git -C london/git/a.git update-ref refs/heads/a main
+	wait_until 20 is_mirrored a
+	before=$(tip london/git/a.git)
+	mkdir -p "$copy/logs/refs/heads/a"
+	echo another >"$copy/logs/refs/heads/a/b"
+	truncate -s 16M "$copy/logs/HEAD"
+	printf 'update refs/heads/a %s\nupdate refs/heads/main %s\n' "$(commit_root a)" "$(commit_root m)" |
+		git -C london/git/a.git update-ref --stdin
+	wait_until 20 is_logged 2 paris mirror.rewritten
+	was_logged paris mirror.tip_not_kept 'HEAD would be longer'
+	was_logged paris mirror.rewritten 'ref=refs/heads/main .*the old commits stay'
+	fails was_logged paris mirror.rewritten 'ref=refs/heads/a .*the old commits stay'
+	[ "$(git -C "$copy" rev-parse 'main@{1}')" = "$before" ]
+	wait_until 20 is_settled a
+}
+
 tap_test "a branch that is rewritten upstream is followed at once, and what it was is kept" rewritten
 tap_test "git is asked only where many commits lie between" far_away
 tap_test "a name that was rewritten may become a folder, or a folder a name" rewritten_in_the_way
 tap_test "a node that is killed in between has kept what the branch was" rewritten_and_killed
+tap_test "a log that is full keeps no other branch from being kept" rewritten_without_room
 tap_test "of very many branches some are not compared, and kept all the same" many_rewritten
 tap_done

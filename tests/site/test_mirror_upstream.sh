@@ -276,8 +276,11 @@ rest = (at("retry_at") - at("last_attempt_at")).total_seconds()
 print(rest)
 sys.exit(not 55 <= rest <= 80)'
 	rules "info/refs redirect http://localhost:1/"
-	expect 2 at paris mirror sync a --json
+	expect 1 at paris mirror sync a --json
 	[ "$("$SITE_HELP" member reason <out)" = moved ]
+	at paris mirror show a --json >row
+	[ "$("$SITE_HELP" member state <row)" = failed ]
+	[ -n "$("$SITE_HELP" member retry_at <row)" ]
 	rules
 	at paris mirror sync a
 	mirror_is a state synced

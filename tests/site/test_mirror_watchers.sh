@@ -226,7 +226,7 @@ redirected() {
 	other=http://localhost:$(cat other/proxy/port)/acme/r.git
 	rules "info/refs redirect $other/info/refs?service=git-upload-pack"
 	change_upstream
-	expect 2 at paris mirror sync acme/r --as app1
+	expect 1 at paris mirror sync acme/r --as app1
 	grep 'redirects elsewhere' err
 	rules "^POST redirect $other/git-upload-pack"
 	fails at paris mirror sync acme/r --as app1 2>err
@@ -261,6 +261,61 @@ revoked_in_the_middle() {
 	fails grep refused out
 }
 
+job_is() { # STATE
+	curl -s "$(site_url paris)/api/v1/jobs/$job" >job
+	[ "$("$SITE_HELP" member state <job)" = "$1" ]
+}
+
+# A watcher whose section is removed: what waits for it ends, its credential is not shown again, and the clone
+# stays for the others; without any, too.
+taken_out() {
+	set_up
+	stop_site paris
+	(umask 077 && echo 0123456789abcdef-operator >operator.token)
+	set_conf paris http.operatorTokenFile "$PWD/operator.token"
+	start_site paris REFRELAY_FAILPOINT=objects.fetched=stop
+	change_upstream
+	curl -fs -X POST -H "Authorization: Bearer $(<operator.token)" \
+		"$(site_url paris)/api/v1/mirrors/acme%2Fr/sync?as=app2" >answer
+	job=$("$SITE_HELP" member job <answer)
+	wait_until 20 is_paused paris
+	# Nobody removes a clone on which a job of it is.
+	set_conf paris lease.wait 1s
+	cp paris/refrelay.conf kept.conf
+	git config --file paris/refrelay.conf --remove-section mirror.acme/r
+	git config --file paris/refrelay.conf --remove-section watcher.app1
+	git config --file paris/refrelay.conf --remove-section watcher.app2
+	expect 5 at paris mirror remove acme/r
+	grep 'Lock timeout waiting for repo: acme/r: held by' err
+	cp kept.conf paris/refrelay.conf
+	kill_site paris
+	git config --file paris/refrelay.conf --remove-section watcher.app2
+	rm -f shown
+	start_site paris
+	wait_until 20 job_is failed
+	grep 'no watcher \\"app2\\" watches the mirror acme/r' job
+	wait_until 20 is_mirrored acme/r
+	change_upstream
+	at paris mirror sync acme/r
+	was_shown_only app1
+	at paris mirror show acme/r >out
+	fails grep app2 out
+	fails at paris mirror sync acme/r --as app2 2>err
+	grep 'no watcher "app2" watches the mirror acme/r' err
+	# A reload does not take one out, and says so.
+	git config --file paris/refrelay.conf --remove-section watcher.app1
+	reload paris
+	was_logged paris node.restart_needed 'key=mirror'
+	stop_site paris
+	rm -f shown
+	start_site paris
+	change_upstream
+	fails at paris mirror sync acme/r 2>err
+	grep 'HTTP 401' err
+	[ ! -s shown ]
+	git -C paris/git/acme/r.git fsck --strict
+}
+
 tap_set_up set_up
 tap_test "fifty jobs of two watchers use each its own token, also when one is revoked" fifty_jobs
 tap_test "a new token counts as soon as it is in its file" another_token
@@ -271,4 +326,5 @@ tap_test "a credential helper of the user's would have stored it" helper_stores
 tap_test "no token follows a redirect, of git's requests either" redirected
 tap_test "the search of memory finds what a job has at the moment" searched_for
 tap_test "a token is revoked in the middle of a fetch: the next watcher's brings it" revoked_in_the_middle
+tap_test "a watcher that is taken out is used no more, and leaves the clone to others" taken_out
 tap_done

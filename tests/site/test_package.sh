@@ -3,7 +3,7 @@
 # it does in a fresh Debian, from the installation to the purge. Takes root.
 
 # It is no matter of sanitizers, and a system does not belong into memory.
-export TMPDIR=/var/tmp
+export TMPDIR=/var/tmp SITE_TMPDIR=
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/two_sites.sh"
 . "$TESTS/lib/fresh_root.sh"
@@ -72,6 +72,7 @@ all_is_in_it() {
 	[ "$(grep '^/etc/.*[^/]$' files)" = '' ]
 	dpkg-deb -x "$deb" tree
 	fails grep -rla -e "$SHARED" -e /var/tmp/refrelay-deb tree
+	"$TESTS/../tools/links.py" tree/usr/share/doc/refrelay
 	# Hardened: no writable and executable memory, addresses at random, all bound at once.
 	readelf -lW tree/usr/bin/refrelay >segments
 	grep -q 'GNU_STACK.* RW ' segments

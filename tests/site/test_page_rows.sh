@@ -21,8 +21,10 @@ make_troubles() {
 	make_repository london/git/broken/app.git 2
 	wait_until 30 row_is paris docs word held
 	wait_until 30 row_is paris broken/app word failing
-	# All at once: up to ten that came one by one would be done.
+	# All at once: up to ten that came one by one would be done. The request for events that
+	# waits, a second at most, is answered before.
 	kill -STOP "$(site_pid paris)"
+	sleep 2
 	mv london/git/old removed
 	wait_until 30 have_gone 12
 	kill -CONT "$(site_pid paris)"

@@ -212,6 +212,15 @@ waits_for_a_commit() {
 	expect 4 at home push wait "$commit" --repository b --remote m1
 	expect 4 at home push wait 0123456789012345678901234567890123456789 --remote m1
 	grep -q 'no such commit here: 0123456789012345678901234567890123456789' err
+	# Nor does one that cannot be looked into keep the others from it.
+	git init -q --bare home/git/0.git
+	echo nonsense >home/git/0.git/HEAD
+	expect 0 at home push wait "$commit" --remote m1 --timeout 30s
+	grep -q '^refrelay: 0: ' err
+	expect 1 at home push wait 0123456789012345678901234567890123456789 --remote m1
+	grep -q '^refrelay: 0: ' err
+	fails grep 'no such commit here' err
+	rm -r home/git/0.git
 	git -C home/git/a.git update-ref refs/meta/x "$(git -C home/git/a.git \
 		commit-tree -m x main^{tree})"
 	set_conf home remote.m2.push 'refs/heads/*:refs/heads/*'
@@ -397,7 +406,7 @@ no_remote_is_said() {
 	expect 0 at home push discard --orphans
 	queue_is 0 'len(q["queue"])'
 	start_site home
-	grep -q 'ev=push.no_remote .*remedy=' home/log
+	wait_until 10 grep -q 'ev=push.no_remote .*remedy=' home/log
 	metric_is 0
 	curl -sS -m 5 "$(site_url home)/api/v1/repositories/a" | grep -q WRONG_ROLE
 	set_conf home http.anonymousRead maybe

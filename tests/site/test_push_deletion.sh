@@ -89,8 +89,8 @@ tasks_of_what_is_deleted_are_done() {
 	at home push retry --all
 	wait_until 20 queue_is home keeps 'q["given_up"][0]["remote"]'
 	at home push queue --failed | grep -q 'local repository is missing'
+	wait_until 10 store_is_empty
 	stop_site home
-	store_is_empty
 }
 
 what_comes_back_is_not_deleted() {
@@ -131,8 +131,8 @@ what_is_deleted_while_it_is_pushed_goes_after_that() {
 	[ "$(in_trash one)" -eq 1 ]
 	wait_until 20 queue_is home 0 'len(q["queue"])'
 	never_two_at_once
+	wait_until 10 store_is_empty
 	stop_site home
-	store_is_empty
 }
 
 # A place that is no repository's, or not reached, stays; and nobody asks for it all the time.
@@ -155,10 +155,6 @@ what_cannot_be_deleted_is_told_and_waits() {
 	[ ! -e one/a.git ]
 	wait_until 20 queue_is home 0 'len(q["queue"])'
 	stop_site home
-}
-
-head_is() { # REPOSITORY REF
-	[ "$(git -C "$1" symbolic-ref HEAD)" = "$2" ]
 }
 
 head_follows() {

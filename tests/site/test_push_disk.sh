@@ -52,7 +52,7 @@ the_store_is_full() {
 	at home changed a # wakes nobody up, but settles
 	wait_until 10 arrived near a b
 	wait_until 10 is_well
-	store_is_empty
+	wait_until 10 store_is_empty
 	stop_site home
 }
 
@@ -87,7 +87,7 @@ it_fills_up_while_a_push_runs() {
 	change b
 	wait_until 10 arrived near b
 	wait_until 10 is_well
-	store_is_empty
+	wait_until 10 store_is_empty
 	stop_site home
 }
 
@@ -150,6 +150,47 @@ the_store_is_unmounted() {
 	stop_site home
 }
 
+waits_for_disk() { # REPOSITORY
+	at home push queue --json >queue || return
+	python3 -c '
+import json, sys
+sys.exit(not any(u["project"] == sys.argv[1] and (u.get("failure") or {}).get("code") == "disk"
+	for u in json.load(open("queue"))["queue"]))' "$1" || { cat queue; return 1; }
+}
+
+# What would be made below its mount point would be hidden by it, and count as pushed.
+a_destination_is_unmounted() {
+	[ "$(id -u)" -eq 0 ] || skip "only root can mount a file system"
+	mkdir near
+	mount -t tmpfs refrelay-test near 2>/dev/null || skip "no tmpfs can be mounted here"
+	trap 'umount -l "$TEST_DIR/near" 2>/dev/null || true' EXIT
+	make_node home
+	add_remote home near replicationRetry 0
+	make_source a
+	make_destination near/a
+	start_ready home
+	expect 0 at home push start --wait
+	cp -a near away
+	umount near
+	make_source b
+	at home changed b
+	change a
+	wait_until 10 waits_for_disk a
+	wait_until 10 waits_for_disk b
+	expect 3 at home status
+	[ -z "$(ls -A near)" ]
+	stop_site home
+	start_site home
+	wait_until 10 waits_for_disk b
+	[ -z "$(ls -A near)" ]
+	mount -t tmpfs refrelay-test near
+	cp -a away/. near/
+	at home push retry --remote near
+	wait_until 20 arrived near a b
+	wait_until 10 is_well
+	stop_site home
+}
+
 has_ended() {
 	! kill -0 "$(site_pid home)" 2>/dev/null
 }
@@ -194,5 +235,6 @@ tap_test "no inode is left in the store" no_inode_is_left
 tap_test "the store is read-only" the_store_is_read_only
 tap_test "the store is unmounted while the node runs" the_store_is_unmounted
 tap_test "the store is unmounted while no node runs" it_is_unmounted_while_no_node_runs
+tap_test "a destination is unmounted" a_destination_is_unmounted
 tap_test "the store is replaced by a copy of it" it_is_replaced_while_the_node_runs
 tap_done

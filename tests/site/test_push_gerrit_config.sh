@@ -41,8 +41,8 @@ one_file_names_places_of_all_kinds() {
 	at home changed tool
 	wait_until 20 all_equal tool far/home daemon local
 	[ "$(git -C far/home/tool.git symbolic-ref HEAD)" = refs/heads/main ]
+	wait_until 10 store_is_empty
 	stop_site home
-	store_is_empty
 }
 
 patterns_decide_which_repositories_go() {

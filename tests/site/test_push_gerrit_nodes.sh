@@ -191,7 +191,7 @@ a_hangup_loses_nothing_of_the_queue() {
 	at n changed a
 	wait_until 10 has_ref m3/a refs/heads/b1
 	[ "$(received m3/a refs/heads/main)" -eq 0 ]
-	count_is 1 in_running # it was not disturbed
+	wait_until 10 count_is 1 in_running # it was not disturbed, and m3 is done
 	count_is 3 waiting
 	let_go
 	set_conf n remote.m1.replicationDelay 0

@@ -378,7 +378,7 @@ hand_back() {
 
 # What a node that was killed was pushing, and names that the plugin does not compute.
 it_can_be_handed_back() {
-	local key odd
+	local key odd json
 	make_node home
 	add_remote home m
 	make_a m
@@ -394,16 +394,18 @@ it_can_be_handed_back() {
 	odd=$(write_task waiting a 'refs/heads/b1' "$(uri_of m/a)" m)
 	mv "store/ref-updates/waiting/$odd" store/ref-updates/waiting/0123456789abcdef
 	touch -d '2 hours ago' store/ref-updates/waiting/0123456789abcdef
+	json=$(write_task waiting a 'refs/heads/b2' "$(uri_of m/a)" m)
+	mv "store/ref-updates/waiting/$json" "store/ref-updates/waiting/$json.json"
 	: >store/ref-updates/waiting/89abcdef
 	wait_until 60 hand_back
-	[ "$(waiting)" = "$(printf '%s\n' "$key" "$odd" | sort)" ]
+	[ "$(waiting)" = "$(printf '%s\n' "$key" "$odd" "$json" | sort)" ]
 	[ -z "$(ls store/ref-updates/running)" ]
 	[ "$(($(date +%s) - $(stat -c %Y "store/ref-updates/waiting/$odd")))" -ge 7200 ]
 	for key in $(waiting); do
 		[ "$(key_of_file "store/ref-updates/waiting/$key")" = "$key" ]
 	done
 	expect 0 at home push hand-back
-	grep -q '^2 tasks wait: 0 were running, 0 got another name$' out
+	grep -q '^3 tasks wait: 0 were running, 0 got another name$' out
 	let_go
 }
 

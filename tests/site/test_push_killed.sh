@@ -161,6 +161,29 @@ change_is_not_lost() { # POINT...
 	done
 }
 
+# A change of HEAD is told once: the next node must find what was asked for.
+dies_while_it_sets_head() {
+	make_one
+	git -C git/a.git branch trunk main
+	make_node home
+	add_remote home far
+	start_ready home
+	expect 0 at home push start --all --wait --now
+	stop_site home
+	launch_site home REFRELAY_FAILPOINT=push.head=kill
+	wait_until 15 eval '[ "$(logged home node.started)" -eq 2 ]'
+	git -C git/a.git symbolic-ref HEAD refs/heads/trunk
+	at home changed a || :
+	wait_until 15 has_died home
+	head_is far/a.git refs/heads/main
+	start_site home
+	wait_until 10 head_is far/a.git refs/heads/trunk
+	wait_until 10 all_is_done
+	wait_until 10 eval '[ -z "$(ls store/refrelay/requests)" ]'
+	nothing_is_left
+	stop_site home
+}
+
 # The machine: all at once, in the middle of everything, with parts of files in building/.
 all_die() {
 	local node name
@@ -208,5 +231,6 @@ tap_test "what a living node pushes is left alone" leaves_the_living_alone
 tap_test "a node is killed while it makes tasks of a change" \
 	change_is_not_lost hook.noticed sink.task task.written task.linked sink.taken \
 	notice.commits notice.committed notice.seen
+tap_test "a node is killed while it sets HEAD" dies_while_it_sets_head
 tap_test "all nodes are killed at once" all_die
 tap_done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What people may do to the directory of leases: pushes go on, and nothing is lost.
+# What people may do to the directory of leases, and how long pushes have theirs: pushes go on, and
+# nothing is lost.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
@@ -97,8 +98,38 @@ a_number_that_nobody_made() {
 	stop_site one
 }
 
+# The leases of pushes are renewed whatever lease.compatibility says: no other program takes part
+# in them.
+longer_than_a_lease_that_is_not_renewed() {
+	local begun
+
+	make_source a 2
+	make_destination far/a
+	: >witness
+	make_node one lease.ttl 2s lease.compatibility docora
+	add_remote one far
+	start_site one
+	hold far/a
+	write_task waiting a refs/heads/main "$PWD/far/a.git" far
+	wait_until 10 is_held far/a
+	begun=$SECONDS
+	wait_until 20 lasted "$begun" 6
+	[ "$(in_running | wc -l)" -eq 1 ]
+	let_go
+	wait_until 10 all_is_done
+	[ "$(received far/a)" -eq 1 ]
+	fails was_logged one lease.lost
+	fails was_logged one push.put_off
+	stop_site one
+}
+
+lasted() { # SINCE SECONDS
+	[ $((SECONDS - $1)) -ge "$2" ]
+}
+
 tap_test "the directory is removed while a node rests" removed_while_it_rests
 tap_test "the directory is removed in mid-push" removed_in_mid_push
 tap_test "foreign things lie in the directory" full_of_foreign_things
+tap_test "a push lasts longer than a lease that is not renewed" longer_than_a_lease_that_is_not_renewed
 tap_test "a number that nobody made holds up one URI alone" a_number_that_nobody_made
 tap_done

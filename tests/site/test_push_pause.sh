@@ -20,7 +20,7 @@ are_gone() { # PID...
 	local pid
 
 	for pid; do
-		! kill -0 "$pid" 2>/dev/null || [ "$(ps -o state= -p "$pid")" = Z ] || {
+		is_dead "$pid" || {
 			ps -o pid,ppid,stat,args -p "$pid"
 			return 1
 		}
@@ -157,6 +157,30 @@ sleeps_at() { # POINT...
 	done
 }
 
+# HEAD changes while a node sleeps that has set it, and the next dies before it sets it.
+sleeps_behind_head() {
+	make_two
+	ask
+	wait_until 10 store_is_empty
+	git -C git/a.git branch trunk main
+	git -C git/a.git branch other main
+	at one push start --all --now --wait
+	stop_site one
+	git -C git/a.git symbolic-ref HEAD refs/heads/trunk
+	at one changed a
+	launch_site one REFRELAY_FAILPOINT=push.head_set=stop
+	wait_until 10 is_paused one
+	head_is far/a.git refs/heads/trunk
+	git -C git/a.git symbolic-ref HEAD refs/heads/other
+	launch_site two REFRELAY_FAILPOINT=push.head=stop
+	wait_until 10 is_paused two
+	kill_site two
+	kill -CONT "$(site_pid one)"
+	wait_until 20 head_is far/a.git refs/heads/other
+	wait_until 10 eval '[ -z "$(ls store/refrelay/requests)" ]'
+	stop_site one
+}
+
 make_wrong_clock() {
 	command -v cc >/dev/null || skip "there is no C compiler"
 	cc -shared -fPIC -o wrong_clock.so "$lib/wrong_clock.c"
@@ -241,6 +265,39 @@ sees_a_change_with_a_wrong_clock() { # OFFSET
 	stop_site two
 }
 
+# The file server's clock, SECONDS from the right one, for who is started with this.
+set_file_clock() { # SECONDS
+	echo "$1" >file-clock.new
+	mv file-clock.new file-clock
+}
+
+# It looks at the clock when something comes.
+is_reached_when_something_comes() {
+	write_task waiting b refs/heads/main "$PWD/far/b.git" far
+	far_is "$(source_is)"
+}
+
+# What failed is not tried as late as it was to be by the clock before.
+is_tried_although_the_clock_is_set_back() {
+	make_wrong_clock
+	make_two
+	stop_site one
+	make_source b 2
+	make_destination far/b
+	set_conf one remote.far.createMissingRepositories false
+	set_file_clock 0
+	start_site one "LD_PRELOAD=$PWD/wrong_clock.so" "WRONG_FILE_CLOCK=$PWD/file-clock" \
+		"ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0"
+	mv far/a.git far/away
+	ask
+	wait_until 10 was_logged one push.failed 'retry_in_ms=(4[89]|5|6|7)[0-9]+( |$)'
+	mv far/away far/a.git
+	set_file_clock -3600
+	wait_until 30 is_reached_when_something_comes
+	wait_until 10 store_is_empty
+	stop_site one
+}
+
 tap_test "a node sleeps in mid-push" sleeps_in_a_push node plain
 tap_test "a node sleeps in mid-push with all its processes" sleeps_in_a_push all plain
 tap_test "a node sleeps in mid-push of what needs force, with all its processes" \
@@ -249,10 +306,14 @@ tap_test "a node sleeps between its look at the destination and its push" \
 	sleeps_between_look_and_push
 tap_test "a node sleeps before it moves its tasks" \
 	sleeps_at push.claimed push.pushed push.done
+tap_test "a node sleeps when it has set HEAD, and another begins to set a newer one" \
+	sleeps_behind_head
 tap_test "a node's clock is an hour ahead" is_right_with_a_wrong_clock 3600
 tap_test "a node's clock is an hour behind" is_right_with_a_wrong_clock -3600
 tap_test "a change is seen by a node whose clock is an hour ahead" \
 	sees_a_change_with_a_wrong_clock 3600
 tap_test "a change is seen by a node whose clock is an hour behind" \
 	sees_a_change_with_a_wrong_clock -3600
+tap_test "the file server's clock is set back while a push waits for its next try" \
+	is_tried_although_the_clock_is_set_back
 tap_done

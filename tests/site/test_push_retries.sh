@@ -29,7 +29,7 @@ what_cannot_be_reached_is_tried_as_often_as_allowed() {
 	wait_until 10 is_logged 1 home push.failed
 	wait_until 10 is_logged 1 home push.gave_up
 	wait_until 10 was_logged home push.gave_up level=error
-	store_is_empty
+	wait_until 10 store_is_empty
 	[ "$(letters | wc -l)" -eq 1 ]
 	queue_is home "['network']" '[l["failure"]["code"] for l in q["given_up"]]'
 	# With a new change it is given up as often again, and stands there once.

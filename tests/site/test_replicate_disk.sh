@@ -59,6 +59,57 @@ the_disk_is_full_for_an_update() {
 	no_left_overs
 }
 
+# More packs than a sync leaves, each too large to be merged without git; nothing names what
+# is in them.
+add_large_packs() { # PATH
+	local number
+	for number in {1..33}; do
+		head -c 300000 /dev/urandom | git -C "$1" hash-object -w --stdin
+	done >blobs
+	while read -r number; do
+		git -C "$1" pack-objects -q objects/pack/pack <<<"$number"
+	done <blobs >packs
+	git -C "$1" prune-packed
+}
+
+# Git, but for `git repack`, which says that and fails.
+make_git_without_repack() { # WORDS
+	mkdir -p bin
+	cat >bin/git <<-END
+		#!/bin/sh
+		[ "\$1" != repack ] && exec "$(PATH=${PATH#"$PWD/bin:"} command -v git)" "\$@"
+		: >objects/pack/.tmp-half
+		echo "$1" >&2
+		exit 128
+	END
+	chmod +x bin/git
+}
+
+no_room_is_left_to_fold_packs() {
+	make_source 1000
+	run 0 created=3
+	add_large_packs dest/small.git
+	add_commits source/small.git refs/heads/main 1
+	make_git_without_repack 'fatal: write error: No space left on device'
+	PATH=$PWD/bin:$PATH
+	run 0 --verbose updated=1 unchanged=2
+	grep -q 'ev=tidy.failed .*No space left' err
+	grep -q 'free some space' err
+	no_left_overs
+	equal_repositories source/small.git dest/small.git
+	add_commits source/small.git refs/heads/main 1
+	make_git_without_repack 'error: object file x is corrupt'
+	run 3 failed=1 unchanged=2
+	add_commits source/small.git refs/heads/main 1
+	make_git_without_repack 'error: pack-objects died of signal 7'
+	run 3 failed=1 unchanged=2
+	rm -r bin
+	run 0
+	[ "$(find dest/small.git -name '*.pack' | wc -l)" -lt 33 ]
+	equal_trees source dest
+	no_left_overs
+}
+
 # So full that not even our own database can be written.
 the_disk_is_full_from_the_start() {
 	mount_dest 6m
@@ -158,6 +209,7 @@ dest_may_not_be_written() {
 
 tap_test "the disk is full for a first copy" the_disk_is_full_for_a_first_copy
 tap_test "the disk is full for an update" the_disk_is_full_for_an_update
+tap_test "no room is left to fold packs" no_room_is_left_to_fold_packs
 tap_test "the disk is full from the start" the_disk_is_full_from_the_start
 tap_test "no inode is left" no_inode_is_left
 tap_test "a limit of file sizes, for a first copy" a_limit_of_file_sizes

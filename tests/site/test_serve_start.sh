@@ -72,6 +72,13 @@ a_data_directory_of_another_user() {
 	refuses 2 "site.data \\($PWD/london/data\\) belongs to user .*, but this is root"
 	grep '  hint: run it as that user: sudo -u' err
 	refuses 1 "FAIL.*belongs to user .*, but this is root" check
+	set_conf london remote.r.url 'file:///nowhere/${name}.git'
+	set_conf london mirror.m.url http://127.0.0.1:1/m.git
+	make_repository london/git/a.git 1
+	refuses 2 'belongs to user .*, but this is root' push start a
+	refuses 2 'belongs to user .*, but this is root' repository reverify a
+	refuses 2 'belongs to user .*, but this is root' mirror sync m
+	refuses 2 'belongs to user .*, but this is root' changed a
 	[ -z "$(ls -A london/data)" ]
 }
 

@@ -73,10 +73,6 @@ start_held_git() { # OID
 	wait_until 10 test -e git
 }
 
-is_dead() { # PID
-	! kill -0 "$1" 2>/dev/null || [ "$(ps -o state= -p "$1")" = Z ]
-}
-
 # In the background, with its command's number in ./command.
 start_bracket() { # SCRIPT [FILE]
 	local file=${2:-command}
@@ -214,6 +210,7 @@ is_told_while_paused() { # OID
 	until is_later_than "$until"; do
 		is_told "$1"
 		is_pending 1
+		sleep 0.2
 	done
 	[ "$(recoveries)" -eq 0 ]
 }
@@ -263,10 +260,6 @@ paused_at() { # POINT
 	all_is_well "$new"
 	[ "$(recoveries)" -eq 0 ]
 	stop_site one
-}
-
-is_stopped() { # PID
-	[ "$(ps -o state= -p "$1")" = T ]
 }
 
 # How old a value is: the higher, the newer.

@@ -129,6 +129,9 @@ repositories_are_synced_and_verified_when_asked() {
 	wait_until 60 row_is paris r1 verification_state succeeded
 	converge
 	expect 4 at paris repository remove nowhere
+	# It has been done when the command ends.
+	expect 2 at paris repository remove --wait r2
+	row_is paris r2 verification_state succeeded
 }
 
 the_primary_verifies_when_asked() {

@@ -4,6 +4,7 @@
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/verify.sh"
 
 COPY=paris/git/a.git
 
@@ -204,6 +205,12 @@ what_diverts_git_is_seen_and_goes() {
 }
 
 # As if nobody had heard of it.
+# The look that follows a sync is over, too: it does not find what is done next.
+rests_again() {
+	right_again
+	wait_until 10 copies_are_settled paris
+}
+
 whoever_looks_finds_what_diverts_git() {
 	local file
 	make_pair
@@ -215,13 +222,13 @@ whoever_looks_finds_what_diverts_git() {
 		lay "$file"
 		expect 1 at paris check
 		grep -qF "$file: git would give readers something else" out || fail "$(<out)"
-		right_again
+		rests_again
 		lay "$file"
 		at paris repository reverify --wait a || true
-		right_again
+		rests_again
 		lay "$file"
 		at paris repository resync --wait a
-		right_again
+		rests_again
 		[ ! -e "$COPY/$file" ] || fail "$file is still there"
 	done
 }
@@ -322,8 +329,8 @@ what_was_written_in_place_is_found() {
 }
 
 recorded() { # MEMBER
-	python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1" \
-		<$COPY/refrelay/copy
+	python3 -c 'import json, sys; print(json.loads(sys.stdin.readline())[sys.argv[1]])' \
+		"$1" <$COPY/refrelay/copy
 }
 
 is_recorded_anew() { # MEMBER VALUE
@@ -355,7 +362,7 @@ a_clone_over_the_path_changes_nothing() {
 	[ "$(logged paris copy.changed)" -eq 0 ]
 }
 
-# It knew nothing of times that are put back.
+# It knew nothing of times that are put back, and had no digest behind it.
 a_record_of_an_older_version_is_taken_over() {
 	make_pair
 	wait_until 10 grep -q '"settled":true' $COPY/refrelay/copy
@@ -363,7 +370,7 @@ a_record_of_an_older_version_is_taken_over() {
 	python3 - $COPY/refrelay/copy <<-'END'
 		import json, sys
 		with open(sys.argv[1]) as file:
-		    record = json.load(file)
+		    record = json.loads(file.readline())
 		for key in "objects_fingerprint", "files_changed":
 		    del record[key]
 		with open(sys.argv[1], "w") as file:

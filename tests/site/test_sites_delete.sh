@@ -179,7 +179,7 @@ what_people_made_of_copies_is_left_alone() {
 	rm paris/git/r4.git/hooks/*
 	add_commits paris/git/r4.git refs/heads/own 1
 	add_commits paris/git/team/mine.git refs/heads/own 1
-	sed -i 's/"directory"/"else"/' paris/git/r5.git/refrelay/copy
+	sed -i '2d; s/"directory"/"else"/' paris/git/r5.git/refrelay/copy
 	remove_repository london/git/r5.git
 	wait_until 30 has_noticed 9
 	start_site paris

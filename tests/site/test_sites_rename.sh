@@ -139,10 +139,6 @@ a_rename_while_it_is_looked_at() {
 	nothing_was_lost_or_held
 }
 
-is_stopped() { # PID
-	grep -q '^State:.T' "/proc/$1/status"
-}
-
 # The copy stays a copy: the original is still there.
 a_copy_is_no_rename() {
 	make_20

@@ -118,9 +118,33 @@ a_primary_that_becomes_a_secondary() {
 	says_nothing_of_it paris
 }
 
+rename_table() { # SITE FROM TO
+	python3 - "$@" <<-'END'
+		import glob, sqlite3, sys
+		[path] = glob.glob(sys.argv[1] + "/data/*.db")
+		with sqlite3.connect(path, timeout=10) as db:
+		    db.execute(f"ALTER TABLE {sys.argv[2]} RENAME TO {sys.argv[3]}")
+	END
+}
+
+# It asks for events all the while.
+a_secondary_that_cannot_tell_how_it_is_is_not_in_sync() {
+	begin
+	start_sites
+	wait_until 20 all_say_it
+	rename_table paris counters away
+	wait_until $THIRTY_SECONDS shows london 'paris does not report whether it is in sync'
+	says_nothing_of_it london
+	metric_is london 'refrelay_secondary_in_sync{site="paris"}' 0
+	rename_table paris away counters
+	wait_until 20 all_say_it
+}
+
 tap_test "a node that is stopped is not in sync, and neither is who needs it" a_node_that_is_stopped
 tap_test "copies that were removed by order void the comparison" copies_that_were_removed
 tap_test "a secondary whose section is gone is forgotten" a_secondary_that_is_gone
 tap_test "two nodes of one name are told apart" two_nodes_of_one_name
 tap_test "a primary that becomes a secondary proves all copies anew" a_primary_that_becomes_a_secondary
+tap_test "a secondary that cannot tell how it is is not in sync" \
+	a_secondary_that_cannot_tell_how_it_is_is_not_in_sync
 tap_done

@@ -69,6 +69,84 @@ the_primary_verifies_itself_and_finds_changes() {
 	[ "$(logged london watch.scanned)" -le 1 ]
 }
 
+# Neither a hook nor a secondary that reads refs says anything of objects.
+what_is_to_be_verified_is_so_until_its_objects_were_read() {
+	make_sites
+	set_conf london sync.verificationCapacity 0
+	make_repository london/git/doubted.git 5
+	make_repository london/git/fine.git 5
+	start_verified
+	# Asked for although it was changed just now.
+	age_rows london origin
+	add_commits london/git/doubted.git refs/heads/main 1
+	wait_until 20 has_main_of paris/git/doubted.git london/git/doubted.git
+	expect 0 at london repository reverify doubted
+	row_is london doubted verification pending
+	add_commits london/git/doubted.git refs/heads/main 1
+	at london changed doubted >changed
+	wait_until 20 has_main_of paris/git/doubted.git london/git/doubted.git
+	row_is london doubted verification pending
+	row_is london fine verification succeeded
+	expect 3 at london status
+	grep -q '2 repositories (1 not verified yet)' out
+
+	set_conf london sync.verificationCapacity 2
+	kill -HUP "$(site_pid london)"
+	wait_until 20 row_is london doubted verification succeeded
+	wait_until 20 at london status
+	# What was damaged is verified when it can be read again, without a wait.
+	mv london/git/fine.git/HEAD away
+	expect 1 at london changed fine
+	row_is london fine verification failed
+	mv away london/git/fine.git/HEAD
+	expect 0 at london changed fine
+	wait_until 20 row_is london fine verification succeeded
+}
+
+git_does_when_it_verifies() { # COMMAND
+	mkdir -p shim
+	printf '#!/bin/sh\ncase "$*" in *verify-pack*|*rev-list*) %s ;; esac\nexec %s "$@"\n' \
+		"$1" "$(command -v git)" >shim/new
+	chmod +x shim/new
+	mv shim/new shim/git
+}
+
+# Not what was found before, if it was put off; and what is gone was not verified.
+who_waits_for_a_verification_gets_its_result() {
+	local waiter
+	make_sites
+	make_repository london/git/lost.git 5
+	make_repository london/git/gone.git 5
+	git_does_when_it_verifies :
+	start_site london PATH="$PWD/shim:$PATH"
+	expect 0 at london repository reverify --wait lost gone
+	mv london/git/lost.git/objects/pack away
+	expect 1 at london repository reverify --wait lost
+	mv away london/git/lost.git/objects/pack
+	git_does_when_it_verifies 'kill -KILL $$'
+	"$REFRELAY" -c london/refrelay.conf repository reverify --wait lost >waited 2>&1 &
+	waiter=$!
+	wait_until 20 was_logged london verify.deferred
+	sleep 0.5 # it looks each 50 ms
+	git_does_when_it_verifies :
+	row_is london lost verification failed
+	at london repository reverify lost
+	wait "$waiter" || fail "$(cat waited)"
+	grep -x 'verified 1 repository' waited
+
+	set_conf london sync.verificationCapacity 0
+	kill -HUP "$(site_pid london)"
+	wait_until 10 was_logged london node.reloaded
+	"$REFRELAY" -c london/refrelay.conf repository reverify --wait gone >waited 2>&1 &
+	waiter=$!
+	wait_until 10 row_is london gone verification pending
+	rm -rf london/git/gone.git
+	at london changed gone >changed || true
+	fails wait "$waiter"
+	grep 'gone: it was deleted meanwhile' waited
+	fails grep 'verified 1' waited
+}
+
 # By status and in the list, each with its reason.
 are_told() { # NAME...
 	local name
@@ -274,6 +352,10 @@ tap_test "a change that nobody told is found when somebody looks" \
 	a_change_that_nobody_told_is_found_when_somebody_looks
 tap_test "the primary verifies itself, and finds changes" \
 	the_primary_verifies_itself_and_finds_changes
+tap_test "what is to be verified is so until its objects were read" \
+	what_is_to_be_verified_is_so_until_its_objects_were_read
+tap_test "who waits for a verification gets its result" \
+	who_waits_for_a_verification_gets_its_result
 tap_test "objects that the primary loses are told there, and not followed" \
 	objects_that_the_primary_loses_are_told_there_and_not_followed
 tap_test "what the primary cannot read is told, and hinders no other" \

@@ -49,10 +49,6 @@ ends_with() { # STATUS
 	[ "$status" -eq "$1" ] || fail "the bracket ended with $status instead of $1"
 }
 
-is_dead() { # PID
-	! kill -0 "$1" 2>/dev/null || [ "$(ps -o state= -p "$1")" = Z ]
-}
-
 a_repository_that_nobody_writes() {
 	make_site
 	expect 0 site state team/app

@@ -152,15 +152,35 @@ two_sites_are_restored() { # VERSION
 	stop_site london
 }
 
+# What was unpacked has other times, so it is read again first.
+all_is_verified() {
+	at london status --json >status || [ $? -eq 3 ]
+	python3 - <<-'END'
+		import json
+		def states(value):
+		    if isinstance(value, list):
+		        return [one for each in value for one in states(each)]
+		    if not isinstance(value, dict):
+		        return []
+		    here = [value["verification"]] if "verification" in value else []
+		    return here + states(list(value.values()))
+		status = json.load(open("status"))
+		assert status["scan"]["whole_at"], "no scan yet"
+		assert len(states(status)) > 1, status
+		assert not any(one["pending"] or one["started"] for one in states(status)), status
+	END
+}
+
 an_older_secondary_is_answered() { # VERSION
 	unpack_sites "$1"
 	stay_in_place london
 	start_site london
+	wait_until 20 all_is_verified
 	python3 "$earlier_data/../lib/replay.py" "$earlier_data/$1/exchanges" secret \
 		"$(site_url london)" events-last events events-wait events-gone \
 		'~inventory-first' '~inventory-rest' inventory-last inventory-lfs \
 		'~inventory-uploads' +refs-plain +refs-tool refs-missing =retrieve \
-		'~retrieve-many' reverify delta =git-refs -git-fetch -forwarded-refs \
+		'~retrieve-many' '~reverify' delta =git-refs -git-fetch -forwarded-refs \
 		-forwarded-push-refs -forwarded-push
 	{ at london status --json || [ $? -eq 3 ]; } >status
 	grep -q '"paris"' status

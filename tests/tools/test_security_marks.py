@@ -33,6 +33,9 @@ class SecurityMarks(unittest.TestCase):
     def test_a_line_must_be_true(self):
         said = self.check("\n## A\nTwo [a2].\n\n<!--\n[a2] other.sh: it was never there\n-->\n")
         self.assertIn('"it was never there" is not in other.sh', said)
+        line = "[a2] other.sh: it was there\n"
+        self.assertEqual(self.check(f"\n## A\nTwo [a2].\n\n<!--\n{line}{line}-->\n"),
+                         "[a2] has two lines\n")
         said = self.check("\n## A\nTwo [a2].\n\n<!--\n[a2] other.sh\n-->\n")
         self.assertIn("not understood", said)
 

@@ -61,6 +61,33 @@ class ShellLibrary(unittest.TestCase):
                 done <mine
             }}""")
 
+    def test_what_differs_surely_is_told_without_git_and_only_while_it_is_waited_for(self):
+        self.passes("""
+            it() {
+                make_repository a.git 3
+                git clone -q --mirror a.git b.git # packed
+                is_waiting=1
+                fails differs_still a.git b.git refs/heads/main
+                find_ref b.git refs/heads/main
+                [ "$ref_value" = "$(git -C a.git rev-parse main)" ]
+                fails find_ref b.git refs/heads/mai
+                fails find_ref b.git HEAD # symbolic
+                fails differs_still a.git nowhere.git refs/heads/main
+                add_commits a.git refs/heads/main 1
+                [ "$(git -C a.git rev-list --count main)" -eq 4 ]
+                differs_still a.git b.git refs/heads/main
+                git -C b.git fetch -q origin # loose over packed
+                fails differs_still a.git b.git refs/heads/main
+                add_commits b.git refs/heads/main 1
+                unset is_waiting
+                fails differs_still a.git b.git refs/heads/main
+            }""")
+
+    def test_files_of_site_tests_may_be_elsewhere_than_those_of_others(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.environment = {**self.environment, "SITE_TMPDIR": folder}
+            self.passes(f"it() {{ [[ $PWD == {folder}/* && $TMPDIR = {folder} ]]; }}")
+
     def test_a_good_test_passes_quietly(self):
         self.assertEqual(self.passes("it() { echo talk; true; }"),
                          "ok 1 - a sentence\n1..1\n")

@@ -197,6 +197,12 @@ void primary_health(struct primary *primary, struct primary_health *health)
 					   .is_failing = primary->is_down };
 }
 
+int64_t primary_wait_ms(struct primary *primary)
+{
+	(void)primary;
+	return 0;
+}
+
 int64_t primary_now_ms(struct primary *primary)
 {
 	(void)primary;

@@ -20,13 +20,14 @@ struct notice {
 
 static struct notice stub __attribute__((unused));
 static atomic_int compared, delay_ms, at_once, most_at_once;
-static _Atomic enum err_class comparison_fails;
+static _Atomic enum err_class comparison_fails; /* as the repository is */
+static _Atomic enum err_class recording_fails;
 
 static inline int reset_stub(void **state)
 {
 	log_set_level(LOG_LEVEL_NONE);
 	compared = delay_ms = at_once = most_at_once = 0;
-	comparison_fails = ERR_NONE;
+	comparison_fails = recording_fails = ERR_NONE;
 	return test_make_root(state);
 }
 
@@ -54,9 +55,14 @@ int notice_compare(struct notice *notice, const char *name, struct noticed *noti
 	noticed->event.id = (uint64_t)atomic_fetch_add(&compared, 1) + 1;
 	noticed->is_changed = true;
 	atomic_fetch_sub(&at_once, 1);
+	noticed->why = (struct err){ 0 };
+	if (recording_fails != ERR_NONE)
+		return err_set(error, recording_fails, "the database fails");
 	if (comparison_fails == ERR_NONE)
 		return 0;
-	return err_set(error, comparison_fails, "%s was told to fail", name);
+	err_set(error, comparison_fails, "%s was told to fail", name);
+	noticed->why = *error;
+	return -1;
 }
 
 int notice_compare_hint(struct notice *notice, const char *name, struct noticed *noticed,

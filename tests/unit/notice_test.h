@@ -23,6 +23,7 @@ static inline void start_notice(void)
 		.log = event_log,
 		.root = srv,
 		.data = data,
+		.verifies = true,
 		.reverify_ms = 1000000,
 	};
 

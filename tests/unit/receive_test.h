@@ -113,6 +113,7 @@ static inline void push_init(struct push *mine)
 			     .client = "192.0.2.7",
 			     .timeout_ms = 60000,
 			     .is_bad = &is_bad,
+			     .read_arg = mine,
 			     .arg = mine },
 		.body = STR_INIT,
 		.answer = STR_INIT,

@@ -116,7 +116,7 @@ static inline int counted(const char *class)
 					   "{kind=\"info_refs\",class=\"%s\"} ",
 					   class);
 
-	metrics_render(&text);
+	metrics_render_as(METRICS_PROMETHEUS, &text);
 	const char *at = strstr(text.data, wanted);
 	return at ? atoi(at + strlen(wanted)) : 0;
 }

@@ -11,6 +11,8 @@
 #include "replicable/name.h"
 #include "replicable/registry.h"
 
+#include "registry_write.h"
+
 static struct store *store;
 static struct registry_row row;
 

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "store/store.h"
-#include "store/store_driver.h"
+#include "store/store_conn.h"
 
 /* Stand in for libc's: a commit can be held up, made to fail, and counted. */
 static atomic_bool disk_hangs, disk_fails;
@@ -156,6 +156,25 @@ static inline int64_t count_items(struct store *store)
 
 	assert_ok(store_read(store, read_count, &count, &err));
 	return count;
+}
+
+static inline int read_integrity(struct store_tx *tx, void *arg, struct err *error)
+{
+	AUTO_QUERY struct query *query = NULL;
+
+	(void)arg;
+	if (query_open(tx, "PRAGMA integrity_check(1)", &query, error) != 0 ||
+	    query_step(query, error) < 0)
+		return -1;
+	if (strcmp(query_text(query, 0), "ok") == 0)
+		return 0;
+	return err_set(error, ERR_CORRUPT, "%s", query_text(query, 0));
+}
+
+/* Reads all of the database and compares indexes with tables. ERR_CORRUPT. */
+static inline int store_check(struct store *store, struct err *error)
+{
+	return store_read(store, read_integrity, NULL, error);
 }
 
 static inline int has_item(struct store_tx *tx, void *arg, struct err *error)

@@ -112,7 +112,10 @@ static inline int target_setup(void **state)
 	settings = (struct push_settings){ .ssh_connect_ms = 5000 };
 	remote = (struct push_remote){ .name = name, .git_path = git_path };
 	destination = (struct destination){ 0 };
-	call = (struct target_call){ &settings, &destination, root, &no_limits };
+	call = (struct target_call){ .settings = &settings,
+				     .destination = &destination,
+				     .directory = root,
+				     .work = &no_limits };
 	return git_setup(root, &err);
 }
 

@@ -574,7 +574,7 @@ TEST(refusals_are_counted_by_reason)
 	AUTO_STR struct str all = STR_INIT;
 
 	ask_with(WEB_OPERATOR, "Bearer wrong");
-	metrics_render(&all);
+	metrics_render_as(METRICS_PROMETHEUS, &all);
 	assert_non_null(strstr(all.data,
 			       "refrelay_http_refused_total{class=\"BAD_CREDENTIALS\"}"));
 	assert_null(strstr(all.data, "Bearer"));

@@ -187,7 +187,7 @@ TEST(damage_that_was_mended_is_told_of_for_a_while)
 {
 	facts.damage_age_ms = MINUTE;
 	snprintf(facts.damage.text, sizeof(facts.damage.text), "repository a: wrong");
-	expect_one(ALERT_DAMAGE, "met", false);
+	expect_one(ALERT_DAMAGE, "found", false);
 	facts.damage_age_ms = 3 * MINUTE;
 	expect_nothing();
 }

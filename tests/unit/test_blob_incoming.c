@@ -171,6 +171,35 @@ TEST(what_was_cut_is_continued_from_where_it_was_at_any_byte)
 	}
 }
 
+static blkcnt_t blocks_left_over(void)
+{
+	AUTO_CLOSEDIR DIR *dir = dir_list(root_fd, ".refrelay/incoming");
+	struct dirent *entry;
+	blkcnt_t blocks = 0;
+	struct stat st;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir)) != NULL)
+		if (entry->d_name[0] != '.') {
+			assert_int_equal(fstatat(dirfd(dir), entry->d_name, &st, 0), 0);
+			blocks += st.st_blocks;
+		}
+	return blocks;
+}
+
+TEST(what_is_kept_holds_no_more_of_the_disk_than_came)
+{
+	struct blob_incoming *one = open_one("a", 64 << 20, "1-1");
+
+	assert_ok(blob_incoming_write(one, "abc", 3, &err));
+	blob_incoming_close(one, false);
+	assert_int_equal(left_over(), 1);
+	assert_in_range(blocks_left_over(), 0, 2048);
+	one = open_one("a", 64 << 20, "1-1");
+	assert_int_equal(blob_incoming_size(one), 3);
+	blob_incoming_close(one, true);
+}
+
 TEST(what_is_wrong_or_not_named_for_resuming_is_not_kept)
 {
 	struct blob_incoming *one = open_one("a", 100, "1-1");
@@ -347,6 +376,7 @@ int main(void)
 		CASE(a_blob_comes_into_place_whole_with_its_print_and_leaves_nothing_behind),
 		CASE(pieces_of_any_length_come_together_to_the_same_bytes),
 		CASE(what_was_cut_is_continued_from_where_it_was_at_any_byte),
+		CASE(what_is_kept_holds_no_more_of_the_disk_than_came),
 		CASE(what_is_wrong_or_not_named_for_resuming_is_not_kept),
 		CASE(two_who_bring_the_same_bytes_do_not_write_into_one_file),
 		CASE(a_file_that_also_has_another_name_is_not_written_to),

@@ -575,7 +575,7 @@ TEST(too_many_deletions_of_a_kind_are_held)
 		assert_true(is_here("files", ids[i]));
 	}
 	assert_false(run_job("files"));
-	metrics_render(&metrics);
+	metrics_render_as(METRICS_PROMETHEUS, &metrics);
 	assert_non_null(
 		strstr(metrics.data,
 		       "refrelay_syncs_total{kind=\"files\",state=\"held\"} 11\n"));

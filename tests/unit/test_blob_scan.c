@@ -48,6 +48,43 @@ static int remove_all(void **state)
 	return remove_site(state);
 }
 
+static void note(struct scan *scan, const struct noticed *noticed)
+{
+	scan->request->kind->of.origin->note(scan, noticed);
+}
+
+TEST(a_known_one_that_cannot_be_looked_at_is_left_out)
+{
+	const struct origin_kind origin = notice_kind(notice, files);
+	const struct scan_request request = { .kind = &origin, .troubles = &troubles };
+	struct scan_result found = { .is_complete = true };
+	struct scan one = { .request = &request, .result = &found };
+	char name[] = "x";
+	struct noticed seen = { .name = name, .row = { .name = name } };
+
+	mutex_init(&one.mutex);
+	seen.row.verification = VERIFICATION_SUCCEEDED;
+	errno = EMFILE;
+	err_errno(&seen.why, "cannot open x");
+	note(&one, &seen);
+	assert_int_equal(found.left_out, 1);
+	assert_true(found.is_complete);
+	errno = EIO;
+	err_errno(&seen.why, "cannot open x");
+	note(&one, &seen);
+	assert_int_equal(found.left_out, 2);
+	seen.row.verification = VERIFICATION_FAILED; /* that says enough */
+	note(&one, &seen);
+	assert_int_equal(found.left_out, 2);
+	seen.row.verification = VERIFICATION_SUCCEEDED;
+	err_set(&seen.why, ERR_DISK, "it is not mounted"); /* one stands for all */
+	note(&one, &seen);
+	assert_int_equal(found.left_out, 2);
+	assert_false(found.is_complete);
+	map_clear_owned(&one.troubles);
+	pthread_mutex_destroy(&one.mutex);
+}
+
 static size_t count_events(enum event_what what)
 {
 	size_t count = 0;
@@ -274,6 +311,7 @@ int main(void)
 		SCAN_CASE(an_empty_kind_is_scanned_in_peace),
 		SCAN_CASE(what_is_no_blob_is_left_out_with_an_example),
 		SCAN_CASE(a_directory_of_ids_that_became_a_link_makes_no_deletion),
+		SCAN_CASE(a_known_one_that_cannot_be_looked_at_is_left_out),
 		SCAN_CASE(only_below_a_directory_is_compared_when_it_is_told),
 		SCAN_CASE(immutable_kinds_are_scanned_by_their_layout),
 		SCAN_CASE(that_all_was_scanned_holds_for_this_log_only),

@@ -5,6 +5,8 @@
 #include "replicable/registry.h"
 #include "upkeep/copies_root.h"
 
+#include "registry_write.h"
+
 static struct store *store;
 static char tree[96];
 

@@ -102,7 +102,7 @@ static double metric(const char *series)
 	AUTO_STR struct str all = STR_INIT;
 	AUTO_FREE char *line = xasprintf("\n%s ", series);
 
-	metrics_render(&all);
+	metrics_render_as(METRICS_PROMETHEUS, &all);
 	const char *at = strstr(all.data, line);
 	assert_non_null(at);
 	return strtod(at + strlen(line), NULL);

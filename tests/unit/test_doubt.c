@@ -1,11 +1,16 @@
 #include "git_test.h"
 
+#include <sys/resource.h>
+
 #include "base/clock.h"
 #include "pull/copy_kind.h"
 #include "pull/copy_record.h"
+#include "pull/copy_watch.h"
 #include "pull/glance.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
+
+#include "registry_write.h"
 
 #define SUM "1-5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"
 
@@ -47,7 +52,7 @@ static int move(const char *name, struct registry_move change)
 	return registry_move(pull.options.store, &change, &err);
 }
 
-static void bring(const char *name)
+static void bring_sum(const char *name, const char *checksum)
 {
 	assert_ok(move(name, (struct registry_move){ .event = REGISTRY_BEGUN,
 						     .timeout_ms = 1000 }));
@@ -57,9 +62,14 @@ static void bring(const char *name)
 					 .event = REGISTRY_BROUGHT,
 					 .generation = 1,
 					 .timeline = "0123456789abcdef",
-					 .checksum = "1-00",
+					 .checksum = checksum,
 					 .timeout_ms = 1000000 },
 		&err));
+}
+
+static void bring(const char *name)
+{
+	bring_sum(name, "1-00");
 }
 
 static void add_synced(const char *name)
@@ -198,6 +208,118 @@ TEST(a_copy_is_that_of_its_row_only_by_name_generation_and_checksum)
 	assert_fails(glance_repository(copies, &row, &err), ERR_CORRUPT);
 }
 
+/* An empty one, whose record is too young to prove anything without a look at its refs.
+ */
+static void make_copy(const char *name)
+{
+	char checksum[CHECKSUM_TEXT_SIZE];
+	struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	struct copy_files files;
+	struct checksum sum;
+
+	must("git init -q --bare git/%s.git && mkdir git/%s.git/refrelay", name, name);
+	AUTO_FREE char *path = xasprintf("git/%s.git", name);
+	AUTO_FREE char *source = xasprintf("http://here/%s.git", name);
+	AUTO_CLOSE int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY);
+	assert_ok(ref_snapshot_read(fd, 20, &refs, &err));
+	checksum_of(&refs, &sum);
+	ref_snapshot_clear(&refs);
+	assert_ok(copy_files_take(fd, &files, &err));
+	assert_ok(copy_record_write(fd,
+				    &(struct copy_proof){ .source = source,
+							  .sum = &sum,
+							  .files = &files,
+							  .timeline = "0123456789abcdef",
+							  .generation = 1 },
+				    &err));
+	checksum_format(&sum, checksum);
+	assert_ok(registry_add(pull.options.store, KIND_REPOSITORY, &name, 1, &err));
+	bring_sum(name, checksum);
+}
+
+static rlim_t limit(int what, rlim_t to)
+{
+	struct rlimit limits;
+
+	assert_int_equal(getrlimit(what, &limits), 0);
+	rlim_t before = limits.rlim_cur;
+	limits.rlim_cur = to;
+	assert_int_equal(setrlimit(what, &limits), 0);
+	return before;
+}
+
+/* With ever more descriptors, until there are enough: any step of a look may be the one
+ * that gets none. */
+TEST(a_copy_that_this_machine_cannot_look_at_is_not_doubted)
+{
+	enum copy_verdict verdict = COPY_BUSY;
+	int next = dup(0), tries = 0;
+
+	assert_true(next >= 0);
+	close(next);
+	make_copy("a");
+	row_of("a");
+	usleep(30000);
+	while (verdict == COPY_BUSY && tries < 50) {
+		rlim_t before = limit(RLIMIT_NOFILE, (rlim_t)(next + tries++));
+		int judged = copy_judge(&pull, "a", &verdict, &err);
+		int seen = glance_repository(copies, &row, &err);
+		limit(RLIMIT_NOFILE, before);
+		assert_int_equal(judged, 0);
+		assert_int_equal(seen, 0);
+	}
+	assert_int_equal(verdict, COPY_OURS);
+	assert_true(tries > 3);
+}
+
+TEST(a_record_that_cannot_be_read_now_is_not_taken_for_a_lost_one)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	make_copy("a");
+	AUTO_CLOSE int fd = openat(root_fd, "git/a.git", O_RDONLY | O_DIRECTORY);
+	rlim_t before = limit(RLIMIT_NOFILE, (rlim_t)fd + 1);
+	copy_record_read(fd, &record);
+	enum copy_stamps stamps = copy_record_look(&record, fd);
+	limit(RLIMIT_NOFILE, before);
+	assert_false(record.is_there);
+	assert_true(record.is_unread);
+	assert_int_equal(stamps, COPY_STAMPS_UNKNOWN);
+	must("rm git/a.git/refrelay/copy");
+	copy_record_read(fd, &record);
+	assert_false(record.is_unread);
+}
+
+/* Of the record, which is to be written again, however long it took to make the copy. */
+static void make_young(const char *path)
+{
+	AUTO_CLOSE int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY);
+	AUTO_RECORD struct copy_record record = { 0 };
+	struct fingerprint print;
+
+	copy_record_read(fd, &record);
+	assert_ok(fingerprint_take(fd, FINGERPRINT_COPY, &print, &err));
+	print.taken_ns = print.newest_ns;
+	assert_ok(copy_record_settle(fd, &record, &print, &err));
+}
+
+/* As on a full disk. */
+TEST(a_record_that_cannot_be_written_accuses_nobody)
+{
+	enum copy_verdict verdict;
+
+	make_copy("a");
+	make_young("git/a.git");
+	usleep(30000);
+	signal(SIGXFSZ, SIG_IGN);
+	rlim_t before = limit(RLIMIT_FSIZE, 0);
+	int judged = copy_judge(&pull, "a", &verdict, &err);
+	limit(RLIMIT_FSIZE, before);
+	signal(SIGXFSZ, SIG_DFL);
+	assert_int_equal(judged, 0);
+	assert_int_equal(verdict, COPY_BUSY);
+}
+
 TEST(a_blob_of_another_size_or_written_since_is_not_as_it_was_left)
 {
 	struct glance_blob known = { .size = 5, .known_at = clock_wall_ms() + 1000 };
@@ -256,6 +378,9 @@ int main(void)
 		DOUBT_CASE(a_reader_who_looks_is_told_that_the_copy_is_damaged),
 		DOUBT_CASE(
 			a_copy_is_that_of_its_row_only_by_name_generation_and_checksum),
+		DOUBT_CASE(a_copy_that_this_machine_cannot_look_at_is_not_doubted),
+		DOUBT_CASE(a_record_that_cannot_be_read_now_is_not_taken_for_a_lost_one),
+		DOUBT_CASE(a_record_that_cannot_be_written_accuses_nobody),
 		DOUBT_CASE(a_blob_of_another_size_or_written_since_is_not_as_it_was_left),
 		DOUBT_CASE(a_time_that_was_put_back_hides_nothing),
 	};

@@ -88,6 +88,28 @@ TEST(the_errno_decides_the_class)
 	}
 }
 
+TEST(what_a_machine_lacks_says_nothing_of_data)
+{
+	static const int of_data[] = { ENOENT, EACCES, EIO, EBADMSG };
+	static const int other[] = { EMFILE, ENFILE, ENOMEM,    EAGAIN, ENOSPC,
+				     EROFS,  ESTALE, ETIMEDOUT, EEXIST, ECANCELED };
+
+	for (size_t i = 0; i < ARRAY_SIZE(of_data); i++) {
+		errno = of_data[i];
+		err_errno(&err, "x");
+		assert_true(err_is_of_data(&err));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++) {
+		errno = other[i];
+		err_errno(&err, "x");
+		assert_false(err_is_of_data(&err));
+	}
+	err_set(&err, ERR_CORRUPT, "x");
+	assert_true(err_is_of_data(&err));
+	err_set(&err, ERR_BUSY, "x");
+	assert_false(err_is_of_data(&err));
+}
+
 TEST(every_class_has_a_name_and_only_some_pass_by_themselves)
 {
 	static const bool transient[ERR_INTERNAL + 1] = {
@@ -142,6 +164,7 @@ int main(void)
 		cmocka_unit_test(a_prefix_keeps_class_remedy_and_errno),
 		cmocka_unit_test(long_texts_are_cut_and_terminated),
 		cmocka_unit_test(the_errno_decides_the_class),
+		cmocka_unit_test(what_a_machine_lacks_says_nothing_of_data),
 		cmocka_unit_test(every_class_has_a_name_and_only_some_pass_by_themselves),
 		cmocka_unit_test(
 			a_reason_is_kept_with_the_noun_and_the_remedy_and_goes_with_another_error),

@@ -58,7 +58,7 @@ static bool is_as(const struct str *before, int orders)
 {
 	AUTO_STR struct str now = STR_INIT;
 
-	metrics_render(&now);
+	metrics_render_as(METRICS_PROMETHEUS, &now);
 	for (size_t i = 0; i < comers_count; i++)
 		orders -= comers[i].order;
 	return orders == 0 && strcmp(now.data, before->data) == 0;
@@ -78,7 +78,7 @@ static struct comer *let_user_come(const char *address, const char *user, int64_
 	comer->may_leave = false;
 	for (size_t i = 0; i < comers_count; i++)
 		orders += comers[i].order;
-	metrics_render(&before);
+	metrics_render_as(METRICS_PROMETHEUS, &before);
 	thread_start(&comer->thread, "comer", come, comer);
 	for (int i = 0; i < 5000 && is_as(&before, orders); i++)
 		usleep(1000);

@@ -60,6 +60,25 @@ TEST(a_file_that_is_no_number_is_damage)
 	assert_false(exists("packed-refs.lock"));
 }
 
+TEST(what_stands_in_its_place_goes_with_a_copy_that_goes)
+{
+	static const char *const ways[] = {
+		"mkdir refrelay && echo x >refrelay/fence",
+		"mkdir -p refrelay/fence/x",
+		"mkdir refrelay && ln -s nowhere refrelay/fence",
+		"mkdir refrelay && mkfifo refrelay/fence",
+		"touch refrelay",
+		"ln -s nowhere refrelay",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		must("cd r.git && rm -r refrelay && %s", ways[i]);
+		assert_ok(fence_raise_anew(repo_fd, 7, &err));
+		assert_int_equal(fence(), 7);
+		assert_fails(fence_raise_anew(repo_fd, 6, &err), ERR_LOST);
+	}
+}
+
 static void *raise_to_eight(void *result)
 {
 	struct err error;
@@ -169,6 +188,7 @@ int main(int argc, char **argv)
 		GIT_CASE(it_never_goes_down),
 		GIT_CASE(a_check_wants_exactly_ours),
 		GIT_CASE(a_file_that_is_no_number_is_damage),
+		GIT_CASE(what_stands_in_its_place_goes_with_a_copy_that_goes),
 		GIT_CASE(raising_waits_for_a_publication),
 		GIT_CASE(raising_removes_what_a_crashed_publication_left),
 		GIT_CASE(a_raise_that_was_killed_does_not_hinder_the_next),

@@ -135,6 +135,37 @@ TEST(replacing_leaves_one_name_and_a_link_is_replaced_itself)
 	assert_true(exists("sub/x") && exists("z"));
 }
 
+static ino_t overwrite(const char *path, const char *text)
+{
+	AUTO_STR struct str is = STR_INIT;
+	struct stat st;
+
+	assert_ok(file_overwrite(root_fd, path, text, strlen(text), FILE_NO_SYNC, &err));
+	assert_ok(file_read(root_fd, path, 100, &is, &err));
+	assert_string_equal(is.data, text);
+	assert_int_equal(fstatat(root_fd, path, &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_true(S_ISREG(st.st_mode));
+	return st.st_ino;
+}
+
+TEST(what_is_as_long_is_written_over_and_all_else_is_replaced)
+{
+	AUTO_STR struct str text = STR_INIT;
+	ino_t first = overwrite("a", "1234");
+
+	assert_int_equal(overwrite("a", "5678"), first);
+	assert_int_not_equal(overwrite("a", "123456"), first);
+	/* What others see by another name, or wherever a link leads, stays. */
+	first = overwrite("a", "1234");
+	assert_int_equal(linkat(root_fd, "a", root_fd, "b", 0), 0);
+	assert_int_not_equal(overwrite("a", "5678"), first);
+	assert_int_equal(symlinkat("b", root_fd, "c"), 0);
+	overwrite("c", "9999");
+	assert_ok(file_read(root_fd, "b", 100, &text, &err));
+	assert_string_equal(text.data, "1234");
+	assert_int_equal(count_names(), 3);
+}
+
 TEST(a_failed_replacement_leaves_nothing_behind)
 {
 	assert_ok(dir_make(root_fd, "d/full", &err));
@@ -309,6 +340,7 @@ int main(void)
 		CASE(sizes_around_the_buffers_are_read_right),
 		CASE(a_replaced_file_keeps_its_mode_and_a_new_one_obeys_the_umask),
 		CASE(replacing_leaves_one_name_and_a_link_is_replaced_itself),
+		CASE(what_is_as_long_is_written_over_and_all_else_is_replaced),
 		CASE(a_failed_replacement_leaves_nothing_behind),
 		CASE(a_reader_never_sees_a_mixture),
 		CASE(directories_are_made_with_those_above),

@@ -74,6 +74,48 @@ static size_t count_kept(void)
 	return count;
 }
 
+static enum verdict_word paris_says(void)
+{
+	struct vital_signs signs = VITAL_SIGNS_NONE;
+	struct report report;
+
+	signs.node = NODE_ANSWERS;
+	followers_look(followers, &signs.followers);
+	assert_ok(report_make(&(struct report_options){ .role = SITE_PRIMARY,
+							.site = "london",
+							.data = "/nowhere",
+							.signs = &signs,
+							.store = store },
+			      &report, &err));
+	assert_int_equal(report.secondaries.count, 1);
+	enum verdict_word says = report.secondaries.items[0].says;
+	report_clear(&report);
+	vital_signs_clear(&signs);
+	return says;
+}
+
+/* It asks for events all the while, and cannot say how it is; or that cannot be stored.
+ */
+TEST(an_old_word_does_not_count_for_one_that_goes_on_asking)
+{
+	expect_sites((const char *const[]){ "paris" }, 1);
+	assert_ok(followers_record(store, "paris", 1, "{\"in_sync\":true}", &err));
+	followers_seen(followers, "paris", NULL);
+	assert_int_equal(paris_says(), SAYS_NOTHING); /* of a former life of the node */
+	followers_told(followers, "tokyo");           /* nobody's section */
+	assert_int_equal(paris_says(), SAYS_NOTHING);
+	followers_told(followers, "paris");
+	assert_int_equal(look()->told_age_ms, 0);
+	assert_int_equal(paris_says(), SAYS_IN_SYNC);
+	ahead_ms = VERDICT_HEARD_MS;
+	followers_seen(followers, "paris", NULL);
+	assert_int_equal(paris_says(), SAYS_IN_SYNC);
+	ahead_ms = VERDICT_HEARD_MS + 1000;
+	followers_seen(followers, "paris", NULL);
+	assert_int_equal(look()->age_ms, 0);
+	assert_int_equal(paris_says(), SAYS_NOTHING);
+}
+
 TEST(one_that_never_asked_has_no_age_and_others_are_as_old_as_their_request)
 {
 	expect_sites((const char *const[]){ "paris" }, 1);
@@ -138,6 +180,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SEEN(one_that_never_asked_has_no_age_and_others_are_as_old_as_their_request),
 		SEEN(one_whose_section_is_gone_is_forgotten_and_the_others_stay_as_they_are),
+		SEEN(an_old_word_does_not_count_for_one_that_goes_on_asking),
 		SEEN(a_node_that_was_started_again_is_no_second_one),
 		SEEN(two_nodes_of_one_name_are_found_by_the_one_that_comes_back),
 	};

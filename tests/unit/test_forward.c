@@ -47,7 +47,6 @@ TEST(a_request_and_its_answer_are_handed_on_as_they_come)
 	assert_header("Content-Encoding", "gzip");
 	assert_header("WWW-Authenticate", "Basic realm=\"x\", Bearer");
 	assert_header("Retry-After", "7");
-	assert_true(forward_length(forward) == UINT64_MAX);
 	assert_body("endbbbbb");
 	close_it();
 	peer_stop();
@@ -132,7 +131,6 @@ TEST(a_head_may_come_in_any_pieces_and_after_others)
 	assert_ok(open_it(&request));
 	assert_int_equal(forward_status(forward), 200);
 	assert_header("Content-Type", "text/x; charset=y");
-	assert_int_equal(forward_length(forward), 12);
 	assert_body("HTTP/1.1 500");
 	close_it();
 	peer_stop();
@@ -163,7 +161,6 @@ TEST(any_status_is_handed_on_and_none_is_followed)
 		script = table[i].script;
 		assert_ok(open_it(&request));
 		assert_int_equal(forward_status(forward), table[i].status);
-		assert_int_equal(forward_length(forward), strlen(table[i].body));
 		assert_body(table[i].body);
 		close_it();
 	}
@@ -215,7 +212,6 @@ TEST(of_what_is_asked_for_its_head_no_body_is_awaited)
 	assert_ok(open_it(&request));
 	assert_int_equal(forward_status(forward), 200);
 	assert_header("Content-Type", "x/y");
-	assert_int_equal(forward_length(forward), 0);
 	assert_body("");
 	close_it();
 	peer_stop();
@@ -278,7 +274,6 @@ TEST(a_reader_that_reads_nothing_holds_the_answer_back)
 	request.silence_ms = 200;
 	peer_start(say_endlessly);
 	assert_ok(open_it(&request));
-	assert_int_equal(forward_length(forward), 1000000000000);
 	do {
 		before = said;
 		usleep(300 * 1000); /* longer than it may be silent: we are, not it */

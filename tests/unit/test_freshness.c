@@ -14,6 +14,8 @@
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 
+#include "registry_write.h"
+
 #define FRESH_FOR_MS 60000
 
 static struct store *store;

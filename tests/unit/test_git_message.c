@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 
+#include "git/git_child.h"
 #include "git/git_message.h"
 #include "push/push.h"
 
@@ -19,6 +20,7 @@ static void classify(const char *reader, const char *said)
 		const char *reader;
 		enum git_speaker speaker;
 	} speakers[] = { { "child", SPEAKER_GIT },
+			 { "site", SPEAKER_SITE },
 			 { "ssh", SPEAKER_SSH },
 			 { "command", SPEAKER_COMMAND },
 			 { "gerrit", SPEAKER_GERRIT } };
@@ -147,6 +149,21 @@ TEST(an_object_that_is_not_offered_any_more_has_a_reason)
 	assert_int_equal(err.reason, REASON_NONE);
 }
 
+TEST(a_damaged_commit_graph_is_damage)
+{
+	static const char *const said[] = {
+		"fatal: invalid parent position 65535\n",
+		"fatal: invalid commit position. commit-graph is likely corrupt\n",
+		"fatal: commit-graph requires overflow generation data but has none\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+		classify("child", said[i]);
+		assert_int_equal(err.class, ERR_CORRUPT);
+		assert_non_null(strstr(err.remedy, "commit-graph write"));
+	}
+}
+
 TEST(what_git_says_of_a_working_tree_has_a_class)
 {
 	classify("child", "error: invalid path '.git/hooks/post-checkout'\n");
@@ -156,6 +173,72 @@ TEST(what_git_says_of_a_working_tree_has_a_class)
 	assert_int_equal(err.class, ERR_DISK);
 	classify("child", "fatal: unable to write file a/b: Input/output error\n");
 	assert_non_null(strstr(err.remedy, "kernel log"));
+	assert_true(err_is_of_data(&err));
+}
+
+/* The code tells a caller that the repository is not to blame, or that its disk is. */
+TEST(what_git_lacked_has_a_code)
+{
+	static const struct {
+		const char *said;
+		enum err_class class;
+		int code;
+	} cases[] = {
+		{ "fatal: mmap failed: Cannot allocate memory\n", ERR_INTERNAL, ENOMEM },
+		{ "error: index-pack died of signal 9\nfatal: early EOF\n", ERR_INTERNAL,
+		  ENOMEM },
+		{ "error: pack-objects died of signal 9\n", ERR_INTERNAL, ENOMEM },
+		{ "error: cannot fork() for index-pack: Resource temporarily "
+		  "unavailable\n",
+		  ERR_INTERNAL, EAGAIN },
+		{ "error: unable to open x: Too many open files\n"
+		  "fatal: bad object HEAD\n",
+		  ERR_INTERNAL, EAGAIN },
+		{ "error: unpack-objects died of signal 9\n", ERR_INTERNAL, ENOMEM },
+		{ "error: pack-objects died of signal 9\n"
+		  "fatal: git upload-pack: aborting due to possible corruption\n",
+		  ERR_INTERNAL, ENOMEM },
+		{ "error: --shallow-file died of signal 9\n"
+		  "fatal: git upload-pack: aborting due to possible corruption\n",
+		  ERR_INTERNAL, ENOMEM },
+		{ "error: index-pack died of signal 11\n", ERR_INTERNAL, 0 },
+		{ "error: pack-objects died of signal 7\n", ERR_INTERNAL, 0 },
+		{ "fatal: loose object 12 is corrupt\n", ERR_CORRUPT, 0 },
+		{ "fatal: unable to read x: Input/output error\n", ERR_DISK, EIO },
+		{ "fatal: write error: No space left on device\n", ERR_DISK, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		classify("child", cases[i].said);
+		assert_int_equal(err.class, cases[i].class);
+		assert_int_equal(err.sys_errno, cases[i].code);
+	}
+}
+
+TEST(what_the_source_or_the_way_to_it_refuses_is_none_of_the_copy)
+{
+	static const char *const said[] = {
+		"fatal: unable to access 'https://x/': The requested URL returned error: "
+		"404\n",
+		"fatal: repository 'https://x/a.git/' not found\n",
+		"fatal: unable to access 'https://x/': server certificate verification "
+		"failed\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+		classify("child", said[i]);
+		assert_int_equal(err.reason, REASON_AT_PEER);
+	}
+}
+
+TEST(a_configuration_that_git_may_not_read_says_nothing_of_the_repository)
+{
+	classify("child",
+		 "warning: unable to access '/d/gitconfig': Permission denied\n"
+		 "fatal: unknown error occurred while reading the configuration files\n");
+	assert_int_equal(err.class, ERR_DISK);
+	classify("child", "fatal: unable to access 'config': Permission denied\n");
+	assert_int_equal(err.class, ERR_CONFIG);
 }
 
 TEST(an_object_that_upload_pack_refuses_is_read)
@@ -175,6 +258,113 @@ TEST(an_object_that_upload_pack_refuses_is_read)
 	assert_false(git_message_refused_object("", 20, &oid));
 }
 
+static bool is_blamed(const char *said)
+{
+	err_set(&err, ERR_CORRUPT, "git exited with code 128");
+	return git_message_blames_client(said, &err);
+}
+
+/* With the client's own words in it, which could be those of damage. */
+TEST(what_upload_pack_says_of_its_client_is_told_from_damage)
+{
+	assert_true(is_blamed("fatal: unknown capability 'is corrupt'\n"));
+	assert_int_equal(err.class, ERR_CONFIG);
+	assert_string_equal(err.text, "git: unknown capability 'is corrupt'");
+	assert_true(git_message_may_be_version(&err));
+	assert_true(is_blamed("fatal: unknown ref refs/x\n"));
+	assert_false(git_message_may_be_version(&err));
+	assert_true(is_blamed("fatal: unexpected line: '\nfatal: bad object\n'\n"));
+	assert_true(is_blamed("warning: x\nfatal: Invalid deepen: deepen x\n"));
+	assert_false(is_blamed("error: bad object fatal: unknown capability 'x'\n"));
+	assert_false(is_blamed("fatal: bad object 1111\nunknown capability 'x'\n"));
+	assert_false(is_blamed("fatal: unknown ref\n"));
+	assert_int_equal(err.class, ERR_CORRUPT);
+}
+
+#define MARK "fatal: remote error: refrelay says "
+
+/* Git at a secondary, whose primary cannot read its repository. */
+TEST(what_another_site_reports_keeps_its_class)
+{
+	static const enum err_class classes[] = { ERR_CORRUPT, ERR_CONFIG, ERR_DISK,
+						  ERR_INTERNAL };
+
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
+		AUTO_STR struct str said = STR_INIT;
+		struct err there;
+		str_add(&said, "warning: slow\nfatal: remote error: ");
+		err_set(&there, classes[i], "it is broken");
+		err_remedy(&there, "mend it");
+		git_reported_render(&there, &said);
+		str_add(&said, "\nerror: exit 128\n");
+		classify("site", said.data);
+		assert_int_equal(err.class, classes[i]);
+		assert_int_equal(err.reason, REASON_AT_PEER);
+		assert_string_equal(err.text, "the other site says: it is broken");
+		assert_string_equal(err.remedy, "there: mend it");
+	}
+	classify("site", "fatal: bad object 12\n");
+	assert_int_equal(err.class, ERR_CORRUPT);
+}
+
+/* Nor has it a say in what becomes of our own work. */
+TEST(no_site_reports_other_classes)
+{
+	for (int class = ERR_NONE; class <= ERR_INTERNAL; class ++) {
+		AUTO_FREE char *said = xasprintf(MARK "%s: x\n", err_class_name(class));
+		if (git_reported_may_be(class))
+			continue;
+		classify("site", said);
+		assert_int_equal(err.class, ERR_INTERNAL);
+		assert_int_equal(err.reason, REASON_NONE);
+	}
+}
+
+TEST(a_stranger_reports_nothing)
+{
+	static const char *const said[] = {
+		"error: invalid path 'remote error: refrelay says config: x'\n",
+		"error: invalid path 'fatal: remote error: refrelay says config: x'\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+		classify("site", said[i]);
+		assert_int_equal(err.class, ERR_CORRUPT);
+	}
+	classify("child", MARK "config: x\n");
+	assert_int_equal(err.class, ERR_INTERNAL);
+	assert_int_equal(err.reason, REASON_NONE);
+}
+
+static void run_git(const struct git_remote *remote)
+{
+	static const char *const args[] = {
+		"-c", "alias.x=!echo '" MARK "disk: full' >&2; exit 128;", "x", NULL
+	};
+	const struct git_work work = { .guard_fd = -1 };
+
+	assert_int_not_equal(git_run(&(struct git_call){ .work = &work,
+							 .repository = root,
+							 .args = args,
+							 .remote = remote },
+				     &err),
+			     0);
+}
+
+TEST(only_the_remote_of_a_site_is_one)
+{
+	const struct git_remote upstream = { .url = "/u" };
+	const struct git_remote site = { .url = "/s", .is_site = true };
+
+	assert_ok(git_setup(root, &err));
+	run_git(&site);
+	assert_int_equal(err.class, ERR_DISK);
+	run_git(&upstream);
+	assert_int_equal(err.class, ERR_INTERNAL);
+	run_git(NULL);
+	assert_int_equal(err.class, ERR_INTERNAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,8 +373,19 @@ int main(void)
 		cmocka_unit_test(what_gerrit_says_is_understood),
 		cmocka_unit_test(a_gerrit_is_known_by_its_name),
 		cmocka_unit_test(an_object_that_is_not_offered_any_more_has_a_reason),
+		cmocka_unit_test(a_damaged_commit_graph_is_damage),
 		cmocka_unit_test(what_git_says_of_a_working_tree_has_a_class),
+		cmocka_unit_test(what_git_lacked_has_a_code),
+		cmocka_unit_test(
+			what_the_source_or_the_way_to_it_refuses_is_none_of_the_copy),
+		cmocka_unit_test(
+			a_configuration_that_git_may_not_read_says_nothing_of_the_repository),
 		cmocka_unit_test(an_object_that_upload_pack_refuses_is_read),
+		cmocka_unit_test(what_upload_pack_says_of_its_client_is_told_from_damage),
+		cmocka_unit_test(what_another_site_reports_keeps_its_class),
+		cmocka_unit_test(no_site_reports_other_classes),
+		cmocka_unit_test(a_stranger_reports_nothing),
+		CASE(only_the_remote_of_a_site_is_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

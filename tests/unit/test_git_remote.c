@@ -214,6 +214,17 @@ TEST(a_path_may_not_lead_to_the_network_nor_a_url_to_files)
 	assert_fails(fetch(), ERR_CONFIG);
 }
 
+TEST(another_command_leaves_the_files_that_running_children_read)
+{
+	must("ls -i gitconfig* >before");
+	assert_ok(git_setup(root, &err));
+	must("ls -i gitconfig* | cmp before -");
+	must("echo >>gitconfig && echo nonsense >gitconfig-push");
+	assert_ok(git_setup(root, &err));
+	must("! ls -i gitconfig* | cmp -s before -");
+	must("! grep -q nonsense gitconfig-push && test -n \"$(tail -n 1 gitconfig)\"");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +238,7 @@ int main(void)
 		CASE(a_server_that_says_that_it_lives_is_waited_for),
 		CASE(nobody_who_listens_is_a_network_error),
 		CASE(a_path_may_not_lead_to_the_network_nor_a_url_to_files),
+		CASE(another_command_leaves_the_files_that_running_children_read),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);

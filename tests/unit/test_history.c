@@ -131,6 +131,18 @@ TEST(what_runs_is_shown_with_what_came_so_far)
 		json_integer_value(json_object_get(json_array_get(shown, 0), "bytes")),
 		4711);
 	json_decref(shown);
+	struct pull_copies copies;
+	history_look(past, &copies);
+	assert_int_equal(copies.sized, 0); /* it comes by git */
+	atomic_store(&begun->bytes_at_end, 5000);
+	history_look(past, &copies);
+	assert_int_equal(copies.sized, 1);
+	assert_int_equal(copies.bytes_to_come, 289);
+	assert_int_equal(copies.copied, 0);
+	atomic_fetch_add(&begun->bytes, 1000); /* the rest came by git */
+	history_look(past, &copies);
+	assert_int_equal(copies.bytes_to_come, 0);
+	assert_int_equal(copies.copied, 1);
 	history_set_id(past, begun, "another");
 	shown = history_running_json(past, 10);
 	assert_string_equal(text_at(shown, 0, "job"), "another");

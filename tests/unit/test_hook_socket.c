@@ -117,6 +117,11 @@ TEST(a_no_brings_class_and_sentence)
 	comparison_fails = ERR_DISK;
 	assert_fails(tell("changed /root/a"), ERR_DISK);
 	assert_string_equal(err.text, "a was told to fail");
+	comparison_fails = ERR_CONFIG;
+	assert_fails(tell("changed /root/a"), ERR_CONFIG);
+	recording_fails = ERR_CONFIG; /* that is not the repository's */
+	assert_fails(tell("changed /root/a"), ERR_DISK);
+	assert_string_equal(err.text, "the database fails");
 	assert_fails(tell("what is this"), ERR_CONFIG);
 	hook_socket_stop(socket);
 }
@@ -223,7 +228,7 @@ TEST(who_says_nothing_is_dropped_after_a_second)
 {
 	struct hook_socket *socket = open_with(&stub);
 	int64_t started = clock_boot_ms();
-	int silent[8];
+	int silent[16];
 	char byte;
 
 	for (size_t i = 0; i < ARRAY_SIZE(silent); i++)
@@ -247,7 +252,7 @@ static void *tell_in_thread(void *arg)
 	return arg;
 }
 
-TEST(eight_comparisons_run_at_once)
+TEST(sixteen_comparisons_run_at_once)
 {
 	struct hook_socket *socket = open_with(&stub);
 	pthread_t threads[24];
@@ -258,7 +263,7 @@ TEST(eight_comparisons_run_at_once)
 	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
 		thread_join(threads[i]);
 	assert_int_equal(compared, 24);
-	assert_int_equal(most_at_once, 8);
+	assert_int_equal(most_at_once, 16);
 	hook_socket_stop(socket);
 }
 
@@ -428,7 +433,7 @@ int main(void)
 		STUB_CASE(the_socket_is_for_user_and_group),
 		STUB_CASE(a_message_that_is_too_long_or_not_text_is_refused),
 		STUB_CASE(who_says_nothing_is_dropped_after_a_second),
-		STUB_CASE(eight_comparisons_run_at_once),
+		STUB_CASE(sixteen_comparisons_run_at_once),
 		STUB_CASE(stop_does_not_wait_for_clients),
 		STUB_CASE(a_slow_node_is_told_from_none),
 		STUB_CASE(a_long_path_of_the_data_directory_is_no_hindrance),

@@ -7,6 +7,8 @@
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 
+#include "registry_write.h"
+
 /* Rows that are due, by kind; what was claimed and what ran. */
 static struct due {
 	const char *kind;
@@ -97,10 +99,10 @@ static const struct copy_kind_ops many_ops = { .bring_most = 128,
 
 static int64_t count_in(const char *kind, enum registry_state state)
 {
-	int64_t counts[REGISTRY_STATES];
+	struct registry_counts counts;
 
-	assert_ok(registry_count(store, kind, counts, &err));
-	return counts[state];
+	assert_ok(registry_counts(store, kind, &counts, &err));
+	return counts.states[state];
 }
 
 static int set_up(void **state)

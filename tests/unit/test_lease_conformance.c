@@ -13,6 +13,7 @@ static char test_key[128];
 
 #include "lease_guarded_test.h"
 #include "lease_kinds_test.h"
+#include "lease_witness_test.h"
 
 #include <poll.h>
 
@@ -21,8 +22,6 @@ static char test_key[128];
 #define STORM_TTL 10000
 #define FAULT_TTL 2000
 #define STEP "300" /* seconds, of a clock */
-
-static int witness_fd;
 
 static char own_boot_id[40];
 
@@ -42,139 +41,6 @@ const char *clock_boot_id(void)
 
 	pthread_once(&once, read_own_boot_id);
 	return other ? other : own_boot_id;
-}
-
-/* ------------------------------------------------------------------ the witness */
-
-struct grant_seen {
-	int pid, thread;
-	uint64_t fence;
-	int64_t from, to; /* of the last successful look, by clock_boot_ms() */
-	int is_kept;      /* it had the lease to the end */
-	int is_published; /* the fence let it change what the lease guards */
-};
-
-typedef VEC(struct grant_seen) grants_seen;
-
-static void witness_open(void)
-{
-	AUTO_FREE char *path = xasprintf("%s/witness", root);
-
-	witness_fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (witness_fd < 0)
-		abort();
-}
-
-/* One write, once the work under the lease is over. */
-static void witness(const struct grant_seen *one)
-{
-	char line[128];
-	int len = snprintf(line, sizeof(line),
-			   "%d %d %" PRIu64 " %" PRId64 " %" PRId64 " %d %d\n",
-			   (int)getpid(), one->thread, one->fence, one->from, one->to,
-			   one->is_kept, one->is_published);
-
-	if (write(witness_fd, line, (size_t)len) != len)
-		abort();
-}
-
-static int compare_fences(const void *a, const void *b)
-{
-	uint64_t x = ((const struct grant_seen *)a)->fence;
-	uint64_t y = ((const struct grant_seen *)b)->fence;
-
-	return x < y ? -1 : x > y;
-}
-
-static void witness_read(grants_seen *seen)
-{
-	AUTO_FREE char *path = xasprintf("%s/witness", root);
-	AUTO_FCLOSE FILE *file = fopen(path, "re");
-	struct grant_seen one;
-
-	while (fscanf(file, "%d %d %" SCNu64 " %" SCNd64 " %" SCNd64 " %d %d", &one.pid,
-		      &one.thread, &one.fence, &one.from, &one.to, &one.is_kept,
-		      &one.is_published) == 7)
-		vec_add(seen, one);
-	vec_sort(seen, compare_fences);
-}
-
-/* No two have a fence in common, whoever has the higher one began when the one before had
- * ended, and who had its lease to the end could publish. Returns how many there are. */
-static size_t witness_check(void)
-{
-	grants_seen seen = { 0 };
-
-	witness_read(&seen);
-	for (size_t i = 0; i < seen.count; i++) {
-		const struct grant_seen *one = &seen.items[i];
-		if (one->is_kept && !one->is_published)
-			fail_msg("the fence refused a holder of %" PRIu64, one->fence);
-		if (i == 0)
-			continue;
-		const struct grant_seen *before = one - 1;
-		assert_true(one->fence > before->fence);
-		if (one->from < before->to)
-			fail_msg("fence %" PRIu64 " began %" PRId64 " ms before %" PRIu64
-				 " ended",
-				 one->fence, before->to - one->from, before->fence);
-	}
-	size_t count = seen.count;
-	vec_clear(&seen);
-	guarded_check(1, kind->name);
-	return count;
-}
-
-/* ------------------------------------------------------------------ fairness */
-
-struct share {
-	int pid, thread;
-	int64_t first, last;
-	int count;
-};
-
-typedef VEC(struct share) shares;
-
-static struct share *share_of(shares *all, const struct grant_seen *one)
-{
-	struct share new = { .pid = one->pid, .thread = one->thread, .first = one->from };
-
-	for (size_t i = 0; i < all->count; i++)
-		if (all->items[i].pid == one->pid && all->items[i].thread == one->thread)
-			return &all->items[i];
-	vec_add(all, new);
-	return &all->items[all->count - 1];
-}
-
-/* Of the time in which all contended: processes start one after the other. The benchmark
- * has the figure of a quiet machine. */
-static void assert_fair(void)
-{
-	grants_seen seen = { 0 };
-	shares all = { 0 };
-	int64_t from = 0, to = INT64_MAX;
-	int least = INT32_MAX, most = 0;
-
-	witness_read(&seen);
-	for (size_t i = 0; i < seen.count; i++)
-		share_of(&all, &seen.items[i])->last = seen.items[i].to;
-	for (size_t i = 0; i < all.count; i++) {
-		from = all.items[i].first > from ? all.items[i].first : from;
-		to = all.items[i].last < to ? all.items[i].last : to;
-	}
-	for (size_t i = 0; i < seen.count; i++)
-		if (seen.items[i].from >= from && seen.items[i].from < to)
-			share_of(&all, &seen.items[i])->count++;
-	for (size_t i = 0; i < all.count; i++) {
-		least = all.items[i].count < least ? all.items[i].count : least;
-		most = all.items[i].count > most ? all.items[i].count : most;
-	}
-	print_message("# %s: %zu contenders had it %d to %d times in %" PRId64 " ms\n",
-		      kind->name, all.count, least, most, to - from);
-	assert_int_equal(all.count, 16);
-	assert_true(most - least <= 2 + most / 4);
-	vec_clear(&seen);
-	vec_clear(&all);
 }
 
 /* ------------------------------------------------------------------ contenders */
@@ -396,9 +262,10 @@ static void storm_of_four(const char *crash_percent)
 		run(&processes[i], "storm", data[i], STORM_TTL, "3000", crash_percent);
 	for (int i = 0; i < 4; i++) {
 		while (atoi(crash_percent) > 0 && clock_boot_ms() < until) {
-			if (!WIFSIGNALED(finish(&processes[i])))
+			int status = finish(&processes[i]);
+			if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
 				abort();
-			crashes++;
+			crashes += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 			run(&processes[i], "storm", data[i], STORM_TTL, "500",
 			    crash_percent);
 		}
@@ -699,6 +566,49 @@ static void run_with_clock(struct process *process, const char *path, const char
 	unsetenv("WRONG_CLOCK");
 }
 
+/* That of the backend: of all servers, or of the file server of those that are started
+ * from here on. */
+static void set_backend_clock(const char *offset)
+{
+	AUTO_FREE char *path = xasprintf("%s/file-clock", root);
+
+	for (size_t i = 0; i < kind->servers; i++)
+		set_server_clock(i, offset);
+	if (kind->servers > 0)
+		return;
+	set_clock(path, offset);
+	setenv("LD_PRELOAD", wrong_clock, 1);
+	setenv("WRONG_FILE_CLOCK", path, 1);
+}
+
+static void end_backend_clock(void)
+{
+	set_backend_clock("+0");
+	unsetenv("LD_PRELOAD");
+	unsetenv("WRONG_FILE_CLOCK");
+}
+
+/* As if it was on another host. */
+static void run_elsewhere(struct process *process, const char *wait_ms)
+{
+	if (kind->servers == 0)
+		setenv("TEST_BOOT_ID", "0e2f7bb6-0000-4000-8000-000000000000", 1);
+	run(process, "hold", "two", FAULT_TTL, wait_ms, "0");
+	unsetenv("TEST_BOOT_ID");
+}
+
+/* Of a server its data directory cannot be seen from there. */
+static void kill_unseen(struct process *holder)
+{
+	AUTO_FREE char *seen = xasprintf("%s/one", root);
+	AUTO_FREE char *hidden = xasprintf("%s/hidden", root);
+
+	if (kind->servers > 0 && rename(seen, hidden) != 0)
+		abort();
+	kill(holder->pid, SIGKILL);
+	finish(holder);
+}
+
 /* An hour ahead, then an hour behind. Whoever takes it then has a higher fence. */
 TEST(a_step_of_its_own_clock_costs_no_holder_the_lease_and_takes_no_fence_back)
 {
@@ -756,6 +666,80 @@ TEST(a_step_of_the_servers_clock_is_stopped_by_the_fence)
 	assert_true(hear_held(&next, &how) > second);
 	release(&next);
 	assert_int_equal(guarded_check(1, kind->name), 2);
+}
+
+/* The same of a file server. */
+TEST(a_step_forward_of_the_file_servers_clock_is_stopped_by_the_fence)
+{
+	struct process holder, next;
+	enum lease_predecessor how;
+
+	set_backend_clock("+0");
+	run(&holder, "hold", "one", FAULT_TTL, "0", "0");
+	uint64_t first = hear_held(&holder, &how);
+	kill(holder.pid, SIGSTOP);
+	set_backend_clock("+" STEP);
+	run_elsewhere(&next, "5000");
+	uint64_t second = hear_held(&next, &how);
+	kill(holder.pid, SIGCONT);
+	assert_true(second > first);
+	assert_string_equal(hear(&holder), "lost, refused");
+	release(&holder);
+	assert_waits_in_vain("3000");
+	release(&next);
+	end_backend_clock();
+	assert_int_equal(guarded_check(1, kind->name), 1);
+}
+
+/* Who holds it keeps it; of one that dies then, on another host, it ends a ttl after
+ * somebody has looked, and not at the time that its heartbeats had. */
+TEST(a_step_back_of_the_servers_clock_ends_no_lease_and_keeps_none)
+{
+	struct process holder, waiter;
+	enum lease_predecessor how;
+
+	set_backend_clock("+600");
+	run(&holder, "hold", "one", FAULT_TTL, "0", "0");
+	uint64_t first = hear_held(&holder, &how);
+	set_backend_clock("+300");
+	assert_waits_in_vain("3000");
+	kill_unseen(&holder);
+	set_backend_clock("+0");
+	int64_t before = clock_boot_ms();
+	run_elsewhere(&waiter, "20000");
+	uint64_t second = hear_held(&waiter, &how);
+	assert_in_range(clock_boot_ms() - before, FAULT_TTL / 4, 4 * FAULT_TTL);
+	assert_int_equal(how, LEASE_AFTER_LAPSE);
+	assert_true(second > first);
+	release(&waiter);
+	run(&holder, "hold", "one", FAULT_TTL, "5000", "0");
+	assert_true(hear_held(&holder, &how) > second);
+	release(&holder);
+	end_backend_clock();
+	assert_int_equal(witness_check(), 2);
+}
+
+/* Back and forth, while they pass it on all the time. */
+TEST(steps_of_the_file_servers_clock_under_a_storm_are_stopped_by_the_fence)
+{
+	static const char *const offsets[] = { "+300", "-300",  "+0", "+3",
+					       "-4",   "+1000", "+0" };
+	struct process contenders[4];
+
+	set_backend_clock("+0");
+	for (size_t i = 0; i < 4; i++)
+		run(&contenders[i], "storm", i % 2 ? "two" : "one", FAULT_TTL, "8000",
+		    "0");
+	for (size_t i = 0; i < ARRAY_SIZE(offsets); i++) {
+		usleep(900000);
+		set_backend_clock(offsets[i]);
+	}
+	for (size_t i = 0; i < 4; i++) {
+		assert_true(atoi(hear(&contenders[i])) > 0);
+		assert_int_equal(finish(&contenders[i]), 0);
+	}
+	end_backend_clock();
+	guarded_check(1, kind->name);
 }
 
 struct behind {
@@ -820,6 +804,37 @@ TEST(whoever_it_was_handed_to_within_a_process_is_shown_with_its_own_fence)
 	store_close(TAKE(store));
 }
 
+/* By another process, as long as that lives and waits. */
+TEST(a_holder_sees_who_waits_for_it_elsewhere)
+{
+	char *urls[SERVERS + 1] = { NULL };
+	enum lease_predecessor how;
+	struct process waiter;
+
+	snprintf(test_key, sizeof(test_key), "%s:repository:7", root);
+	for (size_t i = 0; i < kind->servers; i++)
+		urls[i] = (char *)(uintptr_t)url_of(i);
+	struct lease_manager *manager = open_kind("one", urls, STORM_TTL);
+	struct lease *lease = must_acquire(manager, 0);
+	assert_false(lease_is_wanted(lease));
+	run(&waiter, "hold", "two", STORM_TTL, "20000", "0");
+	wait_until(lease_is_wanted(lease));
+	kill(waiter.pid, SIGKILL);
+	finish(&waiter);
+	wait_until(!lease_is_wanted(lease));
+	run(&waiter, "hold", "three", STORM_TTL, "20000", "0");
+	wait_until(lease_is_wanted(lease));
+	lease_release(lease);
+	hear_held(&waiter, &how);
+	release(&waiter);
+	lease = must_acquire(manager, 0);
+	assert_false(lease_is_wanted(lease));
+	lease_release(lease);
+	lease_manager_close(manager);
+	if (store)
+		store_close(TAKE(store));
+}
+
 enum { OF_LOCAL = 1, OF_DIRECTORY = 2, OF_ONE = 4, OF_SEVERAL = 8, OF_ALL = 15 };
 
 static unsigned mark_of(const struct kind *one)
@@ -851,6 +866,7 @@ static const struct promise promises[] = {
 	PROMISE(a_holder_that_slept_through_its_ttl_finds_it_lost, OF_ALL),
 	PROMISE(whoever_it_was_handed_to_within_a_process_is_shown_with_its_own_fence,
 		OF_ALL),
+	PROMISE(a_holder_sees_who_waits_for_it_elsewhere, OF_ALL),
 	PROMISE(lost_data_is_noticed_and_fences_still_grow, OF_ALL),
 	PROMISE(a_holder_that_is_cut_off_loses_it_before_others_have_it,
 		OF_ONE | OF_SEVERAL),
@@ -860,6 +876,12 @@ static const struct promise promises[] = {
 	PROMISE(a_step_of_its_own_clock_costs_no_holder_the_lease_and_takes_no_fence_back,
 		OF_ALL),
 	PROMISE(a_step_of_the_servers_clock_is_stopped_by_the_fence, OF_ONE | OF_SEVERAL),
+	PROMISE(a_step_forward_of_the_file_servers_clock_is_stopped_by_the_fence,
+		OF_DIRECTORY),
+	PROMISE(a_step_back_of_the_servers_clock_ends_no_lease_and_keeps_none,
+		OF_DIRECTORY | OF_ONE | OF_SEVERAL),
+	PROMISE(steps_of_the_file_servers_clock_under_a_storm_are_stopped_by_the_fence,
+		OF_DIRECTORY),
 };
 
 /* Each server has a clock that its tests set. PostgreSQL is run by another user. */

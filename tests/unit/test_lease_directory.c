@@ -526,6 +526,28 @@ TEST(an_unreachable_server_costs_the_lease_only_when_it_lapses)
 	lease_release(lease);
 }
 
+/* Its name leads nowhere, as if its part of the disk could not be read. */
+TEST(one_lease_that_cannot_be_renewed_costs_no_other)
+{
+	const struct lease_request request = { .key = "other", .operation = "sync" };
+	struct lease *lease = must_acquire(ann, 0), *other;
+	AUTO_FREE char *path = key_path();
+	AUTO_FREE char *aside = xasprintf("%s.aside", path);
+
+	assert_ok(lease_acquire(ann, &request, &other, &err));
+	assert_int_equal(rename(path, aside), 0);
+	assert_int_equal(symlink(path, path), 0);
+	wait_until(lease_check(lease, &err) != 0);
+	for (int i = 0; i < 10; i++) {
+		assert_ok(lease_check(other, &err));
+		usleep(SHORT_TTL * 100);
+	}
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rename(aside, path), 0);
+	lease_release(lease);
+	lease_release(other);
+}
+
 TEST(an_owner_that_was_removed_is_told_and_not_guessed)
 {
 	struct lease *lease = must_acquire(ann, 0), *other;
@@ -644,6 +666,7 @@ int main(void)
 		CASE(a_full_disk_is_not_taken_for_contention),
 		CASE_SHORT(a_directory_that_is_gone_is_not_taken_for_contention),
 		CASE_SHORT(an_unreachable_server_costs_the_lease_only_when_it_lapses),
+		CASE_SHORT(one_lease_that_cannot_be_renewed_costs_no_other),
 		CASE(an_owner_that_was_removed_is_told_and_not_guessed),
 		CASE_SHORT(a_directory_that_was_removed_is_made_again),
 		CASE(a_place_that_cannot_be_used_is_refused),

@@ -12,7 +12,10 @@
 #include <sqlite3.h>
 
 #include "base/proc.h"
-#include "store/store_driver.h"
+#include "git/fence.h"
+#include "replicable/name.h"
+#include "replicable/take_away.h"
+#include "store/store_conn.h"
 
 #undef CASE
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup_two, teardown_two)
@@ -287,6 +290,41 @@ TEST(list_and_inspect_tell_who_holds_what)
 	lease_release(lease);
 }
 
+/* Who waited has it at once, and may raise the repository's fence before the operator's
+ * command does: that is above the former holder's, too. */
+TEST(a_lease_is_taken_away_although_the_next_holder_was_quicker)
+{
+	AUTO_FREE char *below = name_to_path("team/app");
+	AUTO_FREE char *path = xasprintf("%s/%s", root, below);
+	char key[LEASE_KEY_SIZE];
+	struct lease *lease, *next;
+	uint64_t fence;
+
+	assert_true(lease_key_for(ann, KIND_REPOSITORY,
+				  replicable_id(KIND_REPOSITORY, "team/app"), "team/app",
+				  key));
+	const struct lease_request request = { .key = key,
+					       .operation = "sync",
+					       .name = "team/app" };
+	assert_int_equal(mkdirat(root_fd, "team", 0700), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	AUTO_CLOSE int copy = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct take_away what = {
+		.key = key, .actor = "eve", .reason = "stuck", .repositories = root
+	};
+	assert_ok(lease_acquire(ann, &request, &lease, &err));
+	what.fence = lease_fence(lease);
+	assert_ok(lease_take_away(bob, &what, &err));
+	assert_ok(fence_read(copy, &fence, &err));
+	assert_true(fence > what.fence);
+	assert_ok(lease_acquire(bob, &request, &next, &err));
+	what.fence = lease_fence(next);
+	assert_ok(fence_raise(copy, what.fence + 1000000, &err));
+	assert_ok(lease_take_away(ann, &what, &err));
+	lease_release(lease);
+	lease_release(next);
+}
+
 TEST(force_release_is_for_the_fence_that_was_seen)
 {
 	struct lease *lease = must_acquire(ann, 0), *next;
@@ -559,6 +597,7 @@ int main(void)
 		CASE(without_proof_of_death_the_ttl_counts),
 		CASE(an_idle_lease_is_quick),
 		CASE(list_and_inspect_tell_who_holds_what),
+		CASE(a_lease_is_taken_away_although_the_next_holder_was_quicker),
 		CASE_SHORT(force_release_is_for_the_fence_that_was_seen),
 		CASE_SHORT(a_holder_sees_who_waits_in_this_process_and_in_others),
 		CASE_SHORT(children_die_when_the_lease_is_taken_away),

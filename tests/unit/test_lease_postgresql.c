@@ -16,6 +16,7 @@
 #define KEY "refrelay:here:geo_sync_ssf_service:repository:7"
 #define TTL 5000
 #define SHORT_TTL 1000
+#define LONG_TTL 60000
 
 static const char *urls[1];
 static struct lease_manager *ann, *bob;
@@ -96,6 +97,11 @@ static int setup(void **state)
 static int setup_short(void **state)
 {
 	return setup_for(state, SHORT_TTL);
+}
+
+static int setup_long(void **state)
+{
+	return setup_for(state, LONG_TTL);
 }
 
 static int teardown(void **state)
@@ -312,6 +318,125 @@ TEST(who_has_no_fifo_that_we_see_is_told_by_a_notice)
 	assert_release_is_told();
 }
 
+static void wait_for_line(const char *count)
+{
+	wait_until(strcmp(pg_sql("SELECT count(*) FROM refrelay.lease_line"), count) ==
+		   0);
+	usleep(300000); /* until it is ready to be told */
+}
+
+/* Ann knows of carl since she was granted it. No release reaches the server. */
+TEST(who_is_next_releases_and_takes_it_in_one)
+{
+	struct lease_manager *carl = open_as("carl", TTL);
+	struct lease *lease = must_acquire(bob, 0);
+	struct asker first, second;
+
+	start_asking(&first, ann);
+	wait_for_line("1");
+	start_asking(&second, carl);
+	wait_for_line("2");
+	lease_release(lease);
+	thread_join(first.thread);
+	assert_non_null(first.lease);
+	uint64_t fence = lease_fence(first.lease);
+	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_release_4(p_key text, p_nonce "
+	       "text,"
+	       " p_boot text, OUT done int, OUT neighbour text) LANGUAGE sql AS"
+	       " 'SELECT 0, NULL::text'");
+	lease_release(first.lease);
+	thread_join(second.thread);
+	assert_non_null(second.lease);
+	assert_int_equal(lease_predecessor(second.lease), LEASE_AFTER_RELEASE);
+	assert_true(lease_fence(second.lease) >= fence + LEASE_FENCES);
+	lease_release(second.lease);
+	lease_manager_close(carl);
+}
+
+static void tell_bob(const char *message, size_t len)
+{
+	AUTO_FREE char *folder = xasprintf("%s/bob/server/told", root);
+	AUTO_CLOSEDIR DIR *dir = opendir(folder);
+	struct dirent *entry;
+
+	while ((entry = readdir(dir)) != NULL) {
+		AUTO_CLOSE int fd =
+			entry->d_name[0] == '.'
+				? -1
+				: openat(dirfd(dir), entry->d_name, O_WRONLY | O_CLOEXEC);
+		if (fd >= 0)
+			assert_int_equal(write(fd, message, len), (ssize_t)len);
+	}
+}
+
+TEST(a_nonce_that_is_not_of_the_grant_takes_nothing)
+{
+	static const char told[] = KEY "\0\1"
+				       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\0" KEY;
+	struct lease *lease = must_acquire(ann, 0);
+	struct asker asker;
+
+	start_asking(&asker, bob);
+	wait_for_line("1");
+	tell_bob(told, sizeof(told));
+	tell_bob(told, sizeof(told) - 10); /* what has no end is told to all */
+	tell_bob("\1", 2);
+	usleep(300000);
+	assert_ok(lease_check(lease, &err));
+	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.lease WHERE nonce IS "
+				   "NOT NULL AND owner LIKE '%node=ann%'"),
+			    "1");
+	lease_release(lease);
+	thread_join(asker.thread);
+	assert_non_null(asker.lease);
+	lease_release(asker.lease);
+}
+
+TEST(one_that_is_told_out_of_turn_frees_it_for_the_first)
+{
+	struct lease *lease = must_acquire(ann, 0);
+
+	pg_sql("INSERT INTO refrelay.lease_line (key, waiter, owner, seen) VALUES ('" KEY
+	       "', 'ghost', 'ttl=1', clock_timestamp() + interval '1 s')");
+	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_4('" KEY
+				   "', 'x', 'o', 1000, 0, (SELECT nonce FROM "
+				   "refrelay.lease), NULL, 'late', 'w')"),
+			    "-1");
+	assert_string_equal(pg_sql("SELECT nonce IS NULL AND ended = 'released' FROM "
+				   "refrelay.lease"),
+			    "t");
+	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "2");
+	lease_release(lease);
+}
+
+/* Only places before it are in its way: those behind stay, and are passed over later. */
+TEST(places_of_those_that_ask_no_more_are_passed_over)
+{
+	struct lease *lease;
+
+	lease_release(must_acquire(ann, 0)); /* makes the schema */
+	pg_sql("INSERT INTO refrelay.lease_line (key, waiter, owner, seen) SELECT '" KEY
+	       "', 'ghost' || i, 'ttl=1', clock_timestamp() - interval '4 s' FROM "
+	       "generate_series(1, 3) i");
+	lease = must_acquire(bob, 0);
+	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "0");
+	lease_release(lease);
+}
+
+/* A pooler that gives each request another session. */
+TEST(sessions_that_lack_what_was_prepared_serve_as_well)
+{
+	struct lease *lease = must_acquire(ann, 0), *none;
+
+	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_leave_1(p_key text, p_me text)"
+	       " RETURNS void LANGUAGE plpgsql AS $$ BEGIN DELETE FROM"
+	       " refrelay.lease_line; DEALLOCATE ALL; END $$");
+	assert_fails(acquire(bob, 300, &none), ERR_LOCK_TIMEOUT);
+	lease_release(lease);
+	for (int i = 0; i < 3; i++)
+		lease_release(must_acquire(bob, 0));
+}
+
 /* Ghost is first in the line, and was told that it may have it. How long bob waits. */
 static int64_t leave_to_the_next(void)
 {
@@ -320,7 +445,7 @@ static int64_t leave_to_the_next(void)
 	int64_t began;
 
 	pg_sql("INSERT INTO refrelay.lease_line (key, waiter, owner, seen) VALUES ('" KEY
-	       "', 'ghost', 'ttl=1', clock_timestamp() + interval '1 min')");
+	       "', 'ghost', 'ttl=1', clock_timestamp() + interval '1 s')");
 	began = clock_boot_ms();
 	start_asking(&asker, bob);
 	wait_until(strcmp(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "2") == 0);
@@ -461,6 +586,64 @@ TEST(a_server_that_is_frozen_is_left_in_time_and_no_grant_stays_behind)
 	lease_release(must_acquire(bob, 2000));
 }
 
+/* No commit ends without a standby that there is not. */
+static void stall_commits(const char *standby)
+{
+	AUTO_FREE char *text =
+		xasprintf("ALTER SYSTEM SET synchronous_standby_names = '%s'", standby);
+
+	pg_sql(text);
+	pg_sql("SELECT pg_reload_conf()");
+}
+
+static int end_stall(void **state)
+{
+	stall_commits("");
+	return teardown(state);
+}
+
+/* Nobody sees the grant before; then it is nobody's. */
+TEST(a_grant_whose_commit_was_late_is_taken_back)
+{
+	struct lease *lease;
+	int most = 0;
+
+	lease_release(must_acquire(ann, 0));
+	lease_release(must_acquire(bob, 0));
+	stall_commits("nobody");
+	for (int result = 0; result == 0;) { /* the server's processes hear of it soon */
+		result = acquire(ann, 0, &lease);
+		lease_release(lease);
+	}
+	assert_int_equal(err.class, ERR_TIMEOUT);
+	/* Those that ask meanwhile do not pile up behind it. */
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(acquire(bob, 0, &lease), -1);
+		assert_int_equal(err.reason, REASON_LOCK_UNAVAILABLE);
+		int waiting = atoi(pg_sql("SELECT count(*) FROM pg_stat_activity WHERE "
+					  "wait_event_type = 'Lock'"));
+		most = waiting > most ? waiting : most;
+	}
+	assert_in_range(most, 0, 2);
+	stall_commits("");
+	lease_release(must_acquire(bob, 10000));
+}
+
+TEST(a_schema_that_goes_away_is_made_again)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	uint64_t before = lease_fence(lease);
+
+	pg_sql("DROP SCHEMA refrelay CASCADE");
+	wait_until(lease_check(lease, &err) != 0);
+	lease_release(lease);
+	lease = must_acquire(ann, 0);
+	assert_true(lease_fence(lease) > before);
+	lease_release(lease);
+	pg_sql("DROP SCHEMA refrelay CASCADE");
+	lease_release(must_acquire(ann, 0));
+}
+
 TEST(refusals_are_told_apart)
 {
 	static const struct {
@@ -557,6 +740,7 @@ TEST(leases_are_listed_and_taken_away)
 #undef CASE
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define SHORT_CASE(name) cmocka_unit_test_setup_teardown(name, setup_short, teardown)
+#define STALLED_CASE(name) cmocka_unit_test_setup_teardown(name, setup_long, end_stall)
 
 int main(int argc, char *argv[])
 {
@@ -570,11 +754,18 @@ int main(int argc, char *argv[])
 		CASE(who_leaves_tells_the_next),
 		CASE(who_is_of_this_host_is_told_without_a_notice),
 		CASE(who_has_no_fifo_that_we_see_is_told_by_a_notice),
+		CASE(who_is_next_releases_and_takes_it_in_one),
+		CASE(a_nonce_that_is_not_of_the_grant_takes_nothing),
+		CASE(one_that_is_told_out_of_turn_frees_it_for_the_first),
+		CASE(places_of_those_that_ask_no_more_are_passed_over),
+		CASE(sessions_that_lack_what_was_prepared_serve_as_well),
 		CASE(waiting_ends_in_time_and_leaves_no_place),
 		CASE(a_dead_process_of_this_host_is_succeeded_at_once),
 		CASE(one_of_another_boot_proves_nothing),
 		CASE(a_server_that_is_away_is_no_answer_about_the_lease),
 		CASE(a_server_that_is_frozen_is_left_in_time_and_no_grant_stays_behind),
+		STALLED_CASE(a_grant_whose_commit_was_late_is_taken_back),
+		CASE(a_schema_that_goes_away_is_made_again),
 		CASE(refusals_are_told_apart),
 		CASE(urls_that_make_no_sense_or_tell_a_password_are_refused),
 		CASE(connections_stay_as_many_however_many_leases_there_were),

@@ -6,10 +6,26 @@
 #include "redis_test.h"
 
 #include <stdatomic.h>
+#include <sys/syscall.h>
 
 #include "lease/lease_settings.h"
 
 #define SHORT_TTL 1000
+
+/* The next answer that begins so gets lost, and its connection ends. */
+static const char *_Atomic lost_answer;
+
+ssize_t recv(int fd, void *data, size_t size, int flags)
+{
+	ssize_t got = (ssize_t)syscall(SYS_recvfrom, fd, data, size, flags, NULL, NULL);
+	const char *lost = lost_answer;
+
+	if (!lost || flags != 0 || got < (ssize_t)strlen(lost) ||
+	    memcmp(data, lost, strlen(lost)) != 0)
+		return got;
+	lost_answer = NULL;
+	return 0;
+}
 
 static struct redis_server server;
 static struct lease_manager *ann, *bob; /* as on two hosts */
@@ -423,8 +439,19 @@ TEST(a_user_has_just_the_rights_that_leases_take)
 	struct lease_manager *dave = open_redis(&options);
 	assert_fails(acquire_for(dave, 1200, &none), ERR_LOCK_TIMEOUT);
 	assert_ok(lease_force_release(dave, KEY, lease_fence(lease), "eve", "why", &err));
-	lease_manager_close(dave);
 	lease_release(lease);
+	/* To one that waits, and with another in the line behind it. */
+	struct waiter first, second;
+	atomic_int served = 0;
+	lease = must_acquire(carol, 0);
+	join_line(&first, dave, &served, "1");
+	join_line(&second, bob, &served, "2");
+	lease_release(lease);
+	thread_join(first.thread);
+	thread_join(second.thread);
+	assert_int_equal(first.number, 1);
+	assert_int_equal(second.number, 2);
+	lease_manager_close(dave);
 	lease_manager_close(carol);
 	options.prefix = "refrelay:london:";
 	carol = open_redis(&options);
@@ -559,6 +586,78 @@ TEST(a_restarted_server_is_found_again_without_an_error)
 	redis_run(&server, "");
 	wait_until(redis_is_up(&server));
 	lease_release(must_acquire(ann, 0));
+}
+
+#define GRANTED "*7\r\n:1\r\n"
+
+/* The request is made again, and finds its own grant. */
+TEST(a_grant_whose_answer_was_lost_is_had_at_once)
+{
+	lease_release(must_acquire(ann, 0));
+	lost_answer = GRANTED;
+	struct lease *lease = must_acquire(ann, 0);
+	assert_null(lost_answer);
+	AUTO_FREE char *fence = xasprintf(" fence=%" PRIu64 " ", lease_fence(lease));
+	assert_non_null(strstr(redis_cli(&server, "GET", SERVER_KEY), fence));
+	/* Nobody knows any more: its work is done as after a crash. */
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_LAPSE);
+	assert_denied(bob);
+	lease_release(lease);
+	lease_release(must_acquire(bob, 0));
+}
+
+TEST(a_waiter_whose_grants_answer_was_lost_has_it_and_leaves_the_line)
+{
+	struct waiter waiter;
+	atomic_int served = 0;
+
+	lease_release(must_acquire(bob, 0));
+	struct lease *lease = must_acquire(ann, 0);
+	join_line(&waiter, bob, &served, "1");
+	lost_answer = GRANTED;
+	int64_t released_at = clock_boot_ms();
+	lease_release(lease);
+	thread_join(waiter.thread);
+	assert_null(lost_answer);
+	assert_int_equal(waiter.number, 1);
+	assert_in_range(waiter.got_at - released_at, 0, 5000);
+	assert_string_equal(redis_cli(&server, "EXISTS", SERVER_KEY "#line"), "0");
+}
+
+/* In the format of other programs the value has no fence. */
+TEST(a_plain_grant_whose_answer_was_lost_has_its_fence)
+{
+	struct lease_manager *carol = open_redis(&(struct lease_options){
+		.urls = urls, .url_count = 1, .redlock_format = true, .ttl_ms = TTL });
+	struct lease *lease = must_acquire(carol, 0);
+	uint64_t before = lease_fence(lease);
+
+	lease_release(lease);
+	lost_answer = GRANTED;
+	lease = must_acquire(carol, 0);
+	assert_null(lost_answer);
+	assert_true(lease_fence(lease) > before);
+	lease_release(lease);
+	lease_manager_close(carol);
+}
+
+TEST(a_forced_release_whose_answer_was_lost_is_one)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	struct lease_holder holder;
+
+	assert_ok(lease_inspect(bob, KEY, &holder, &err));
+	/* The server has the script by then. */
+	assert_ok(lease_force_release(bob, KEY, holder.fence, "eve", "why", &err));
+	lease_release(lease);
+	lease = must_acquire(ann, 0);
+	lost_answer = ":1\r\n";
+	assert_ok(lease_force_release(bob, KEY, lease_fence(lease), "eve", "why", &err));
+	assert_null(lost_answer);
+	assert_fails(
+		lease_force_release(bob, KEY, lease_fence(lease), "eve", "why", &err),
+		ERR_CONFLICT);
+	lease_release(lease);
 }
 
 /* A grant that came too late to be told is taken back. */
@@ -855,6 +954,10 @@ int main(void)
 		CASE(a_server_that_is_loading_is_told_as_such),
 		CASE(a_server_that_is_away_is_told_as_such),
 		CASE(a_restarted_server_is_found_again_without_an_error),
+		CASE(a_grant_whose_answer_was_lost_is_had_at_once),
+		CASE(a_waiter_whose_grants_answer_was_lost_has_it_and_leaves_the_line),
+		CASE(a_plain_grant_whose_answer_was_lost_has_its_fence),
+		CASE(a_forced_release_whose_answer_was_lost_is_one),
 		CASE(a_server_that_stands_still_costs_half_a_second_and_leaves_nothing),
 		CASE(a_release_that_is_not_answered_is_made_good),
 		CASE(ten_thousand_grants_take_no_more_descriptors),

@@ -359,9 +359,38 @@ TEST(a_majority_renews)
 		assert_ok(lease_check(lease, &err));
 		usleep(50000);
 	}
-	redis_cli(&servers[1], "DEL", SERVER_KEY);
-	wait_until(lease_check(lease, &err) != 0);
+	/* What a majority lost is lost. */
+	wait_until(strcmp(redis_cli(&servers[0], "DEL", SERVER_KEY), "") != 0 &&
+		   strcmp(redis_cli(&servers[1], "DEL", SERVER_KEY), "") != 0 &&
+		   lease_check(lease, &err) != 0);
 	lease_release(lease);
+}
+
+/* The first has one vote and no answer from a server: it lapses. */
+TEST(one_lease_that_lacks_a_vote_costs_no_other)
+{
+	struct lease *lease = acquire_at_last(ann, 0), *others[2];
+
+	for (int i = 0; i < 2; i++) {
+		const struct lease_request request = { .key = i ? "refrelay:b"
+								: "refrelay:a",
+						       .operation = "sync" };
+		wait_until(lease_acquire(ann, &request, &others[i], &err) == 0);
+		wait_until(has_key(0, request.key) && has_key(2, request.key));
+	}
+	redis_cli(&servers[2], "SET", SERVER_KEY, "theirs", "PX", "60000");
+	stop(1);
+	wait_until(lease_check(lease, &err) != 0);
+	int64_t until = clock_boot_ms() + VOTE_TTL;
+	while (clock_boot_ms() < until) {
+		assert_ok(lease_check(others[0], &err));
+		assert_ok(lease_check(others[1], &err));
+		usleep(50000);
+	}
+	go_on(1);
+	lease_release(lease);
+	lease_release(others[0]);
+	lease_release(others[1]);
 }
 
 TEST(a_majority_shows_and_takes_away)
@@ -589,6 +618,7 @@ int main(void)
 		CASE(fences_grow_whichever_servers_gave_them),
 		CASE(a_fence_that_one_server_gave_is_known_to_a_majority),
 		CASE(a_majority_renews),
+		CASE(one_lease_that_lacks_a_vote_costs_no_other),
 		CASE(a_majority_shows_and_takes_away),
 		CASE(whoever_waits_hears_of_a_release),
 		CASE(many_grants_take_no_more_descriptors),

@@ -8,6 +8,8 @@
 #include "replicable/registry.h"
 #include "test.h"
 
+#include "registry_write.h"
+
 static struct store *store;
 static struct mirrors mirrors;
 

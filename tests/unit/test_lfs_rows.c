@@ -56,9 +56,11 @@ static void add(const char *kind, const char *name)
 	assert_int_equal(store_write(store, add_origin, &one, &err), 0);
 }
 
+static uint64_t size_told = 5;
+
 static struct lfs_row row_of(const char *oid)
 {
-	struct lfs_row row = { .size = 5 };
+	struct lfs_row row = { .size = size_told };
 
 	snprintf(row.oid, sizeof(row.oid), "%s", oid);
 	return row;
@@ -228,6 +230,30 @@ static void what_is_named_and_not_here_is_listed(void **state)
 	vec_clear(&rows);
 }
 
+static uint64_t size_absent(void)
+{
+	lfs_rows rows = { 0 };
+
+	assert_int_equal(store_read(store, list_work, &rows, &err), 0);
+	assert_int_equal(rows.count, 1);
+	uint64_t size = rows.items[0].size;
+	vec_clear(&rows);
+	return size;
+}
+
+static void a_size_that_was_wrong_is_put_right_when_all_was_looked_through(void **state)
+{
+	(void)state;
+	add(KIND_REPOSITORY, "r");
+	size_told = (uint64_t)1 << 50;
+	put_rows((struct put){ "r", { OID_A }, PART });
+	size_told = 5;
+	put_rows((struct put){ "r", { OID_A }, PART });
+	assert_int_equal(size_absent(), (uint64_t)1 << 50);
+	put_rows((struct put){ "r", { OID_A }, WHOLE });
+	assert_int_equal(size_absent(), 5);
+}
+
 static void what_is_named_and_not_here_is_counted(void **state)
 {
 	(void)state;
@@ -294,6 +320,8 @@ int main(void)
 		STORE_CASE(what_history_names_belongs_to_the_repository),
 		STORE_CASE(what_is_not_named_any_more_goes_when_all_was_looked_through),
 		STORE_CASE(what_was_uploaded_stays_until_it_is_another_repository),
+		STORE_CASE(
+			a_size_that_was_wrong_is_put_right_when_all_was_looked_through),
 		STORE_CASE(what_is_named_and_not_here_is_counted),
 		STORE_CASE(what_is_named_and_not_here_is_listed),
 		STORE_CASE(what_was_only_uploaded_is_not_missed),

@@ -10,6 +10,8 @@
 #include "replicable/registry.h"
 #include "test.h"
 
+#include "registry_write.h"
+
 #define BOTH                                                                             \
 	"[mirrors \"a\"]\nfrom = gitea\nurl = https://a.example/\n"                      \
 	"[mirrors \"b\"]\nfrom = gitea\nurl = https://b.example/\n"
@@ -248,17 +250,20 @@ TEST(another_url_is_followed)
 }
 
 /* Else the request would bring it again. */
-TEST(a_request_does_not_outlive_its_mirror)
+static void check_end(bool is_running)
 {
 	AUTO_MIRROR_REQUEST struct mirror_request asked = { .mirror = xstrdup("p"),
 							    .wait_ms = 1000 };
 	AUTO_MIRROR_REQUEST struct mirror_request found = { 0 };
 	AUTO_MIRROR_REQUEST struct mirror_request late = { .mirror = xstrdup("p"),
 							   .wait_ms = 1000 };
+	AUTO_MIRROR_REQUESTS mirror_requests taken = { 0 };
 	bool any;
 
 	say(0, "p q", "a.example");
 	assert_ok(mirror_request_add(store, &asked, &err));
+	if (is_running)
+		assert_ok(mirror_requests_take(store, "p", &taken, &err));
 	say(0, "q", "a.example");
 	say(0, "q", "a.example");
 	assert_true(is_gone("p"));
@@ -268,6 +273,17 @@ TEST(a_request_does_not_outlive_its_mirror)
 	assert_ok(mirror_requests_hurry(store, &any, &err));
 	assert_fails(mirror_request_add(store, &late, &err), ERR_MISSING);
 	assert_true(is_gone("p"));
+}
+
+TEST(a_request_does_not_outlive_its_mirror)
+{
+	check_end(false);
+}
+
+/* Its job may not be able to write its end. */
+TEST(nor_does_one_that_runs)
+{
+	check_end(true);
 }
 
 TEST(what_a_person_removed_is_told_of_no_more)
@@ -293,6 +309,7 @@ int main(void)
 		LISTED_CASE(who_else_has_it_keeps_it),
 		LISTED_CASE(another_url_is_followed),
 		LISTED_CASE(a_request_does_not_outlive_its_mirror),
+		LISTED_CASE(nor_does_one_that_runs),
 		LISTED_CASE(what_a_person_removed_is_told_of_no_more),
 	};
 

@@ -133,6 +133,25 @@ static void *release_soon(void *lock)
 	return NULL;
 }
 
+/* As where upper and lower case are the same. */
+TEST(our_own_lock_by_another_spelling_is_ours)
+{
+	struct lock_file first, second, other;
+	struct lock_owner another;
+
+	must("mkdir r.git/refs/heads/d && ln -s d r.git/refs/heads/D");
+	assert_ok(lock_file_take(&owner, "refs/heads/d/x", 0, &first, &err));
+	assert_ok(lock_file_take(&owner, "refs/heads/D/x", 0, &second, &err));
+	lock_file_release(&second);
+	assert_true(exists("refs/heads/d/x.lock"));
+	assert_ok(lock_owner_open(repo_fd, FOLDER, &another, &err));
+	assert_fails(lock_file_take(&another, "refs/heads/D/x", 0, &other, &err),
+		     ERR_CONFLICT);
+	lock_owner_close(&another);
+	lock_file_release(&first);
+	assert_false(exists("refs/heads/d/x.lock"));
+}
+
 /* The one who releases removes the directory, after many rounds of waiting. */
 TEST(a_lock_whose_directory_vanishes_while_it_is_waited_for_is_taken)
 {
@@ -433,6 +452,7 @@ int main(void)
 		OWNER_CASE(git_respects_our_lock_and_works_after_it),
 		OWNER_CASE(directories_left_empty_go_but_those_of_git_stay),
 		OWNER_CASE(a_held_lock_is_waited_for_as_long_as_asked),
+		OWNER_CASE(our_own_lock_by_another_spelling_is_ours),
 		OWNER_CASE(
 			a_lock_whose_directory_vanishes_while_it_is_waited_for_is_taken),
 		OWNER_CASE(the_lock_of_a_killed_process_is_taken_at_once),

@@ -13,7 +13,7 @@ static void write_request(const char *text, struct str *out)
 	while (*text) {
 		size_t len = strcspn(text, "|");
 		if (len == 1 && *text == '#')
-			pkt_add_delimiter(out);
+			str_add(out, "0001");
 		else if (len == 1 && *text == '.')
 			pkt_add_flush(out);
 		else

@@ -239,7 +239,7 @@ static void look(struct maintained *this)
 {
 	struct maintenance_found found;
 
-	assert_ok(maintenance_look(&repo, "refs", &found, &err));
+	assert_ok(maintenance_look(&repo, "refs", true, &found, &err));
 	maintenance_decide(&found, &this->plan);
 }
 

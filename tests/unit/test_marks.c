@@ -29,8 +29,9 @@ static int set_up(void **state)
 		xasprintf("[mirror \"a\"]\nurl = /a\n[mirror \"b\"]\nurl = /b\n"
 			  "[watcher \"one\"]\nmirror = *\ntokenFile = %s/one\n"
 			  "[watcher \"two\"]\nmirror = a\nuserName = u\n"
-			  "passwordFile = %s/two\n",
-			  root, root);
+			  "passwordFile = %s/two\nsshKeyFile = %s/key\n"
+			  "knownHostsFile = %s/hosts\n",
+			  root, root, root, root);
 
 	write_secret("one", "1");
 	write_secret("two", "2");
@@ -60,6 +61,15 @@ static bool is_refused(const struct mirror *mirror, const struct watcher *watche
 	return credential_is_refused(marks, mirror, watcher, &err);
 }
 
+static void mark(const struct mirror *mirror, const struct watcher *watcher,
+		 const struct err *why)
+{
+	char stamp[CREDENTIAL_STAMP_SIZE];
+
+	credential_take_stamp(watcher, stamp);
+	credential_mark(marks, mirror, watcher, stamp, why);
+}
+
 static bool is_told(const char *mirror, const char *watcher)
 {
 	AUTO_FREE char *message = NULL;
@@ -73,7 +83,7 @@ static bool is_told(const char *mirror, const char *watcher)
 
 TEST(one_that_was_refused_is_marked_for_that_mirror_alone)
 {
-	credential_mark(marks, a, one, &refused);
+	mark(a, one, &refused);
 	assert_true(is_refused(a, one));
 	assert_int_equal(err.class, ERR_AUTH);
 	assert_string_equal(err.text, "it refuses");
@@ -87,28 +97,56 @@ TEST(one_that_was_refused_is_marked_for_that_mirror_alone)
 
 TEST(another_file_is_tried)
 {
-	credential_mark(marks, a, one, &refused);
-	credential_mark(marks, a, two, &refused);
+	mark(a, one, &refused);
+	mark(a, two, &refused);
 	assert_false(credential_was_replaced(marks, &mirrors, a));
 	write_secret("two", "2"); /* the same text, put there again */
 	assert_true(credential_was_replaced(marks, &mirrors, a));
 	assert_false(credential_was_replaced(marks, &mirrors, b));
 	assert_false(is_refused(a, two));
 	assert_true(is_refused(a, one));
-	credential_mark(marks, a, two, &refused);
+	mark(a, two, &refused);
 	assert_true(is_refused(a, two));
 	assert_false(credential_was_replaced(marks, &mirrors, a));
+}
+
+TEST(any_of_its_files_makes_it_another)
+{
+	static const char *const files[] = { "two", "key", "hosts" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		mark(a, two, &refused);
+		assert_true(is_refused(a, two));
+		AUTO_FREE char *before = credentials_stamp(&mirrors, a);
+		write_secret(files[i], "another");
+		AUTO_FREE char *now = credentials_stamp(&mirrors, a);
+		assert_string_not_equal(before, now);
+		assert_true(credential_was_replaced(marks, &mirrors, a));
+		assert_false(is_refused(a, two));
+	}
+}
+
+TEST(what_was_put_there_while_another_was_refused_is_tried)
+{
+	char stamp[CREDENTIAL_STAMP_SIZE];
+
+	credential_take_stamp(one, stamp);
+	write_secret("one", "new");
+	credential_mark(marks, a, one, stamp, &refused);
+	assert_true(is_told("a", "one"));
+	assert_false(is_refused(a, one));
+	assert_true(credential_was_replaced(marks, &mirrors, a));
 }
 
 TEST(a_file_that_is_gone_or_comes_back_is_another)
 {
 	AUTO_FREE char *path = xasprintf("%s/one", root);
 
-	credential_mark(marks, a, one, &refused);
+	mark(a, one, &refused);
 	assert_int_equal(unlink(path), 0);
 	assert_true(credential_was_replaced(marks, &mirrors, a));
 	assert_false(is_refused(a, one));
-	credential_mark(marks, a, one, &refused);
+	mark(a, one, &refused);
 	assert_true(is_refused(a, one));
 	write_secret("one", "1");
 	assert_false(is_refused(a, one));
@@ -116,8 +154,8 @@ TEST(a_file_that_is_gone_or_comes_back_is_another)
 
 TEST(one_that_is_taken_is_marked_no_more)
 {
-	credential_mark(marks, a, one, &refused);
-	credential_mark(marks, a, one, NULL);
+	mark(a, one, &refused);
+	mark(a, one, NULL);
 	assert_false(is_refused(a, one));
 	assert_false(is_told("a", "one"));
 	assert_false(credential_was_replaced(marks, &mirrors, a));
@@ -130,18 +168,18 @@ TEST(only_a_refusal_marks)
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		const struct err why = { .class = others[i], .text = "no" };
-		credential_mark(marks, a, one, &why);
+		mark(a, one, &why);
 		assert_false(is_refused(a, one));
 		assert_false(is_told("a", "one"));
 	}
-	credential_mark(marks, a, one, &refused);
-	credential_mark(marks, a, one, &(const struct err){ .class = ERR_NETWORK });
+	mark(a, one, &refused);
+	mark(a, one, &(const struct err){ .class = ERR_NETWORK });
 	assert_true(is_refused(a, one));
 }
 
 TEST(a_new_node_tries_all)
 {
-	credential_mark(marks, a, one, &refused);
+	mark(a, one, &refused);
 	credential_marks_close(marks);
 	assert_ok(credential_marks_open(store, &marks, &err));
 	assert_false(is_refused(a, one));
@@ -156,7 +194,7 @@ TEST(a_marked_one_is_passed_over_but_for_a_persons_word)
 		.mirrors = &mirrors, .mirror = b, .marks = marks, .timeout_ms = 1000
 	};
 
-	credential_mark(marks, b, one, &refused);
+	mark(b, one, &refused);
 	assert_fails(upstream_read(&call, &view, &err), ERR_AUTH);
 	assert_string_equal(err.text, "it refuses");
 	call.is_asked = true;
@@ -169,6 +207,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		MARKS_CASE(one_that_was_refused_is_marked_for_that_mirror_alone),
 		MARKS_CASE(another_file_is_tried),
+		MARKS_CASE(any_of_its_files_makes_it_another),
+		MARKS_CASE(what_was_put_there_while_another_was_refused_is_tried),
 		MARKS_CASE(a_file_that_is_gone_or_comes_back_is_another),
 		MARKS_CASE(one_that_is_taken_is_marked_no_more),
 		MARKS_CASE(only_a_refusal_marks),

@@ -67,7 +67,7 @@ TEST(metrics_are_sorted_by_name)
 	metric_gauge("refrelay_order_b", "B.");
 	metric_gauge("refrelay_order_a", "A.");
 	metric_gauge("refrelay_order_c", "C.");
-	metrics_render(&all);
+	metrics_render_as(METRICS_PROMETHEUS, &all);
 	const char *a = strstr(all.data, "# HELP refrelay_order_a ");
 	const char *b = strstr(all.data, "# HELP refrelay_order_b ");
 	const char *c = strstr(all.data, "# HELP refrelay_order_c ");
@@ -176,7 +176,7 @@ TEST(openmetrics_names_families_and_bounds_its_own_way)
 	metrics_render_as(METRICS_OPEN, &all);
 	assert_true(text_ends_with(all.data, "\n# EOF\n"));
 	str_reset(&all);
-	metrics_render(&all);
+	metrics_render_as(METRICS_PROMETHEUS, &all);
 	assert_null(strstr(all.data, "# EOF"));
 }
 
@@ -334,7 +334,7 @@ static void *count(void *data)
 		metric_observe(metric_at(histogram, "x"), i % 2 ? 0.5 : 2);
 		if (i % 5000 == 0) {
 			AUTO_STR struct str text = STR_INIT;
-			metrics_render(&text);
+			metrics_render_as(METRICS_PROMETHEUS, &text);
 		}
 	}
 	return NULL;

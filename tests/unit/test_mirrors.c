@@ -78,7 +78,7 @@ TEST(two_that_would_be_one_directory_are_refused)
 		assert_fails(read_names(cases[i]), ERR_CONFIG);
 		assert_non_null(strstr(err.text, "would be one directory"));
 		assert_true(err.remedy[0]);
-		assert_int_equal(mirrors_count(&mirrors), 0);
+		assert_int_equal(mirror_set_count(mirrors.set), 0);
 	}
 }
 
@@ -102,7 +102,7 @@ TEST(what_only_looks_alike_is_not_refused)
 					     "x.git/a", "x-a", NULL };
 
 	assert_ok(read_names(names));
-	assert_int_equal(mirrors_count(&mirrors), 6);
+	assert_int_equal(mirror_set_count(mirrors.set), 6);
 }
 
 /* Each name that a mirror may have is found again by itself. */
@@ -387,7 +387,7 @@ TEST(a_list_says_what_it_is_and_where)
 	assert_int_equal(list->source.max_size, 3 << 20);
 	assert_int_equal(list->interval_ms, 3600000);
 	assert_true(mirrors_are_any(&mirrors));
-	assert_int_equal(mirrors_count(&mirrors), 0);
+	assert_int_equal(mirror_set_count(mirrors.set), 0);
 }
 
 TEST(lists_that_differ_are_not_the_same)
@@ -435,7 +435,7 @@ static struct str refused = STR_INIT;
 static void hear_taken(void *arg, const struct mirror_told *one, const struct mirror *by)
 {
 	(void)arg;
-	str_addf(&refused, "%s:%s(%s) ", one->list->name, one->name, by->name);
+	str_addf(&refused, "%s:%s(%s) ", one->list->name, one->name, by ? by->name : "-");
 }
 
 static void replace_told(void)
@@ -532,6 +532,30 @@ TEST(what_a_list_has_lost_can_still_be_looked_at)
 	str_clear(&refused);
 }
 
+/* Each one that goes stays in memory. */
+TEST(a_list_that_says_something_else_each_time_is_followed_no_more)
+{
+	size_t round = 0;
+
+	assert_ok(read_text(LIST_A));
+	do {
+		AUTO_FREE char *host = xasprintf("h%zu.com", round++);
+		tell(0, "acme/a", host);
+		tell(0, "acme/b", "b.com");
+		replace_told();
+	} while (round < 20000 && (!refused.data || !refused.data[0]));
+	assert_in_range(round, 10000, 10100);
+	assert_string_equal(refused.data, "a:acme/a(acme/a) ");
+	AUTO_FREE char *kept = xasprintf("h%zu.com", round - 2);
+	assert_string_equal(mirrors_find(&mirrors, "acme/a")->uri.host, kept);
+	tell(0, "acme/a", kept);
+	tell(0, "acme/new", "e.com");
+	replace_told();
+	assert_string_equal(all_there(), "acme/a@a ");
+	assert_string_equal(refused.data, "a:acme/new(-) ");
+	str_clear(&refused);
+}
+
 static atomic_bool has_ended;
 
 static void *look_again_and_again(void *arg)
@@ -598,6 +622,8 @@ int main(void)
 		MIRRORS_CASE(a_section_goes_before_a_list_and_a_list_before_the_next),
 		MIRRORS_CASE(each_of_a_list_is_as_its_section_says),
 		MIRRORS_CASE(what_a_list_has_lost_can_still_be_looked_at),
+		MIRRORS_CASE(
+			a_list_that_says_something_else_each_time_is_followed_no_more),
 		MIRRORS_CASE(threads_look_while_mirrors_come_and_go),
 		MIRRORS_CASE(watchers_come_in_the_files_order),
 		MIRRORS_CASE(refs_are_chosen_by_patterns),

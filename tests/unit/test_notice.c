@@ -3,9 +3,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "change/notice_parts.h"
 #include "git/git_child.h"
+#include "verify/verify_origin_parts.h"
 
 static struct noticed noticed;
 
@@ -296,7 +298,166 @@ TEST(an_unreadable_repository_is_told_once)
 	assert_null(assert_event(EVENT_UPDATED, 3)->changes);
 	AUTO_ORIGIN_ROW struct origin_row mended = row_of("a");
 	assert_null(mended.failure);
-	assert_int_equal(mended.verification, VERIFICATION_SUCCEEDED);
+}
+
+static int run_sql(struct store_tx *tx, void *sql, struct err *error)
+{
+	return store_exec(tx, sql, error);
+}
+
+static void set_rows(const char *columns)
+{
+	AUTO_FREE char *sql = xasprintf("UPDATE origin SET %s", columns);
+
+	assert_ok(store_write(store, run_sql, sql, &err));
+}
+
+static void set_verification(enum registry_verification state)
+{
+	AUTO_FREE char *columns = xasprintf("verification_state = %d", state);
+
+	set_rows(columns);
+}
+
+static void assert_verification(const char *name, enum registry_verification state)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(name);
+
+	assert_string_equal(registry_verification_name(row.verification),
+			    registry_verification_name(state));
+}
+
+/* A hook, a reader, and the verification itself before it reads an object. */
+TEST(reading_refs_ends_no_doubt)
+{
+	set_verification(VERIFICATION_PENDING);
+	set_rows("verified_at = 1, verification_due_at = 2");
+	assert_no_event();
+	assert_verification("a", VERIFICATION_PENDING);
+	set_ref("a.git", "refs/heads/main", 2);
+	assert_event(EVENT_UPDATED, 2);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_int_equal(row.verified_at, 1);
+	assert_int_equal(row.verification_due_at, 2);
+}
+
+TEST(a_change_is_no_verification)
+{
+	set_rows("verified_at = 1");
+	set_ref("a.git", "refs/heads/main", 2);
+	assert_event(EVENT_UPDATED, 2);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
+	assert_int_equal(row.verified_at, 1);
+}
+
+static void count_due(void *arg)
+{
+	++*(int *)arg;
+}
+
+/* Its objects may have been lost before, or with what made it unreadable. */
+TEST(what_can_be_read_again_is_verified_soon)
+{
+	int due = 0;
+
+	notice_set_due(notice, count_due, &due);
+	set_verification(VERIFICATION_FAILED);
+	must("mv srv/a.git/HEAD srv/a.git/saved");
+	assert_fails(compare("a"), ERR_CORRUPT);
+	assert_verification("a", VERIFICATION_FAILED);
+	assert_int_equal(due, 0);
+	must("mv srv/a.git/saved srv/a.git/HEAD");
+	assert_event(EVENT_UPDATED, 3);
+	assert_int_equal(due, 1);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	assert_null(row.failure);
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_true(row.verification_due_at <= clock_wall_ms());
+}
+
+/* What began before may have read what was there before. */
+TEST(what_can_be_read_again_is_not_judged_by_what_was_begun_before)
+{
+	must("mv srv/a.git/HEAD srv/a.git/saved");
+	assert_fails(compare("a"), ERR_CORRUPT);
+	AUTO_FREE char *sql = xstrdup("UPDATE origin SET claim_token = 'x'");
+	assert_ok(store_write(store, run_sql, sql, &err));
+	must("mv srv/a.git/saved srv/a.git/HEAD");
+	assert_event(EVENT_UPDATED, 3);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	assert_string_equal(row.claim_token, "");
+}
+
+TEST(a_verification_that_is_the_first_to_read_it_again_counts)
+{
+	const struct origin_kind kind = notice_origin_kind(notice);
+	struct verify_origin verify = { .options = { .store = store } };
+	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
+	char name[] = "a";
+	char *names[] = { name };
+
+	assert_ok(git_setup(root, &err));
+	mutex_init(&verify.mutex);
+	must("git -C srv/a.git repack -adq && mv srv/a.git/HEAD srv/a.git/saved");
+	assert_fails(compare("a"), ERR_CORRUPT);
+	assert_ok(origin_row_claim(store, KIND_REPOSITORY, name, &rows, &err));
+	must("mv srv/a.git/saved srv/a.git/HEAD");
+	assert_true(repository_verify_ops.verify(
+		&(struct verify_batch){ .verify = &verify,
+					.kind = &kind,
+					.names = names,
+					.count = 1,
+					.claim_token = rows.items[0].claim_token }));
+	assert_verification("a", VERIFICATION_SUCCEEDED);
+	pthread_mutex_destroy(&verify.mutex);
+}
+
+TEST(where_nothing_is_verified_nothing_waits_for_it)
+{
+	const struct notice_options options = {
+		.store = store, .log = event_log, .root = srv, .data = data
+	};
+
+	notice_free(notice);
+	notice = notice_new(&options);
+	must("mv srv/a.git/HEAD srv/a.git/saved");
+	assert_fails(compare("a"), ERR_CORRUPT);
+	must("mv srv/a.git/saved srv/a.git/HEAD");
+	assert_event(EVENT_UPDATED, 3);
+	assert_verification("a", VERIFICATION_SUCCEEDED);
+}
+
+/* Whose fault it is: those of the hook and of the spool ask. */
+TEST(what_cannot_be_recorded_says_nothing_of_the_repository)
+{
+	static const char sql[] = "CREATE TRIGGER full BEFORE INSERT ON event"
+				  " BEGIN SELECT RAISE(ABORT, 'full'); END";
+	AUTO_FREE char *own = xstrdup(sql);
+
+	assert_ok(store_write(store, run_sql, own, &err));
+	set_ref("a.git", "refs/heads/main", 2);
+	assert_int_equal(compare("a"), -1);
+	assert_int_equal(noticed.why.class, ERR_NONE);
+	must("mv srv/a.git/HEAD srv/a.git/saved");
+	assert_int_equal(compare("a"), -1);
+	assert_int_equal(noticed.why.class, ERR_NONE);
+	must("rm -r srv/a.git");
+	assert_int_equal(compare("a"), -1);
+	assert_int_equal(noticed.why.class, ERR_NONE);
+	noticed_clear(&noticed);
+}
+
+TEST(a_new_name_ends_no_doubt)
+{
+	must("mv srv/a.git srv/b.git");
+	assert_ok(compare("b"));
+	assert_verification("b", VERIFICATION_SUCCEEDED);
+	set_verification(VERIFICATION_FAILED);
+	must("mv srv/b.git srv/c.git");
+	assert_ok(compare("c"));
+	assert_verification("c", VERIFICATION_PENDING);
 }
 
 TEST(a_shallow_repository_cannot_be_read_whole)
@@ -453,6 +614,7 @@ TEST(a_late_comparison_is_void_even_if_the_other_had_nothing_to_report)
 		.log = event_log,
 		.root = srv,
 		.data = data,
+		.verifies = true,
 		.reverify_ms = 1000000,
 		.sink = { change_meanwhile, &told },
 	};
@@ -557,6 +719,14 @@ int main(void)
 		KNOWN_CASE(what_is_left_of_a_repository_is_no_deletion),
 		KNOWN_CASE(a_root_that_is_away_or_another_deletes_nothing),
 		KNOWN_CASE(an_unreadable_repository_is_told_once),
+		KNOWN_CASE(reading_refs_ends_no_doubt),
+		KNOWN_CASE(a_change_is_no_verification),
+		KNOWN_CASE(what_can_be_read_again_is_verified_soon),
+		KNOWN_CASE(what_can_be_read_again_is_not_judged_by_what_was_begun_before),
+		KNOWN_CASE(a_verification_that_is_the_first_to_read_it_again_counts),
+		KNOWN_CASE(where_nothing_is_verified_nothing_waits_for_it),
+		KNOWN_CASE(what_cannot_be_recorded_says_nothing_of_the_repository),
+		KNOWN_CASE(a_new_name_ends_no_doubt),
 		KNOWN_CASE(a_shallow_repository_cannot_be_read_whole),
 		KNOWN_CASE(what_is_being_made_is_not_told_as_damaged),
 		KNOWN_CASE(a_fingerprint_settles_without_an_event),

@@ -134,6 +134,53 @@ TEST(what_is_left_out_is_counted_with_an_example)
 	assert_true(result.is_complete);
 }
 
+static int run_sql(struct store_tx *tx, void *sql, struct err *error)
+{
+	return store_exec(tx, sql, error);
+}
+
+static void sql(const char *statement)
+{
+	AUTO_FREE char *text = xstrdup(statement);
+
+	assert_ok(store_write(store, run_sql, text, &err));
+}
+
+/* As on a disk that has room for small writes only. */
+TEST(a_change_that_cannot_be_recorded_is_left_out)
+{
+	sql("CREATE TRIGGER full BEFORE INSERT ON event"
+	    " BEGIN SELECT RAISE(ABORT, 'full'); END");
+	set_ref("a.git", "refs/heads/main", 2);
+	for (int i = 0; i < 2; i++) {
+		assert_ok(scan());
+		assert_int_equal(result.left_out, 1);
+		assert_true(text_starts_with(result.example, "a: "));
+	}
+	sql("DROP TRIGGER full");
+	assert_ok(scan());
+	assert_int_equal(result.left_out, 0);
+	assert_int_equal(result.changed, 1);
+}
+
+TEST(what_its_row_says_is_not_left_out_as_well)
+{
+	must("mv srv/a.git/HEAD srv/a.git/saved");
+	assert_ok(scan());
+	assert_int_equal(result.left_out, 0);
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	assert_int_equal(row.verification, VERIFICATION_FAILED);
+}
+
+TEST(what_may_be_well_in_a_moment_is_left_out_by_the_next_scan)
+{
+	must("mkdir -p srv/b.git/refs && echo 'ref: refs/heads/main' >srv/b.git/HEAD");
+	assert_ok(scan());
+	assert_int_equal(result.left_out, 0);
+	assert_ok(scan());
+	assert_int_equal(result.left_out, 1);
+}
+
 TEST(a_root_that_is_away_deletes_nothing)
 {
 	must("mv srv away");
@@ -271,6 +318,9 @@ int main(void)
 		THREE_CASE(another_form_of_the_name_is_no_event),
 		THREE_CASE(a_directory_that_cannot_be_read_deletes_nothing),
 		THREE_CASE(what_is_left_out_is_counted_with_an_example),
+		THREE_CASE(a_change_that_cannot_be_recorded_is_left_out),
+		THREE_CASE(what_its_row_says_is_not_left_out_as_well),
+		THREE_CASE(what_may_be_well_in_a_moment_is_left_out_by_the_next_scan),
 		THREE_CASE(a_root_that_is_away_deletes_nothing),
 		THREE_CASE(a_folder_that_is_not_mounted_deletes_nothing),
 		THREE_CASE(a_mount_point_that_is_removed_is_a_deletion),

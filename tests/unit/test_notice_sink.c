@@ -9,6 +9,8 @@
 #include "git/refs.h"
 #include "replicable/registry.h"
 
+#include "registry_write.h"
+
 static struct noticed noticed;
 static VEC(char *) reported; /* "name what ..." */
 static bool sink_fails, is_checking_events;

@@ -561,6 +561,19 @@ TEST(a_site_value_is_what_was_set_last)
 	assert_ok(store_write(store, values_work, NULL, &err));
 }
 
+TEST(who_was_put_off_has_failed_no_more_often)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+
+	row.verification = VERIFICATION_PENDING;
+	origin_row_defer(&row, 1000, 0);
+	assert_int_equal(row.verification_retry_count, 1);
+	row.verification = VERIFICATION_FAILED;
+	origin_row_defer(&row, 1000, 0);
+	assert_int_equal(row.verification_retry_count, 1);
+	assert_true(row.verification_due_at > clock_wall_ms());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -578,6 +591,7 @@ int main(void)
 		STORE_CASE(a_node_renews_and_gives_back_its_own_claims_only),
 		STORE_CASE(what_is_known_is_claimed_when_nothing_is_new),
 		STORE_CASE(rows_of_all_kinds_that_are_due_too_late_are_due_now),
+		STORE_CASE(who_was_put_off_has_failed_no_more_often),
 		STORE_CASE(bytes_are_counted_by_kind),
 		STORE_CASE(each_queue_is_read_by_its_own_index),
 		STORE_CASE(all_rows_get_another_timeline),

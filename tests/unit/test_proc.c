@@ -160,6 +160,21 @@ TEST(a_signal_is_told)
 	assert_int_equal(result.exit_code, -1);
 	assert_int_equal(result.signal, SIGSEGV);
 	assert_string_equal(err.text, "sh was killed by signal 11");
+	assert_int_equal(err.sys_errno, 0);
+	assert_true(err_is_of_data(&err));
+}
+
+/* The caller must not think that it is due to what the child was to read. */
+TEST(what_is_not_the_childs_own_doing_has_a_code)
+{
+	assert_fails(RUN(.argv = SH("kill -KILL $$")), ERR_INTERNAL);
+	assert_int_equal(err.sys_errno, ENOMEM);
+	assert_false(err_is_of_data(&err));
+	assert_has(err.remedy, "memory");
+	assert_fails(RUN(.argv = SH("kill -TERM $$")), ERR_INTERNAL);
+	assert_int_equal(err.sys_errno, EINTR);
+	assert_fails(RUN(.argv = SH("kill -KILL $PPID; sleep 100")), ERR_INTERNAL);
+	assert_int_equal(err.sys_errno, ENOMEM);
 }
 
 TEST(secrets_in_stderr_are_masked)
@@ -173,7 +188,7 @@ TEST(secrets_in_stderr_are_masked)
 /* Half a token would not be known for one. */
 TEST(a_tail_that_was_cut_starts_with_a_whole_line)
 {
-	assert_ok(RUN(.argv = SH("for i in 1 2 3 4 5 6 7 8 9; do"
+	assert_ok(RUN(.argv = SH("for i in $(seq 40); do"
 				 " printf '%01000d' $i >&2; done;"
 				 "printf '\\0\\nend\\n' >&2")));
 	assert_string_equal(result.tail, "end\n");
@@ -234,7 +249,8 @@ TEST(a_missing_program_is_not_one_that_exits_with_127)
 	assert_int_equal(result.exit_code, 127);
 	assert_fails(RUN(.argv = ARGV("no-such-program")), ERR_CONFIG);
 	assert_int_equal(result.exit_code, -1);
-	assert_int_equal(err.sys_errno, ENOENT);
+	assert_int_equal(err.sys_errno, ENOEXEC);
+	assert_has(err.text, "No such file");
 	assert_has(err.text, "no-such-program");
 	assert_has(err.remedy, "PATH");
 	assert_fails(RUN(.argv = ARGV("/etc/passwd")), ERR_CONFIG);
@@ -535,6 +551,21 @@ TEST(sigkill_comes_at_the_deadline_plus_grace_at_the_latest)
 	deadline_clear(&deadline);
 }
 
+TEST(a_deadline_leaves_no_more_grace_than_its_own)
+{
+	struct deadline deadline;
+	int64_t start = clock_boot_ms();
+
+	deadline_init(&deadline, start + 200);
+	deadline.grace_ms = 100;
+	assert_fails(RUN(.argv = SH("trap '' TERM; sleep 100"), .deadline = &deadline,
+			 .grace_ms = 60000),
+		     ERR_LOST);
+	assert_in_range(clock_boot_ms() - start, 300, 10000);
+	assert_nobody();
+	deadline_clear(&deadline);
+}
+
 TEST(expiry_kills_without_grace)
 {
 	struct deadline deadline;
@@ -827,6 +858,7 @@ int main(int argc, char **argv)
 		CASE(all_but_argv_may_be_left_out),
 		CASE(an_exit_code_is_told_with_the_best_line_of_stderr),
 		CASE(a_signal_is_told),
+		CASE(what_is_not_the_childs_own_doing_has_a_code),
 		CASE(secrets_in_stderr_are_masked),
 		CASE(a_tail_that_was_cut_starts_with_a_whole_line),
 		CASE(ten_megabytes_pass_through_cat_without_deadlock),
@@ -850,6 +882,7 @@ int main(int argc, char **argv)
 		CASE(a_deadline_may_move_away_while_it_runs),
 		CASE(nothing_starts_after_the_deadline),
 		CASE(sigkill_comes_at_the_deadline_plus_grace_at_the_latest),
+		CASE(a_deadline_leaves_no_more_grace_than_its_own),
 		CASE(expiry_kills_without_grace),
 		CASE(a_stop_ends_it),
 		CASE(a_killed_supervisor_takes_its_child_with_it),

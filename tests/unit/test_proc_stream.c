@@ -276,7 +276,7 @@ static int open_fed(const char *script)
 	argv[1] = "-c";
 	argv[2] = script;
 	request.argv = argv;
-	return proc_stream_open_fed(&request, &stream, &err);
+	return proc_stream_open(&request, PROC_STREAM_FED, &stream, &err);
 }
 
 /* Offers all of it; what is said meanwhile goes into `output`. */

@@ -152,6 +152,14 @@ TEST(a_packed_refs_without_peels_can_be_published_over)
 	assert_git_sees(line);
 }
 
+TEST(what_was_asked_for_replaces_wrong_peels)
+{
+	assert_publishes(BASE " refs/tags/a=t1 refs/tags/b=t5");
+	must("cd r.git && grep -v '^^' packed-refs >x && mv x packed-refs && "
+	     "test $(git show-ref -d | grep -c '{}') = 0");
+	assert_publishes(BASE " refs/tags/a=t1 refs/tags/b=t5 refs/tags/c=t2");
+}
+
 TEST(the_mode_of_packed_refs_stays)
 {
 	struct stat st;
@@ -578,6 +586,7 @@ int main(int argc, char **argv)
 		GIT_CASE(loose_refs_are_folded_on_the_way_to_others),
 		GIT_CASE(tags_keep_their_peeled_values),
 		GIT_CASE(a_packed_refs_without_peels_can_be_published_over),
+		GIT_CASE(what_was_asked_for_replaces_wrong_peels),
 		GIT_CASE(the_mode_of_packed_refs_stays),
 		GIT_CASE(two_thousand_refs_change_at_once),
 		GIT_CASE(one_of_a_hundred_thousand_refs_changes),

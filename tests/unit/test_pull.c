@@ -1,7 +1,10 @@
 #include "test.h"
 
+#include <stdatomic.h>
+
 #include "pull/copy_record.h"
 #include "pull/hold.h"
+#include "pull/repository_maintenance.h"
 
 TEST(the_brake_needs_a_number_and_a_share)
 {
@@ -92,6 +95,153 @@ TEST(a_record_that_cannot_be_read_is_none)
 	}
 }
 
+static void read_text(struct str *text)
+{
+	str_truncate(text, 0);
+	assert_ok(file_read(root_fd, "refrelay/copy", 4096, text, &err));
+}
+
+static bool is_there(void)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	copy_record_read(root_fd, &record);
+	return record.is_there;
+}
+
+/* It is written over the one before; a crash of the machine may leave some of both. */
+TEST(a_record_that_is_torn_is_none)
+{
+	const struct fingerprint one = print_of(1, 1000000000);
+	const struct fingerprint other = print_of(2, 1000000000);
+	AUTO_STR struct str before = STR_INIT;
+	AUTO_STR struct str after = STR_INIT;
+	struct stat first, second;
+
+	write_record(&one, &one);
+	read_text(&before);
+	assert_int_equal(fstatat(root_fd, "refrelay/copy", &first, 0), 0);
+	write_record(&other, &other);
+	read_text(&after);
+	assert_int_equal(fstatat(root_fd, "refrelay/copy", &second, 0), 0);
+	assert_int_equal(first.st_ino, second.st_ino);
+	assert_int_equal(before.len, after.len);
+	assert_true(is_there());
+	size_t torn = 0;
+	for (size_t i = 1; i < after.len; i++) {
+		if (memcmp(before.data, after.data, i) == 0 ||
+		    memcmp(before.data + i, after.data + i, after.len - i) == 0)
+			continue;
+		AUTO_STR struct str mixed = STR_INIT;
+		str_add_bytes(&mixed, after.data, i);
+		str_add_bytes(&mixed, before.data + i, after.len - i);
+		assert_ok(file_replace(root_fd, "refrelay/copy", mixed.data, mixed.len,
+				       FILE_NO_SYNC, &err));
+		assert_false(is_there());
+		torn++;
+	}
+	assert_true(torn > 100);
+}
+
+/* Whatever its length is. */
+TEST(the_record_of_an_earlier_version_is_read)
+{
+	const struct fingerprint print = print_of(1, 1000000000);
+	AUTO_STR struct str text = STR_INIT;
+
+	write_record(&print, &print);
+	read_text(&text);
+	str_truncate(&text, (size_t)(strrchr(text.data, '}') - text.data));
+	while (text.len % 64 != 62)
+		str_add_char(&text, ' ');
+	str_add(&text, "}\n");
+	assert_ok(file_replace(root_fd, "refrelay/copy", text.data, text.len,
+			       FILE_NO_SYNC, &err));
+	assert_true(is_there());
+}
+
+/* What was seen beside the one says nothing beside the other. */
+TEST(a_record_that_was_written_meanwhile_is_another)
+{
+	const struct fingerprint one = print_of(1, 1000000000);
+	const struct fingerprint other = print_of(2, 1000000000);
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	write_record(&one, &one);
+	copy_record_read(root_fd, &record);
+	assert_false(repository_is_maintained(root_fd, &record));
+	write_record(&other, &other);
+	assert_true(repository_is_maintained(root_fd, &record));
+	write_record(&one, &one);
+	assert_false(repository_is_maintained(root_fd, &record));
+	assert_int_equal(unlinkat(root_fd, "refrelay/copy", 0), 0);
+	assert_true(repository_is_maintained(root_fd, &record));
+}
+
+static struct str whole_record = STR_INIT;
+
+static void *write_whole_soon(void *arg)
+{
+	struct err why;
+
+	(void)arg;
+	usleep(500);
+	if (file_overwrite(root_fd, "refrelay/copy", whole_record.data, whole_record.len,
+			   FILE_NO_SYNC, &why) != 0)
+		abort();
+	return NULL;
+}
+
+/* Its writer has lost the processor in the middle. */
+TEST(a_record_that_is_whole_a_moment_later_is_read)
+{
+	const struct fingerprint print = print_of(1, 1000000000);
+	pthread_t writer;
+
+	write_record(&print, &print);
+	read_text(&whole_record);
+	whole_record.data[50] ^= 1;
+	assert_ok(file_overwrite(root_fd, "refrelay/copy", whole_record.data,
+				 whole_record.len, FILE_NO_SYNC, &err));
+	whole_record.data[50] ^= 1;
+	thread_start(&writer, "writer", write_whole_soon, NULL);
+	bool is_read = is_there();
+	thread_join(writer);
+	str_reset(&whole_record);
+	assert_true(is_read);
+}
+
+static atomic_bool is_enough;
+
+static void *rewrite(void *arg)
+{
+	const struct fingerprint prints[] = { print_of(1, 1000000000),
+					      print_of(2, 1000000000) };
+
+	(void)arg;
+	for (size_t i = 0; !is_enough; i++)
+		write_record(&prints[i % 2], &prints[i % 2]);
+	return NULL;
+}
+
+TEST(who_reads_a_record_while_it_is_written_finds_one)
+{
+	const struct fingerprint print = print_of(1, 1000000000);
+	pthread_t writer;
+
+	write_record(&print, &print);
+	is_enough = false;
+	thread_start(&writer, "writer", rewrite, NULL);
+	for (int i = 0; i < 5000; i++) {
+		AUTO_RECORD struct copy_record record = { 0 };
+		copy_record_read(root_fd, &record);
+		assert_true(record.is_there);
+		assert_string_equal(record.copy_fingerprint, record.source_fingerprint);
+	}
+	is_enough = true;
+	thread_join(writer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -99,6 +249,11 @@ int main(void)
 		CASE(a_record_proves_only_what_it_says),
 		CASE(a_young_fingerprint_proves_nothing),
 		CASE(a_record_that_cannot_be_read_is_none),
+		CASE(a_record_that_is_torn_is_none),
+		CASE(the_record_of_an_earlier_version_is_read),
+		CASE(a_record_that_was_written_meanwhile_is_another),
+		CASE(a_record_that_is_whole_a_moment_later_is_read),
+		CASE(who_reads_a_record_while_it_is_written_finds_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,8 @@ static int toy_open(struct pull_job *job, struct err *error)
 static int toy_discard(void *arg, const struct removal_copy *copy, struct err *error)
 {
 	(void)arg;
+	if (strcmp(copy->name, "locked") == 0)
+		return err_set(error, ERR_CONFLICT, "somebody has a lock there");
 	return strcmp(copy->name, "stuck") != 0
 		       ? 0
 		       : err_set(error, ERR_DISK, "it cannot be moved");
@@ -85,6 +87,9 @@ static void toy_bring(struct pull_job *job)
 			fail_with(item, ERR_BUSY);
 		} else if (strcmp(name, "flaky") == 0) {
 			fail_with(item, flaky_class);
+		} else if (strcmp(name, "stopped") == 0) {
+			stop_request(&pull.stop);
+			fail_with(item, ERR_CANCELED);
 		} else if (strcmp(name, "late") == 0) {
 			fail_with(item, ERR_LOCK_TIMEOUT);
 		} else if (strcmp(name, "unlocked") == 0) {
@@ -258,7 +263,7 @@ static bool has_metric(const char *line)
 {
 	AUTO_STR struct str metrics = STR_INIT;
 
-	metrics_render(&metrics);
+	metrics_render_as(METRICS_PROMETHEUS, &metrics);
 	return strstr(metrics.data, line) != NULL;
 }
 
@@ -398,6 +403,31 @@ TEST(rows_that_are_gone_go_with_their_copies)
 	assert_true(row.is_gone);
 }
 
+/* A lock may stay for long. */
+TEST(a_copy_that_cannot_be_removed_for_a_lock_is_tried_ever_later)
+{
+	add("locked");
+	run(false);
+	say_gone("locked");
+	run(false);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("locked");
+	assert_int_equal(row.state, REGISTRY_FAILED);
+	assert_int_equal(row.retry_count, 1);
+	assert_true(row.due_at > 0);
+	assert_string_equal(row.failure_class, "conflict");
+}
+
+TEST(one_that_is_wanted_again_is_brought_at_once)
+{
+	struct pull_item item = { 0 };
+	struct err why;
+
+	err_set(&why, ERR_CONFLICT, "it is wanted");
+	err_because(&why, REASON_WANTED);
+	assert_int_equal(pull_item_end_removed(&item, &why), -1);
+	assert_int_equal(item.why.class, ERR_LOST);
+}
+
 TEST(too_many_that_are_gone_wait_for_a_person)
 {
 	static char names[12][4];
@@ -446,6 +476,30 @@ TEST(a_stop_gives_rows_back_unworked)
 	assert_int_equal(row.state, REGISTRY_PENDING);
 	assert_int_equal(row.retry_count, 0);
 	assert_int_equal(worked + ended, 0);
+}
+
+static void count_told(void *arg, const struct pull_item *item)
+{
+	(void)item;
+	++*(size_t *)arg;
+}
+
+/* One run waits for each of its rows. */
+TEST(one_run_hears_of_each_row_unless_it_is_stopped)
+{
+	size_t told = 0;
+	const struct pull_once once = { .ended = count_told, .arg = &told };
+
+	pull.options.once = &once;
+	add("brought");
+	add("broken");
+	add("flaky");
+	flaky_class = ERR_CANCELED;
+	run(false);
+	assert_int_equal(told, 3);
+	add("stopped");
+	run(false);
+	assert_int_equal(told, 3);
 }
 
 TEST(a_row_of_which_nothing_can_be_written_is_given_back_later)
@@ -505,9 +559,12 @@ int main(void)
 		JOB_CASE(a_kind_whose_directory_is_away_fails_here),
 		JOB_CASE(a_name_that_is_none_is_not_worked_on),
 		JOB_CASE(rows_that_are_gone_go_with_their_copies),
+		JOB_CASE(a_copy_that_cannot_be_removed_for_a_lock_is_tried_ever_later),
+		JOB_CASE(one_that_is_wanted_again_is_brought_at_once),
 		JOB_CASE(too_many_that_are_gone_wait_for_a_person),
 		JOB_CASE(a_verification_proves_disproves_or_says_nothing),
 		JOB_CASE(a_stop_gives_rows_back_unworked),
+		JOB_CASE(one_run_hears_of_each_row_unless_it_is_stopped),
 		JOB_CASE(a_row_of_which_nothing_can_be_written_is_given_back_later),
 		JOB_CASE(each_kind_that_is_configured_is_there_with_its_parts),
 	};

@@ -3,11 +3,16 @@
  */
 #include "fake_primary.h"
 
+#include "base/failpoint.h"
+#include "base/metrics.h"
+#include "pull/copy_record.h"
 #include "pull/copy_watch.h"
 #include "pull/pull.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
+
+#include "registry_write.h"
 
 #define PATIENCE_MS 20000
 
@@ -16,6 +21,21 @@ static struct lease_manager *leases;
 static struct pull *pull;
 static struct pull_settings settings;
 static char copies[96];
+
+static char *path_before; /* of replace_git; owned */
+
+/* Done where a failpoint is passed; once. */
+static const char *_Atomic passed;
+static void (*then)(void);
+
+void failpoint(const char *name)
+{
+	const char *wanted = passed;
+
+	if (wanted && strcmp(name, wanted) == 0 &&
+	    atomic_compare_exchange_strong(&passed, &wanted, NULL))
+		then();
+}
 
 static int set_up(void **state)
 {
@@ -65,9 +85,13 @@ static void end(void)
 
 static int tear_down(void **state)
 {
+	passed = NULL;
 	fake.refs_hang = false;
 	if (pull)
 		pull_stop(TAKE(pull), 0);
+	if (path_before)
+		setenv("PATH", path_before, 1);
+	free(TAKE(path_before));
 	lease_manager_close(leases);
 	store_close(store);
 	kinds_clear(&here);
@@ -156,6 +180,14 @@ static bool is_at_last_event(void)
 
 	pull_look(pull, &state);
 	return state.has_cursor && state.cursor == last_event();
+}
+
+static bool is_idle(void)
+{
+	struct pull_state state;
+
+	pull_look(pull, &state);
+	return state.bringing[PULL_SYNC_WORKERS] + state.verifying == 0;
 }
 
 static int run_sql(struct store_tx *tx, void *arg, struct err *error)
@@ -261,6 +293,17 @@ TEST(what_was_deleted_at_the_primary_goes_to_the_trash)
 	must("test ! -e copies/a.git && ls copies/.refrelay/trash | grep -q .");
 	appear("a", REPORTED);
 	eventually(is_here("a"));
+}
+
+TEST(what_was_deleted_goes_though_its_fence_is_no_file)
+{
+	appear("a", REPORTED);
+	begin();
+	eventually(is_here("a") && is_idle());
+	must("cd copies/a.git/refrelay && rm fence && mkdir fence");
+	vanish("a", REPORTED);
+	eventually(state_of("a") == REGISTRY_STATES);
+	must("test ! -e copies/a.git && ls copies/.refrelay/trash | grep -q .");
 }
 
 TEST(the_comparison_finds_what_no_event_told)
@@ -569,14 +612,6 @@ TEST(capacity_is_obeyed_at_once)
 	eventually(is_here("a") && is_here("b") && is_here("c"));
 }
 
-static bool is_idle(void)
-{
-	struct pull_state state;
-
-	pull_look(pull, &state);
-	return state.bringing[PULL_SYNC_WORKERS] + state.verifying == 0;
-}
-
 TEST(a_copy_that_was_changed_by_hand_is_found_and_healed)
 {
 	appear("a", REPORTED);
@@ -608,6 +643,170 @@ TEST(a_verified_copy_is_due_again_later)
 }
 
 /* Of a newer version, or hostile: neither is a reason to stop. */
+static enum copy_stamps look_at_record(const char *name, bool renews)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s.git", copies, name);
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	copy_record_read(fd, &record);
+	if (renews)
+		copy_record_renew(fd, &record);
+	return copy_record_look(&record, fd);
+}
+
+static double count_changes(void)
+{
+	AUTO_STR struct str metrics = STR_INIT;
+	const char *name = "\nrefrelay_copy_changes_total ";
+
+	metrics_render_as(METRICS_PROMETHEUS, &metrics);
+	const char *at = strstr(metrics.data, name);
+	return at ? strtod(at + strlen(name), NULL) : -1;
+}
+
+/* From now on `deed` comes before that command of git. */
+static void replace_git(const char *command, const char *deed)
+{
+	path_before = xstrdup(getenv("PATH"));
+	AUTO_FREE char *path = xasprintf("%s/bin:%s", root, path_before);
+
+	must("mkdir bin && cat >bin/git <<'E'\n#!/bin/sh\nPATH=${PATH#*:}\n"
+	     "[ \"$1\" != %s ] || %s\nexec git \"$@\"\nE\nchmod +x bin/git",
+	     command, deed);
+	setenv("PATH", path, 1);
+	assert_ok(git_setup(root, &err));
+}
+
+/* As a disk damages a file: it was ours, and nobody has written to it. Whoever watches
+ * the copy sees it go, and git is still at work. */
+TEST(a_verification_that_removes_a_damaged_file_leaves_a_copy_that_is_ours)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	appear("a", REPORTED);
+	begin();
+	eventually(is_here("a"));
+	end();
+	must("git -C copies/a.git multi-pack-index write && "
+	     "echo nonsense >copies/a.git/objects/info/commit-graph");
+	assert_int_equal(look_at_record("a", true), COPY_STAMPS_SAME);
+	sql("UPDATE registry SET verification_due_at = 1, verified_at = 1");
+	const double changes = count_changes();
+	replace_git("multi-pack-index", "sleep 1");
+	begin();
+	eventually((registry_row_clear(&row), row = row_of("a"), row.verified_at > 1));
+	end();
+	must("test ! -e copies/a.git/objects/info/commit-graph && "
+	     "test -e copies/a.git/objects/pack/multi-pack-index");
+	assert_int_equal(look_at_record("a", false), COPY_STAMPS_SAME);
+	assert_true(count_changes() == changes);
+}
+
+/* More than a sync leaves, each too large to be merged without git. No node runs. */
+static void add_packs(const char *name)
+{
+	must("cd copies/%s.git && for i in $(seq 33); do head -c 300000 /dev/urandom | "
+	     "git hash-object -w --stdin | git pack-objects -q objects/pack/pack; done "
+	     ">/dev/null && git prune-packed",
+	     name);
+	assert_int_equal(look_at_record(name, true), COPY_STAMPS_SAME);
+}
+
+/* As where the disk cannot read what git has mapped into its memory. What failed so rests
+ * for an hour. */
+TEST(a_copy_that_a_fold_could_not_read_is_read_as_a_whole)
+{
+	appear("bad", REPORTED);
+	begin();
+	eventually(is_here("bad") && is_at_last_event());
+	end();
+	add_packs("bad");
+	sql("CREATE TRIGGER wished AFTER UPDATE ON registry WHEN NEW.wishes & 4 BEGIN"
+	    " INSERT OR REPLACE INTO site_value VALUES ('test.wished', NEW.name); END");
+	replace_git("repack", "kill -BUS $$");
+	begin();
+	change("bad", "refs/heads/new", REPORTED);
+	eventually(is_here("bad"));
+	assert_true(has_value("test.wished"));
+}
+
+static void make_grafts(void)
+{
+	if (run("mkdir -p copies/a.git/info && "
+		"git -C copies/a.git rev-parse main >copies/a.git/info/grafts") != 0)
+		abort();
+}
+
+/* Else it would count as what was left there, and stay. */
+TEST(what_misleads_git_does_not_get_into_a_record_by_a_fold)
+{
+	appear("a", REPORTED);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	add_packs("a");
+	then = make_grafts;
+	passed = "sync.tidied";
+	begin();
+	change("a", "refs/heads/new", REPORTED);
+	eventually(!passed && is_here("a"));
+	eventually(run("test ! -e copies/a.git/info/grafts") == 0);
+	eventually(is_here("a"));
+}
+
+static struct stat record_before;
+static atomic_bool is_record_same;
+
+static void look_who_wrote(void)
+{
+	struct stat now;
+
+	is_record_same = fstatat(root_fd, "copies/a.git/refrelay/copy", &now, 0) == 0 &&
+			 now.st_mtim.tv_sec == record_before.st_mtim.tv_sec &&
+			 now.st_mtim.tv_nsec == record_before.st_mtim.tv_nsec;
+}
+
+static void lose_lease(void)
+{
+	AUTO_CLOSE int copy = openat(root_fd, "copies/a.git", O_RDONLY | O_DIRECTORY);
+	char key[LEASE_KEY_SIZE];
+	struct err why;
+	uint64_t ours;
+
+	if (fstatat(copy, "refrelay/copy", &record_before, 0) != 0 ||
+	    fence_read(copy, &ours, &why) != 0 ||
+	    !lease_key_for(leases, KIND_REPOSITORY, replicable_id(KIND_REPOSITORY, "a"),
+			   NULL, key) ||
+	    lease_force_release(leases, key, ours, "test", "to see what happens", &why) !=
+		    0)
+		abort();
+	usleep(1200000); /* longer than the ttl: the keeper has noticed */
+	then = look_who_wrote;
+	passed = "sync.leased"; /* by the next */
+}
+
+TEST(who_has_lost_the_lease_in_a_fold_leaves_the_record_alone)
+{
+	AUTO_FREE char *directory = xasprintf("%s/leases", root);
+	const struct lease_options options = { .directory = directory, .ttl_ms = 900 };
+
+	lease_manager_close(leases);
+	assert_ok(lease_manager_open_local(store, &options, &leases, &err));
+	appear("a", REPORTED);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	add_packs("a");
+	is_record_same = false;
+	then = lose_lease;
+	passed = "sync.tidied";
+	begin();
+	change("a", "refs/heads/new", REPORTED);
+	eventually(!passed && is_here("a"));
+	assert_true(is_record_same);
+}
+
 TEST(events_that_cannot_be_understood_are_passed_by)
 {
 	appear("a", REPORTED);
@@ -726,6 +925,7 @@ int main(void)
 		LOOP_CASE(another_log_leads_to_a_comparison),
 		LOOP_CASE(a_comparison_that_was_cut_short_is_repeated),
 		LOOP_CASE(what_was_deleted_at_the_primary_goes_to_the_trash),
+		LOOP_CASE(what_was_deleted_goes_though_its_fence_is_no_file),
 		LOOP_CASE(the_comparison_finds_what_no_event_told),
 		LOOP_CASE(what_a_part_of_the_inventory_lacks_is_not_deleted),
 		LOOP_CASE(an_idle_inventory_costs_one_short_answer),
@@ -744,6 +944,11 @@ int main(void)
 		LOOP_CASE(capacity_is_obeyed_at_once),
 		LOOP_CASE(a_copy_that_was_changed_by_hand_is_found_and_healed),
 		LOOP_CASE(a_verified_copy_is_due_again_later),
+		LOOP_CASE(
+			a_verification_that_removes_a_damaged_file_leaves_a_copy_that_is_ours),
+		LOOP_CASE(a_copy_that_a_fold_could_not_read_is_read_as_a_whole),
+		LOOP_CASE(what_misleads_git_does_not_get_into_a_record_by_a_fold),
+		LOOP_CASE(who_has_lost_the_lease_in_a_fold_leaves_the_record_alone),
 		LOOP_CASE(events_that_cannot_be_understood_are_passed_by),
 		LOOP_CASE(
 			a_kind_that_the_primary_does_not_have_keeps_no_comparison_waiting),

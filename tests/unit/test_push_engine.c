@@ -206,7 +206,7 @@ static bool metrics_have(const char *line)
 {
 	AUTO_STR struct str text = STR_INIT;
 
-	metrics_render(&text);
+	metrics_render_as(METRICS_PROMETHEUS, &text);
 	return strstr(text.data, line) != NULL;
 }
 
@@ -672,6 +672,38 @@ TEST(deletion_and_head_are_done_when_asked_for)
 	close_node(&node);
 }
 
+TEST(a_head_that_a_dead_node_had_begun_to_set_is_set)
+{
+	struct node node = { 0 };
+
+	make_source("p");
+	must("cp -r site/p.git dst && "
+	     "git -C site/p.git symbolic-ref HEAD refs/heads/new");
+	open_node(&node, "a", settings_with(""));
+	request(&node, "p", REQUEST_HEAD);
+	must("cd ev/refrelay/requests && mv *.head $(ls *.head)-now");
+	start_push(&node, "a");
+	wait_until(is_true("grep -q heads/new dst/p.git/HEAD"));
+	wait_until(count_of("ls ev/refrelay/requests") == 0);
+	close_node(&node);
+}
+
+TEST(a_head_that_is_not_set_is_requested_under_its_first_name)
+{
+	struct node node = { 0 };
+
+	make_source("p");
+	must("cp -r site/p.git dst && touch dst/p.git/HEAD.lock && "
+	     "git -C site/p.git symbolic-ref HEAD refs/heads/new");
+	open_node(&node, "a", settings_with(""));
+	request(&node, "p", REQUEST_HEAD);
+	start_push(&node, "a");
+	wait_until(is_true("grep -qsE '\"failures\":[1-9]' ev/refrelay/*"));
+	must("ls ev/refrelay/requests/*.head");
+	close_node(&node);
+	must("ls ev/refrelay/requests/*.head");
+}
+
 /* It was deleted, or renamed, after its HEAD was set. */
 TEST(the_head_of_what_is_gone_waits_for_nothing)
 {
@@ -880,6 +912,8 @@ int main(void)
 		ENGINE_CASE(who_loses_the_lease_moves_nothing_and_another_pushes),
 		ENGINE_CASE(replicate_on_startup_is_once_a_cluster),
 		ENGINE_CASE(deletion_and_head_are_done_when_asked_for),
+		ENGINE_CASE(a_head_that_a_dead_node_had_begun_to_set_is_set),
+		ENGINE_CASE(a_head_that_is_not_set_is_requested_under_its_first_name),
 		ENGINE_CASE(the_head_of_what_is_gone_waits_for_nothing),
 		ENGINE_CASE(a_repository_that_came_back_is_not_deleted),
 		ENGINE_CASE(

@@ -31,6 +31,26 @@ TEST(a_retry_time_further_ahead_than_any_that_is_set_is_none)
 	assert_int_equal(retry_at_of(&settings, &failed, 98 * HOUR), 0);
 }
 
+/* The clock was set back by an hour. */
+TEST(a_retry_time_further_ahead_than_after_so_many_failures_is_none)
+{
+	struct push_remote remote = { .name = (char *)(uintptr_t) "r",
+				      .retry_ms = MINUTE };
+	const struct push_settings settings = { .remotes = { &remote, 1, 1 } };
+	struct uri_state failed = { .remote = remote.name,
+				    .failures = 1,
+				    .retry_at = 100 * HOUR };
+
+	assert_int_equal(retry_at_of(&settings, &failed, 99 * HOUR - MINUTE), 0);
+	assert_int_equal(retry_at_of(&settings, &failed, 100 * HOUR - MINUTE),
+			 100 * HOUR);
+	failed.held_since = 1;
+	assert_int_equal(retry_at_of(&settings, &failed, 99 * HOUR - MINUTE), 100 * HOUR);
+	failed.held_since = 0;
+	failed.failures = 10;
+	assert_int_equal(retry_at_of(&settings, &failed, 99 * HOUR - MINUTE), 100 * HOUR);
+}
+
 static struct patience patience_at(uint64_t max_retries, int64_t lock_max_retries,
 				   uint64_t failures, uint64_t lock_failures)
 {
@@ -197,6 +217,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_wait_doubles_up_to_a_cap_and_is_spread_by_a_fifth),
 		cmocka_unit_test(a_retry_time_further_ahead_than_any_that_is_set_is_none),
+		cmocka_unit_test(
+			a_retry_time_further_ahead_than_after_so_many_failures_is_none),
 		cmocka_unit_test(
 			patience_ends_after_one_attempt_more_than_retries_are_allowed),
 		cmocka_unit_test(locked_refs_have_a_limit_of_their_own_only_if_it_is_set),

@@ -164,15 +164,66 @@ TEST(a_deletion_waits_for_no_delay_but_for_its_next_try)
 	assert_next(NOW + 60000, entry);
 }
 
-TEST(a_host_whose_clock_is_an_hour_off_changes_nothing)
+/* The files' times are as they were. */
+TEST(a_servers_clock_that_is_set_ahead_makes_tasks_older)
 {
 	lane->delay_ms = 15000;
 	put("p", NOW);
-	/* the server's clock is set, and the files' times are as they were */
 	schedule_set_clock(&schedule, NOW + server_lead + 5000, NOW);
 	assert_int_equal(schedule_next_at(&schedule, NOW), NOW + 10000);
-	schedule_set_clock(&schedule, NOW + 100 + server_lead - HOUR, NOW + 100);
-	assert_int_equal(schedule_next_at(&schedule, NOW), NOW + 15000 + HOUR);
+}
+
+/* Times that are ahead of it count from now, as when they are read. */
+TEST(a_servers_clock_that_is_set_back_makes_nobody_wait_for_the_difference)
+{
+	lane->delay_ms = 15000;
+	struct schedule_entry *task = put("p", NOW), *retry = put("q", NOW - 2 * HOUR);
+
+	task->tasks_since = task->requests_since = task->since;
+	retry->retry_at = NOW + 60000 + server_lead;
+	schedule_place(&schedule, retry, NOW);
+	server_lead -= HOUR;
+	assert_true(schedule_set_clock(&schedule, NOW + 100 + server_lead, NOW + 100));
+	assert_int_equal(schedule_next_at(&schedule, NOW + 100), NOW + 100 + 15000);
+	assert_int_equal(task->tasks_since, NOW + 100 + server_lead);
+	assert_int_equal(task->requests_since, NOW + 100 + server_lead);
+	/* Its owner is told, who knows better. */
+	assert_int_equal(retry->due_at, NOW + 60000 + HOUR);
+	retry->retry_at = 0;
+	schedule_place(&schedule, retry, NOW + 100);
+	assert_next(NOW + 100, retry);
+}
+
+TEST(a_servers_answer_that_comes_late_ends_no_wait)
+{
+	struct schedule_entry *retry = put("q", NOW - HOUR);
+
+	retry->retry_at = NOW + 60000 + server_lead;
+	schedule_place(&schedule, retry, NOW);
+	assert_false(schedule_set_clock(&schedule, NOW + server_lead - 500, NOW));
+	assert_int_equal(schedule_next_at(&schedule, NOW), NOW + 60500);
+	assert_false(schedule_set_clock(&schedule, NOW + server_lead, NOW));
+	assert_int_equal(schedule_next_at(&schedule, NOW), NOW + 60000);
+}
+
+/* Whoever is too early would take the turn to try the host, and not try it. */
+TEST(a_servers_answer_that_comes_late_wastes_no_turn_at_a_failed_host)
+{
+	struct schedule_entry *failed[2];
+
+	lane->threads = 1;
+	for (int i = 0; i < 2; i++) {
+		char name[3] = { 'p', (char)('0' + i), 0 };
+		failed[i] = put_at(lane, name, NOW - 9 + i, "ssh://h:22");
+		assert_next(NOW, failed[i]);
+		end(failed[i], RUN_LATER, HOST_FAILED, NOW);
+	}
+	schedule_set_clock(&schedule, NOW + server_lead - 500, NOW);
+	assert_next(NOW, NULL);
+	assert_int_equal(failed[0]->state, ENTRY_WAITING);
+	assert_int_equal(failed[1]->state, ENTRY_WAITING);
+	assert_next(NOW + 60000, NULL);
+	assert_next(NOW + 60000, put_at(lane, "p2", NOW, "ssh://h:22"));
 }
 
 static struct schedule_entry *put_for(const char *share, const char *uri)
@@ -246,6 +297,20 @@ TEST(transfers_of_one_repository_are_limited_and_others_pass)
 	assert_next(NOW, NULL);
 	end(one, RUN_DONE, HOST_UNKNOWN, NOW);
 	assert_next(NOW, two);
+}
+
+/* As when two repositories have their copies at one URI. */
+TEST(a_uri_that_another_repository_gets_while_it_runs_ends_as_it_began)
+{
+	struct schedule_entry *one = put("p/1", NOW - 3);
+
+	assert_next(NOW, one);
+	free(one->project);
+	one->project = xstrdup("q");
+	end(one, RUN_DONE, HOST_UNKNOWN, NOW);
+	assert_next(NOW, put("q", NOW));
+	schedule.limits.repository_transfers = 1;
+	assert_next(NOW, put("p/2", NOW));
 }
 
 static uint64_t bytes_by_name(void *arg, const char *project)
@@ -439,12 +504,19 @@ int main(void)
 		SCHEDULE_CASE(the_random_delay_is_drawn_once_and_stays_below_its_bound),
 		SCHEDULE_CASE(a_retry_time_holds_and_is_not_shortened_by_new_tasks),
 		SCHEDULE_CASE(a_deletion_waits_for_no_delay_but_for_its_next_try),
-		SCHEDULE_CASE(a_host_whose_clock_is_an_hour_off_changes_nothing),
+		SCHEDULE_CASE(a_servers_clock_that_is_set_ahead_makes_tasks_older),
+		SCHEDULE_CASE(
+			a_servers_clock_that_is_set_back_makes_nobody_wait_for_the_difference),
+		SCHEDULE_CASE(a_servers_answer_that_comes_late_ends_no_wait),
+		SCHEDULE_CASE(
+			a_servers_answer_that_comes_late_wastes_no_turn_at_a_failed_host),
 		SCHEDULE_CASE(
 			a_place_that_is_silent_keeps_no_thread_from_the_others_of_its_remote),
 		SCHEDULE_CASE(
 			threads_of_a_remote_are_not_exceeded_and_block_no_other_remote),
 		SCHEDULE_CASE(transfers_of_one_repository_are_limited_and_others_pass),
+		SCHEDULE_CASE(
+			a_uri_that_another_repository_gets_while_it_runs_ends_as_it_began),
 		SCHEDULE_CASE(bytes_in_flight_are_limited_but_one_alone_always_runs),
 		SCHEDULE_CASE(small_repositories_do_not_starve_a_huge_one),
 		SCHEDULE_CASE(

@@ -171,6 +171,26 @@ TEST(too_many_changes_are_to_be_written_whole)
 	assert_true(is_recorded());
 }
 
+TEST(changes_of_few_refs_are_appended_too)
+{
+	size_t count = 0;
+
+	must("cd r.git && git update-ref refs/heads/a refs/heads/large/000001 &&"
+	     " git update-ref refs/heads/b refs/heads/large/000002 && rm packed-refs");
+	ref_snapshot_clear(&now);
+	read_refs(&now);
+	take_sum();
+	assert_ok(recorded_refs_write(root, ID, sum, &now, &err));
+	off_t whole = recorded_size();
+	while (append_after(count % 2 ? "git update-ref -d refs/heads/c"
+				      : "git update-ref refs/heads/c refs/heads/b")) {
+		assert_true(is_recorded());
+		assert_true(++count < 1000);
+	}
+	assert_true(count > 20);
+	assert_true(recorded_size() <= whole + (12 << 10));
+}
+
 /* Its first line had two words. */
 TEST(what_an_earlier_version_wrote_is_read)
 {
@@ -188,6 +208,7 @@ int main(void)
 		RECORDED_CASE(a_torn_end_is_not_believed),
 		RECORDED_CASE(a_damaged_byte_is_not_believed),
 		RECORDED_CASE(too_many_changes_are_to_be_written_whole),
+		RECORDED_CASE(changes_of_few_refs_are_appended_too),
 		RECORDED_CASE(what_an_earlier_version_wrote_is_read),
 	};
 

@@ -90,7 +90,7 @@ static void write_request(const char *arguments, struct str *out)
 {
 	pkt_add(out, "command=ls-refs\n", 16);
 	pkt_addf(out, "object-format=%s", oid_size == 20 ? "sha1" : "sha256");
-	pkt_add_delimiter(out);
+	str_add(out, "0001");
 	while (*arguments) {
 		size_t len = strcspn(arguments, "|");
 		pkt_add(out, arguments, len);

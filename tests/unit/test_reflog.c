@@ -210,6 +210,45 @@ TEST(of_sha256_it_is_the_same)
 	must("test ! -e s.git/logs");
 }
 
+/* What is there over and over, until there are as many bytes. */
+static void fill_log(const char *log, long bytes)
+{
+	must("cd r.git/logs && cp %s x && while test $(stat -c %%s x) -lt %ld; do "
+	     "cat x x >y && mv y x; done && mv x %s",
+	     log, bytes, log);
+}
+
+TEST(no_log_grows_without_bound)
+{
+	struct reflog_move one = move_of("refs/heads/main", "old", "main");
+	reflog_moves moves = { 0 };
+
+	keep("refs/heads/main", NOW);
+	fill_log("refs/heads/main", (16 << 20) - 100);
+	must("cp r.git/logs/refs/heads/main full");
+	keep("refs/heads/main", NOW + DAY);
+	must("cmp full r.git/logs/refs/heads/main && "
+	     "test $(grep -c refs/heads/main r.git/logs/HEAD) -gt 0 && "
+	     "cp full r.git/logs/HEAD");
+	assert_int_equal(reflog_keep(repo.fd, &one, NOW + 2 * DAY, &err), -1);
+	assert_int_equal(err.class, ERR_CONFIG);
+	vec_add(&moves, one);
+	assert_int_equal(reflog_keep_many(repo.fd, &moves, NOW, &err), -1);
+	assert_int_equal(err.class, ERR_CONFIG);
+	assert_non_null(strstr(err.text, "HEAD"));
+	vec_clear(&moves);
+	must("cmp full r.git/logs/HEAD");
+}
+
+TEST(a_log_that_is_too_long_gets_shorter)
+{
+	keep("refs/heads/main", NOW);
+	must("mv r.git/logs/refs/heads/main r.git/logs/HEAD");
+	fill_log("HEAD", 20 << 20);
+	assert_int_equal(tidy(NULL, NOW + 15 * DAY, REFLOG_REMOVE), 1);
+	must("test ! -e r.git/logs/HEAD");
+}
+
 /* git is at work on it. */
 TEST(a_log_that_is_locked_is_left_for_later)
 {
@@ -234,6 +273,8 @@ int main(void)
 		COPY_CASE(the_old_values_of_many_stand_in_one_file),
 		COPY_CASE(nothing_is_written_by_way_of_a_link),
 		COPY_CASE(of_sha256_it_is_the_same),
+		COPY_CASE(no_log_grows_without_bound),
+		COPY_CASE(a_log_that_is_too_long_gets_shorter),
 		COPY_CASE(a_log_that_is_locked_is_left_for_later),
 	};
 

@@ -16,7 +16,7 @@ TEST(a_new_row_is_pending_and_adding_again_changes_nothing)
 
 TEST(the_way_of_a_good_sync)
 {
-	int64_t counts[REGISTRY_STATES];
+	struct registry_counts counts;
 
 	open_with_rows();
 	assert_ok(move(REGISTRY_BEGUN, 0));
@@ -27,9 +27,9 @@ TEST(the_way_of_a_good_sync)
 	assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
 	assert_string_equal(row.checksum, "1-00");
 	assert_true(row.last_success_at > 0 && row.verified_at > 0);
-	assert_ok(registry_count(store, KIND_REPOSITORY, counts, &err));
-	assert_int_equal(counts[REGISTRY_SYNCED], 1);
-	assert_int_equal(counts[REGISTRY_PENDING], 2);
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &counts, &err));
+	assert_int_equal(counts.states[REGISTRY_SYNCED], 1);
+	assert_int_equal(counts.states[REGISTRY_PENDING], 2);
 	close_all();
 }
 

@@ -4,6 +4,8 @@
 #include "replicable/name.h"
 #include "replicable/registry.h"
 
+#include "registry_write.h"
+
 #define KIND "lfs"
 #define TIMELINE "0123456789abcdef"
 #define SUM "aaaa"

@@ -8,6 +8,8 @@
 #include "replicable/registry.h"
 #include "replicable/registry_row.h"
 
+#include "registry_write.h"
+
 static struct store *store;
 
 /* How often a statement was prepared again. */

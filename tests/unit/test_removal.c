@@ -9,6 +9,8 @@
 #include "store/site_value.h"
 #include "upkeep/removal.h"
 
+#include "registry_write.h"
+
 static struct store *store;
 static struct lease_manager *leases;
 
@@ -249,8 +251,34 @@ TEST(what_is_wanted_again_is_not_removed)
 	assert_ok(move("r000", REGISTRY_BEGUN));
 	assert_ok(move("r000", REGISTRY_ASKED));
 	assert_fails(remove_row("r000", false), ERR_CONFLICT);
+	assert_int_equal(err.reason, REASON_WANTED);
 	assert_true(exists("r000.git"));
 	assert_true(has_row("r000"));
+	close_all();
+}
+
+static void write_file(const char *path, const char *text, int64_t age_s)
+{
+	const struct timespec old = { time(NULL) - age_s, 0 };
+	const struct timespec times[2] = { old, old };
+
+	assert_ok(file_replace(root_fd, path, text, strlen(text), FILE_SYNC, &err));
+	assert_int_equal(utimensat(root_fd, path, times, 0), 0);
+}
+
+/* Nobody syncs it any more, so nothing else would mend it. */
+TEST(a_copy_goes_that_has_a_damaged_fence_and_a_forgotten_lock)
+{
+	open_all();
+	add_rows(1);
+	delete_rows(0, 1);
+	assert_ok(repo_make(root_fd, "r000.git", 20, &err));
+	assert_ok(dir_make(root_fd, "r000.git/refrelay", &err));
+	write_file("r000.git/refrelay/fence", "12x\n", 0);
+	write_file("r000.git/packed-refs.lock", "", 60);
+	assert_ok(remove_row("r000", false));
+	assert_false(exists("r000.git"));
+	assert_false(has_row("r000"));
 	close_all();
 }
 
@@ -355,6 +383,7 @@ int main(void)
 		CASE(a_removal_puts_the_copy_into_the_trash_and_the_row_out),
 		CASE(a_removal_ends_what_one_that_died_has_begun),
 		CASE(what_is_wanted_again_is_not_removed),
+		CASE(a_copy_goes_that_has_a_damaged_fence_and_a_forgotten_lock),
 		CASE(deletions_that_come_drop_by_drop_reach_the_brake),
 		CASE(what_a_person_removes_does_not_count),
 		CASE(what_lives_on_under_another_name_does_not_count),

@@ -5,6 +5,8 @@
 #include "replicable/name.h"
 #include "report/report.h"
 
+#include "registry_write.h"
+
 /* Of a node that is well. */
 static struct vital_signs well(void)
 {
@@ -117,6 +119,22 @@ static void assert_sentence(const struct report *report, const char *expected)
 	assert_string_equal(text.data, expected);
 }
 
+TEST(what_is_to_be_verified_at_a_primary_is_counted)
+{
+	char site[] = "london";
+	struct report report = { .role = SITE_PRIMARY,
+				 .site = site,
+				 .signs = well(),
+				 .repositories = { .all = 2 } };
+
+	report.repositories.verification[VERIFICATION_SUCCEEDED] = 1;
+	report.repositories.verification[VERIFICATION_PENDING] = 1;
+	assert_false(report_is_good(&report));
+	AUTO_STR struct str text = STR_INIT;
+	report_sentence(&report, &text);
+	assert_true(text_ends_with(text.data, "; 2 repositories (1 not verified yet)"));
+}
+
 /* Of secondaries a node that does not run knows nothing. */
 TEST(a_node_that_does_not_run_is_said_first_and_no_secondary_is_blamed)
 {
@@ -217,6 +235,90 @@ TEST(what_keeps_copies_from_coming_is_said)
 			       "; no repository is being copied: sync.repositoryCapacity "
 			       "is 0; limited by sync.bandwidth to 1.0 kB a second"));
 	assert_null(strstr(text.data, "read again"));
+}
+
+/* Returns how many causes of delay the JSON has; the text goes into *text. */
+static size_t delays_in(const struct report *report, struct str *text)
+{
+	json_auto_t *json = report_json(report);
+
+	str_reset(text);
+	report_sentence(report, text);
+	return json_array_size(json_object_get(json, "delays"));
+}
+
+TEST(a_primary_that_leaves_a_request_unanswered_is_slow)
+{
+	static const char why[] = "; the primary is slow: a request has been waiting for "
+				  "an answer for 10 s";
+	char site[] = "paris";
+	struct report report = {
+		.role = SITE_SECONDARY, .site = site, .signs = well(), .compared_at = 1
+	};
+	AUTO_STR struct str text = STR_INIT;
+
+	report.repositories.all = 1;
+	report.repositories.states[REGISTRY_PENDING] = 1;
+	report.signs.primary_wait_ms = 9999;
+	assert_int_equal(delays_in(&report, &text), 0);
+	assert_null(strstr(text.data, "slow"));
+	report.signs.primary_wait_ms = 10000;
+	assert_int_equal(delays_in(&report, &text), 1);
+	assert_non_null(strstr(text.data, why));
+	report.repositories.states[REGISTRY_PENDING] = 0; /* then nothing is delayed */
+	report.repositories.states[REGISTRY_SYNCED] = 1;
+	assert_int_equal(delays_in(&report, &text), 0);
+	assert_null(strstr(text.data, "slow"));
+}
+
+static void assert_bytes_to_come(const struct report *report, const char *said,
+				 const char *bytes, int64_t unknown)
+{
+	json_auto_t *json = report_json(report);
+	const json_t *states = json_object_get(json, "repositories");
+	AUTO_FREE char *value =
+		json_dumps(json_object_get(states, "bytes_to_come"), JSON_ENCODE_ANY);
+	AUTO_STR struct str text = STR_INIT;
+
+	report_sentence(report, &text);
+	assert_non_null(strstr(text.data, said));
+	assert_string_equal(value, bytes);
+	assert_int_equal(json_integer_value(json_object_get(states, "of_unknown_size")),
+			 unknown);
+}
+
+TEST(bytes_to_come_are_said_as_far_as_they_are_known)
+{
+	char site[] = "paris";
+	struct report report = { .role = SITE_SECONDARY,
+				 .site = site,
+				 .signs = well(),
+				 .heard_at = 1,
+				 .compared_at = 1,
+				 .lag_ms = 4000 };
+	struct registry_counts *counts = &report.repositories;
+
+	counts->all = 4;
+	counts->states[REGISTRY_SYNCED] = counts->proved = 2;
+	counts->states[REGISTRY_STARTED] = counts->states[REGISTRY_PENDING] = 1;
+	assert_bytes_to_come(&report, "2 repositories of 4 to copy, 2", "null", 2);
+	report.signs.sized = 1;
+	report.signs.bytes_to_come = 1500;
+	assert_bytes_to_come(&report, "2 repositories of 4 (at least 1.5 kB) to copy, 2",
+			     "1500", 1);
+	report.signs.sized = 2;
+	assert_bytes_to_come(&report, "2 repositories of 4 (1.5 kB) to copy, 2", "1500",
+			     0);
+	report.signs.copied = 1;
+	assert_bytes_to_come(
+		&report,
+		"2 repositories of 4 (1.5 kB; 1 copied, not verified yet) to "
+		"copy, 2",
+		"1500", 0);
+	report.signs.sized = report.signs.bytes_to_come = report.signs.copied = 0;
+	counts->states[REGISTRY_SYNCED] = 4;
+	counts->states[REGISTRY_STARTED] = counts->states[REGISTRY_PENDING] = 0;
+	assert_bytes_to_come(&report, "2 of 4 repositories verified", "0", 0);
 }
 
 TEST(what_only_fails_is_not_said_to_be_copied)
@@ -790,6 +892,7 @@ int main(void)
 			of_each_secondary_the_verdict_is_told_and_not_its_last_word),
 		cmocka_unit_test(a_copy_that_is_read_again_is_still_in_sync),
 		cmocka_unit_test(rows_that_were_removed_by_order_void_the_comparison),
+		cmocka_unit_test(what_is_to_be_verified_at_a_primary_is_counted),
 		cmocka_unit_test(a_silent_primary_is_as_far_behind_as_its_silence),
 		cmocka_unit_test(what_cannot_be_written_is_said_with_its_remedy),
 		cmocka_unit_test(
@@ -797,6 +900,8 @@ int main(void)
 		cmocka_unit_test(what_a_secondary_lacks_is_said_in_words),
 		cmocka_unit_test(a_primary_that_was_heard_is_not_called_unheard),
 		cmocka_unit_test(what_keeps_copies_from_coming_is_said),
+		cmocka_unit_test(a_primary_that_leaves_a_request_unanswered_is_slow),
+		cmocka_unit_test(bytes_to_come_are_said_as_far_as_they_are_known),
 		cmocka_unit_test(what_only_fails_is_not_said_to_be_copied),
 		cmocka_unit_test(
 			a_lease_server_that_is_away_is_named_where_it_keeps_copies_back),

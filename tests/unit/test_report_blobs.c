@@ -12,6 +12,8 @@
 #include "report/report_metrics.h"
 #include "store/site_value.h"
 
+#include "registry_write.h"
+
 static struct store *store;
 static struct report report;
 static struct str text = STR_INIT;
@@ -167,7 +169,7 @@ TEST(failures_of_several_classes_are_counted_by_class)
 		"; 3 blobs of kind lfs failing: 2 disk, e.g. b: no space; 1 corrupt, "
 		"e.g. a: wrong bytes (see refrelay blob list --type lfs --failed)"));
 	report_metrics(&report);
-	metrics_render(&metrics);
+	metrics_render_as(METRICS_PROMETHEUS, &metrics);
 	assert_non_null(strstr(metrics.data,
 			       "refrelay_failing{kind=\"lfs\",class=\"disk\"} 2\n"));
 	json_auto_t *object = report_json(&report);
@@ -183,7 +185,7 @@ TEST(failures_of_several_classes_are_counted_by_class)
 	vec_add(&report.blobs, (struct report_kind){ .type = xstrdup("lfs") });
 	report_metrics(&report);
 	str_reset(&metrics);
-	metrics_render(&metrics);
+	metrics_render_as(METRICS_PROMETHEUS, &metrics);
 	assert_non_null(strstr(metrics.data,
 			       "refrelay_failing{kind=\"lfs\",class=\"disk\"} 0\n"));
 	assert_non_null(strstr(metrics.data,
@@ -305,7 +307,7 @@ TEST(metrics_count_and_measure_each_kind)
 	assert_ok(move("a", REGISTRY_BROUGHT));
 	look(SITE_SECONDARY, NULL);
 	report_metrics(&report);
-	metrics_render(&rendered);
+	metrics_render_as(METRICS_PROMETHEUS, &rendered);
 	assert_non_null(strstr(rendered.data,
 			       "refrelay_replicables{kind=\"lfs\",state=\"pending\"} 1"));
 	assert_non_null(

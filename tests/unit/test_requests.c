@@ -8,6 +8,8 @@
 #include "replicable/registry.h"
 #include "test.h"
 
+#include "registry_write.h"
+
 #define DAY_MS ((int64_t)86400 * 1000)
 
 static struct store *store;
@@ -193,6 +195,11 @@ TEST(who_waits_no_longer_ends_what_nobody_has_begun)
 	assert_fails(mirror_request_give_up(store, "none", &why, &err), ERR_MISSING);
 }
 
+static int run_sql(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
 static void put_off(int64_t in_ms)
 {
 	taken.items[0].state = MIRROR_REQUEST_WAITING;
@@ -219,6 +226,38 @@ TEST(one_that_was_put_off_is_taken_when_it_is_due)
 	assert_int_equal(take("a"), 1);
 	assert_ok(mirror_requests_hurry(store, &any, &err));
 	assert_false(any);
+}
+
+static void run(const char *sql)
+{
+	AUTO_FREE char *copy = xstrdup(sql);
+
+	assert_ok(store_write(store, run_sql, copy, &err));
+}
+
+TEST(one_whose_end_could_not_be_written_waits_again_when_its_job_has_ended)
+{
+	const char *id = add("a", NULL);
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	bool any;
+
+	assert_ok(registry_claim(store, KIND_MIRROR, 10, 60000, &rows, &err));
+	assert_int_equal(take("a"), 1);
+	taken.items[0].state = MIRROR_REQUEST_DONE;
+	run("ALTER TABLE mirror_request RENAME TO away");
+	assert_int_equal(mirror_request_save(store, &taken.items[0], &err), -1);
+	assert_int_equal(mirror_requests_hurry(store, &any, &err), -1);
+	run("ALTER TABLE away RENAME TO mirror_request");
+	assert_ok(mirror_requests_hurry(store, &any, &err));
+	assert_false(any);
+	assert_int_equal(state_of(id), MIRROR_REQUEST_RUNNING);
+	run("UPDATE registry SET state = 2"); /* synced */
+	assert_ok(mirror_requests_hurry(store, &any, &err));
+	assert_true(any);
+	assert_int_equal(state_of(id), MIRROR_REQUEST_WAITING);
+	assert_int_equal(row_state("a"), REGISTRY_PENDING);
+	assert_int_equal(take("a"), 1);
+	assert_int_equal(taken.items[0].attempts, 2);
 }
 
 /* Also of a mirror that has no row any more: it gets its end from the job. */
@@ -248,7 +287,7 @@ TEST(an_end_is_forgotten_after_a_week)
 	end("a", 6 * DAY_MS);
 	const char *waiting = add("a", NULL);
 
-	assert_ok(mirror_requests_reset(store, &err));
+	assert_ok(mirror_requests_expire(store, &err));
 	assert_fails(mirror_request_get(store, old, &request, &err), ERR_MISSING);
 	assert_int_equal(state_of(young), MIRROR_REQUEST_DONE);
 	assert_int_equal(state_of(waiting), MIRROR_REQUEST_WAITING);
@@ -274,6 +313,8 @@ int main(void)
 			a_lease_that_was_waited_for_in_vain_has_its_class_reason_and_code),
 		REQUESTS_CASE(who_waits_no_longer_ends_what_nobody_has_begun),
 		REQUESTS_CASE(one_that_was_put_off_is_taken_when_it_is_due),
+		REQUESTS_CASE(
+			one_whose_end_could_not_be_written_waits_again_when_its_job_has_ended),
 		REQUESTS_CASE(a_request_for_a_mirror_without_a_row_makes_one),
 		REQUESTS_CASE(an_end_is_forgotten_after_a_week),
 		REQUESTS_CASE(each_job_has_an_id_of_its_own),

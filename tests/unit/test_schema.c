@@ -1,7 +1,7 @@
 /*
- * schema_3.sql is what a program with schema 3 left behind: four rows of the registry,
- * one of origin, one event. schema_6.sql: three blobs that fail, and the reason is in the
- * text only. schema_9.sql: two rows that a worker had when the node was killed, of which
+ * schema_6.sql is what a program with schema 6 left behind: four rows of the registry,
+ * one of origin, one event; and three blobs that fail, and the reason is in the text
+ * only. schema_9.sql: two rows that a worker had when the node was killed, of which
  * nothing says whose they are; and an event log that is known by its file.
  */
 #include "test.h"
@@ -14,6 +14,8 @@
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "replicable/registry.h"
+
+#include "registry_write.h"
 
 #define TIMELINE "0123456789abcdef"
 
@@ -45,11 +47,11 @@ static void assert_row(const char *name, enum registry_state state)
 	assert_int_equal(row.size, 0);
 }
 
-TEST(rows_outlive_the_step_from_schema_3)
+TEST(rows_outlive_the_step_from_schema_6)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 }, failed = { 0 }, held = { 0 };
 
-	open_old("schema_3.sql");
+	open_old("schema_6.sql");
 	assert_row("synced", REGISTRY_SYNCED);
 	assert_row("failed", REGISTRY_FAILED);
 	assert_row("held", REGISTRY_PENDING);
@@ -79,7 +81,7 @@ TEST(an_old_database_goes_on_working)
 	struct registry_counts counts;
 	const char *names[] = { "synced", "later" };
 
-	open_old("schema_3.sql");
+	open_old("schema_6.sql");
 	store_close(store);
 	assert_ok(store_open(url, &store, &err)); /* a second time there is no step */
 	assert_ok(registry_add(store, KIND_REPOSITORY, names, 2, &err));
@@ -116,7 +118,7 @@ TEST(what_the_primary_has_and_told_is_still_there)
 	struct event_ends ends;
 	enum event_read how;
 
-	open_old("schema_3.sql");
+	open_old("schema_6.sql");
 	assert_ok(store_read(store, read_origin, NULL, &err));
 	question.after = 0;
 	assert_ok(event_log_read_once(store, &question, &how, &events, &ends, &err));
@@ -195,7 +197,7 @@ TEST(lists_of_upstreams_are_kept_from_schema_12_on)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(rows_outlive_the_step_from_schema_3),
+		CASE(rows_outlive_the_step_from_schema_6),
 		CASE(an_old_database_goes_on_working),
 		CASE(what_the_primary_has_and_told_is_still_there),
 		CASE(what_a_node_had_before_schema_10_is_given_back_at_the_start),

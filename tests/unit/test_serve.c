@@ -82,6 +82,18 @@ static void ask_until_kept(const char *protocol)
 	}
 }
 
+/* The refs are old enough for a tag soon. */
+static void ask_until_tagged(const char *protocol)
+{
+	int64_t until = clock_boot_ms() + 60000;
+
+	for (ask_until_kept(protocol); !*answer.etag; ask_until_kept(protocol)) {
+		serve_answer_clear(&answer);
+		assert_true(clock_boot_ms() < until);
+		usleep(1000);
+	}
+}
+
 static char *post(const char *text)
 {
 	str_reset(&body);
@@ -108,7 +120,7 @@ TEST(advertisements_are_gits_and_each_has_its_tag)
 	char tags_seen[3][sizeof(answer.etag)];
 
 	for (int i = 0; i < 2; i++) {
-		ask_until_kept(protocols[i]);
+		ask_until_tagged(protocols[i]);
 		memcpy(tags_seen[i], answer.etag, sizeof(answer.etag));
 		AUTO_STR struct str own = STR_INIT;
 		str_add_bytes(&own, answer.shared.data, answer.shared.len);
@@ -119,7 +131,7 @@ TEST(advertisements_are_gits_and_each_has_its_tag)
 		assert_string_equal(own.data, gits);
 		serve_answer_clear(&answer);
 	}
-	ask_until_kept(protocols[2]);
+	ask_until_tagged(protocols[2]);
 	memcpy(tags_seen[2], answer.etag, sizeof(answer.etag));
 	AUTO_FREE char *second = take();
 	assert_true(text_starts_with(second, "000eversion 2\n"));
@@ -144,6 +156,32 @@ TEST(what_was_asked_before_is_known_at_once_until_it_changes)
 	/* The first line has git's capabilities behind a NUL byte. */
 	AUTO_FREE char *changed = take();
 	assert_non_null(strstr(changed + strlen(changed) + 1, "refs/heads/new"));
+}
+
+/* Within a tick of the file system's clock there may be two states of the refs with the
+ * same stamps, and so with the same name. */
+TEST(what_was_changed_just_now_has_no_tag_yet)
+{
+	int64_t until = clock_boot_ms() + 60000;
+	char text[OID_MAX_TEXT], line[OID_MAX_TEXT + 1];
+	size_t i = 0;
+
+	do { /* a busy machine lets time pass between the two */
+		serve_answer_clear(&answer);
+		int len = snprintf(line, sizeof(line), "%s\n",
+				   oid_text(&commits[i++ % 9], text));
+		ask_until_kept(NULL);
+		serve_answer_clear(&answer);
+		assert_ok(file_replace(root_fd, "r.git/refs/heads/main", line,
+				       (size_t)len, FILE_NO_SYNC, &err));
+		assert_ok(serve_info_refs(serve, &request, &answer, &err));
+		assert_true(clock_boot_ms() < until);
+	} while (!answer.generation || *answer.etag);
+	while (!*answer.etag) {
+		serve_answer_clear(&answer);
+		ask_until_kept(NULL);
+		assert_true(clock_boot_ms() < until);
+	}
 }
 
 TEST(refs_are_listed_as_git_lists_them)
@@ -235,6 +273,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(advertisements_are_gits_and_each_has_its_tag),
 		CASE(what_was_asked_before_is_known_at_once_until_it_changes),
+		CASE(what_was_changed_just_now_has_no_tag_yet),
 		CASE(refs_are_listed_as_git_lists_them),
 		CASE(what_git_must_answer_is_streamed_in_a_slot),
 		CASE(more_slots_are_there_after_a_reload),

@@ -81,7 +81,7 @@ static bool metric_is(const char *name, unsigned value)
 	AUTO_FREE char *line =
 		xasprintf("refrelay_upload_pack_%s{kind=\"test\"} %u\n", name, value);
 
-	metrics_render(&all);
+	metrics_render_as(METRICS_PROMETHEUS, &all);
 	return strstr(all.data, line) != NULL;
 }
 

@@ -84,6 +84,20 @@ TEST(a_repository_that_is_gone_or_damaged_is_done)
 	}
 }
 
+/* As with a database that is damaged, or may not be opened. */
+TEST(what_could_not_be_recorded_is_not_done)
+{
+	static const enum err_class classes[] = { ERR_MISSING, ERR_CORRUPT, ERR_CONFIG };
+
+	spool("100.1", "/root/a");
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
+		recording_fails = classes[i];
+		work();
+		assert_int_equal(done, 0);
+		assert_true(is_spooled("100.1"));
+	}
+}
+
 TEST(what_makes_no_sense_is_set_aside_and_stops_nobody)
 {
 	char long_path[HOOK_MESSAGE_MAX + 2];
@@ -154,6 +168,7 @@ int main(void)
 		STUB_CASE(one_comparison_does_for_all_that_name_a_repository),
 		STUB_CASE(what_fails_for_now_stays),
 		STUB_CASE(a_repository_that_is_gone_or_damaged_is_done),
+		STUB_CASE(what_could_not_be_recorded_is_not_done),
 		STUB_CASE(what_makes_no_sense_is_set_aside_and_stops_nobody),
 		STUB_CASE(a_file_that_is_being_written_is_left_alone),
 		STUB_CASE(more_than_one_batch_is_worked_through),

@@ -1,9 +1,34 @@
-#include "git_test.h"
+#include "publish_test.h"
+
+#include <sys/syscall.h>
 
 #include "git/state.h"
 
 #define KEY "refrelay/state/key"
 #define PENDING "refrelay/state/pending"
+
+static bool no_directory_flushes;
+static int syncs;    /* of the file system */
+static bool no_sync; /* it fails */
+
+/* In the place of those of the C library. */
+int fsync(int fd)
+{
+	struct stat st;
+
+	if (no_directory_flushes && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		errno = EIO;
+		return -1;
+	}
+	return (int)syscall(SYS_fsync, fd);
+}
+
+int syncfs(int fd)
+{
+	syncs++;
+	errno = EIO;
+	return no_sync ? -1 : (int)syscall(SYS_syncfs, fd);
+}
 
 static char *key(void)
 {
@@ -192,6 +217,48 @@ TEST(recovery_changes_the_key_and_removes_what_the_dead_left)
 	assert_nothing_left();
 }
 
+TEST(recovery_flushes_what_the_dead_left_before_it_forgets_them)
+{
+	assert_ok(state_prepare(repo_fd, &err));
+	kill_writer(start_writer());
+	syncs = 0;
+	no_sync = true;
+	assert_fails(state_recover(repo_fd, &err), ERR_DISK);
+	assert_int_equal(pending_files(), 1);
+	no_sync = false;
+	assert_ok(state_recover(repo_fd, &err));
+	assert_int_equal(syncs, 2);
+	assert_nothing_left();
+}
+
+/* A rename that was seen, but may not be on disk. */
+static void fail_to_publish(const char *line)
+{
+	no_directory_flushes = true;
+	assert_fails(try_publish(line), ERR_DISK);
+	no_directory_flushes = false;
+	assert_git_sees(line);
+}
+
+TEST(what_a_failed_publication_renamed_is_flushed_before_it_counts)
+{
+	assert_publishes("refs/heads/main=1");
+	syncs = 0;
+	fail_to_publish("refs/heads/main=2");
+	assert_int_equal(syncs, 1);
+	assert_nothing_left();
+	no_sync = true;
+	fail_to_publish("refs/heads/main=3");
+	assert_int_equal(pending_files(), 1);
+	no_sync = false;
+	syncs = 0;
+	AUTO_FREE char *old = key();
+	assert_publishes("refs/heads/main=3");
+	assert_int_equal(syncs, 1);
+	assert_key_changed(&old);
+	assert_nothing_left();
+}
+
 TEST(recovery_never_touches_the_living)
 {
 	pid_t pid;
@@ -336,6 +403,8 @@ int main(int argc, char **argv)
 			when_the_key_cannot_be_written_the_pending_file_stays_for_recovery),
 		GIT_CASE(recovery_changes_the_key_and_removes_what_the_dead_left),
 		GIT_CASE(recovery_never_touches_the_living),
+		GIT_CASE(recovery_flushes_what_the_dead_left_before_it_forgets_them),
+		GIT_CASE(what_a_failed_publication_renamed_is_flushed_before_it_counts),
 		GIT_CASE(recovery_removes_a_half_made_pending_file),
 		GIT_CASE(nothing_to_recover_changes_nothing),
 		GIT_CASE(recovery_sets_the_new_key_before_it_removes_the_file),

@@ -391,7 +391,7 @@ static int read_registered(struct store_tx *tx, void *arg, struct err *error)
 	assert_int_equal(query_int(query, 1), 0);
 	assert_null(query_text(query, 2));
 	assert_int_equal(query_int(query, 3), 2); /* no ticket is given twice */
-	assert_int_equal(query_int(query, 4), 1);
+	assert_int_equal(query_int(query, 4), 6);
 	return 0;
 }
 
@@ -511,17 +511,50 @@ TEST(reads_at_once_go_on_one_connection)
 
 static int set_version(struct store_tx *tx, void *arg, struct err *error)
 {
+	return query_write(tx, error,
+			   "UPDATE schema_version SET version = ?1"
+			   " WHERE version = (SELECT MAX(version) FROM schema_version)",
+			   QUERY_INT(*(int *)arg));
+}
+
+static int forget_later(struct store_tx *tx, void *arg, struct err *error)
+{
 	(void)arg;
-	return store_exec(tx, "DELETE FROM schema_version WHERE version > 3", error);
+	return store_exec(tx, "DELETE FROM schema_version WHERE version > 6", error);
 }
 
 TEST(a_database_of_another_version_is_not_read)
 {
 	struct store *store = open_items("db");
 
-	assert_ok(store_write(store, set_version, NULL, &err));
+	assert_ok(store_write(store, forget_later, NULL, &err));
 	store_close(store);
 	assert_fails(store_open_to_read(path_of("db"), &store, &err), ERR_CONFIG);
+	assert_non_null(strstr(err.text, "last used by an older refrelay (schema 6"));
+}
+
+static void assert_refused(int version, const char *text)
+{
+	struct store *store = open_items("db");
+
+	assert_ok(store_write(store, forget_later, NULL, &err));
+	assert_ok(store_write(store, set_version, &version, &err));
+	store_close(store);
+	assert_fails(store_open_to_read(path_of("db"), &store, &err), ERR_CONFIG);
+	assert_non_null(strstr(err.text, text));
+	assert_int_equal(open_at("db", &store), -1);
+	assert_int_equal(err.class, ERR_CONFIG);
+	assert_non_null(strstr(err.text, text));
+}
+
+TEST(a_database_of_before_the_first_release_is_refused)
+{
+	assert_refused(5, "made by a refrelay before 0.1.0 (schema 5");
+}
+
+TEST(a_database_of_a_newer_program_is_refused)
+{
+	assert_refused(store_schema_version() + 1, "made by a newer refrelay");
 }
 
 int main(void)
@@ -543,6 +576,8 @@ int main(void)
 		STORE_CASE(who_only_reads_makes_no_file_and_sees_what_was_committed),
 		STORE_CASE(reads_at_once_go_on_one_connection),
 		STORE_CASE(a_database_of_another_version_is_not_read),
+		STORE_CASE(a_database_of_before_the_first_release_is_refused),
+		STORE_CASE(a_database_of_a_newer_program_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -320,6 +320,121 @@ TEST(a_damaged_copy_with_commits_of_its_own_is_held)
 	assert_int_equal(count_trash(), 1);
 }
 
+/* From now on another git, which does `deed` for that command in those directories. */
+static void replace_git(const char *command, const char *where, const char *deed)
+{
+	AUTO_FREE char *path = xasprintf("%s/bin:%s", root, getenv("PATH"));
+
+	must("mkdir -p bin && cat >bin/git <<'E'\n#!/bin/sh\nPATH=${PATH#*:}\n"
+	     "[ \"$1\" = %s ] && case $PWD in %s) %s ;; esac\n"
+	     "exec git \"$@\"\nE\nchmod +x bin/git",
+	     command, where, deed);
+	setenv("PATH", path, 1);
+	assert_ok(git_setup(root, &err));
+}
+
+static void restore_git(void)
+{
+	setenv("PATH", strchr(getenv("PATH"), ':') + 1, 1);
+	assert_ok(git_setup(root, &err));
+}
+
+/* The old copy, or the new one when it is whole. */
+#define OLD "*/here/a.git"
+#define NEW "*/staging/*) [ -e refrelay/copy ] && case x in x"
+#define NO_ROOM "echo 'fatal: write error: No space left on device' >&2; exit 128"
+
+/* Whether commits would be lost cannot be asked now: that is no. */
+TEST(a_damaged_copy_stays_while_nobody_knows_what_only_it_has)
+{
+	static const struct {
+		const char *where, *deed;
+		enum err_class class;
+	} cases[] = {
+		{ OLD, NO_ROOM, ERR_DISK },
+		{ OLD, "kill -KILL $$", ERR_INTERNAL },
+		{ NEW, NO_ROOM " ;; esac", ERR_DISK },
+		{ NEW, "echo 'fatal: object file is corrupt' >&2; exit 128 ;; esac",
+		  ERR_CORRUPT },
+	};
+
+	assert_ok(mend());
+	must("cd here/a.git && git update-ref refs/heads/mine "
+	     "$(git commit-tree -m mine main^{tree}) && rm config");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		replace_git("cat-file", cases[i].where, cases[i].deed);
+		int done = mend();
+		restore_git();
+		assert_int_equal(done, -1);
+		assert_int_equal(err.class, cases[i].class);
+		must("git -C here/a.git rev-parse -q --verify mine >/dev/null");
+		assert_int_equal(count_trash(), 0);
+		must("test -z \"$(ls here/.refrelay/staging)\"");
+	}
+	assert_ok(mend());
+	assert_int_equal(result.outcome, SYNC_HELD);
+	free(result.held_reason);
+}
+
+/* What it cannot show any more is not lost by its replacement. */
+TEST(a_copy_too_damaged_to_be_asked_is_replaced)
+{
+	assert_ok(mend());
+	must("cd here/a.git && git update-ref refs/heads/mine "
+	     "$(git commit-tree -m mine main^{tree}) && rm config");
+	replace_git("cat-file", OLD,
+		    "echo 'fatal: packed object is corrupt' >&2; exit 128");
+	int done = mend();
+	restore_git();
+	assert_int_equal(done, 0);
+	assert_true(result.was_rebuilt);
+	assert_int_equal(count_trash(), 1);
+}
+
+/* As when this machine runs out of memory: that is nothing to mend. */
+TEST(a_copy_is_not_made_anew_because_git_was_killed)
+{
+	static const char *const commands[] = { "fetch", "rev-list", "verify-pack" };
+
+	assert_ok(mend());
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		must("cd there/a.git && git update-ref refs/heads/n%zu "
+		     "$(git commit-tree -m %zu main^{tree})",
+		     i, i);
+		replace_git(commands[i], OLD, "kill -KILL $$");
+		int done = sync_by((struct sync_request){
+			.mends = true, .may_rebuild = true, .is_suspect = true });
+		restore_git();
+		assert_int_equal(done, -1);
+		assert_int_equal(err.class, ERR_INTERNAL);
+		assert_int_equal(err.sys_errno, ENOMEM);
+		assert_null(strstr(err.remedy, "move the copy away"));
+		assert_int_equal(count_trash(), 0);
+	}
+	assert_ok(mend());
+	assert_false(result.was_rebuilt);
+	assert_equal_and_whole();
+}
+
+/* A damaged pack may say that an object is huge. */
+TEST(a_copy_for_which_git_lacks_memory_is_read_and_made_anew_if_it_is_damaged)
+{
+	assert_ok(mend());
+	must("cd there/a.git && git update-ref refs/heads/new "
+	     "$(git commit-tree -m new main^{tree})");
+	must("chmod u+w here/a.git/objects/pack/*.pack && "
+	     "printf XXXX | dd of=$(ls here/a.git/objects/pack/*.pack) bs=1 seek=40 "
+	     "conv=notrunc 2>.dd");
+	replace_git("fetch", OLD,
+		    "echo 'error: Out of memory, malloc failed (tried to allocate "
+		    "69905858745111 bytes)' >&2; exit 128");
+	int done = mend();
+	restore_git();
+	assert_int_equal(done, 0);
+	assert_true(result.was_rebuilt);
+	assert_equal_and_whole();
+}
+
 /* Git fails with it, and needs it not. */
 TEST(a_damaged_file_that_git_can_do_without_costs_no_new_copy)
 {
@@ -352,8 +467,9 @@ static void assert_stamps(enum copy_stamps expected, bool is_sound)
 	assert_ok(repo_open(root_fd, "here/a.git", &copy, &err));
 	copy_record_read(copy.fd, &record);
 	assert_int_equal(copy_record_look(&record, copy.fd), expected);
-	assert_int_equal(copy_content_is_sound(&copy, record.files_changed_ns, NULL),
-			 is_sound);
+	assert_int_equal(
+		copy_content_is_sound(&copy, record.files_changed_ns, NULL, &err),
+		is_sound);
 }
 
 static bool is_latest(void)
@@ -457,6 +573,27 @@ TEST(what_diverts_git_goes_from_a_copy)
 	}
 }
 
+/* Else it would count as what was left there, and stay. */
+TEST(what_misleads_git_does_not_get_into_a_record)
+{
+	static const char *const ways[] = {
+		"echo ../../there/a.git >here/a.git/commondir",
+		"ln -s nothing here/a.git/refs/heads/odd",
+	};
+
+	assert_ok(mend());
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		must("git -C there/a.git update-ref refs/heads/new%zu main~1", i);
+		passed = "sync.fetched";
+		then = ways[i];
+		assert_ok(mend());
+		assert_false(result.was_rebuilt);
+		must("test ! -e here/a.git/commondir && "
+		     "test -z \"$(find here/a.git/refs -name odd)\"");
+		assert_equal_and_whole();
+	}
+}
+
 /* What is behind a link is not the copy's to remove. */
 TEST(what_diverts_git_by_a_link_stays_where_it_is)
 {
@@ -485,7 +622,8 @@ TEST(what_a_stranger_does_to_old_packs_during_a_sync_is_not_ours)
 		passed = "sync.fetched";
 		then = deeds[i];
 		assert_ok(mend());
-		assert_true(result.was_rebuilt);
+		/* what is only missing is brought again */
+		assert_int_equal(result.was_rebuilt, i == 0);
 		assert_equal_and_whole();
 		must("git -C here/a.git fsck >/dev/null 2>&1");
 	}
@@ -609,12 +747,18 @@ int main(void)
 		SYNC_CASE(a_copy_is_not_made_anew_before_it_may_be),
 		SYNC_CASE(a_source_that_is_damaged_costs_no_copy),
 		SYNC_CASE(a_damaged_copy_with_commits_of_its_own_is_held),
+		SYNC_CASE(a_damaged_copy_stays_while_nobody_knows_what_only_it_has),
+		SYNC_CASE(a_copy_too_damaged_to_be_asked_is_replaced),
+		SYNC_CASE(a_copy_is_not_made_anew_because_git_was_killed),
+		SYNC_CASE(
+			a_copy_for_which_git_lacks_memory_is_read_and_made_anew_if_it_is_damaged),
 		SYNC_CASE(a_damaged_file_that_git_can_do_without_costs_no_new_copy),
 		SYNC_CASE(a_lock_that_a_stranger_left_in_a_copy_goes),
 		SYNC_CASE(a_record_is_the_latest_until_somebody_begins_to_work_there),
 		SYNC_CASE(a_record_tells_what_was_written_in_place),
 		SYNC_CASE(what_was_written_with_the_times_put_back_is_not_sound),
 		SYNC_CASE(what_diverts_git_goes_from_a_copy),
+		SYNC_CASE(what_misleads_git_does_not_get_into_a_record),
 		SYNC_CASE(what_diverts_git_by_a_link_stays_where_it_is),
 		SYNC_CASE(what_a_stranger_does_to_old_packs_during_a_sync_is_not_ours),
 		SYNC_CASE(a_copy_that_vanishes_during_its_sync_is_made_anew),

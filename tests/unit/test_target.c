@@ -212,6 +212,61 @@ TEST(a_tree_that_is_away_is_no_missing_repository)
 	assert_fails(target_delete(&call, &err), ERR_DISK);
 }
 
+static void note_in(const char *data)
+{
+	call.data = data;
+	must("mkdir data");
+}
+
+TEST(nothing_is_made_where_a_file_system_with_copies_is_not_mounted)
+{
+	AUTO_FREE char *data = xasprintf("%s/data", root);
+
+	note_in(data);
+	assert_ok(create()); /* the first use: the base is missing */
+	must("mv mirror disk");
+	assert_fails(create(), ERR_DISK);
+	must("test ! -e mirror && mkdir mirror");
+	assert_fails(create(), ERR_DISK);
+	assert_fails(target_delete(&call, &err), ERR_DISK); /* else it would be done */
+	must("test -z \"$(ls -A mirror)\"");
+	assert_non_null(strstr(err.text, "/mirror is empty"));
+	assert_non_null(strstr(err.remedy, "/data/pushed-below"));
+	must("rmdir mirror && mv disk mirror");
+	go_to("b.git");
+	assert_ok(create());
+	must("rm -r mirror && rm data/pushed-below");
+	assert_ok(create());
+}
+
+TEST(another_place_is_new_and_an_empty_directory_too)
+{
+	AUTO_FREE char *data = xasprintf("%s/data", root);
+
+	note_in(data);
+	must("mkdir mirror && echo /other >data/pushed-below");
+	assert_ok(create());
+	must("test \"$(cat data/pushed-below)\" = \"$(echo /other; echo %s)\"", base);
+}
+
+TEST(what_is_pushed_to_is_noted_once_and_only_if_it_is_a_path)
+{
+	AUTO_FREE char *data = xasprintf("%s/data", root);
+
+	note_in(data);
+	target_note_pushed(&call);
+	target_note_pushed(&call);
+	must("test \"$(cat data/pushed-below)\" = %s", base);
+	must("printf /other >data/pushed-below"); /* a line that was cut */
+	target_note_pushed(&call);
+	target_note_pushed(&call);
+	must("test \"$(cat data/pushed-below)\" = \"$(echo /other; echo %s)\"", base);
+	must("echo %s >data/pushed-below", base);
+	set_destination(URL_SSH, "b", "ssh://h/b.git", "/srv/b.git");
+	target_note_pushed(&call);
+	must("test \"$(cat data/pushed-below)\" = %s", base);
+}
+
 TEST(git_and_http_urls_have_no_way)
 {
 	static const enum url_kind kinds[] = { URL_GIT, URL_HTTP, URL_OTHER };
@@ -294,6 +349,9 @@ int main(void)
 		CASE(no_link_is_followed_out_of_the_tree),
 		CASE(the_tree_itself_and_its_trash_are_no_repository),
 		CASE(a_tree_that_is_away_is_no_missing_repository),
+		CASE(nothing_is_made_where_a_file_system_with_copies_is_not_mounted),
+		CASE(another_place_is_new_and_an_empty_directory_too),
+		CASE(what_is_pushed_to_is_noted_once_and_only_if_it_is_a_path),
 		CASE(git_and_http_urls_have_no_way),
 		CASE(all_admin_urls_are_served_and_one_that_has_nothing_is_no_failure),
 		CASE(the_first_admin_url_that_fails_fails_all),

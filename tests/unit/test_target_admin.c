@@ -48,7 +48,10 @@ static void read_remote(const char *lines, const char *project)
 	assert_ok(push_settings_read(conf, root, &settings, &err));
 	assert_ok(destination_make(&settings->remotes.items[0], 0, project, &destination,
 				   &err));
-	call = (struct target_call){ settings, &destination, root, &work };
+	call = (struct target_call){ .settings = settings,
+				     .destination = &destination,
+				     .directory = root,
+				     .work = &work };
 }
 
 static int create(void)

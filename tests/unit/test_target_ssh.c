@@ -167,6 +167,19 @@ TEST(what_a_broken_connection_left_half_made_is_made_whole)
 	     "test ! -e r.git/refrelay-new");
 }
 
+/* What runs the line goes, as it does with the machine. */
+TEST(a_connection_that_breaks_once_git_has_made_it_leaves_the_right_head)
+{
+	AUTO_FREE char *breaks = xasprintf("%s/breaks", root);
+
+	must("printf '#!/bin/sh\\ngit \"$@\" && kill -KILL $PPID\\n' >breaks && "
+	     "chmod +x breaks");
+	remote.git_path = breaks;
+	assert_int_equal(target_create(&call, "refs/heads/trunk", 20, &err), -1);
+	must("git -C r.git rev-parse --git-dir >/dev/null && "
+	     "test \"$(git -C r.git symbolic-ref HEAD)\" = refs/heads/trunk");
+}
+
 TEST(git_is_the_one_of_git_path)
 {
 	char git_path[] = "/nowhere/git";
@@ -325,6 +338,7 @@ int main(void)
 		CASE(only_a_repository_is_deleted_or_given_a_head),
 		CASE(what_a_deletion_left_half_done_goes_with_the_next),
 		CASE(what_a_broken_connection_left_half_made_is_made_whole),
+		CASE(a_connection_that_breaks_once_git_has_made_it_leaves_the_right_head),
 		CASE(git_is_the_one_of_git_path),
 		CASE(an_exit_status_is_a_failure_with_the_last_line_of_stderr),
 		CASE(a_host_whose_key_is_unknown_is_not_believed),

@@ -80,7 +80,7 @@ static int toy_walk(struct scan *scan, const char *below, struct err *error)
 static int toy_has_any(struct scan *scan, bool *has_any, struct err *error)
 {
 	(void)error;
-	*has_any = !mounts_is_empty(scan->root, ".");
+	*has_any = !dir_is_empty(scan->root, ".");
 	return 0;
 }
 

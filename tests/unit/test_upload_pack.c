@@ -2,71 +2,12 @@
  * Answers are compared with those of `git http-backend`, byte for byte, for the same
  * requests to the same repository.
  */
-#include "git_test.h"
+#include "upload_pack_test.h"
 
 #include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "git/git_child.h"
-#include "serve/upload_pack.h"
-
-static struct upload_pack *pack;
-static struct str answer = STR_INIT;
-static struct upload_pack_request request;
-static char path[96];
-
-static int setup(void **state)
-{
-	if (make_repo(state) != 0)
-		return -1;
-	snprintf(path, sizeof(path), "%s/r.git", root);
-	str_reset(&answer);
-	request = (struct upload_pack_request){ .path = path, .body_fd = -1 };
-	assert_ok(git_setup(root, &err));
-	return 0;
-}
-
-#undef CASE
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, test_remove_root)
-
-static void set_ref(const char *name, const struct oid *oid)
-{
-	char text[OID_MAX_TEXT];
-
-	must("git -C r.git update-ref %s %s", name, oid_text(oid, text));
-}
-
-static void fill(void)
-{
-	set_ref("refs/heads/main", &commits[9]);
-	set_ref("refs/heads/topic", &commits[19]);
-	set_ref("refs/tags/v1", &tags[0]);
-}
-
-static ssize_t read_all(size_t at_once)
-{
-	char buffer[32768];
-	ssize_t got;
-
-	while ((got = upload_pack_read(pack, buffer, at_once, &err)) > 0)
-		str_add_bytes(&answer, buffer, (size_t)got);
-	return got;
-}
-
-static void serve(void)
-{
-	str_reset(&answer);
-	assert_ok(upload_pack_open(&request, &pack, &err));
-	if (read_all(7777) != 0)
-		fail_msg("%s", err.text);
-	upload_pack_close(pack);
-}
-
-static void write_file(const char *name, const char *data, size_t len)
-{
-	assert_ok(file_replace(root_fd, name, data, len, FILE_NO_SYNC, &err));
-}
 
 /* The answer is http-backend's, without its headers. */
 static void assert_as_backend(const char *environment)
@@ -228,59 +169,6 @@ TEST(of_an_odd_protocol_header_only_the_version_is_kept)
 	request.protocol = text;
 	serve();
 	assert_true(text_starts_with(answer.data, "000eversion 2\n"));
-}
-
-static void add_packet(struct str *out, const char *text)
-{
-	str_addf(out, "%04zx%s", strlen(text) + 4, text);
-}
-
-static void open_body(const struct str *body)
-{
-	if (request.body_fd >= 0)
-		close(request.body_fd);
-	write_file("body", body->data, body->len);
-	request.step = UPLOAD_PACK_ANSWER;
-	request.body_fd = openat(root_fd, "body", O_RDONLY | O_CLOEXEC);
-	assert_true(request.body_fd >= 0);
-}
-
-static void close_body(void)
-{
-	close(request.body_fd);
-	request.body_fd = -1;
-}
-
-/* Of protocol 0: everything that commit 10 reaches, with depth if that is not "". */
-static void want(const struct oid *oid, const char *depth, bool is_done)
-{
-	AUTO_STR struct str body = STR_INIT;
-	AUTO_STR struct str line = STR_INIT;
-	char text[OID_MAX_TEXT];
-
-	str_addf(&line, "want %s multi_ack_detailed no-done side-band-64k ofs-delta\n",
-		 oid_text(oid, text));
-	add_packet(&body, line.data);
-	if (*depth)
-		add_packet(&body, depth);
-	str_add(&body, "0000");
-	if (is_done)
-		add_packet(&body, "done\n");
-	open_body(&body);
-}
-
-static void command(const char *name, const char *argument)
-{
-	AUTO_STR struct str body = STR_INIT;
-
-	add_packet(&body, name);
-	str_add(&body, "0001");
-	add_packet(&body, argument);
-	if (strcmp(name, "command=fetch") == 0)
-		add_packet(&body, "done");
-	str_add(&body, "0000");
-	open_body(&body);
-	request.protocol = "version=2";
 }
 
 TEST(a_pack_is_sent_by_protocol_0)
@@ -608,6 +496,148 @@ TEST(a_body_that_is_no_request_is_an_error_at_once)
 	close_body();
 }
 
+static void ask(const char *protocol, const struct str *body)
+{
+	bool is_bad = false;
+
+	open_body(body);
+	request.protocol = protocol;
+	request.is_bad = &is_bad;
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_CONFIG);
+	assert_true(is_bad);
+	close_body();
+}
+
+/* `lines` end in NULL; "" is the packet between a command and its arguments. */
+static void ask_lines(const char *protocol, const char *const *lines)
+{
+	AUTO_STR struct str body = STR_INIT;
+
+	for (; *lines; lines++)
+		if (**lines)
+			add_packet(&body, *lines);
+		else
+			str_add(&body, "0001");
+	str_add(&body, "0000");
+	ask(protocol, &body);
+}
+
+#define FETCH "command=fetch", "", want_line
+
+/* Git dies of each in words of its own, some with the client's in it: they must not be
+ * taken for words of damage. */
+TEST(whatever_a_client_says_the_repository_is_not_blamed_for_it)
+{
+	char text[OID_MAX_TEXT];
+	AUTO_FREE char *want_line = xasprintf("want %s", oid_text(&commits[9], text));
+	AUTO_FREE char *no_commit = NULL;
+	const char *const *const new[] = {
+		(const char *const[]){ "command=fetch", "is corrupt", NULL },
+		(const char *const[]){ "agent=x", NULL },
+		(const char *const[]){ "command=fetch", "command=fetch", NULL },
+		(const char *const[]){ "command=is corrupt", NULL },
+		(const char *const[]){ "command=fetch", "object-format=sha256", NULL },
+		(const char *const[]){ "command=fetch", "object-format=bad object",
+				       NULL },
+		(const char *const[]){ "command=fetch", "object-format", NULL },
+		(const char *const[]){ "ERR refrelay says corrupt: bad object", NULL },
+		(const char *const[]){ "command=fetch", "", "bad object", NULL },
+		(const char *const[]){ "command=fetch", "", "x\nfatal: bad object",
+				       NULL },
+		(const char *const[]){ "command=fetch", "", "want bad object", NULL },
+		(const char *const[]){ "command=fetch", "", "have bad object", NULL },
+		(const char *const[]){ "command=ls-refs", "", "bad object", NULL },
+		(const char *const[]){ FETCH, "", NULL },
+		(const char *const[]){ FETCH, "shallow bad object", NULL },
+		(const char *const[]){ FETCH, "deepen x", NULL },
+		(const char *const[]){ FETCH, "deepen-since x", NULL },
+		(const char *const[]){ FETCH, "deepen-not bad object", NULL },
+		(const char *const[]){ FETCH, "filter bad object", NULL },
+		(const char *const[]){ FETCH, "filter tree:0", "filter tree:0", NULL },
+		(const char *const[]){ FETCH, "deepen-not refs/heads/main", "done",
+				       NULL },
+		(const char *const[]){ FETCH, "deepen 1", "deepen-since 1", "done",
+				       NULL },
+	};
+	const char *const *const old[] = {
+		(const char *const[]){ "bad object", NULL },
+		(const char *const[]){ "want bad object", NULL },
+		(const char *const[]){ "ERR refrelay says corrupt: bad object", NULL },
+		(const char *const[]){ want_line, "shallow bad object", NULL },
+		(const char *const[]){ want_line, "deepen-not bad object", NULL },
+		(const char *const[]){ want_line, "filter blob:none", NULL },
+	};
+
+	fill();
+	request.holds_back = true; /* some say it behind the beginning of an answer */
+	for (size_t i = 0; i < ARRAY_SIZE(new); i++)
+		ask_lines("version=2", new[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(old); i++)
+		ask_lines(i % 2 ? "version=1" : NULL, old[i]);
+	no_commit = output_of("git -C r.git rev-parse refs/heads/main^{tree}");
+	AUTO_FREE char *shallow = xasprintf("shallow %.40s", no_commit);
+	ask_lines("version=2", (const char *const[]){ FETCH, shallow, NULL });
+}
+
+/* Git says 4096 bytes of it. */
+TEST(nor_is_it_if_the_client_says_so_much_that_the_beginning_is_far_from_the_end)
+{
+	AUTO_STR struct str line = STR_INIT;
+
+	fill();
+	while (line.len < 5000)
+		str_add(&line, "password=bad object\nfatal: bad object x\n");
+	ask_lines("version=2", (const char *const[]){ "command=fetch", line.data, NULL });
+}
+
+TEST(a_filter_by_a_blob_that_is_not_there_is_refused_as_the_filter_that_it_is)
+{
+	char text[OID_MAX_TEXT];
+	const char *sparse = "filter sparse:oid=nosuch";
+	AUTO_STR struct str body = STR_INIT;
+
+	fill();
+	command("command=fetch", sparse);
+	serve();
+	assert_non_null(strstr(answer.data, "ERR filter 'sparse:oid' not supported"));
+	must("git -C r.git config uploadpack.allowFilter true");
+	AUTO_FREE char *line = xasprintf("want %s filter", oid_text(&commits[9], text));
+	add_packet(&body, line);
+	add_packet(&body, sparse);
+	str_add(&body, "0000");
+	add_packet(&body, "done\n");
+	open_body(&body);
+	request.protocol = NULL;
+	serve();
+	assert_non_null(strstr(answer.data, "ERR filter 'sparse:oid' not supported"));
+	close_body();
+}
+
+/* In words that a later git may have. */
+TEST(what_git_dies_of_in_unknown_words_may_be_the_requests_fault)
+{
+	bool is_bad = false;
+
+	fill();
+	must("mkdir bin && printf '#!/bin/sh\n"
+	     "case \"$*\" in *upload-pack*) echo fatal: phase of the moon >&2; exit "
+	     "128;; "
+	     "esac\nexec /usr/bin/git \"$@\"\n' >bin/git && chmod +x bin/git");
+	AUTO_FREE char *before = xstrdup(getenv("PATH"));
+	AUTO_FREE char *shimmed = xasprintf("%s/bin:%s", root, before);
+	setenv("PATH", shimmed, 1);
+	assert_ok(git_setup(root, &err));
+	request.is_bad = &is_bad;
+	want(&commits[9], "", true);
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_INTERNAL);
+	assert_true(is_bad);
+	request.step = UPLOAD_PACK_ADVERTISE; /* there nothing is asked for */
+	assert_fails(upload_pack_open(&request, &pack, &err), ERR_INTERNAL);
+	assert_false(is_bad);
+	setenv("PATH", before, 1);
+	close_body();
+}
+
 TEST(a_repository_that_is_not_there_or_damaged_is_told_before_the_answer)
 {
 	AUTO_FREE char *nowhere = xasprintf("%s/nowhere.git", root);
@@ -796,6 +826,10 @@ int main(void)
 		CASE(a_client_may_want_220000_objects),
 		CASE(all_that_makes_a_pack_yields_to_others),
 		CASE(a_body_that_is_no_request_is_an_error_at_once),
+		CASE(whatever_a_client_says_the_repository_is_not_blamed_for_it),
+		CASE(nor_is_it_if_the_client_says_so_much_that_the_beginning_is_far_from_the_end),
+		CASE(a_filter_by_a_blob_that_is_not_there_is_refused_as_the_filter_that_it_is),
+		CASE(what_git_dies_of_in_unknown_words_may_be_the_requests_fault),
 		CASE(a_repository_that_is_not_there_or_damaged_is_told_before_the_answer),
 		CASE(git_works_in_the_directory_that_was_found_whatever_stands_at_its_path_now),
 		CASE(what_would_hold_git_among_the_refs_is_refused),

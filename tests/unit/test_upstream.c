@@ -18,6 +18,7 @@ static struct {
 	const char *to_first, *to_second, *to_others; /* status and header lines */
 	struct str body;
 	bool is_endless, is_silent;
+	bool replaces_first; /* its file, with the other token, before it answers it */
 	atomic_size_t asked_by_first, asked_by_second, asked_by_others;
 } server;
 
@@ -26,6 +27,16 @@ static struct store *store;
 static struct credential_marks *marks;
 static const struct upstream_tag *known;
 static struct upstream_view view;
+
+static void write_secret(const char *name, const char *text, mode_t mode)
+{
+	int fd = openat(root_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	assert_int_equal(fchmod(fd, mode), 0);
+	close(fd);
+}
 
 static bool shows(const char *head, const char *token)
 {
@@ -38,6 +49,8 @@ static const char *answer_to(const char *head)
 {
 	if (shows(head, "token-one")) {
 		server.asked_by_first++;
+		if (server.replaces_first)
+			write_secret("one", "token-new", 0600);
 		return server.to_first;
 	}
 	if (shows(head, "token-two")) {
@@ -123,16 +136,6 @@ static void make_advert(void)
 	add_packet(ONE " refs/heads/main\n");
 	add_packet(TWO " refs/tags/v1\n");
 	str_add(&server.body, "0000");
-}
-
-static void write_secret(const char *name, const char *text, mode_t mode)
-{
-	int fd = openat(root_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-	assert_int_equal(fchmod(fd, mode), 0);
-	close(fd);
 }
 
 static const char sections[] = "[mirror \"m\"]\nurl = http://127.0.0.1:%d/m.git/\n"
@@ -283,6 +286,27 @@ TEST(one_that_shows_nothing_is_not_shown_again_while_another_one_does)
 	assert_true(is_marked("second"));
 }
 
+TEST(one_that_is_put_there_while_another_is_refused_is_tried)
+{
+	static const char *const refusals[] = { "401 No\r\n", "404 No\r\n" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
+		forget_marks();
+		server.to_first = refusals[i];
+		server.replaces_first = true;
+		assert_ok(ask_all());
+		assert_string_equal(view.watcher->name, "second");
+		assert_true(is_marked("first"));
+		server.replaces_first = false;
+		assert_ok(ask_all());
+		assert_string_equal(view.watcher->name, "first");
+		assert_int_equal(server.asked_by_first, i + 1);
+		assert_int_equal(server.asked_by_others, i + 1);
+		assert_false(is_marked("first"));
+		write_secret("one", "token-one", 0600);
+	}
+}
+
 TEST(where_all_say_that_there_is_none_no_credential_is_marked)
 {
 	server.to_first = server.to_second = "404 No\r\n";
@@ -428,7 +452,15 @@ TEST(other_failures_are_no_reason_to_try_the_next)
 		{ "503 Busy\r\n", ERR_NETWORK, REASON_NONE },
 		{ "429 Slow\r\nRetry-After: 7\r\n", ERR_NETWORK, REASON_RATE_LIMITED },
 		{ "400 What\r\n", ERR_CONFIG, REASON_NONE },
+		{ "405 Not so\r\n", ERR_CONFIG, REASON_NONE },
+		{ "408 Too late\r\n", ERR_NETWORK, REASON_NONE },
+		{ "409 Now not\r\n", ERR_NETWORK, REASON_NONE },
+		{ "421 Not here\r\n", ERR_NETWORK, REASON_NONE },
+		{ "423 Locked\r\n", ERR_NETWORK, REASON_NONE },
+		{ "425 Too early\r\n", ERR_NETWORK, REASON_NONE },
 		{ "301 There\r\nLocation: http://127.0.0.1/x\r\n", ERR_CONFIG,
+		  REASON_MOVED },
+		{ "302 There\r\nLocation: http://127.0.0.1/x\r\n", ERR_NETWORK,
 		  REASON_MOVED },
 	};
 
@@ -506,7 +538,10 @@ TEST(no_credential_follows_a_redirect)
 			"?service=git-upload-pack\r\n",
 			statuses[i], peer.port);
 		server.to_first = answer;
-		assert_fails(ask_all(), ERR_CONFIG);
+		assert_fails(ask_all(), statuses[i] == 301 || statuses[i] == 308
+						? ERR_CONFIG
+						: ERR_NETWORK);
+		assert_int_equal(err.reason, REASON_MOVED);
 		assert_non_null(strstr(err.text, "redirects elsewhere"));
 		assert_int_equal(peer.requests, i + 1);
 	}
@@ -676,6 +711,7 @@ int main(void)
 		UPSTREAM_CASE(the_next_watcher_is_taken_where_the_upstream_refuses),
 		UPSTREAM_CASE(
 			one_that_shows_nothing_is_not_shown_again_while_another_one_does),
+		UPSTREAM_CASE(one_that_is_put_there_while_another_is_refused_is_tried),
 		UPSTREAM_CASE(where_all_say_that_there_is_none_no_credential_is_marked),
 		UPSTREAM_CASE(
 			it_is_asked_whether_all_is_as_it_was_where_the_server_helps),

@@ -155,6 +155,86 @@ TEST(requests_are_listed_and_what_is_none_is_set_aside)
 	assert_int_equal(files_in("refrelay/requests"), URI_REQUESTS + 2);
 }
 
+static size_t requests_listed(void)
+{
+	requested_list list = { 0 };
+	size_t count;
+
+	assert_ok(uri_request_list(store, &list, &err));
+	count = list.count;
+	requested_list_clear(&list);
+	return count;
+}
+
+TEST(one_that_has_begun_is_found_until_its_end_and_can_be_asked_for_anew)
+{
+	struct destination to = destination();
+
+	assert_ok(uri_request_add(store, &to, REQUEST_HEAD, &err));
+	assert_ok(uri_request_begin(store, uri_key, REQUEST_HEAD, &err));
+	assert_int_equal(requests_listed(), 1);
+	assert_ok(
+		uri_request_begin(store, uri_key, REQUEST_HEAD, &err)); /* a successor */
+	assert_int_equal(requests_listed(), 1);
+	assert_ok(uri_request_add(store, &to, REQUEST_HEAD, &err));
+	assert_int_equal(requests_listed(), 1);
+	assert_ok(uri_request_put_back(store, uri_key, REQUEST_HEAD, &err));
+	AUTO_FREE char *plain = xasprintf("refrelay/requests/%s.head", uri_key);
+	assert_int_equal(faccessat(root_fd, plain, F_OK, 0), 0);
+	assert_int_equal(files_in("refrelay/requests"), 1);
+	assert_ok(uri_request_begin(store, uri_key, REQUEST_HEAD, &err));
+	assert_ok(uri_request_add(store, &to, REQUEST_HEAD, &err));
+	assert_ok(uri_request_end(store, uri_key, REQUEST_HEAD, &err));
+	assert_int_equal(requests_listed(), 1);
+	assert_ok(uri_request_begin(store, uri_key, REQUEST_HEAD, &err));
+	assert_ok(uri_request_add(store, &to, REQUEST_HEAD, &err));
+	assert_ok(uri_request_remove(store, uri_key, REQUEST_HEAD, &err));
+	assert_int_equal(files_in("refrelay/requests"), 0);
+}
+
+static bool is_heard_of(void)
+{
+	struct destination to = destination();
+	struct pollfd poll_fd = { .fd = uri_request_watch_fd(store), .events = POLLIN };
+
+	while (uri_request_hear(store))
+		;
+	assert_ok(uri_request_add(store, &to, REQUEST_HEAD, &err));
+	return poll(&poll_fd, 1, 1000) == 1;
+}
+
+static void put_new_requests(void)
+{
+	assert_ok(renameat(root_fd, "refrelay/requests", root_fd, "requests.old"));
+	assert_ok(mkdirat(root_fd, "refrelay/requests", 0700));
+}
+
+TEST(requests_in_another_directory_of_that_name_are_heard_of)
+{
+	put_new_requests();
+	assert_true(is_heard_of());
+}
+
+static void seen_waiting(void *arg, const struct waiting_uri *waiting)
+{
+	(void)arg;
+	(void)waiting;
+}
+
+/* As when it was moved away with all above it: nothing tells that. */
+TEST(requests_in_another_directory_are_heard_of_once_the_store_was_read)
+{
+	struct destination to = destination();
+	struct pollfd poll_fd = { .fd = uri_request_watch_fd(store), .events = POLLIN };
+	char buffer[4096];
+
+	put_new_requests();
+	assert_true(read(poll_fd.fd, buffer, sizeof(buffer)) > 0);
+	assert_ok(task_store_refresh(store, seen_waiting, NULL, NULL, &err));
+	assert_ok(uri_request_add(store, &to, REQUEST_HEAD, &err));
+	assert_int_equal(poll(&poll_fd, 1, 1000), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -164,6 +244,11 @@ int main(void)
 		STORE_CASE(a_request_keeps_its_time_and_is_heard_of),
 		STORE_CASE(a_request_under_the_key_of_another_uri_is_set_aside),
 		STORE_CASE(requests_are_listed_and_what_is_none_is_set_aside),
+		STORE_CASE(
+			one_that_has_begun_is_found_until_its_end_and_can_be_asked_for_anew),
+		STORE_CASE(requests_in_another_directory_of_that_name_are_heard_of),
+		STORE_CASE(
+			requests_in_another_directory_are_heard_of_once_the_store_was_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

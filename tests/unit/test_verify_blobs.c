@@ -1,10 +1,25 @@
 #include "blob_notice_test.h"
 
 #include <poll.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "verify/verify_origin.h"
 
 static struct verify_origin *verifier;
+
+static atomic_int read_error; /* errno of reading files; 0: none */
+
+/* The library's. */
+ssize_t preadv2(int fd, const struct iovec *to, int count, off_t offset, int flags)
+{
+	if (read_error) {
+		errno = read_error;
+		return -1;
+	}
+	return syscall(SYS_preadv2, fd, to, count, offset, 0, flags);
+}
 
 static void notice_all(const struct kind *kind)
 {
@@ -129,6 +144,29 @@ TEST(one_that_vanished_is_told_and_not_looked_for_again)
 	assert_null(row.name);
 }
 
+TEST(a_fault_of_the_machine_is_none_of_a_blob)
+{
+	must("echo 1 >files/x");
+	notice_all(files);
+	sql("UPDATE origin SET verification_due_at = 2");
+	read_error = ENOMEM;
+	start(1);
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	for (int i = 0; i < 1000 && row.verification_due_at <= 2; i++) {
+		poll(NULL, 0, 10);
+		origin_row_clear(&row);
+		row = row_of(files, "x");
+	}
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_true(row.verification_due_at > clock_wall_ms());
+	assert_null(row.failure);
+	read_error = EIO; /* that is one of its disk */
+	sql("UPDATE origin SET verification_due_at = 2");
+	verify_origin_wake(verifier);
+	wait_for_state("x", VERIFICATION_FAILED);
+	read_error = 0;
+}
+
 /* And nothing spins meanwhile. */
 TEST(while_the_directory_is_away_nothing_fails)
 {
@@ -176,6 +214,7 @@ int main(void)
 		VERIFY_CASE(one_thread_is_kept_for_what_is_new),
 		VERIFY_CASE(one_that_cannot_be_read_backs_off_and_the_others_go_on),
 		VERIFY_CASE(one_that_vanished_is_told_and_not_looked_for_again),
+		VERIFY_CASE(a_fault_of_the_machine_is_none_of_a_blob),
 		VERIFY_CASE(while_the_directory_is_away_nothing_fails),
 		VERIFY_CASE(who_asks_for_one_has_it_read_again),
 	};

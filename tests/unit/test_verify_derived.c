@@ -1,7 +1,37 @@
 #include "git_test.h"
 
+#include <stdarg.h>
+#include <sys/syscall.h>
+
 #include "git/git_child.h"
 #include "verify/verify_objects.h"
+
+static const char *refused; /* a part of names that cannot be opened or looked at now */
+static int refusal;         /* errno */
+
+static bool is_refused(const char *path)
+{
+	if (!refused || !strstr(path, refused))
+		return false;
+	errno = refusal;
+	return true;
+}
+
+/* The library's, as the next. */
+int openat(int dir, const char *path, int flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	mode_t mode = (flags & O_CREAT) ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	return is_refused(path) ? -1 : (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
+int fstatat(int dir, const char *restrict path, struct stat *restrict st, int flags)
+{
+	return is_refused(path) ? -1 : (int)syscall(SYS_newfstatat, dir, path, st, flags);
+}
 
 static const struct git_work work = { .guard_fd = -1 };
 
@@ -77,6 +107,35 @@ TEST(what_is_of_another_repository_goes)
 	}
 }
 
+/* That says nothing of the files. */
+TEST(what_git_could_not_look_at_stays)
+{
+	static const char *const deeds[] = {
+		"kill -KILL $$",
+		"echo 'fatal: mmap failed: Cannot allocate memory' >&2; exit 128",
+		"echo 'fatal: x: Too many open files' >&2; exit 128",
+	};
+	static const char *const commands[] = { "multi-pack-index", "commit-graph" };
+	AUTO_FREE char *before = xstrdup(getenv("PATH"));
+	AUTO_FREE char *path = xasprintf("%s/bin:%s", root, before);
+
+	make_derived();
+	setenv("PATH", path, 1);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(deeds); i++) {
+		must("PATH=${PATH#*:}; mkdir -p bin && cat >bin/git <<'E'\n#!/bin/sh\n"
+		     "PATH=${PATH#*:}\n[ $1 = %s ] && { %s; }\nexec git \"$@\"\nE\n"
+		     "chmod +x bin/git",
+		     commands[i % 2], deeds[i / 2]);
+		assert_ok(git_setup(root, &err));
+		assert_int_equal(verify(), -1);
+		assert_int_equal(err.class, ERR_INTERNAL);
+	}
+	setenv("PATH", before, 1);
+	assert_ok(git_setup(root, &err));
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		must("cd d.git && test -s %s", files[i]);
+}
+
 TEST(alternates_that_lead_nowhere_go)
 {
 	make_derived();
@@ -88,13 +147,65 @@ TEST(alternates_that_lead_nowhere_go)
 	must("test ! -e d.git/objects/info/alternates");
 }
 
+static void refuse(const char *part, int code)
+{
+	refused = part;
+	refusal = code;
+}
+
+TEST(what_a_machine_cannot_read_now_stays)
+{
+	static const char *const names[] = { "multi-pack-index", ".bitmap", ".rev",
+					     "commit-graph" };
+
+	make_derived();
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		refuse(names[i], EMFILE);
+		assert_fails(verify(), ERR_INTERNAL);
+		assert_int_equal(err.sys_errno, EMFILE);
+		must("cd d.git && test -s %s", files[i]);
+	}
+	refuse("HEAD", EIO); /* that is a word of its disk */
+	assert_int_equal(verify_ends_with_digest(root_fd, "d.git/HEAD", 20, NULL, &err),
+			 0);
+	refuse("HEAD", EMFILE);
+	assert_int_equal(verify_ends_with_digest(root_fd, "d.git/HEAD", 20, NULL, &err),
+			 -1);
+	refuse(NULL, 0);
+}
+
+/* Objects may be borrowed from a file system that does not answer now. */
+TEST(alternates_that_cannot_be_read_or_followed_now_stay)
+{
+	static const int codes[] = { EMFILE, EIO, EACCES, ESTALE };
+
+	make_derived();
+	must("mkdir -p lender/objects && "
+	     "echo %s/lender/objects >d.git/objects/info/alternates",
+	     root);
+	assert_ok(verify());
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+		refuse("info/alternates", codes[i]);
+		assert_int_equal(verify(), -1);
+		refuse("lender", codes[i]);
+		assert_int_equal(verify(), -1);
+		assert_non_null(strstr(err.text, "/lender/objects"));
+		must("test -s d.git/objects/info/alternates");
+	}
+	refuse(NULL, 0);
+	assert_ok(verify());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(what_is_sound_stays),
 		CASE(what_is_damaged_goes_and_git_works_on),
 		CASE(what_is_of_another_repository_goes),
+		CASE(what_git_could_not_look_at_stays),
 		CASE(alternates_that_lead_nowhere_go),
+		CASE(what_a_machine_cannot_read_now_stays),
+		CASE(alternates_that_cannot_be_read_or_followed_now_stay),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);

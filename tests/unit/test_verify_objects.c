@@ -61,6 +61,78 @@ TEST(a_flipped_byte_in_a_pack_is_found)
 	}
 }
 
+/* Git says of it that it has not enough memory. */
+TEST(an_object_that_is_said_to_be_huge_is_found)
+{
+	make_packed();
+	must("cd p.git && printf '\\237\\377\\377\\377\\377\\377\\001' | "
+	     "dd of=$(ls objects/pack/*.pack) bs=1 seek=12 conv=notrunc 2>/dev/null");
+	assert_fails(verify("p.git"), ERR_CORRUPT);
+	assert_non_null(strstr(err.text, "digest"));
+}
+
+/* From now on another git, which for that command does `deed`. */
+static int verify_with(const char *command, const char *deed)
+{
+	AUTO_FREE char *before = xstrdup(getenv("PATH"));
+	AUTO_FREE char *path = xasprintf("%s/bin:%s", root, before);
+
+	must("mkdir -p bin && cat >bin/git <<'E'\n#!/bin/sh\nPATH=${PATH#*:}\n"
+	     "[ \"$1\" = %s ] && { %s; }\nexec git \"$@\"\nE\nchmod +x bin/git",
+	     command, deed);
+	setenv("PATH", path, 1);
+	assert_ok(git_setup(root, &err));
+	int done = verify("p.git");
+	setenv("PATH", before, 1);
+	assert_ok(git_setup(root, &err));
+	return done;
+}
+
+/* That git could not do its work says nothing of what it was to read. */
+TEST(what_ends_git_from_outside_is_no_damage)
+{
+	static const struct {
+		const char *deed;
+		int code;
+	} cases[] = {
+		{ "kill -KILL $$", ENOMEM },
+		{ "echo 'error: x is corrupt' >&2; kill -TERM $$", EINTR },
+		{ "echo 'error: index-pack died of signal 9' >&2; exit 1", ENOMEM },
+		{ "echo 'fatal: Out of memory, malloc failed (tried to allocate 9 "
+		  "bytes)' >&2; exit 128",
+		  ENOMEM },
+		{ "echo 'fatal: unable to create thread: Resource temporarily "
+		  "unavailable' >&2; exit 128",
+		  EAGAIN },
+	};
+	static const char *const commands[] = { "verify-pack", "rev-list" };
+
+	make_packed();
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+		assert_int_equal(verify_with(commands[i % 2], cases[i / 2].deed), -1);
+		assert_int_equal(err.class, ERR_INTERNAL);
+		assert_int_equal(err.sys_errno, cases[i / 2].code);
+	}
+	assert_int_equal(verify_with("verify-pack", "kill -SEGV $$"), -1);
+	assert_int_equal(err.sys_errno, 0);
+}
+
+TEST(a_pack_on_a_sector_that_cannot_be_read_is_lost)
+{
+	make_packed();
+	assert_int_equal(verify_with("verify-pack",
+				     "echo 'fatal: cannot pread pack file: "
+				     "Input/output error' >&2; exit 128"),
+			 -1);
+	assert_int_equal(err.class, ERR_CORRUPT);
+	assert_non_null(strstr(err.remedy, "git fsck"));
+	assert_int_equal(verify_with("verify-pack",
+				     "echo 'fatal: write error: No space left on "
+				     "device' >&2; exit 128"),
+			 -1);
+	assert_int_equal(err.class, ERR_DISK);
+}
+
 TEST(a_pack_that_was_cut_is_found)
 {
 	make_packed();
@@ -177,6 +249,9 @@ int main(void)
 		CASE(a_whole_repository_is_whole),
 		CASE(many_packs_are_verified_in_batches),
 		CASE(a_flipped_byte_in_a_pack_is_found),
+		CASE(an_object_that_is_said_to_be_huge_is_found),
+		CASE(what_ends_git_from_outside_is_no_damage),
+		CASE(a_pack_on_a_sector_that_cannot_be_read_is_lost),
 		CASE(a_pack_that_was_cut_is_found),
 		CASE(a_damaged_index_is_found),
 		CASE(a_deleted_pack_is_missed),

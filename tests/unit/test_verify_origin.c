@@ -11,8 +11,9 @@
 static struct store *store;
 static struct verify_origin *verify;
 static atomic_int compared;
-static const char *change; /* done by a push between two comparisons; NULL: none */
-static enum err_class trouble;
+static const char *change;      /* done by a push between two comparisons; NULL: none */
+static struct err trouble;      /* of the repository, as the notice says */
+static struct err broken;       /* ... of the comparison itself */
 static void (*meanwhile)(void); /* once, while a repository is verified */
 
 static int read_origin(struct store_tx *tx, void *arg, struct err *error)
@@ -23,22 +24,27 @@ static int read_origin(struct store_tx *tx, void *arg, struct err *error)
 }
 
 /* In the place of the real one: the refs on disk, and the row as it stands. */
-int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
-		   struct err *error)
+int notice_compare_claimed(struct notice *notice, const char *name,
+			   const char *claim_token, struct noticed *noticed,
+			   struct err *error)
 {
 	AUTO_CLOSE int fd = openat(root_fd, "p.git", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	(void)notice;
 	(void)name;
+	(void)claim_token;
 	*noticed = (struct noticed){ 0 };
 	if (meanwhile)
 		TAKE(meanwhile)();
 	if (atomic_fetch_add(&compared, 1) == 1 && change)
 		must("%s", change);
-	if (trouble)
-		return err_set(error, trouble, "there is trouble");
 	if (fd < 0)
-		return err_set(error, ERR_MISSING, "no such repository");
+		err_set(&noticed->why, ERR_MISSING, "no such repository");
+	if (trouble.class != ERR_NONE)
+		noticed->why = trouble;
+	*error = noticed->why.class != ERR_NONE ? noticed->why : broken;
+	if (error->class != ERR_NONE)
+		return -1;
 	if (store_read(store, read_origin, &noticed->row, error) != 0)
 		return -1;
 	noticed->row.generation += change && atomic_load(&compared) > 1;
@@ -75,7 +81,7 @@ static void open_all(int64_t due_at)
 
 	atomic_store(&compared, 0);
 	change = NULL;
-	trouble = ERR_NONE;
+	trouble = broken = (struct err){ 0 };
 	meanwhile = NULL;
 	assert_ok(git_setup(root, &err));
 	must("git clone -q --bare %s p.git && cd p.git && git repack -qad && "
@@ -172,7 +178,7 @@ TEST(what_failed_has_failed_until_it_is_found_whole)
 	assert_non_null(failed.failure);
 	verify_origin_stop(verify);
 	verify_origin_free(verify);
-	assert_ok(verify_origin_ask(store, "p", 0, &err));
+	assert_ok(verify_origin_ask_kind(store, KIND_REPOSITORY, "p", 0, &err));
 	AUTO_ORIGIN_ROW struct origin_row row = read_row();
 	assert_int_equal(row.verification, VERIFICATION_FAILED);
 	assert_non_null(row.failure);
@@ -337,7 +343,7 @@ TEST(what_changes_too_fast_to_be_read_has_not_failed)
 	int64_t now = clock_wall_ms();
 
 	open_all(now);
-	trouble = ERR_CONFLICT;
+	err_set(&trouble, ERR_CONFLICT, "it changes");
 	start_verify(1);
 	while (atomic_load(&compared) == 0)
 		usleep(5000);
@@ -348,6 +354,56 @@ TEST(what_changes_too_fast_to_be_read_has_not_failed)
 	assert_int_equal(row.verification_due_at, now);
 	assert_null(row.failure);
 	store_close(store);
+}
+
+/* What it was called before it is called still; and others are not kept waiting. */
+static void assert_put_off(void)
+{
+	int64_t now = clock_wall_ms();
+
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	do {
+		usleep(5000);
+		origin_row_clear(&row);
+		row = read_row();
+	} while (row.verification_due_at == 1 && clock_wall_ms() < now + 20000);
+	assert_string_equal(registry_verification_name(row.verification), "pending");
+	assert_in_range(row.verification_due_at - now, 10000, 60000);
+	assert_int_equal(row.verification_retry_count, 1); /* later each time */
+	assert_null(row.failure);
+	assert_string_equal(row.claim_token, "");
+	close_all();
+}
+
+TEST(a_fault_of_the_machine_is_none_of_the_repository)
+{
+	open_all(1);
+	errno = EMFILE;
+	err_errno(&trouble, "cannot open refs");
+	assert_put_off();
+	must("rm -rf p.git db*");
+	open_all(1);
+	err_set(&trouble, ERR_DISK, "the directory is away");
+	assert_put_off();
+}
+
+TEST(a_fault_of_the_database_is_none_of_the_repository)
+{
+	open_all(1);
+	err_set(&broken, ERR_CORRUPT, "the database is damaged");
+	assert_put_off();
+}
+
+TEST(what_the_disk_cannot_read_has_failed)
+{
+	open_all(1);
+	errno = EIO;
+	err_errno(&trouble, "cannot read HEAD");
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_FAILED);
+	assert_string_equal(row.failure_class, "disk");
+	close_all();
 }
 
 /* Nobody wakes the dispatcher for it. */
@@ -529,6 +585,30 @@ TEST(what_is_read_while_somebody_meets_damage_proves_nothing)
 	close_all();
 }
 
+static void make_unreadable(void)
+{
+	sql("UPDATE origin SET checksum = NULL, verification_state = 3,"
+	    " failure_class = 'corrupt', failure = 'it has no HEAD'");
+}
+
+TEST(what_cannot_be_read_any_more_is_not_called_verified)
+{
+	assert_int_equal(VERIFICATION_FAILED, 3);
+	open_all(1);
+	meanwhile = make_unreadable;
+	start_verify(1);
+	while (atomic_load(&compared) == 0)
+		usleep(1000);
+	verify_origin_stop(verify);
+	verify_origin_free(verify);
+	AUTO_ORIGIN_ROW struct origin_row row = read_row();
+	assert_int_equal(row.verification, VERIFICATION_FAILED);
+	assert_string_equal(row.failure, "it has no HEAD");
+	assert_string_equal(row.claim_token, "");
+	assert_int_equal(row.verification_due_at, 1);
+	store_close(store);
+}
+
 static void fill_disk(void)
 {
 	sql("CREATE TRIGGER full BEFORE UPDATE ON origin WHEN NEW.claim_token IS NULL"
@@ -562,7 +642,7 @@ TEST(a_verification_in_the_future_is_no_reason_to_refuse_one)
 {
 	open_all(1);
 	assert_ok(store_write(store, set_verified_ahead, NULL, &err));
-	assert_ok(verify_origin_ask(store, "p", 60000, &err));
+	assert_ok(verify_origin_ask_kind(store, KIND_REPOSITORY, "p", 60000, &err));
 	store_close(store);
 }
 
@@ -570,11 +650,13 @@ TEST(one_may_ask_for_a_verification_but_not_all_the_time)
 {
 	open_all(clock_wall_ms() + 3000000);
 	start_verify(1);
-	assert_fails(verify_origin_ask(store, "x", 60000, &err), ERR_MISSING);
-	assert_ok(verify_origin_ask(store, "p", 60000, &err));
+	assert_fails(verify_origin_ask_kind(store, KIND_REPOSITORY, "x", 60000, &err),
+		     ERR_MISSING);
+	assert_ok(verify_origin_ask_kind(store, KIND_REPOSITORY, "p", 60000, &err));
 	verify_origin_wake(verify);
 	expect_verified();
-	assert_fails(verify_origin_ask(store, "p", 60000, &err), ERR_BUSY);
+	assert_fails(verify_origin_ask_kind(store, KIND_REPOSITORY, "p", 60000, &err),
+		     ERR_BUSY);
 	close_all();
 }
 
@@ -592,6 +674,9 @@ int main(void)
 		CASE(one_that_cannot_be_found_backs_off),
 		CASE(what_a_push_drops_meanwhile_is_not_missed),
 		CASE(what_changes_too_fast_to_be_read_has_not_failed),
+		CASE(a_fault_of_the_machine_is_none_of_the_repository),
+		CASE(a_fault_of_the_database_is_none_of_the_repository),
+		CASE(what_the_disk_cannot_read_has_failed),
 		CASE(a_repository_that_comes_while_it_sleeps_is_verified),
 		CASE(nothing_is_verified_with_no_capacity_until_there_is_some),
 		CASE(it_sleeps_until_the_next_one_is_due),
@@ -601,6 +686,7 @@ int main(void)
 		CASE(what_was_verified_when_the_node_was_killed_is_due_at_the_start),
 		CASE(who_was_too_slow_records_nothing),
 		CASE(what_is_read_while_somebody_meets_damage_proves_nothing),
+		CASE(what_cannot_be_read_any_more_is_not_called_verified),
 		CASE(a_claim_whose_end_could_not_be_written_ends_as_soon_as_that_can_be),
 		CASE(a_verification_in_the_future_is_no_reason_to_refuse_one),
 		CASE(one_may_ask_for_a_verification_but_not_all_the_time),

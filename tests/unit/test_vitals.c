@@ -105,6 +105,7 @@ TEST(what_a_node_says_is_what_a_command_hears)
 	assert_int_equal(signs.followers.count, 1);
 	assert_string_equal(signs.followers.items[0].site, "paris");
 	assert_int_equal(signs.followers.items[0].age_ms, -1);
+	assert_int_equal(signs.followers.items[0].told_age_ms, -1);
 	close(fd);
 }
 

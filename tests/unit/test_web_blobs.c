@@ -6,7 +6,9 @@
 
 #include <dirent.h>
 
+#include "base/fair.h"
 #include "net/forward.h"
+#include "serve/serve.h"
 
 #define DIGEST_A                                                                         \
 	"87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7" /* a\n */
@@ -464,6 +466,42 @@ TEST(without_the_primary_an_upload_is_told_so)
 	assert_true(has_header(answer, "Retry-After: 10"));
 }
 
+/* There is no serve.leastRate here. */
+uint64_t serve_least_rate(const struct serve *serve)
+{
+	(void)serve;
+	return 0;
+}
+
+/* Who begins uploads without end does not take all connections to the primary. */
+TEST(uploads_that_are_handed_on_have_only_so_many_places)
+{
+	struct fair_limits limits = { .places = 1 };
+	struct fair_place place = { 0 };
+
+	second.forwarded_files = fair_new(&limits);
+	assert_int_equal(fair_enter(second.forwarded_files, &place,
+				    &(struct fair_client){ { "other" } }, 0, NULL),
+			 FAIR_ENTERED);
+	const struct answer *answer =
+		put("files/x", "Content-Digest: " CONTENT_A, "a\n", 2);
+	assert_int_equal(answer->status, 503);
+	assert_true(has_code(answer, "BUSY"));
+	assert_true(has_header(answer, "Retry-After: 10"));
+	fair_leave(second.forwarded_files, &place);
+	/* Each leaves its place, perhaps only a moment after its answer. */
+	limits.waiting = 1;
+	fair_set(second.forwarded_files, &limits);
+	for (int i = 0; i < 2; i++)
+		assert_true(
+			put("files/x", "Content-Digest: " CONTENT_A, "a\n", 2)->status <
+			300);
+	web_server_stop(server, 0);
+	server = primary_server;
+	primary_server = NULL;
+	fair_free(second.forwarded_files);
+}
+
 #define SERVED(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define PASSED_ON(name)                                                                  \
 	cmocka_unit_test_setup_teardown(name, setup_secondary, teardown_secondary)
@@ -485,6 +523,7 @@ int main(void)
 		PASSED_ON(a_secondary_hands_uploads_on_with_what_the_client_showed),
 		PASSED_ON(a_secondary_refuses_what_it_would_not_hand_on),
 		PASSED_ON(an_upload_that_went_in_a_circle_is_refused),
+		PASSED_ON(uploads_that_are_handed_on_have_only_so_many_places),
 		PASSED_ON(without_the_primary_an_upload_is_told_so),
 	};
 

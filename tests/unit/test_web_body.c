@@ -199,6 +199,63 @@ TEST(all_files_together_are_bounded)
 	body_bound_files(before);
 }
 
+static void add_of(struct body *body, const char *client, const char *text, int refusal)
+{
+	assert_ok(body_begin(body, WEB_BODY_FILE, NULL, root, &err));
+	snprintf(body->client, sizeof(body->client), "%s", client);
+	assert_int_equal(body_add(body, text, LARGE, &err), refusal ? -1 : 0);
+	assert_int_equal(body->refusal, refusal);
+}
+
+TEST(a_client_has_one_body_or_a_quarter_of_all_files)
+{
+	AUTO_FREE char *text = xcalloc(1, LARGE);
+	uint64_t before = body_bound_files(8 * LARGE);
+	struct body bodies[4];
+	size_t len;
+	AUTO_FREE unsigned char *packed = gzip(text, LARGE, &len);
+
+	for (int round = 0; round < 2; round++) {
+		add_of(&bodies[0], "192.0.2.1", text, 0);
+		add_of(&bodies[1], "192.0.2.1", text, 0);
+		add_of(&bodies[2], "192.0.2.1", text, 503);
+		add_of(&bodies[3], "192.0.2.2", text, 0);
+		for (size_t i = 0; i < ARRAY_SIZE(bodies); i++)
+			body_clear(&bodies[i]);
+	}
+	body_bound_files(3 * LARGE); /* a quarter is less than one of them */
+	add_of(&bodies[0], "192.0.2.1", text, 0);
+	add_of(&bodies[1], "192.0.2.1", text, 503);
+	body_clear(&bodies[0]);
+	body_clear(&bodies[1]);
+	assert_int_equal(status_of(exchange(POST_GZIP, packed, len)), 200);
+	body_bound_files(before);
+}
+
+TEST(a_body_that_was_let_in_goes_on_above_the_quarter)
+{
+	AUTO_FREE char *text = xcalloc(1, LARGE);
+	uint64_t before = body_bound_files(8 * LARGE);
+	struct body bodies[3];
+
+	add_of(&bodies[0], "192.0.2.1", text, 0);
+	add_of(&bodies[1], "192.0.2.1", text, 0);
+	assert_ok(body_add(&bodies[0], text, LARGE, &err));
+	assert_ok(body_add(&bodies[1], text, LARGE, &err));
+	add_of(&bodies[2], "192.0.2.1", text, 503);
+	body_clear(&bodies[2]);
+	/* The last quarter is for others. */
+	assert_ok(body_add(&bodies[0], text, LARGE, &err));
+	assert_ok(body_add(&bodies[1], text, LARGE, &err));
+	assert_int_equal(body_add(&bodies[1], text, LARGE, &err), -1);
+	assert_int_equal(bodies[1].refusal, 503);
+	body_clear(&bodies[0]);
+	body_clear(&bodies[1]);
+	add_of(&bodies[0], "192.0.2.1", text, 0);
+	body_clear(&bodies[0]);
+	body_bound_files(before);
+}
+
 TEST(a_body_that_cannot_be_spooled_is_no_success)
 {
 	AUTO_FREE char *text = xcalloc(1, LARGE);
@@ -244,6 +301,8 @@ int main(void)
 		SERVED(other_encodings_are_415),
 		SERVED(a_body_above_its_limit_is_413),
 		SERVED(all_files_together_are_bounded),
+		SERVED(a_client_has_one_body_or_a_quarter_of_all_files),
+		SERVED(a_body_that_was_let_in_goes_on_above_the_quarter),
 		SERVED(a_small_gzip_does_not_become_more_than_the_limit),
 		SERVED(a_body_that_cannot_be_spooled_is_no_success),
 		SERVED(no_descriptor_is_left_when_the_server_ends),

@@ -64,7 +64,7 @@ static int64_t listed_at(void)
 static void wait_until_listed(int64_t after)
 {
 	for (int tries = 0; listed_at() <= after; tries++) {
-		if (tries > 5000)
+		if (tries > 60000)
 			fail_msg("push was not woken");
 		usleep(1000);
 	}

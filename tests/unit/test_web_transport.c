@@ -378,7 +378,7 @@ TEST(a_client_with_too_many_connections_gets_no_more_until_one_ends)
 		assert_true(is_answered(fds[i], 5000));
 	}
 	assert_false(is_taken());
-	metrics_render(&metrics);
+	metrics_render_as(METRICS_PROMETHEUS, &metrics);
 	assert_non_null(strstr(metrics.data, "connections_refused_total 1\n"));
 	assert_true(is_answered(fds[0], 5000));
 	close(fds[3]);

@@ -116,6 +116,17 @@ TEST(settings_for_readers_are_read_and_no_others)
 	wire_refs_clear(&refs);
 	assert_fails(parse(HEADER "%s" MIDDLE HEAD "pack-bytes -1\nrefs 3\n\n" REFS, sum),
 		     ERR_CORRUPT);
+	assert_ok(parse(HEADER "%s" MIDDLE HEAD
+			       "lenders cG9vbApncm91cC9vbmUK\nrefs 3\n\n" REFS,
+			sum));
+	assert_int_equal(refs.lenders.count, 2);
+	assert_string_equal(refs.lenders.items[0], "pool");
+	assert_string_equal(refs.lenders.items[1], "group/one");
+	wire_refs_clear(&refs);
+	assert_fails(parse(HEADER "%s" MIDDLE HEAD
+				  "lenders Li4vcG9vbAo=\nrefs 3\n\n" REFS,
+			   sum),
+		     ERR_CORRUPT);
 	assert_ok(parse(HEADER "%s" MIDDLE HEAD "refs 3\n\n" REFS, sum));
 	assert_null(refs.settings);
 	assert_int_equal(refs.pack_bytes, 0);
@@ -331,6 +342,7 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 	reported.refs.head_target = head;
 	reported.description = description;
 	reported.pack_bytes = 512;
+	vec_add(&reported.lenders, xstrdup("group/one"));
 	vec_add(&reported.refs.refs, symbolic);
 	vec_add(&reported.refs.refs, branch);
 	vec_add(&reported.refs.refs, unknown);
@@ -338,7 +350,8 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 	assert_answer(&reported, "sha1",
 		      "head ref: refs/heads/main\n"
 		      "description R3L832UK\n"
-		      "pushed-deletions 7 9\npack-bytes 512\nsettings W2FdCg==\n"
+		      "pushed-deletions 7 9\npack-bytes 512\nlenders Z3JvdXAvb25lCg==\n"
+		      "settings W2FdCg==\n"
 		      "refs 4\n"
 		      "\n"
 		      "ref: refs/heads/main refs/heads/default\n"
@@ -347,6 +360,7 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 		      "cccccccccccccccccccccccccccccccccccccccc refs/tags/v1 "
 		      "dddddddddddddddddddddddddddddddddddddddd\n");
 	vec_clear(&reported.refs.refs);
+	text_list_clear(&reported.lenders);
 }
 
 TEST(a_detached_head_and_sha256_are_answered)

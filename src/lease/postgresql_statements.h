@@ -1,0 +1,55 @@
+/*
+ * What is asked of a PostgreSQL database with leases, whose functions are in
+ * postgresql_schema.h.
+ */
+#ifndef LEASE_POSTGRESQL_STATEMENTS_H
+#define LEASE_POSTGRESQL_STATEMENTS_H
+
+#include "lease/postgresql_schema.h"
+
+#define POSTGRESQL_ACQUIRE                                                               \
+	"SELECT outcome, fence, owner, nonce, left_ms, ticket, waiter, ended, "          \
+	"next FROM"                                                                      \
+	" refrelay.lease_acquire_4($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+#define POSTGRESQL_RELEASE                                                               \
+	"SELECT done, neighbour FROM refrelay.lease_release_4($1, $2, $3)"
+/* Whether nobody has the lock of this key. */
+#define POSTGRESQL_QUEUE                                                                 \
+	"SELECT pg_try_advisory_xact_lock(hashtextextended($1, 7273))::int"
+#define POSTGRESQL_WAKE "SELECT refrelay.lease_wake_1($1)"
+#define POSTGRESQL_FORCE "SELECT refrelay.lease_force_1($1, $2, $3)"
+#define POSTGRESQL_LEAVE "SELECT refrelay.lease_leave_1($1, $2)"
+
+/* One in the line that has asked a moment ago; not before the clock was set back. */
+#define POSTGRESQL_PRESENT                                                               \
+	"w.seen BETWEEN clock_timestamp() - interval '3 s' AND"                          \
+	" clock_timestamp() + interval '2 s'"
+
+#define POSTGRESQL_WANTED                                                                \
+	"SELECT EXISTS (SELECT FROM refrelay.lease_line w WHERE w.key = $1 AND"          \
+	" w.waiter <> $2 AND " POSTGRESQL_PRESENT ")"
+
+/* Only forward: a later report may arrive first. */
+#define POSTGRESQL_PASS                                                                  \
+	"UPDATE refrelay.lease l SET fence = $3, owner = $4 WHERE l.key = $1 AND "       \
+	"l.nonce = $2"                                                                   \
+	" AND l.fence < $3::bigint RETURNING EXISTS (SELECT FROM refrelay.lease_line w " \
+	"WHERE w.key = $1"                                                               \
+	" AND " POSTGRESQL_PRESENT "), " POSTGRESQL_NOT_SYNCED
+
+/* Never a lapsed or missing one. Keys and nonces: arrays. */
+#define POSTGRESQL_EXTEND                                                                \
+	"UPDATE refrelay.lease l SET expires_at = clock_timestamp() + $3::bigint *"      \
+	" interval '1 ms' FROM unnest($1::text[], $2::text[]) AS e (key, nonce)"         \
+	" WHERE l.key = e.key AND l.nonce = e.nonce AND l.expires_at >"                  \
+	" clock_timestamp() RETURNING l.key"
+
+#define POSTGRESQL_COLUMNS                                                               \
+	"SELECT key, fence, owner, nonce, (extract(epoch FROM expires_at -"              \
+	" clock_timestamp()) * 1000)::bigint, ended FROM refrelay.lease"
+#define POSTGRESQL_INSPECT POSTGRESQL_COLUMNS " WHERE key = $1"
+#define POSTGRESQL_LIST                                                                  \
+	POSTGRESQL_COLUMNS                                                               \
+	" WHERE starts_with(key, $1) OR key LIKE $2 ORDER BY key COLLATE \"C\""
+
+#endif

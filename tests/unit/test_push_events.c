@@ -1,0 +1,176 @@
+/*
+ * The log of push events and its delivery: what is cut off, lost or corrected costs no
+ * other event.
+ */
+#include "http_peer.h"
+#include "push_conf.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "push/push_events.h"
+
+static struct push_events *events;
+
+static int set_up(void **state)
+{
+	log_set_level(LOG_LEVEL_NONE);
+	signal(SIGXFSZ, SIG_IGN);
+	return test_make_root(state);
+}
+
+static int tear_down(void **state)
+{
+	push_events_close(events);
+	events = NULL;
+	return forget_settings(state);
+}
+
+#define EVENTS_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+static void put_file(const char *name, const char *text)
+{
+	assert_ok(file_replace(root_fd, name, text, strlen(text), FILE_NO_SYNC, &err));
+}
+
+/* PATH of the peer, or NULL. */
+static void set_webhook(const char *path)
+{
+	AUTO_FREE char *text =
+		path ? xasprintf("[replication]\nwebhook = http://127.0.0.1:%d%s\n",
+				 peer.port, path)
+		     : xstrdup("[replication]\n");
+
+	assert_ok(read_settings(text));
+}
+
+static void open_events(void)
+{
+	assert_ok(push_events_open(root, settings, &events, &err));
+}
+
+static void add_event(void)
+{
+	json_t *event = json_object();
+
+	json_put_text(event, "type", "ref-replicated");
+	push_events_add(events, event);
+}
+
+/* As "1 2 3". */
+static void assert_ids(const char *expected)
+{
+	AUTO_STR struct str lines = STR_INIT, ids = STR_INIT;
+	uint64_t after = 0;
+	char *save = NULL;
+
+	assert_ok(push_events_read(root, &after, SIZE_MAX, &lines, &err));
+	for (char *line = strtok_r(lines.data, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		json_auto_t *event =
+			json_parse_object(line, strlen(line), SIZE_MAX, &err);
+		assert_non_null(event);
+		str_addf(&ids, "%s%lld", ids.len > 0 ? " " : "",
+			 json_integer_value(json_object_get(event, "id")));
+	}
+	assert_string_equal(ids.data, expected);
+}
+
+TEST(a_line_that_a_kill_cut_off_takes_no_other_event_along)
+{
+	put_file("push-events", "{\"id\":1,\"a\":{}}\n{\"id\":2,\"a\":{}");
+	set_webhook(NULL);
+	open_events();
+	assert_ids("1");
+	add_event();
+	add_event();
+	assert_ids("1 2 3");
+}
+
+TEST(what_a_full_disk_takes_only_a_part_of_leaves_nothing)
+{
+	struct rlimit before, now;
+	struct stat st;
+
+	set_webhook(NULL);
+	open_events();
+	add_event();
+	assert_int_equal(fstatat(root_fd, "push-events", &st, 0), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	now = before;
+	now.rlim_cur = (rlim_t)st.st_size + 10;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
+	add_event();
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	add_event();
+	assert_ids("1 2");
+}
+
+/* Refuses what is asked of "/old". */
+static void serve(struct peer_link *link)
+{
+	size_t number = peer.requests;
+
+	if (!peer_hear_head(link))
+		return;
+	peer_say(link, strstr(peer.heads[number], " /old ")
+			       ? "HTTP/1.1 503 No\r\nContent-Length: 0\r\n"
+				 "Connection: close\r\n\r\n"
+			       : "HTTP/1.1 204 Yes\r\nConnection: close\r\n\r\n");
+}
+
+static bool is_sent(const char *id)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	return file_read(root_fd, "push-events.sent", 32, &text, ERR_IGNORED) == 0 &&
+	       strcmp(text.data, id) == 0;
+}
+
+TEST(a_webhook_that_is_corrected_gets_what_the_wrong_one_did_not_take)
+{
+	struct push_settings *wrong;
+
+	peer_start(serve);
+	set_webhook("/old");
+	wrong = push_settings_ref(settings);
+	open_events();
+	add_event();
+	wait_until(peer.requests >= 2);
+	set_webhook("/new");
+	push_events_set(events, settings);
+	wait_until(is_sent("1\n"));
+	push_settings_unref(wrong);
+	push_events_close(events);
+	events = NULL;
+	peer_stop();
+}
+
+/* Those who know the ids up to that one would take it for an old event. */
+TEST(ids_go_on_above_the_last_that_was_sent_when_the_log_is_lost)
+{
+	put_file("push-events.sent", "7\n");
+	peer_start(serve);
+	set_webhook("/new");
+	open_events();
+	add_event();
+	assert_ids("8");
+	wait_until(is_sent("8\n"));
+	push_events_close(events);
+	events = NULL;
+	peer_stop();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		EVENTS_CASE(a_line_that_a_kill_cut_off_takes_no_other_event_along),
+		EVENTS_CASE(what_a_full_disk_takes_only_a_part_of_leaves_nothing),
+		EVENTS_CASE(
+			a_webhook_that_is_corrected_gets_what_the_wrong_one_did_not_take),
+		EVENTS_CASE(ids_go_on_above_the_last_that_was_sent_when_the_log_is_lost),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
