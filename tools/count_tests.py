@@ -19,6 +19,7 @@ POINT = re.compile(r"^(not )?ok\b(.*)$", re.MULTILINE)
 SKIP = re.compile(r"#\s*skip", re.IGNORECASE)
 TODO = re.compile(r"#\s*todo", re.IGNORECASE)
 COMMENTS = re.compile(r"(\n#.*)*")
+MESSAGE = re.compile(r"^ERROR: .*$", re.MULTILINE)
 MOST_TEXT = 400
 GOOD = ("OK", "EXPECTEDFAIL")
 
@@ -61,6 +62,8 @@ def first_failure(record):
         negation, rest = point.groups()
         if negation and not TODO.search(rest) and not SKIP.search(rest):
             told = COMMENTS.match(text, point.end()).group().splitlines()
+            # cmocka has the message of fail_msg() there, and just its line here
+            told += MESSAGE.findall(record.get("stderr") or "")[:1]
             why = shorten([line.lstrip("# ").rstrip() for line in told])
             return f"not ok{rest}: {why}" if why else f"not ok{rest}"
     return record["result"].lower()

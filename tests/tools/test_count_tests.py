@@ -13,8 +13,9 @@ import count_tests
 class CountTests(unittest.TestCase):
     def count(self, *records, options=()):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
-            for result, stdout in records:
-                log.write(json.dumps({"name": "refrelay:unit / a", "result": result, "stdout": stdout}) + "\n")
+            for result, stdout, *stderr in records:
+                log.write(json.dumps({"name": "refrelay:unit / a", "result": result, "stdout": stdout,
+                                      "stderr": "".join(stderr)}) + "\n")
             log.flush()
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
@@ -50,6 +51,8 @@ class CountTests(unittest.TestCase):
         told = self.count(("FAIL", f"not ok 1\n# one{'x' * 999}\n# last\n"), options=["--failed"])
         self.assertRegex(told, "one.* [.][.][.] .*last$")
         self.assertLess(len(told), 450)
+        self.assertEqual(self.count(("FAIL", "not ok 1 - a\n# line 3\n", "x\nERROR: it is late\nERROR: no\n"),
+                                    options=["--failed"]), "a\tnot ok 1 - a: line 3 | ERROR: it is late")
 
 
 if __name__ == "__main__":
