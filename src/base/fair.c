@@ -24,7 +24,8 @@ TAILQ_HEAD(fair_places, fair_place);
 /* Of one name. */
 struct fair_share {
 	char *key;
-	size_t in, waiting;
+	size_t places;      /* that have it: one that was sent away has it for a while */
+	size_t in, waiting; /* of them */
 	uint64_t last_turn; /* of those that wait */
 };
 
@@ -32,7 +33,7 @@ struct fair {
 	pthread_mutex_t mutex;
 	struct fair_limits limits; /* guarded by mutex, as all below */
 	struct fair_places line;
-	struct map shares; /* of those that are in or wait */
+	struct map shares;
 	size_t in, waiting;
 	uint64_t round;
 	struct metric_series *shown_in, *shown_waiting; /* or NULL */
@@ -84,11 +85,12 @@ static struct fair_share *share_of_locked(struct fair *fair, size_t kind,
 		return NULL;
 	key = xasprintf("%zu %s", kind, name);
 	share = map_get(&fair->shares, key);
-	if (share)
-		return share;
-	share = xcalloc(1, sizeof(*share));
-	share->key = TAKE(key);
-	map_put(&fair->shares, share->key, share);
+	if (!share) {
+		share = xcalloc(1, sizeof(*share));
+		share->key = TAKE(key);
+		map_put(&fair->shares, share->key, share);
+	}
+	share->places++;
 	return share;
 }
 
@@ -99,12 +101,11 @@ static void join_shares_locked(struct fair *fair, struct fair_place *place,
 		place->shares[i] = share_of_locked(fair, i, client->names[i]);
 }
 
-/* Shares of whom neither is in nor waits go. */
 static void leave_shares_locked(struct fair *fair, struct fair_place *place)
 {
 	for (size_t i = 0; i < FAIR_NAMES; i++) {
 		struct fair_share *share = TAKE(place->shares[i]);
-		if (!share || share->in + share->waiting > 0)
+		if (!share || --share->places > 0)
 			continue;
 		map_remove(&fair->shares, share->key);
 		free(share->key);

@@ -1,5 +1,6 @@
 #include "test.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
@@ -38,7 +39,11 @@ static void *come(void *arg)
 	struct comer *comer = arg;
 	struct fair_place place;
 	struct client client;
+	sigset_t hold_signal;
 
+	sigemptyset(&hold_signal);
+	sigaddset(&hold_signal, SIGUSR1);
+	pthread_sigmask(SIG_UNBLOCK, &hold_signal, NULL);
 	client_of_address(comer->address, &client);
 	client.names.names[2] = comer->user;
 	if (fair_enter(fair, &place, &client.names, comer->wait_ms, NULL) !=
@@ -144,6 +149,55 @@ TEST(of_too_many_the_last_of_who_came_most_is_sent_away)
 	assert_int_equal(came_in, 3);
 }
 
+static int hold[2];
+static atomic_bool is_on_hold;
+
+static void on_signal(int number)
+{
+	char end;
+
+	(void)number;
+	is_on_hold = true;
+	ssize_t ignored = read(hold[0], &end, 1);
+	(void)ignored;
+}
+
+/* It does not run until hold[1] is closed, whatever happens to it. */
+static void put_on_hold(struct comer *comer)
+{
+	const struct sigaction action = { .sa_handler = on_signal };
+
+	if (pipe2(hold, O_CLOEXEC) != 0 || sigaction(SIGUSR1, &action, NULL) != 0)
+		abort();
+	is_on_hold = false;
+	pthread_kill(comer->thread, SIGUSR1);
+	for (int i = 0; i < 10000 && !is_on_hold; i++)
+		usleep(1000);
+	assert_true(is_on_hold);
+}
+
+/* It still has its client's share, which the next one of that client leaves meanwhile. */
+TEST(one_that_is_sent_away_may_take_its_time)
+{
+	begin(1, 2, 0);
+	let_come("192.0.2.1", WAIT_MS);
+	struct comer *first = let_come("192.0.2.2", 100);
+	struct comer *second = let_come("192.0.2.2", WAIT_MS);
+	assert_int_equal(order_of(first), -1);
+	let_come("192.0.2.3", WAIT_MS);
+	put_on_hold(second);
+	comers[comers_count] =
+		(struct comer){ .address = "192.0.2.4", .wait_ms = WAIT_MS };
+	thread_start(&comers[comers_count].thread, "comer", come, &comers[comers_count]);
+	comers_count++;
+	usleep(200000);
+	assert_int_equal(order_of(let_come("192.0.2.2", WAIT_MS)), -1);
+	close(hold[1]);
+	assert_int_equal(order_of(second), -1);
+	close(hold[0]);
+	end();
+}
+
 TEST(no_client_has_more_places_than_one_may_have)
 {
 	begin(3, 16, 2);
@@ -243,6 +297,7 @@ int main(void)
 		cmocka_unit_test(
 			who_came_late_but_alone_is_before_all_but_the_first_of_who_came_often),
 		cmocka_unit_test(of_too_many_the_last_of_who_came_most_is_sent_away),
+		cmocka_unit_test(one_that_is_sent_away_may_take_its_time),
 		cmocka_unit_test(no_client_has_more_places_than_one_may_have),
 		cmocka_unit_test(a_client_is_a_network_a_block_of_networks_and_a_user),
 		cmocka_unit_test(who_has_the_fewest_places_is_next),
