@@ -188,7 +188,7 @@ used_ms() {
 }
 
 REFS=100000
-POLL_MOST_MS=400      # of CPU; a tenth of it without a sanitizer
+POLL_MOST_MS=1000     # of CPU; a 30th of it without a sanitizer on a quiet machine
 MEMORY_MOST_KB=800000 # a third of it without a sanitizer
 
 polled_since() { # TIMES LINES

@@ -197,6 +197,7 @@ searched_for() {
 	memory_has 1
 	stop_site paris
 	set_conf paris site.coreDumps true
+	set_conf paris lease.ttl 10m # the search may take longer than the usual one
 	start_site paris REFRELAY_FAILPOINT=objects.fetched=stop
 	limit=$(core_limit) # a sanitizer of addresses has set it to 0 by itself
 	[ "$limit" = "$(ulimit -H -c)" ] || [ "$limit" = 0 ]
