@@ -49,7 +49,7 @@ void event_log_wake(struct event_log *log, const struct event_mark *newest);
 int event_log_ends(struct store_tx *tx, struct event_ends *ends, struct err *err);
 
 /* How much of a kind has been scanned since the log began. Until everything was, e.g.
- * with a new or restored database, or because of an unreadable directory, a replicable
+ * with a new or restored database, or because of something unreadable, a replicable
  * without a row may exist all the same. */
 enum event_scanned { SCANNED_NOTHING, SCANNED_PART, SCANNED_ALL };
 

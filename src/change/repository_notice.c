@@ -602,7 +602,23 @@ static void repository_observe(struct comparisons *all, struct comparison *one)
 	failpoint("notice.seen");
 }
 
-/* The changes since the refs that were recorded last, if they are at hand. */
+/* Recorded refs do not say where a history was cut: that shows in the checksum before. */
+static bool repository_was_cut(const struct repository_seen *seen,
+			       const struct origin_row *base)
+{
+	char text[CHECKSUM_TEXT_SIZE];
+	struct checksum sum;
+
+	if (!checksum_parse(base->checksum, &sum))
+		return false;
+	checksum_apply(&sum, &seen->recorded, &seen->reading.refs, &seen->diff);
+	checksum_format(&sum, text);
+	return strcmp(text, seen->checksum) != 0;
+}
+
+/* The changes since the refs that were recorded last, if they are at hand. Where a
+ * history is whole that was cut, each ref has changed, whatever its value: none was
+ * pushed until now. */
 static void find_changes(const struct comparisons *all, struct comparison *one)
 {
 	struct repository_seen *seen = one->seen;
@@ -622,6 +638,8 @@ static void find_changes(const struct comparisons *all, struct comparison *one)
 					&seen->recorded))
 			return;
 		ref_diff_compute(before, now, &seen->diff);
+		if (now->cuts.count == 0 && repository_was_cut(seen, base))
+			return;
 	}
 	seen->has_diff = true;
 	one->changes = wire_event_changes(&seen->diff, before, now);

@@ -58,6 +58,13 @@ void scan_leave_out(struct scan *scan, const char *path, const struct err *why)
 	snprintf(result->example, sizeof(result->example), "%s", text.data);
 }
 
+static void scan_note_no_row(struct scan *scan)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&scan->mutex);
+
+	scan->result->lacks_rows = true;
+}
+
 /* What is locked or changes too fast is mostly well a moment later: it counts when two
  * scans in a row met it. */
 bool scan_fail(struct scan *scan, const struct noticed *noticed)
@@ -66,6 +73,8 @@ bool scan_fail(struct scan *scan, const struct noticed *noticed)
 	bool is_told = row->name && row->verification != VERIFICATION_SUCCEEDED;
 	bool is_news = scan_is_news(scan, noticed->name, &noticed->why);
 
+	if (!row->name)
+		scan_note_no_row(scan);
 	if (!is_told && (noticed->why.class != ERR_CONFLICT || !is_news))
 		scan_leave_out(scan, noticed->name, &noticed->why);
 	return is_news;

@@ -34,6 +34,7 @@ struct scan_result {
 	bool has_hooks;                  /* they were checked: */
 	struct hook_counts hooks;        /* of repositories */
 	bool is_complete; /* all names were seen, so absence was treated as deletion */
+	bool lacks_rows;  /* a found one could not be read, or recorded: it has none */
 };
 
 /* ERR_DISK: the directory is missing, or another, empty one. ERR_CANCELED. */
@@ -80,7 +81,7 @@ void scan_count(struct scan *scan, bool is_changed);
 void scan_leave_out(struct scan *scan, const char *path, const struct err *why);
 void scan_set_incomplete(struct scan *scan);
 /* One could not be compared: it is left out, unless its row itself says that it is not
- * well. Returns scan_is_news(). */
+ * well; without a row the result lacks one. Returns scan_is_news(). */
 bool scan_fail(struct scan *scan, const struct noticed *noticed);
 /* Whether this is the first scan with this problem. */
 bool scan_is_news(struct scan *scan, const char *where, const struct err *why);

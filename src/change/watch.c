@@ -168,11 +168,14 @@ static void watch_keep_failure(struct watch *watch, struct watched_kind *one)
 	one->state.is_whole = false;
 }
 
-/* Once for a timeline. One that is drawn during the scan is of the same database. */
+/* Once for a timeline. One that is drawn during the scan is of the same database. What is
+ * there without a row would be missing from the inventory of "all", and secondaries would
+ * remove their copies. */
 static void watch_record_scan(struct watch *watch, const struct watched_kind *one,
 			      const struct scan_result *result)
 {
-	enum event_scanned scanned = result->is_complete ? SCANNED_ALL : SCANNED_PART;
+	bool is_all = result->is_complete && !result->lacks_rows;
+	enum event_scanned scanned = is_all ? SCANNED_ALL : SCANNED_PART;
 	struct store *store = watch->options.store;
 	struct err err;
 	enum event_scanned recorded;

@@ -258,6 +258,7 @@ static int open_notice(struct node *node, struct err *err)
 	else
 		options.hooks = hooks_of(node);
 	node->notice = notice_new(&options);
+	node->push.notice = node->notice;
 	return 0;
 }
 

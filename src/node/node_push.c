@@ -42,6 +42,21 @@ static void node_push_is_broken(void *arg, const char *name, const struct err *w
 		verify_origin_doubt(parts->verify_origin, name, why);
 }
 
+/* The comparison knows what stood there, and which folders are not mounted. What is left
+ * of a repository, or stands in its place, is none to push from either. */
+static bool node_push_is_deleted(void *arg, const char *name, struct err *why)
+{
+	const struct node_push *parts = arg;
+	AUTO_NOTICED struct noticed noticed = { 0 };
+
+	if (notice_compare(parts->notice, name, &noticed, why) == 0) {
+		err_set(why, ERR_BUSY, "%.300s was not there a moment ago", name);
+		return false;
+	}
+	return why->class == ERR_MISSING || why->class == ERR_CORRUPT ||
+	       why->class == ERR_CONFIG;
+}
+
 static int node_push_open_leases(const struct node_settings *settings,
 				 struct node_push *parts, struct err *err)
 {
@@ -90,6 +105,7 @@ int node_push_start(const struct node_settings *settings, struct node_push *part
 					.events = parts->events,
 					.names = list_names,
 					.broken = node_push_is_broken,
+					.is_deleted = node_push_is_deleted,
 					.arg = parts },
 		&parts->push, err);
 }

@@ -5,6 +5,7 @@
 #ifndef NODE_NODE_PUSH_H
 #define NODE_NODE_PUSH_H
 
+#include "change/notice.h"
 #include "lease/lease.h"
 #include "node/settings.h"
 #include "push/push.h"
@@ -18,6 +19,7 @@ struct node_push {
 	struct push_events *events;
 	struct push *push;
 	char *root, *name;                   /* owned; the node in the cluster */
+	struct notice *notice;               /* borrowed; set before node_push_start() */
 	struct verify_origin *verify_origin; /* borrowed; gets damage reports, or NULL */
 };
 

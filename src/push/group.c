@@ -246,6 +246,29 @@ static void orphan(struct push_run *run, const struct push_group *group,
 	push_settle_give_back(run, group);
 }
 
+/* This node's disk, not the destination, is at fault, and other nodes may reach the
+ * repository: so nothing is written that would keep them from it. */
+static void push_group_put_off(struct push_run *run, const struct push_group *group,
+			       const struct err *why)
+{
+	log_warn("push.put_off", LOG_ERR(why), LOG_TEXT("uri", run->uri),
+		 LOG_TEXT("remedy", why->remedy));
+	run->is_away = true;
+	push_settle_give_back(run, group);
+}
+
+/* found: what local_repository() said. */
+static bool push_group_is_away(const struct push_run *run, const struct push_group *group,
+			       int found, struct err *why)
+{
+	const struct push_options *options = &run->push->options;
+
+	if (found < 0)
+		return why->class == ERR_DISK && !err_is_of_data(why);
+	return found == 0 && options->is_deleted &&
+	       !options->is_deleted(options->arg, group->project, why);
+}
+
 /* HEAD for a repository that is made, and how long its object names are. */
 static int read_shape(const char *path, char **head, size_t *oid_len, struct err *err)
 {
@@ -513,13 +536,17 @@ void push_group_work(struct push_run *run, struct push_group *group)
 		return;
 	}
 	found = local_repository(run->push, group->project, &group->repository, &why);
+	if (found >= 0 && serve_deletion(run, group))
+		return;
+	if (push_group_is_away(run, group, found, &why)) {
+		push_group_put_off(run, group, &why);
+		return;
+	}
 	if (found < 0) {
 		outcome_is_local(&why, group->project);
 		fail_group(run, group, &why);
 		return;
 	}
-	if (serve_deletion(run, group))
-		return;
 	if (found == 0) {
 		no_repository(run, group, &why);
 		push_settle_give_up(run, group, &why);

@@ -36,7 +36,11 @@ struct push_options {
 	/* Called when a repository could not be pushed because of a local problem. By any
 	 * worker; may be NULL. */
 	void (*broken)(void *arg, const char *name, const struct err *why);
-	void *arg; /* of both */
+	/* Called when no repository of that name is found. True: it was deleted. False:
+	 * *why says why that is not known; its tasks wait. By any worker; NULL: what is
+	 * not found was deleted. */
+	bool (*is_deleted)(void *arg, const char *name, struct err *why);
+	void *arg; /* of all three */
 };
 
 int push_start(const struct push_options *options, struct push **push, struct err *err);

@@ -37,6 +37,7 @@ struct push_run {
 	bool is_stuck;  /* tasks may be left in running/: check it again */
 	bool is_failed; /* some tasks wait for another try, because of `why` */
 	bool is_lock, has_orphans;
+	bool is_away;        /* a repository is out of this node's reach */
 	bool is_held;        /* a deletion waits for a person */
 	bool has_changed;    /* its list of dead letters */
 	bool is_interrupted; /* by a stop: ignore its outcome */

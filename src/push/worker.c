@@ -624,15 +624,15 @@ static int write_state(struct push_run *run, struct err *err)
 /* What is left to do after the last group. */
 static int push_worker_conclude(struct push_run *run, bool had_state, struct err *err)
 {
-	const int64_t orphan_retry_ms = 60000;
+	const int64_t put_off_ms = 60000;
 
 	if (run->is_failed)
 		return write_failure(run, err);
-	if (run->has_orphans) {
+	if (run->has_orphans || run->is_away) {
 		run->result.end = RUN_BUSY;
-		run->result.wait_ms = orphan_retry_ms;
+		run->result.wait_ms = put_off_ms;
 	}
-	if (run->is_empty || run->is_interrupted)
+	if (run->is_empty || run->is_interrupted || run->is_away)
 		return run->has_changed ? write_state(run, err) : 0;
 	if (!had_state && !run->has_changed)
 		return 0;

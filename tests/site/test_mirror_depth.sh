@@ -316,7 +316,6 @@ not_pushed_on() {
 	stop_site london
 	git init -q --bare far/a.git
 	set_conf london remote.far.url "$PWD/far/"'${name}.git'
-	set_conf london gerrit.replicateOnStartup true
 	expect 1 at london check
 	grep 'FAIL .* far: the mirror a has a depth of 1; shallow repositories cannot be pushed' out
 	start_site london

@@ -7,6 +7,7 @@ fi
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/push.sh"
 
 a_folder_that_is_not_mounted_deletes_nothing() {
 	[ -n "${OWN_MOUNTS-}" ] || skip "mounting is not allowed here"
@@ -30,6 +31,39 @@ a_folder_that_is_not_mounted_deletes_nothing() {
 	wait_until 20 eval '! [ -e paris/git/team/app.git ]'
 }
 
+waits_again() { # NODE
+	was_logged "$1" push.put_off 'folder team is not mounted'
+}
+
+# What waits for it is not given up: nobody would take it up again when it is back.
+what_is_to_be_pushed_from_it_waits() {
+	[ -n "${OWN_MOUNTS-}" ] || skip "mounting is not allowed here"
+	make_node home
+	add_remote home near replicationDelay 3600
+	make_source tool
+	mkdir keep git/team
+	mount -t tmpfs none keep || skip "mounting is not allowed here"
+	trap 'umount -l "$TEST_DIR/git/team" "$TEST_DIR/keep" 2>/dev/null || true' EXIT
+	mount --bind keep git/team
+	make_source team/app
+	start_ready home
+	add_commits git/team/app.git refs/heads/main 1
+	at home changed team/app
+	[ "$(waiting | wc -l)" -eq 1 ]
+	umount git/team
+	at home push retry --all
+	wait_until 20 waits_again home
+	stop_site home
+	[ -z "$(letters)" ]
+	[ "$(waiting | wc -l)" -eq 1 ]
+	mount --bind keep git/team
+	start_site home
+	at home push retry --all
+	wait_until 20 arrived near team/app
+	stop_site home
+}
+
 tap_test "a folder that is not mounted deletes nothing" \
 	a_folder_that_is_not_mounted_deletes_nothing
+tap_test "what is to be pushed from it waits" what_is_to_be_pushed_from_it_waits
 tap_done

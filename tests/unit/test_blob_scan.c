@@ -73,6 +73,7 @@ TEST(a_known_one_that_cannot_be_looked_at_is_left_out)
 	err_errno(&seen.why, "cannot open x");
 	note(&one, &seen);
 	assert_int_equal(found.left_out, 2);
+	assert_false(found.lacks_rows);
 	seen.row.verification = VERIFICATION_FAILED; /* that says enough */
 	note(&one, &seen);
 	assert_int_equal(found.left_out, 2);
@@ -81,6 +82,11 @@ TEST(a_known_one_that_cannot_be_looked_at_is_left_out)
 	note(&one, &seen);
 	assert_int_equal(found.left_out, 2);
 	assert_false(found.is_complete);
+	seen.row.name = NULL;
+	errno = EMFILE;
+	err_errno(&seen.why, "cannot open x");
+	note(&one, &seen);
+	assert_true(found.lacks_rows);
 	map_clear_owned(&one.troubles);
 	pthread_mutex_destroy(&one.mutex);
 }

@@ -163,11 +163,28 @@ TEST(a_change_that_cannot_be_recorded_is_left_out)
 	assert_int_equal(result.changed, 1);
 }
 
+/* As one with which the disk, or a limit, is at fault for a moment. */
+TEST(what_was_found_and_has_no_row_is_lacking)
+{
+	assert_false(result.lacks_rows);
+	make_bare("z.git");
+	sql("CREATE TRIGGER full BEFORE INSERT ON event WHEN NEW.name = 'z'"
+	    " BEGIN SELECT RAISE(ABORT, 'full'); END");
+	assert_ok(scan());
+	assert_true(result.is_complete);
+	assert_true(result.lacks_rows);
+	sql("DROP TRIGGER full");
+	assert_ok(scan());
+	assert_false(result.lacks_rows);
+	assert_last(0, EVENT_CREATED, "z");
+}
+
 TEST(what_its_row_says_is_not_left_out_as_well)
 {
 	must("mv srv/a.git/HEAD srv/a.git/saved");
 	assert_ok(scan());
 	assert_int_equal(result.left_out, 0);
+	assert_false(result.lacks_rows);
 	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
 	assert_int_equal(row.verification, VERIFICATION_FAILED);
 }
@@ -177,6 +194,7 @@ TEST(what_may_be_well_in_a_moment_is_left_out_by_the_next_scan)
 	must("mkdir -p srv/b.git/refs && echo 'ref: refs/heads/main' >srv/b.git/HEAD");
 	assert_ok(scan());
 	assert_int_equal(result.left_out, 0);
+	assert_true(result.lacks_rows);
 	assert_ok(scan());
 	assert_int_equal(result.left_out, 1);
 }
@@ -319,6 +337,7 @@ int main(void)
 		THREE_CASE(a_directory_that_cannot_be_read_deletes_nothing),
 		THREE_CASE(what_is_left_out_is_counted_with_an_example),
 		THREE_CASE(a_change_that_cannot_be_recorded_is_left_out),
+		THREE_CASE(what_was_found_and_has_no_row_is_lacking),
 		THREE_CASE(what_its_row_says_is_not_left_out_as_well),
 		THREE_CASE(what_may_be_well_in_a_moment_is_left_out_by_the_next_scan),
 		THREE_CASE(a_root_that_is_away_deletes_nothing),

@@ -32,8 +32,11 @@ static const char hook[] = "#!/bin/sh\n"
 			   "rmdir ../../busy/$d\n"
 			   "echo $d >>../../ended\n";
 
+static bool is_away; /* what is not found was not deleted */
+
 static int make_site(void **state)
 {
+	is_away = false;
 	if (test_make_root(state) != 0)
 		return -1;
 	log_set_level(getenv("SHOW_TIMES") ? LOG_LEVEL_INFO : LOG_LEVEL_NONE);
@@ -111,9 +114,17 @@ static void open_node(struct node *node, const char *name, struct push_settings 
 		&node->leases, &err));
 }
 
-static void start_push(struct node *node, const char *name)
+static bool says_deleted(void *arg, const char *name, struct err *why)
 {
-	snprintf(node->site, sizeof(node->site), "%s/site", root);
+	(void)arg;
+	if (is_away)
+		err_set(why, ERR_DISK, "the file system of %s is not mounted", name);
+	return !is_away;
+}
+
+static void start_push_in(struct node *node, const char *name, const char *site)
+{
+	snprintf(node->site, sizeof(node->site), "%s/%s", root, site);
 	snprintf(node->data, sizeof(node->data), "%s/data", root);
 	assert_ok(push_start(&(struct push_options){ .tasks = node->tasks,
 						     .leases = node->leases,
@@ -122,8 +133,14 @@ static void start_push(struct node *node, const char *name)
 						     .node = name,
 						     .settings = node->settings,
 						     .delete_brake = 0.5,
-						     .names = names },
+						     .names = names,
+						     .is_deleted = says_deleted },
 			     &node->push, &err));
+}
+
+static void start_push(struct node *node, const char *name)
+{
+	start_push_in(node, name, "site");
 }
 
 static void start_node(struct node *node, const char *name,
@@ -402,21 +419,67 @@ TEST(a_task_of_a_renamed_remote_goes_where_its_url_says)
 	close_node(&node);
 }
 
-TEST(tasks_of_a_missing_repository_are_given_up_unless_the_whole_tree_is_away)
+/* A node has had its URI, and let it go. */
+static bool was_tried(const struct node *node, const char *project)
+{
+	AUTO_DESTINATION struct destination to = { 0 };
+	AUTO_FREE char *key = NULL;
+	struct lease_holder holder;
+
+	assert_ok(destination_make(&node->settings->remotes.items[0], 0, project, &to,
+				   &err));
+	key = xasprintf(PUSH_URI_LEASE "%s", to.uri_key);
+	return lease_inspect(node->leases, key, &holder, &err) == 0 && holder.fence > 0 &&
+	       !holder.held;
+}
+
+/* Nothing that is written down keeps another node from it. */
+static void assert_only_waits(void)
+{
+	assert_int_equal(count_of(WAITING), 1);
+	assert_int_equal(count_of("ls -p ev/refrelay | grep -v /"), 0);
+	assert_int_equal(count_of("ls ev/refrelay/failed"), 0);
+}
+
+TEST(tasks_of_a_missing_repository_are_given_up_once_it_is_known_to_be_deleted)
 {
 	struct node node = { 0 };
 	dead_letters letters = { 0 };
 
-	start_node(&node, "a", settings_with("replicationRetry = 1 s"));
+	make_source("p"); /* the tree is not empty */
+	is_away = true;
+	start_node(&node, "a", settings_with(""));
 	add_task(&node, "gone", "refs/heads/main");
-	wait_until(is_true("test -n \"$(ls -p ev/refrelay | grep -v /)\""));
-	assert_int_equal(count_letters(&node, &letters), 0);
-	make_source("p"); /* the tree is there again */
+	wait_until(was_tried(&node, "gone"));
+	assert_only_waits();
+	close_node(&node);
+	is_away = false;
+	start_node(&node, "a", settings_with(""));
 	wait_until(count_letters(&node, &letters) == 1);
 	assert_int_equal(letters.items[0].why.class, ERR_MISSING);
 	assert_non_null(strstr(letters.items[0].why.text, "local repository is missing"));
 	dead_letters_clear(&letters);
 	close_node(&node);
+}
+
+TEST(a_node_whose_tree_is_away_leaves_the_work_to_another_one)
+{
+	struct node away = { 0 }, healthy = { 0 };
+
+	make_source("p");
+	make_target("p");
+	must("mkdir empty");
+	open_node(&healthy, "healthy", settings_with(""));
+	open_node(&away, "away", settings_with(""));
+	start_push_in(&away, "away", "empty");
+	add_task(&away, "p", "refs/heads/main");
+	wait_until(was_tried(&away, "p"));
+	assert_only_waits();
+	start_push(&healthy, "healthy");
+	wait_until(is_all_done());
+	assert_int_equal(count_of("cat begun"), 1);
+	close_node(&healthy);
+	close_node(&away);
 }
 
 TEST(a_missing_destination_is_made_with_our_head)
@@ -898,7 +961,8 @@ int main(void)
 		ENGINE_CASE(a_task_of_no_remote_stays_until_the_settings_have_one),
 		ENGINE_CASE(a_task_of_a_renamed_remote_goes_where_its_url_says),
 		ENGINE_CASE(
-			tasks_of_a_missing_repository_are_given_up_unless_the_whole_tree_is_away),
+			tasks_of_a_missing_repository_are_given_up_once_it_is_known_to_be_deleted),
+		ENGINE_CASE(a_node_whose_tree_is_away_leaves_the_work_to_another_one),
 		ENGINE_CASE(a_missing_destination_is_made_with_our_head),
 		ENGINE_CASE(what_is_refused_becomes_a_dead_letter_and_the_rest_goes),
 		ENGINE_CASE(a_locked_ref_is_tried_as_often_as_is_set),

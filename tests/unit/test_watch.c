@@ -7,7 +7,7 @@
 #include "replicable/name.h"
 
 static atomic_int scans, recorded, recorded_as, pruned, burn_ms;
-static atomic_bool scan_fails, scan_hangs, scan_is_part;
+static atomic_bool scan_fails, scan_hangs, scan_is_part, scan_lacks_rows;
 static atomic_int told_failing, told_good;
 
 static atomic_bool may_owe;
@@ -52,7 +52,9 @@ int scan_all(const struct scan_request *request, struct scan_result *result,
 	assert_ptr_equal(request->kind->notice, &stub);
 	atomic_fetch_add(&scans, 1);
 	burn(burn_ms);
-	*result = (struct scan_result){ .found = 7, .is_complete = !scan_is_part };
+	*result = (struct scan_result){ .found = 7,
+					.is_complete = !scan_is_part,
+					.lacks_rows = scan_lacks_rows };
 	if (scan_hangs && stop_wait(request->stop, 5000))
 		return err_set(error, ERR_CANCELED, "stopped");
 	return scan_fails ? err_set(error, ERR_DISK, "told to fail") : 0;
@@ -134,7 +136,7 @@ static int reset(void **state)
 {
 	told_failing = told_good = 0;
 	scans = recorded = pruned = burn_ms = 0;
-	scan_fails = scan_hangs = scan_is_part = false;
+	scan_fails = scan_hangs = scan_is_part = scan_lacks_rows = false;
 	return reset_stub(state);
 }
 
@@ -263,6 +265,20 @@ TEST(a_scan_that_could_not_read_everything_is_recorded_as_such)
 	assert_int_equal(recorded, 2);
 }
 
+TEST(a_scan_of_which_something_has_no_row_is_recorded_as_a_part)
+{
+	scan_lacks_rows = true;
+	struct watch *watch = start(5);
+	wait_for_scans(3);
+	assert_int_equal(recorded, 1);
+	assert_int_equal(recorded_as, SCANNED_PART);
+	scan_lacks_rows = false;
+	wait_for_scans(scans + 3);
+	watch_stop(watch);
+	assert_int_equal(recorded, 2);
+	assert_int_equal(recorded_as, SCANNED_ALL);
+}
+
 TEST(a_stop_interrupts_a_scan)
 {
 	int64_t started = clock_boot_ms();
@@ -286,6 +302,7 @@ int main(void)
 		WATCH_CASE(a_scan_that_costs_much_comes_less_often_from_the_second_on),
 		WATCH_CASE(a_scan_that_failed_does_not_count_as_the_first),
 		WATCH_CASE(a_scan_that_could_not_read_everything_is_recorded_as_such),
+		WATCH_CASE(a_scan_of_which_something_has_no_row_is_recorded_as_a_part),
 		WATCH_CASE(a_stop_interrupts_a_scan),
 	};
 
