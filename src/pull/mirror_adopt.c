@@ -290,11 +290,11 @@ static int mirror_adopt_take(struct pull_job *job, const struct mirror *mirror,
 	struct mirror_take take = { .root = job->pull->options.here->root,
 				    .name = mirror->name,
 				    .url = mirror->url };
+	int needed = mirror_take_is_needed(&take, err);
 
-	return mirror_take_is_needed(&take)
-		       ? mirror_adopt_run(job, mirror, mirror_adopt_take_leased, &take,
-					  err)
-		       : 0;
+	return needed > 0 ? mirror_adopt_run(job, mirror, mirror_adopt_take_leased, &take,
+					     err)
+			  : needed;
 }
 
 int mirror_adopt(struct pull_job *job, struct err *err)

@@ -482,6 +482,43 @@ an_old_lock() {
 	is_nowhere "$token"
 }
 
+# The node fails to open that path, as it names it: see the library.
+start_refused() { # PATH WHICH-TIME-OR-0 ERRNO
+	[ -e refused.so ] || cc -shared -fPIC -o refused.so "$TESTS/lib/refused_open.c"
+	start_site paris "LD_PRELOAD=$PWD/refused.so" "REFUSED_OPEN=$1" "REFUSED_AT=$2" "REFUSED_ERRNO=$3" \
+		"ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0"
+}
+
+syncs_when_asked() {
+	at paris mirror sync acme/r && is_in_sync_with 1
+}
+
+# What fails for a moment decides nothing.
+faults_that_pass() {
+	local path time errno
+
+	make_adopt_sites
+	make_tokens
+	set_conf paris mirror.acme/r.depth 1
+	while read -r path time errno; do
+		echo "$path $time $errno:"
+		rm -rf paris/git/acme paris/git/.refrelay paris/data
+		: >paris/log
+		docora_clone
+		start_refused "$path" "$time" "$errno"
+		wait_until 20 grep -qx refused paris/log
+		wait_until 30 syncs_when_asked
+		is_taken_over
+		is_nowhere "$token"
+		fails grep mirror.not_taken_over paris/log
+		stop_site paris
+	done <<-'END'
+		acme/r/.git 2 24
+		acme/r/.git 3 24
+		acme/r 1 24
+	END
+}
+
 # Wherever a program may have left a token: a bare clone's config, and records of git.
 with_tokens() {
 	local basic
@@ -593,5 +630,6 @@ tap_test "if another takes the place meanwhile, both are kept" another_takes_the
 tap_test "killed at each step, the next start completes it" killed_while_it_is_taken
 tap_test "a clone in which git works is left alone until it has ended" others_at_work
 tap_test "a clone with repositories of others in it stays" repositories_inside
+tap_test "a fault that passes delays it, and no more" faults_that_pass
 tap_test "a mirror and a repository that might be one are refused, by both names" clashes
 tap_done
