@@ -103,6 +103,10 @@ static int mirror_take_check_fit(const struct mirror_take *take, int root,
 {
 	int result = mirror_fit_check(root, take->name, err);
 
+	if (result == 0 && take->unread) {
+		*err = *take->unread;
+		result = -1;
+	}
 	return result < 0 ? mirror_take_decide(take, err) : result;
 }
 

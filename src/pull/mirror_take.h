@@ -15,9 +15,10 @@
 #define MIRROR_TAKE_LOCK_AGE_S 3600
 
 struct mirror_take {
-	const char *root; /* site.repositories */
-	const char *name; /* of the mirror */
-	const char *url;  /* of its upstream */
+	const char *root;         /* site.repositories */
+	const char *name;         /* of the mirror */
+	const char *url;          /* of its upstream */
+	const struct err *unread; /* why it stays, whatever else it is; may be NULL */
 };
 
 /* 1: there is such a clone, or one that an earlier try has begun to take over. 0:
