@@ -241,12 +241,13 @@ bool err_is_transient(enum err_class class)
 	       class == ERR_TIMEOUT || class == ERR_CONFLICT || class == ERR_DISK;
 }
 
-/* ENOTCONN: a file system whose server is gone. EINTR, ENOEXEC: a program was ended by
- * somebody, or could not run (base/proc.c). */
+/* ENOTCONN, ESTALE: a file system whose server is gone, or has a new one. EINTR, ENOEXEC:
+ * a program was ended by somebody, or could not run (base/proc.c). */
 static bool is_of_machine(int code)
 {
 	return code == EMFILE || code == ENFILE || code == ENOMEM || code == EAGAIN ||
-	       code == ENOLCK || code == ENOTCONN || code == EINTR || code == ENOEXEC;
+	       code == ENOLCK || code == ENOTCONN || code == ESTALE || code == EINTR ||
+	       code == ENOEXEC;
 }
 
 bool err_is_of_data(const struct err *err)

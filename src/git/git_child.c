@@ -147,19 +147,14 @@ static void git_remote_add_quoted(struct str *text, const char *value)
 static char no_authorities[4096];
 
 /* The empty values undo what a repository's own config may say. The header goes to no
- * other host than the URL's: redirects are errors. */
-static void git_remote_write_config(const struct git_remote *remote, struct str *text)
+ * other host than the URL's, and to no one who cannot prove to be it: redirects are
+ * errors, and certificates are checked. */
+static void git_remote_write_http(const struct git_remote *remote, struct str *text)
 {
 	int64_t stall_ms = remote->stall_ms != 0 ? remote->stall_ms : DEFAULT_STALL_MS;
 
-	/* It does not grow: what a smaller one held would stay in memory. */
-	str_reserve(text, sizeof(no_authorities) +
-				  2 * strlen(remote->header ? remote->header : "") +
-				  2 * strlen(remote->ca_file ? remote->ca_file : "") +
-				  512);
-	str_add(text, "[credential]\n\thelper =\n"
-		      "[http]\n\tfollowRedirects = false\n\tproxy =\n\tcookieFile =\n"
-		      "\textraHeader =\n");
+	str_add(text, "\tsslVerify = true\n\tfollowRedirects = false\n\tproxy =\n"
+		      "\tcookieFile =\n\textraHeader =\n");
 	if (remote->header) {
 		str_add(text, "\textraHeader = ");
 		git_remote_add_quoted(text, remote->header);
@@ -175,6 +170,25 @@ static void git_remote_write_config(const struct git_remote *remote, struct str 
 	if (stall_ms > 0)
 		str_addf(text, "\tlowSpeedLimit = 1\n\tlowSpeedTime = %" PRId64 "\n",
 			 (stall_ms + 999) / 1000);
+}
+
+/* Git prefers what a repository says of a part of the URL, http.<part>.*, to [http]. The
+ * section for all of it counts more than those, or as much, and stands behind them. That
+ * for none is for URLs that git cannot compare. */
+static void git_remote_write_config(const struct git_remote *remote, struct str *text)
+{
+	size_t values = strlen(remote->header ? remote->header : "") +
+			strlen(remote->ca_file ? remote->ca_file : "") +
+			strlen(no_authorities);
+
+	/* It does not grow: what a smaller one held would stay in memory. */
+	str_reserve(text, 4 * values + 2 * strlen(remote->url) + 1024);
+	str_add(text, "[credential]\n\thelper =\n[http]\n");
+	git_remote_write_http(remote, text);
+	str_add(text, "[http ");
+	git_remote_add_quoted(text, remote->url);
+	str_add(text, "]\n");
+	git_remote_write_http(remote, text);
 }
 
 /* A sealed file in memory with git's configuration for this remote, which must be one

@@ -16,12 +16,32 @@ static bool repo_is_directory(int dir, const char *name)
 	return fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
-enum repo_look repo_look_at(int dir)
+/* *fault: errno, if that cannot be told now. */
+static bool repo_has_part(int dir, const char *name, int follow, int *fault)
 {
-	int parts = repo_is_directory(dir, "objects") + repo_is_directory(dir, "refs") +
-		    file_is_there(dir, "HEAD");
+	struct stat st;
+
+	if (fstatat(dir, name, &st, follow) == 0)
+		return follow == AT_SYMLINK_NOFOLLOW || S_ISDIR(st.st_mode);
+	if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+		*fault = errno;
+	return false;
+}
+
+static enum repo_look repo_look(int dir, int *fault)
+{
+	int parts = repo_has_part(dir, "objects", 0, fault) +
+		    repo_has_part(dir, "refs", 0, fault) +
+		    repo_has_part(dir, "HEAD", AT_SYMLINK_NOFOLLOW, fault);
 
 	return parts == 3 ? REPO_BARE : parts == 2 ? REPO_DAMAGED : REPO_NOTHING;
+}
+
+enum repo_look repo_look_at(int dir)
+{
+	int fault;
+
+	return repo_look(dir, &fault);
 }
 
 static int unsupported(const struct conf_entry *entry, struct err *err)
@@ -162,7 +182,14 @@ static int read_config(struct repo *repo, struct err *err)
 
 static int check_look(struct repo *repo, struct err *err)
 {
-	switch (repo_look_at(repo->fd)) {
+	int fault = 0;
+	enum repo_look look = repo_look(repo->fd, &fault);
+
+	if (look != REPO_BARE && fault != 0) {
+		errno = fault;
+		return err_errno(err, "cannot look at HEAD, objects and refs");
+	}
+	switch (look) {
 	case REPO_BARE:
 		if (faccessat(repo->fd, "objects", R_OK | X_OK, AT_EACCESS) == 0)
 			return 0;

@@ -14,7 +14,7 @@
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
 
-#define FILE_MOST ((size_t)16 << 20)
+#define FILE_MOST ((size_t)64 << 20)
 #define CONFIG "config"
 #define WORK_TREE_CONFIG "config.worktree"
 #define FETCHED "FETCH_HEAD"
@@ -80,17 +80,29 @@ static void mirror_adopt_report(void *arg, enum clone_secret form, const char *t
 				    "read the clone knows it"));
 }
 
-/* Whether there were some. */
-static bool mirror_adopt_strip(const char *name, const char *text,
+/* Links are not followed. */
+static bool mirror_adopt_is_absent(int code)
+{
+	return code == ENOENT || code == ENOTDIR || code == ELOOP;
+}
+
+/* Whether there were some. After a power cut there may be NULs between the lines. */
+static bool mirror_adopt_strip(const char *name, const struct str *text,
 			       const struct clone_secrets_sink *sink, struct str *clean)
 {
 	const char *slash = strrchr(name, '/');
 	const char *base = slash ? slash + 1 : name;
 	const bool is_config =
 		strcmp(base, CONFIG) == 0 || strcmp(base, WORK_TREE_CONFIG) == 0;
+	bool is_any = false;
 
-	return is_config ? clone_secrets_strip_config(text, sink, clean)
-			 : clone_secrets_strip_urls(text, sink, clean);
+	for (const char *at = text->data;; at += strlen(at) + 1) {
+		is_any |= is_config ? clone_secrets_strip_config(at, sink, clean)
+				    : clone_secrets_strip_urls(at, sink, clean);
+		if (at + strlen(at) == text->data + text->len)
+			return is_any;
+		str_add_char(clean, '\0');
+	}
 }
 
 /* Ours, from a crash: nobody else makes an empty one for longer than a moment. */
@@ -142,7 +154,7 @@ static int mirror_adopt_clean_file(const struct mirror_adopting *one, const char
 		return -1;
 	result = file_read(one->clone, name, FILE_MOST, &text, err);
 	if (result == 0) {
-		mirror_adopt_strip(name, text.data, &sink, &clean);
+		mirror_adopt_strip(name, &text, &sink, &clean);
 		result = file_replace(one->clone, name, clean.data, clean.len, FILE_SYNC,
 				      err);
 	}
@@ -152,17 +164,49 @@ static int mirror_adopt_clean_file(const struct mirror_adopting *one, const char
 	return result;
 }
 
-static bool mirror_adopt_has_secret(const struct mirror_adopting *one, const char *name)
+/* 0, if it is not for us to change: it is not there, a link, or no file. What cannot be
+ * read now is read by the next try. */
+static int mirror_adopt_forgive(const struct mirror_adopting *one, const char *name,
+				struct err *err)
+{
+	if (err->class == ERR_MISSING)
+		return 0;
+	if (err->sys_errno != 0)
+		return err_prefix(err, "%s", one->path);
+	if (err->class == ERR_CORRUPT) { /* too large */
+		AUTO_FREE char *path = xasprintf("%s/%s", one->path, name);
+		log_warn("upkeep.failed", LOG_ERR(err), LOG_TEXT("path", path),
+			 LOG_TEXT("name", one->mirror->name),
+			 LOG_TEXT("remedy",
+				  "it was not searched for credentials: remove it, or "
+				  "what it has of them"));
+	}
+	return 0;
+}
+
+/* 1: it has one. 0: it has none. */
+static int mirror_adopt_look(const struct mirror_adopting *one, const char *name,
+			     struct err *err)
 {
 	struct str text = STR_INIT, clean = STR_INIT;
-	bool has_secret =
-		file_read(one->clone, name, FILE_MOST, &text, ERR_IGNORED) == 0 &&
-		strlen(text.data) == text.len &&
-		mirror_adopt_strip(name, text.data, NULL, &clean);
+	int result = file_read(one->clone, name, FILE_MOST, &text, err);
 
+	result = result == 0 ? mirror_adopt_strip(name, &text, NULL, &clean)
+			     : mirror_adopt_forgive(one, name, err);
 	str_wipe(&text);
 	str_wipe(&clean);
-	return has_secret;
+	return result;
+}
+
+/* Adds it if it has a secret. */
+static int mirror_adopt_search_file(const struct mirror_adopting *one, const char *name,
+				    text_list *found, struct err *err)
+{
+	int result = mirror_adopt_look(one, name, err);
+
+	if (result > 0)
+		vec_add(found, xstrdup(name));
+	return result < 0 ? -1 : 0;
 }
 
 static bool mirror_adopt_is_text(const char *path)
@@ -184,37 +228,64 @@ static bool mirror_adopt_passes(int dir, const char *name)
 		fstatat(dir, "HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0);
 }
 
-/* Adds those below the folder that have a secret. Through no link. */
-static void mirror_adopt_walk(const struct mirror_adopting *one, const char *folder,
-			      unsigned depth, text_list *found)
-{
-	int fd = path_open_beneath(one->clone, folder, O_RDONLY | O_DIRECTORY);
-	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
+static int mirror_adopt_search_folder(const struct mirror_adopting *one,
+				      const char *folder, unsigned depth,
+				      text_list *found, struct err *err);
 
-	if (!dir && fd >= 0)
-		close(fd);
-	while (dir && depth < DEPTH_MOST && (entry = readdir(dir)) != NULL) {
-		AUTO_FREE char *path = xasprintf("%s/%s", folder, entry->d_name);
-		if (mirror_adopt_passes(dirfd(dir), entry->d_name))
-			continue;
-		if (dir_entry_is_directory(dirfd(dir), entry))
-			mirror_adopt_walk(one, path, depth + 1, found);
-		else if (mirror_adopt_is_text(path) && mirror_adopt_has_secret(one, path))
-			vec_add(found, TAKE(path));
-	}
+static int mirror_adopt_search_entry(const struct mirror_adopting *one, int dir,
+				     const struct dirent *entry, const char *path,
+				     unsigned depth, text_list *found, struct err *err)
+{
+	if (mirror_adopt_passes(dir, entry->d_name))
+		return 0;
+	if (dir_entry_is_directory(dir, entry))
+		return mirror_adopt_search_folder(one, path, depth + 1, found, err);
+	return mirror_adopt_is_text(path)
+		       ? mirror_adopt_search_file(one, path, found, err)
+		       : 0;
 }
 
-static void mirror_adopt_search(const struct mirror_adopting *one, text_list *found)
+/* Through no link. */
+static int mirror_adopt_search_folder(const struct mirror_adopting *one,
+				      const char *folder, unsigned depth,
+				      text_list *found, struct err *err)
+{
+	int fd = path_open_beneath(one->clone, folder, O_RDONLY | O_DIRECTORY);
+	struct dirent *entry;
+
+	if (fd < 0 && mirror_adopt_is_absent(errno))
+		return 0;
+	AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		err_errno(err, "%s: cannot open directory %s", one->path, folder);
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	while (depth < DEPTH_MOST && (errno = 0, entry = readdir(dir)) != NULL) {
+		AUTO_FREE char *path = xasprintf("%s/%s", folder, entry->d_name);
+		if (mirror_adopt_search_entry(one, fd, entry, path, depth, found, err) !=
+		    0)
+			return -1;
+	}
+	return depth == DEPTH_MOST || errno == 0
+		       ? 0
+		       : err_errno(err, "%s: cannot list %s", one->path, folder);
+}
+
+static int mirror_adopt_search(const struct mirror_adopting *one, text_list *found,
+			       struct err *err)
 {
 	static const char *const files[] = { CONFIG, WORK_TREE_CONFIG, FETCHED };
 	static const char *const folders[] = { "logs", "modules", "worktrees" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		if (mirror_adopt_has_secret(one, files[i]))
-			vec_add(found, xstrdup(files[i]));
+		if (mirror_adopt_search_file(one, files[i], found, err) != 0)
+			return -1;
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
-		mirror_adopt_walk(one, folders[i], 0, found);
+		if (mirror_adopt_search_folder(one, folders[i], 0, found, err) != 0)
+			return -1;
+	return 0;
 }
 
 /* job_work */
@@ -224,19 +295,12 @@ static int mirror_adopt_leased(struct job *job, void *arg, struct err *err)
 	AUTO_TEXT_LIST text_list found = { 0 };
 
 	(void)job;
-	mirror_adopt_search(one, &found);
+	if (mirror_adopt_search(one, &found, err) != 0)
+		return -1;
 	for (size_t i = 0; i < found.count; i++)
 		if (mirror_adopt_clean_file(one, found.items[i], err) != 0)
 			return -1;
 	return 0;
-}
-
-static bool mirror_adopt_is_needed(const struct mirror_adopting *one)
-{
-	AUTO_TEXT_LIST text_list found = { 0 };
-
-	mirror_adopt_search(one, &found);
-	return found.count > 0;
 }
 
 static int mirror_adopt_run(struct pull_job *job, const struct mirror *mirror,
@@ -260,22 +324,35 @@ static int mirror_adopt_run(struct pull_job *job, const struct mirror *mirror,
 		err);
 }
 
+/* Whether it is nothing that passes by itself. */
+static bool mirror_adopt_is_refused(const struct err *err)
+{
+	return err->sys_errno == EACCES || err->sys_errno == EPERM;
+}
+
+/* 1: some of it is not ours to read, as *err says. */
 static int mirror_adopt_one(struct pull_job *job, const struct mirror *mirror,
 			    const char *path, struct err *err)
 {
 	const struct pull_options *options = &job->pull->options;
+	AUTO_TEXT_LIST text_list found = { 0 };
 	AUTO_CLOSE int root = dir_open(AT_FDCWD, options->here->root, err);
-	AUTO_CLOSE int clone =
-		root < 0 ? -1 : path_open_beneath(root, path, O_RDONLY | O_DIRECTORY);
-	struct mirror_adopting one = {
-		.job = job, .mirror = mirror, .clone = clone, .path = path
-	};
 
 	if (root < 0)
 		return -1;
-	if (clone < 0 || !mirror_adopt_is_needed(&one))
+	AUTO_CLOSE int clone = path_open_beneath(root, path, O_RDONLY | O_DIRECTORY);
+	if (clone < 0 && mirror_adopt_is_absent(errno))
 		return 0;
-	return mirror_adopt_run(job, mirror, mirror_adopt_leased, &one, err);
+	struct mirror_adopting one = {
+		.job = job, .mirror = mirror, .clone = clone, .path = path
+	};
+	int result = clone < 0 ? err_errno(err, "cannot open %s", path)
+			       : mirror_adopt_search(&one, &found, err);
+	if (result != 0)
+		return mirror_adopt_is_refused(err) ? 1 : -1;
+	return found.count > 0
+		       ? mirror_adopt_run(job, mirror, mirror_adopt_leased, &one, err)
+		       : 0;
 }
 
 /* job_work; arg: struct mirror_take */
@@ -285,29 +362,35 @@ static int mirror_adopt_take_leased(struct job *job, void *arg, struct err *err)
 }
 
 static int mirror_adopt_take(struct pull_job *job, const struct mirror *mirror,
-			     struct err *err)
+			     const struct err *unread, struct err *err)
 {
 	struct mirror_take take = { .root = job->pull->options.here->root,
 				    .name = mirror->name,
-				    .url = mirror->url };
+				    .url = mirror->url,
+				    .unread = unread };
+	int needed = mirror_take_is_needed(&take, err);
 
-	return mirror_take_is_needed(&take)
-		       ? mirror_adopt_run(job, mirror, mirror_adopt_take_leased, &take,
-					  err)
-		       : 0;
+	return needed > 0 ? mirror_adopt_run(job, mirror, mirror_adopt_take_leased, &take,
+					     err)
+			  : needed;
 }
 
 int mirror_adopt(struct pull_job *job, struct err *err)
 {
 	const struct mirror *mirror =
 		mirrors_find(job->pull->options.mirrors, job->items[0].row->name);
+	struct err unread = { 0 };
 
 	if (!mirror)
 		return 0; /* the source says so */
 	AUTO_FREE char *bare = name_to_path(mirror->name);
 	AUTO_FREE char *work_tree = xasprintf("%s/.git", mirror->name);
-	return mirror_adopt_one(job, mirror, bare, err) != 0 ||
-			       mirror_adopt_one(job, mirror, work_tree, err) != 0
-		       ? -1
-		       : mirror_adopt_take(job, mirror, err);
+	if (mirror_adopt_one(job, mirror, bare, err) != 0)
+		return -1;
+	int result = mirror_adopt_one(job, mirror, work_tree, err);
+	if (result < 0)
+		return -1;
+	if (result > 0)
+		unread = *err;
+	return mirror_adopt_take(job, mirror, result > 0 ? &unread : NULL, err);
 }

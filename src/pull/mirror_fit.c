@@ -143,32 +143,49 @@ int mirror_fit_check(int root, const char *name, struct err *err)
  * The working tree.
  */
 
-/* But for the tree's own. What cannot be read may be one. */
-static bool mirror_fit_holds_others(int parent, const char *name, unsigned depth)
+static int mirror_fit_refuse_others(struct err *err)
+{
+	return mirror_fit_refuse(
+		err, "other repositories are in its working tree, or what cannot be read",
+		"move the repositories in this clone's working tree elsewhere");
+}
+
+/* What cannot be read for good may be one. */
+static int mirror_fit_fail_to_list(const char *name, struct err *err)
+{
+	err_errno(err, "cannot list %s", name);
+	return mirror_fit_is_final(err) ? mirror_fit_refuse_others(err) : -1;
+}
+
+/* But for the tree's own. */
+static int mirror_fit_check_others(int parent, const char *name, unsigned depth,
+				   struct err *err)
 {
 	AUTO_CLOSEDIR DIR *dir = dir_list(parent, name);
 	struct dirent *entry;
 
 	if (!dir)
-		return errno != ENOENT;
+		return errno == ENOENT ? 0 : mirror_fit_fail_to_list(name, err);
 	if (depth == DEPTH_MOST ||
 	    (depth > 0 && repo_look_at(dirfd(dir)) != REPO_NOTHING))
-		return true;
-	while ((entry = readdir(dir)) != NULL)
+		return mirror_fit_refuse_others(err);
+	while ((errno = 0, entry = readdir(dir)) != NULL)
 		if (dir_entry_is_directory(dirfd(dir), entry) &&
 		    !name_is_dots(entry->d_name) && strcmp(entry->d_name, ".git") != 0 &&
-		    mirror_fit_holds_others(dirfd(dir), entry->d_name, depth + 1))
-			return true;
-	return false;
+		    mirror_fit_check_others(dirfd(dir), entry->d_name, depth + 1, err) !=
+			    0)
+			return -1;
+	return errno == 0 ? 0 : mirror_fit_fail_to_list(name, err);
 }
 
 int mirror_fit_check_tree(int root, const char *name, struct err *err)
 {
-	return mirror_fit_holds_others(root, name, 0)
-		       ? mirror_fit_refuse(err,
-					   "other repositories are in its working tree, "
-					   "or what cannot be read",
-					   "move the repositories in this clone's "
-					   "working tree elsewhere")
-		       : 0;
+	return mirror_fit_check_others(root, name, 0, err);
+}
+
+bool mirror_fit_is_final(const struct err *why)
+{
+	return err_is_of_data(why) &&
+	       (why->class == ERR_CONFIG || why->class == ERR_CORRUPT ||
+		why->class == ERR_MISSING);
 }

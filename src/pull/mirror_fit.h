@@ -34,9 +34,13 @@ void mirror_fit_clear(struct mirror_fit *fit);
  * why it is not. Does not look into the working tree. */
 int mirror_fit_check(int root, const char *name, struct err *err);
 
-/* ERR_CONFIG: in the working tree stands another repository, which is served as one, or
- * what cannot be read. */
+/* -1: in the working tree stands another repository, which is served as one, or what
+ * cannot be read. */
 int mirror_fit_check_tree(int root, const char *name, struct err *err);
+
+/* Whether what these say speaks of the clone: it stays as it is. False: of the machine at
+ * that moment. */
+bool mirror_fit_is_final(const struct err *why);
 
 /* Of the directory `objects` in the one that is open: it and all below it are plain
  * directories of this file system, in which we may write. */

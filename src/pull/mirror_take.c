@@ -88,21 +88,54 @@ static void mirror_take_refuse(const struct mirror_take *take, const struct err 
 		 LOG_TEXT("remedy", why->remedy));
 }
 
-bool mirror_take_is_needed(const struct mirror_take *take)
+/* 1: it stays where it is, as the log says. -1: that is not for good. */
+static int mirror_take_decide(const struct mirror_take *take, const struct err *why)
 {
-	AUTO_CLOSE int root = dir_open(AT_FDCWD, take->root, ERR_IGNORED);
+	if (!mirror_fit_is_final(why))
+		return -1;
+	mirror_take_refuse(take, why);
+	return 1;
+}
+
+/* 0: the clone is fit. 1: there is none, or it stays where it is. */
+static int mirror_take_check_fit(const struct mirror_take *take, int root,
+				 struct err *err)
+{
+	int result = mirror_fit_check(root, take->name, err);
+
+	if (result == 0 && take->unread) {
+		*err = *take->unread;
+		result = -1;
+	}
+	return result < 0 ? mirror_take_decide(take, err) : result;
+}
+
+/* 1: something has that name. */
+static int mirror_take_find(int root, const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 1;
+	return errno == ENOENT || errno == ENOTDIR
+		       ? 0
+		       : err_errno(err, "cannot look at %s", path);
+}
+
+int mirror_take_is_needed(const struct mirror_take *take, struct err *err)
+{
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, take->root, err);
 	AUTO_FREE char *begun = mirror_take_below(take);
 	AUTO_FREE char *bare = name_to_path(take->name);
-	struct err why;
+	int found = root < 0 ? -1 : mirror_take_find(root, begun, err);
 
-	if (root < 0 || file_is_there(root, begun))
-		return root >= 0;
-	if (file_is_there(root, bare))
-		return false;
-	const int fits = mirror_fit_check(root, take->name, &why);
-	if (fits < 0)
-		mirror_take_refuse(take, &why);
-	return fits == 0;
+	if (found != 0)
+		return found;
+	found = mirror_take_find(root, bare, err);
+	if (found != 0)
+		return found > 0 ? 0 : -1;
+	found = mirror_take_check_fit(take, root, err);
+	return found < 0 ? -1 : found == 0;
 }
 
 /*
@@ -129,15 +162,6 @@ static int mirror_take_check_locks(const struct taking *taking, struct err *err)
 	return 0;
 }
 
-/* As mirror_fit_check(). */
-static int mirror_take_check_fit(const struct taking *taking, struct err *why)
-{
-	const char *name = taking->take->name;
-	int result = mirror_fit_check(taking->root, name, why);
-
-	return result != 0 ? result : mirror_fit_check_tree(taking->root, name, why);
-}
-
 /* 1: it stays where it is. */
 static int mirror_take_rename(const struct taking *taking, struct err *err)
 {
@@ -158,12 +182,13 @@ static int mirror_take_rename(const struct taking *taking, struct err *err)
 static int mirror_take_move(const struct taking *taking, struct err *err)
 {
 	AUTO_FREE char *kept = xasprintf("%s/" KEPT, taking->below);
-	int result = mirror_take_check_fit(taking, err);
+	int result = mirror_take_check_fit(taking->take, taking->root, err);
 
-	if (result < 0)
-		mirror_take_refuse(taking->take, err);
+	if (result == 0 &&
+	    mirror_fit_check_tree(taking->root, taking->take->name, err) != 0)
+		result = mirror_take_decide(taking->take, err);
 	if (result != 0)
-		return 1;
+		return result;
 	if (mirror_take_check_locks(taking, err) != 0 ||
 	    dir_make(taking->root, taking->below, err) != 0 ||
 	    lease_check(taking->job->lease, err) != 0 ||

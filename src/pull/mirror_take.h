@@ -15,15 +15,17 @@
 #define MIRROR_TAKE_LOCK_AGE_S 3600
 
 struct mirror_take {
-	const char *root; /* site.repositories */
-	const char *name; /* of the mirror */
-	const char *url;  /* of its upstream */
+	const char *root;         /* site.repositories */
+	const char *name;         /* of the mirror */
+	const char *url;          /* of its upstream */
+	const struct err *unread; /* why it stays, whatever else it is; may be NULL */
 };
 
-/* Whether there is such a clone, or one that an earlier try has begun to take over.
- * False: NAME.git exists already; or it is not fit (pull/mirror_fit.h): it stays as it
- * is, and the log says why. Reads its refs, if there is no NAME.git. */
-bool mirror_take_is_needed(const struct mirror_take *take);
+/* 1: there is such a clone, or one that an earlier try has begun to take over. 0:
+ * NAME.git exists already; or it is not fit (pull/mirror_fit.h): it stays as it is, and
+ * the log says why. -1: that cannot be told now: NAME.git must not be made meanwhile.
+ * Reads its refs, if there is no NAME.git. */
+int mirror_take_is_needed(const struct mirror_take *take, struct err *err);
 
 /* Under the mirror's lease. Whatever it leaves after an error or a crash, the next call
  * completes. ERR_CONFLICT: git runs there, or was killed there. */

@@ -161,14 +161,22 @@ void trash_remove_folders(int root, const char *path)
 }
 
 /* The copy of `g` would stand where the folder of `g.git/h` does. A copy that is damaged
- * has something of a repository left. */
+ * has something of a repository left. One that a file system does not show now is not
+ * missing. */
 static int trash_check_copy(int copy, const char *path, struct err *err)
 {
 	static const char *const parts[] = { "HEAD", "objects", "refs" };
+	int fault = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		if (faccessat(copy, parts[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			return 0;
+		if (errno != ENOENT && errno != ENOTDIR)
+			fault = errno;
+	}
+	errno = fault;
+	if (fault != 0)
+		return err_errno(err, "cannot look at %s", path);
 	return err_set(err, ERR_MISSING, "%s is not a repository, and stays", path);
 }
 

@@ -482,6 +482,64 @@ an_old_lock() {
 	is_nowhere "$token"
 }
 
+note_token() { # REFLOG
+	echo "0 1 Sample <sample@example.com> 1700000000 +0000	clone: from https://$token@github.com/acme/r" >>"$1"
+}
+
+# The node fails to open that path, as it names it: see the library.
+start_refused() { # PATH WHICH-TIME-OR-0 ERRNO
+	[ -e refused.so ] || cc -shared -fPIC -o refused.so "$TESTS/lib/refused_open.c"
+	start_site paris "LD_PRELOAD=$PWD/refused.so" "REFUSED_OPEN=$1" "REFUSED_AT=$2" "REFUSED_ERRNO=$3" \
+		"ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0"
+}
+
+syncs_when_asked() {
+	at paris mirror sync acme/r && is_in_sync_with 1
+}
+
+# What fails for a moment decides nothing: at each opening of the clone, and of what may have a token.
+faults_that_pass() {
+	local path time errno
+
+	make_adopt_sites
+	make_tokens
+	set_conf paris mirror.acme/r.depth 1
+	while read -r path time errno; do
+		echo "$path $time $errno:"
+		rm -rf paris/git/acme paris/git/.refrelay paris/data
+		: >paris/log
+		docora_clone
+		note_token "$tree/.git/logs/HEAD"
+		start_refused "$path" "$time" "$errno"
+		wait_until 20 grep -qx refused paris/log
+		wait_until 30 syncs_when_asked
+		is_taken_over
+		is_nowhere "$token"
+		fails grep mirror.not_taken_over paris/log
+		stop_site paris
+	done <<-'END'
+		acme/r/.git 1 24
+		acme/r/.git 2 24
+		acme/r/.git 3 24
+		acme/r 1 24
+		logs/HEAD 1 5
+		logs 1 24
+	END
+}
+
+# Who knows whether there is a token in what refrelay may not read.
+an_unreadable_record() {
+	make_adopt_sites
+	make_tokens
+	docora_clone
+	start_refused logs/HEAD 0 13
+	wait_until 20 is_mirrored acme/r
+	was_logged paris mirror.not_taken_over 'acme/r/.git: cannot open logs/HEAD: Permission denied'
+	[ -d "$tree/.git/objects" ]
+	[ ! -e paris/git/.refrelay/kept ]
+	[ ! -e paris/git/.refrelay/adopt ]
+}
+
 # Wherever a program may have left a token: a bare clone's config, and records of git.
 with_tokens() {
 	local basic
@@ -497,6 +555,10 @@ with_tokens() {
 	mkdir -p paris/git/acme/r/.git/logs/refs/remotes/origin paris/git/acme/r/.git/modules/sub
 	echo "0 1 Sample <sample@example.com> 1700000000 +0000	clone: from http://$token:x-oauth-basic@github.com/acme/r" \
 		>>paris/git/acme/r/.git/logs/refs/remotes/origin/HEAD
+	# After a power cut there may be zeros in them.
+	note_token paris/git/acme/r/.git/logs/HEAD
+	head -c 17M /dev/zero >>paris/git/acme/r/.git/logs/HEAD
+	note_token paris/git/acme/r/.git/logs/HEAD
 	local module
 	for module in sub .vendor/lib objects; do
 		mkdir -p "paris/git/acme/r/.git/modules/$module/objects"
@@ -508,6 +570,8 @@ with_tokens() {
 	mkdir -p paris/git/acme/bare.git/worktrees/w
 	echo "0123 not-for-merge branch 'main' of https://$other@github.com/acme/bare" \
 		>paris/git/acme/bare.git/worktrees/w/FETCH_HEAD
+	mkdir paris/git/acme/bare.git/worktrees/w/logs
+	truncate -s 65M paris/git/acme/bare.git/worktrees/w/logs/HEAD
 	inode=$(stat -c %i paris/git/acme/bare.git)
 	start_site paris
 	wait_until 20 is_mirrored acme/r
@@ -518,6 +582,7 @@ with_tokens() {
 	is_nowhere "$other"
 	was_logged paris mirror.token_removed 'level=warn .*name=acme/r path=acme/r/.git watcher=build remedy="give this watcher a new token'
 	was_logged paris mirror.token_removed 'level=warn .*name=acme/bare path=acme/bare.git watcher=unknown remedy="find out whose'
+	was_logged paris upkeep.failed 'level=warn .*path=acme/bare.git/worktrees/w/logs/HEAD name=acme/bare remedy='
 	# So it is with one that somebody puts there later.
 	git -C paris/git/acme/bare.git remote set-url origin "https://u:$other@github.com/acme/bare.git"
 	at paris mirror sync acme/bare
@@ -593,5 +658,7 @@ tap_test "if another takes the place meanwhile, both are kept" another_takes_the
 tap_test "killed at each step, the next start completes it" killed_while_it_is_taken
 tap_test "a clone in which git works is left alone until it has ended" others_at_work
 tap_test "a clone with repositories of others in it stays" repositories_inside
+tap_test "a fault that passes delays it, and no more" faults_that_pass
+tap_test "a clone whose records cannot be read stays" an_unreadable_record
 tap_test "a mirror and a repository that might be one are refused, by both names" clashes
 tap_done

@@ -130,23 +130,30 @@ static void make_authority(const char *name)
 	     name, name, name);
 }
 
+/* The server's certificate is own.crt. */
+static void start_secured(void)
+{
+	make_authority("own");
+	must("cat own.crt own.key >server.pem && rm port");
+	kill(server, SIGKILL);
+	wait_end(server);
+	start_server();
+	memmove(url + strlen("https"), url + strlen("http"),
+		strlen(url + strlen("http")) + 1);
+	memcpy(url, "https", strlen("https"));
+}
+
 /* The directory of the copy's own configuration stands for the system's. */
 TEST(a_file_of_authorities_stands_in_place_of_a_directory_of_them)
 {
 	AUTO_FREE char *own = xasprintf("%s/own.crt", root);
 	AUTO_FREE char *other = xasprintf("%s/other.crt", root);
 
-	make_authority("own");
+	start_secured();
 	make_authority("other");
-	must("cat own.crt own.key >server.pem && mkdir system && cp own.crt system && "
-	     "openssl rehash system && git -C copy.git config http.sslCAPath %s/system",
+	must("mkdir system && cp own.crt system && openssl rehash system && "
+	     "git -C copy.git config http.sslCAPath %s/system",
 	     root);
-	kill(server, SIGKILL);
-	wait_end(server);
-	must("rm port");
-	start_server();
-	AUTO_FREE char *secured = xasprintf("https%s", url + strlen("http"));
-	remote.url = secured;
 	remote.ca_file = other;
 	assert_fails(fetch(), ERR_CONFIG);
 	remote.ca_file = own;
@@ -154,6 +161,50 @@ TEST(a_file_of_authorities_stands_in_place_of_a_directory_of_them)
 	must("rm -rf copy.git/objects/pack/*");
 	remote.ca_file = NULL;
 	assert_ok(fetch());
+}
+
+/* A copy's config with http[.<url>].sslVerify = false. */
+static void check_is_verified(const char *of)
+{
+	must("git -C copy.git config http.%ssslVerify false", of);
+	assert_fails(fetch(), ERR_CONFIG);
+	assert_non_null(strstr(err.text, "certificate"));
+	must("test ! -e asked");
+	must("git -C copy.git config --unset http.%ssslVerify", of);
+}
+
+TEST(a_repositorys_config_does_not_send_the_header_to_unverified_peers)
+{
+	static const char *const users[] = { "", "some%40one:pass@" };
+
+	start_secured();
+	for (size_t i = 0; i < ARRAY_SIZE(users); i++) {
+		const char *at = url + strlen("https://");
+		AUTO_FREE char *host =
+			xasprintf("https://%.*s", (int)strcspn(at, "/"), at);
+		AUTO_FREE char *named = xasprintf("https://%s%s", users[i], at);
+		AUTO_FREE char *whole = xasprintf("%s.", url);
+		AUTO_FREE char *slash = xasprintf("%s/.", named);
+		AUTO_FREE char *part = xasprintf("%s.", host);
+		const char *const all[] = { "", part, whole, slash };
+		remote.url = named;
+		for (size_t j = 0; j < ARRAY_SIZE(all); j++)
+			check_is_verified(all[j]);
+	}
+}
+
+TEST(what_a_repositorys_config_says_of_the_url_adds_nothing)
+{
+	must("git -C copy.git config http.%s.extraHeader 'Authorization: Other' && "
+	     "git -C copy.git config http.%s.followRedirects true && "
+	     "git -C copy.git config http.%s.proxy http://127.0.0.1:1",
+	     url, url, url);
+	assert_ok(fetch());
+	AUTO_FREE char *asked = read_text("asked");
+	assert_string_equal(asked, "GET Bearer " SECRET "\nPOST Bearer " SECRET "\n");
+	must("rm -rf copy.git/objects/pack/*");
+	write_mode("302");
+	assert_fails(fetch(), ERR_CONFIG);
 }
 
 TEST(what_the_server_answers_has_a_class)
@@ -233,6 +284,8 @@ int main(void)
 		CASE(without_a_header_none_is_sent),
 		CASE(a_header_of_two_lines_is_refused),
 		CASE(a_file_of_authorities_stands_in_place_of_a_directory_of_them),
+		CASE(a_repositorys_config_does_not_send_the_header_to_unverified_peers),
+		CASE(what_a_repositorys_config_says_of_the_url_adds_nothing),
 		CASE(what_the_server_answers_has_a_class),
 		CASE(an_answer_that_rests_is_a_timeout),
 		CASE(a_server_that_says_that_it_lives_is_waited_for),

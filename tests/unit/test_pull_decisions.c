@@ -376,8 +376,8 @@ TEST(only_what_speaks_of_the_copy_disproves_it)
 						  ERR_NETWORK, ERR_INTERNAL };
 	static const enum err_class neither[] = { ERR_BUSY,    ERR_LOST, ERR_CANCELED,
 						  ERR_TIMEOUT, ERR_AUTH, ERR_CONFLICT };
-	static const int of_machine[] = { EMFILE, ENFILE,   ENOMEM, EAGAIN,
-					  ENOLCK, ENOTCONN, EINTR,  ENOEXEC };
+	static const int of_machine[] = { EMFILE,   ENFILE, ENOMEM, EAGAIN, ENOLCK,
+					  ENOTCONN, ESTALE, EINTR,  ENOEXEC };
 	const struct err good = { 0 };
 
 	assert_int_equal(verification_end(&good, true), REGISTRY_PROVED);

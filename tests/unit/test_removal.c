@@ -1,5 +1,7 @@
 #include "test.h"
 
+#include <sys/syscall.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "git/repo.h"
@@ -10,6 +12,19 @@
 #include "upkeep/removal.h"
 
 #include "registry_write.h"
+
+static int refusal; /* errno of looks at the parts of a repository; 0: none */
+
+/* The library's, as the next. */
+int faccessat(int dir, const char *path, int mode, int flags)
+{
+	if (refusal != 0 && (strcmp(path, "HEAD") == 0 || strcmp(path, "objects") == 0 ||
+			     strcmp(path, "refs") == 0)) {
+		errno = refusal;
+		return -1;
+	}
+	return (int)syscall(SYS_faccessat2, dir, path, mode, flags);
+}
 
 static struct store *store;
 static struct lease_manager *leases;
@@ -226,6 +241,28 @@ TEST(a_removal_puts_the_copy_into_the_trash_and_the_row_out)
 	close_all();
 }
 
+TEST(a_copy_that_cannot_be_looked_at_now_keeps_its_row)
+{
+	static const int codes[] = { EIO, ESTALE, ENOTCONN };
+
+	open_all();
+	add_rows(1);
+	assert_ok(repo_make(root_fd, "r000.git", 20, &err));
+	delete_rows(0, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+		refusal = codes[i];
+		assert_int_equal(remove_row("r000", false), -1);
+		refusal = 0;
+		assert_int_equal(err.sys_errno, codes[i]);
+		assert_non_null(strstr(err.text, "cannot look at r000.git"));
+		assert_true(exists("r000.git"));
+		assert_true(has_row("r000"));
+	}
+	assert_ok(remove_row("r000", false));
+	assert_false(exists("r000.git"));
+	close_all();
+}
+
 TEST(a_removal_ends_what_one_that_died_has_begun)
 {
 	const char *const name = "deep/er/one";
@@ -381,6 +418,7 @@ int main(void)
 		CASE(of_blobs_the_remedy_names_the_kind_that_is_held),
 		CASE(what_is_back_at_the_primary_is_held_no_longer),
 		CASE(a_removal_puts_the_copy_into_the_trash_and_the_row_out),
+		CASE(a_copy_that_cannot_be_looked_at_now_keeps_its_row),
 		CASE(a_removal_ends_what_one_that_died_has_begun),
 		CASE(what_is_wanted_again_is_not_removed),
 		CASE(a_copy_goes_that_has_a_damaged_fence_and_a_forgotten_lock),

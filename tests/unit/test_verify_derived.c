@@ -174,6 +174,27 @@ TEST(what_a_machine_cannot_read_now_stays)
 	refuse(NULL, 0);
 }
 
+/* Else it would be made anew for nothing. */
+TEST(a_repository_that_cannot_be_looked_at_now_is_not_damaged)
+{
+	static const char *const parts[] = { "HEAD", "objects", "refs" };
+	static const int codes[] = { ESTALE, ENOTCONN, ENOMEM };
+	AUTO_REPO struct repo repo = REPO_INIT;
+
+	make_derived();
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		for (size_t j = 0; j < ARRAY_SIZE(codes); j++) {
+			refuse(parts[i], codes[j]);
+			assert_int_equal(repo_open(root_fd, "d.git", &repo, &err), -1);
+			assert_int_equal(err.sys_errno, codes[j]);
+			assert_false(err_is_of_data(&err));
+		}
+	refuse("refs", ENOENT);
+	assert_fails(repo_open(root_fd, "d.git", &repo, &err), ERR_CORRUPT);
+	refuse(NULL, 0);
+	assert_ok(repo_open(root_fd, "d.git", &repo, &err));
+}
+
 /* Objects may be borrowed from a file system that does not answer now. */
 TEST(alternates_that_cannot_be_read_or_followed_now_stay)
 {
@@ -205,6 +226,7 @@ int main(void)
 		CASE(what_git_could_not_look_at_stays),
 		CASE(alternates_that_lead_nowhere_go),
 		CASE(what_a_machine_cannot_read_now_stays),
+		CASE(a_repository_that_cannot_be_looked_at_now_is_not_damaged),
 		CASE(alternates_that_cannot_be_read_or_followed_now_stay),
 	};
 
