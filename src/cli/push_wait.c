@@ -124,8 +124,8 @@ static const struct dead_letter *find_letter(const struct waiting *waiting,
 	return NULL;
 }
 
-/* A success leaves no failure behind. So one that stands as it was before says that the
- * task went without having been tried. */
+/* A success leaves no failure behind, but that of HEAD. So another that stands as it was
+ * before says that the task went without having been tried. */
 static const char *failure_of(const struct waiting *waiting, const struct started *one,
 			      const struct uri_state *state)
 {
@@ -136,7 +136,7 @@ static const char *failure_of(const struct waiting *waiting, const struct starte
 	before = state_before(waiting, one);
 	if (before && before->failures == state->failures &&
 	    before->failing_since == state->failing_since)
-		return "discarded";
+		return state->is_head ? NULL : "discarded";
 	return state->failure.text;
 }
 

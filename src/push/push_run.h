@@ -33,9 +33,11 @@ struct push_run {
 
 	/* Its outcome. */
 	struct schedule_result result;
-	bool is_empty;  /* there was nothing to do */
+	bool is_empty; /* there was nothing to do */
+	bool has_no_tasks;
 	bool is_stuck;  /* tasks may be left in running/: check it again */
 	bool is_failed; /* some tasks wait for another try, because of `why` */
+	bool is_head;   /* what is to be tried again is HEAD alone */
 	bool is_lock, has_orphans;
 	bool is_held;        /* a deletion waits for a person */
 	bool has_changed;    /* its list of dead letters */
@@ -66,6 +68,8 @@ struct target_call push_group_call(const struct push_run *run,
 				   const struct push_group *group);
 
 bool has_request(const struct push_run *run, enum uri_request request);
+/* The time of the next try, after the last failure, has not come. */
+bool has_to_wait(const struct push_run *run);
 
 /* Handles deletion, if requested. True: it was, and the tasks were moved on. */
 bool serve_deletion(struct push_run *run, const struct push_group *group);

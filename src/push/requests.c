@@ -313,9 +313,8 @@ static void fail_head(struct push_run *run, const struct push_group *group,
 		run->is_interrupted = true;
 		return;
 	}
-	struct patience patience =
-		patience_left(run->settings, group->destination.remote, &run->state);
-	if (why->class == ERR_CONFIG || patience.is_over) {
+	if (why->class == ERR_CONFIG ||
+	    patience_is_over_for_head(group->destination.remote, &run->state)) {
 		log_error("push.head_not_set", LOG_ERR(why), LOG_TEXT("uri", run->uri),
 			  LOG_TEXT("remedy", why->remedy));
 		end_head(run);
@@ -325,6 +324,7 @@ static void fail_head(struct push_run *run, const struct push_group *group,
 	if (is_host_failure(why))
 		run->result.host = HOST_FAILED;
 	fail_run(run, group, why);
+	run->is_head = true;
 }
 
 void serve_head(struct push_run *run, const struct push_group *group)
@@ -333,6 +333,10 @@ void serve_head(struct push_run *run, const struct push_group *group)
 
 	if (!has_request(run, REQUEST_HEAD))
 		return;
+	if (run->state.is_head && has_to_wait(run)) {
+		run->is_head = true;
+		return;
+	}
 	if (uri_request_begin(run->push->options.tasks, run->uri_key, REQUEST_HEAD,
 			      &why) != 0)
 		note_not_moved(REQUEST_HEAD, &why);

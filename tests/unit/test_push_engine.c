@@ -704,6 +704,37 @@ TEST(a_head_that_is_not_set_is_requested_under_its_first_name)
 	must("ls ev/refrelay/requests/*.head");
 }
 
+TEST(refs_do_not_wait_for_a_head_that_cannot_be_set)
+{
+	struct node node = { 0 };
+
+	make_source("p");
+	must("cp -r site/p.git dst && touch dst/p.git/HEAD.lock && "
+	     "git -C site/p.git symbolic-ref HEAD refs/heads/new");
+	open_node(&node, "a", settings_with("replicationRetry = 1 hour\n"));
+	request(&node, "p", REQUEST_HEAD);
+	start_push(&node, "a");
+	wait_until(is_true("grep -qs '\"failures\":1,' ev/refrelay/*"));
+	must("cp site/p.git/refs/keep/two site/p.git/refs/heads/main");
+	add_task(&node, "p", "refs/heads/main");
+	wait_until(is_true("cmp -s dst/p.git/refs/heads/main site/p.git/refs/keep/two"));
+	wait_until(is_all_done());
+	must("cp site/p.git/refs/keep/two site/p.git/refs/heads/later");
+	add_task(&node, "p", "refs/heads/later");
+	wait_until(is_true("test -e dst/p.git/refs/heads/later"));
+	wait_until(is_all_done());
+	/* It keeps its own time, and is tried again when a person asks. */
+	must("ls ev/refrelay/requests/*.head >/dev/null && grep -q '\"failures\":1,' "
+	     "ev/refrelay/*");
+	must("rm dst/p.git/HEAD.lock && "
+	     "sed -i 's/\"retry_at\":[0-9]*/\"retry_at\":1/' "
+	     "ev/refrelay/[0-9a-f][0-9a-f][0-9a-f]*");
+	push_wake(node.push);
+	wait_until(is_true("grep -q heads/new dst/p.git/HEAD"));
+	wait_until(count_of("ls ev/refrelay/requests") == 0);
+	close_node(&node);
+}
+
 /* It was deleted, or renamed, after its HEAD was set. */
 TEST(the_head_of_what_is_gone_waits_for_nothing)
 {
@@ -914,6 +945,7 @@ int main(void)
 		ENGINE_CASE(deletion_and_head_are_done_when_asked_for),
 		ENGINE_CASE(a_head_that_a_dead_node_had_begun_to_set_is_set),
 		ENGINE_CASE(a_head_that_is_not_set_is_requested_under_its_first_name),
+		ENGINE_CASE(refs_do_not_wait_for_a_head_that_cannot_be_set),
 		ENGINE_CASE(the_head_of_what_is_gone_waits_for_nothing),
 		ENGINE_CASE(a_repository_that_came_back_is_not_deleted),
 		ENGINE_CASE(
