@@ -174,23 +174,28 @@ static void push_events_add_lines(const char *text, uint64_t *after, size_t *lef
 	}
 }
 
-static int push_events_read_file(int directory, const char *name, uint64_t *after,
-				 size_t *left, struct str *lines, struct err *err)
+static int push_events_read_file(int directory, const char *name, struct str *text,
+				 struct err *err)
 {
-	AUTO_STR struct str text = STR_INIT;
-
-	if (file_read(directory, name, LOG_SIZE_MAX + LINE_MAX_BYTES, &text, err) != 0)
-		return err->class == ERR_MISSING ? 0 : -1;
-	push_events_add_lines(text.data, after, left, lines);
-	return 0;
+	if (file_read(directory, name, LOG_SIZE_MAX + LINE_MAX_BYTES, text, err) == 0)
+		return 0;
+	return err->class == ERR_MISSING ? 0 : -1;
 }
 
+/* Nobody waits for who rotates. The log is read first: if it becomes the old one then,
+ * that has it all, and what was read of it is skipped by its ids. The other way round, a
+ * whole file would be. */
 static int read_above(int directory, uint64_t *after, size_t limit, struct str *lines,
 		      struct err *err)
 {
-	if (push_events_read_file(directory, LOG ".old", after, &limit, lines, err) != 0)
+	AUTO_STR struct str log = STR_INIT, old = STR_INIT;
+
+	if (push_events_read_file(directory, LOG, &log, err) != 0 ||
+	    push_events_read_file(directory, LOG ".old", &old, err) != 0)
 		return -1;
-	return push_events_read_file(directory, LOG, after, &limit, lines, err);
+	push_events_add_lines(old.data, after, &limit, lines);
+	push_events_add_lines(log.data, after, &limit, lines);
+	return 0;
 }
 
 int push_events_read(const char *data, uint64_t *after, size_t limit, struct str *lines,

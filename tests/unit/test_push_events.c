@@ -6,12 +6,31 @@
 #include "push_conf.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "base/log.h"
 #include "push/push_events.h"
 
 static struct push_events *events;
+static int
+	opened_at; /* before the how many-th file of a reader the log rotates; 0: not */
+
+static void fill_log(void);
+
+int openat(int dir, const char *path, int flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	mode_t mode = (flags & O_CREAT) ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	if ((strcmp(path, "push-events") == 0 || strcmp(path, "push-events.old") == 0) &&
+	    opened_at > 0 && --opened_at == 0)
+		fill_log();
+	return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
 
 static int set_up(void **state)
 {
@@ -55,6 +74,19 @@ static void add_event(void)
 	json_t *event = json_object();
 
 	json_put_text(event, "type", "ref-replicated");
+	push_events_add(events, event);
+}
+
+/* More than what a log has room for, but not for two. */
+static void fill_log(void)
+{
+	json_t *event = json_object();
+	AUTO_FREE char *text = xcalloc(1, (1 << 20) + 1);
+
+	memset(text, 'x', 1 << 20);
+	json_put_text(event, "type", text);
+	push_events_add(events, json_incref(event));
+	push_events_add(events, json_incref(event));
 	push_events_add(events, event);
 }
 
@@ -162,6 +194,24 @@ TEST(ids_go_on_above_the_last_that_was_sent_when_the_log_is_lost)
 	peer_stop();
 }
 
+TEST(a_rotation_while_the_log_is_read_hides_no_event)
+{
+	uint64_t after = 0;
+
+	set_webhook(NULL);
+	open_events();
+	for (int at = 1; at <= 2; at++) {
+		AUTO_STR struct str lines = STR_INIT;
+		const uint64_t before = after;
+		add_event(); /* and three of fill_log() */
+		opened_at = at;
+		assert_ok(push_events_read(root, &after, 1, &lines, &err));
+		assert_int_equal(opened_at, 0);
+		assert_int_equal(after, before + 1);
+		after += 3;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +220,7 @@ int main(void)
 		EVENTS_CASE(
 			a_webhook_that_is_corrected_gets_what_the_wrong_one_did_not_take),
 		EVENTS_CASE(ids_go_on_above_the_last_that_was_sent_when_the_log_is_lost),
+		EVENTS_CASE(a_rotation_while_the_log_is_read_hides_no_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
