@@ -718,7 +718,6 @@ TEST(refs_do_not_wait_for_a_head_that_cannot_be_set)
 	must("cp site/p.git/refs/keep/two site/p.git/refs/heads/main");
 	add_task(&node, "p", "refs/heads/main");
 	wait_until(is_true("cmp -s dst/p.git/refs/heads/main site/p.git/refs/keep/two"));
-	wait_until(is_all_done());
 	must("cp site/p.git/refs/keep/two site/p.git/refs/heads/later");
 	add_task(&node, "p", "refs/heads/later");
 	wait_until(is_true("test -e dst/p.git/refs/heads/later"));
@@ -829,6 +828,45 @@ TEST(what_came_back_is_pushed_although_its_deletion_was_held)
 	wait_until(is_true("cmp dst/d3.git/refs/heads/main site/d3.git/refs/heads/main"));
 	assert_int_equal(count_of("ls dst"), 12);
 	close_node(&node);
+}
+
+/* What stands for ssh fails once for each node, as if nobody listened there. */
+static void make_ssh(void)
+{
+	AUTO_FREE char *path = xasprintf("%s/bin:%s", root, getenv("PATH"));
+
+	must("mkdir bin && printf '#!/bin/sh\nfor line; do :; done\n"
+	     "mkdir %s/bin/failed 2>/dev/null || exec sh -c \"$line\"\n"
+	     "echo \"Connection refused\" >&2\nexit 255\n' >bin/ssh && chmod +x bin/ssh",
+	     root);
+	setenv("PATH", path, 1);
+}
+
+TEST(a_deletion_or_head_that_succeeds_tells_that_its_host_is_back)
+{
+	AUTO_FREE char *remote =
+		xasprintf("[remote \"m\"]\nurl = "
+			  "ssh://far%s/dst/${name}.git\nreplicationDelay = 0\n"
+			  "replicationRetry = 1 hour\nreplicateProjectDeletions = true\n",
+			  root);
+
+	make_ssh();
+	make_source("q");
+	for (int is_head = 0; is_head <= 1; is_head++) {
+		struct node node = { 0 };
+		open_node(&node, "a", read_settings(remote));
+		for (int i = 0; i < 6; i++) {
+			AUTO_FREE char *name = xasprintf("d%d", i);
+			must("cp -r site/q.git dst/%s.git && cp -r site/q.git %s/%s.git",
+			     name, is_head ? "site" : "data", name);
+			request(&node, name, is_head ? REQUEST_HEAD : REQUEST_DELETE);
+		}
+		must("touch -d '10 seconds ago' ev/refrelay/requests/*");
+		start_push(&node, "a");
+		wait_until(count_of("ls ev/refrelay/requests") == 0);
+		must("rmdir bin/failed");
+		close_node(&node);
+	}
 }
 
 /* As a scan finds one after the other. */
@@ -951,6 +989,7 @@ int main(void)
 		ENGINE_CASE(
 			many_deleted_repositories_are_held_until_a_person_allows_them),
 		ENGINE_CASE(what_came_back_is_pushed_although_its_deletion_was_held),
+		ENGINE_CASE(a_deletion_or_head_that_succeeds_tells_that_its_host_is_back),
 		ENGINE_CASE(a_deletion_waits_for_those_that_come_with_it),
 		ENGINE_CASE(an_idle_node_does_not_wake),
 		ENGINE_CASE(starting_removes_what_a_killed_node_pushed_from),
