@@ -5,6 +5,7 @@
 #define PUSH_PUSH_RUN_H
 
 #include "git/git_child.h"
+#include "push/dead_letters.h"
 #include "push/push_parts.h"
 #include "push/schedule.h"
 #include "push/target.h"
@@ -93,6 +94,10 @@ void note_letter(struct push_run *run, const struct claimed_task *task);
 /* Removes those for which the push succeeded. */
 void settle_dead_letters(struct push_run *run, const struct push_group *group,
 			 const struct judge *judge);
+/* A task for all refs was given up because of these: removes letters that the URI's state
+ * lists and that say nothing more, so that each ref is reported once. */
+int drop_repeated_letters(struct push_run *run, const struct task *all,
+			  const ref_failures *refs, struct err *err);
 /* Removes all: their purpose no longer exists. */
 void forget_dead_letters(struct push_run *run);
 /* The run must be tried again, because of this; the first reason counts. */

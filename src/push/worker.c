@@ -187,8 +187,7 @@ static int give_up_refs(struct push_run *run, const struct refusal *refusal,
 		    : task_store_fail(tasks, task, &why, &outcome->failures, err) != 0)
 		return -1;
 	return task_is_all(&task->task)
-		       ? task_store_drop_dead_letters(tasks, &task->task,
-						      &outcome->failures, err)
+		       ? drop_repeated_letters(run, &task->task, &outcome->failures, err)
 		       : 0;
 }
 
