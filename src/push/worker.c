@@ -652,6 +652,10 @@ static int push_worker_conclude(struct push_run *run, bool had_state, struct err
 		run->result.retry_at = run->state.retry_at;
 		run->result.is_host_failure = is_host_failure(&run->state.failure);
 	}
+	if (run->is_head && !run->has_no_tasks && !run->has_orphans) {
+		run->state.last_success_at = run->now; /* HEAD still fails */
+		run->has_changed = true;
+	}
 	if (run->has_orphans) {
 		run->result.end = RUN_BUSY;
 		run->result.wait_ms = orphan_retry_ms;
