@@ -124,8 +124,8 @@ static const struct dead_letter *find_letter(const struct waiting *waiting,
 	return NULL;
 }
 
-/* A success leaves no failure behind. So one that stands as it was before says that the
- * task went without having been tried. */
+/* A success leaves no failure behind, but that of HEAD, and then its time. So one that
+ * stands as it was before says that the task went without having been tried. */
 static const char *failure_of(const struct waiting *waiting, const struct started *one,
 			      const struct uri_state *state)
 {
@@ -134,6 +134,8 @@ static const char *failure_of(const struct waiting *waiting, const struct starte
 	if (state->failures == 0)
 		return state->failure.class == ERR_CANCELED ? state->failure.text : NULL;
 	before = state_before(waiting, one);
+	if (before && state->is_head && before->last_success_at != state->last_success_at)
+		return NULL;
 	if (before && before->failures == state->failures &&
 	    before->failing_since == state->failing_since)
 		return "discarded";

@@ -107,6 +107,14 @@ static const struct meaning {
 	{ PUSH, ERR_AUTH, "give the user the right to push there",
 	  .said = { "returned error: 403" } },
 
+	/* git-shell, GitHub, Gitea, GitLab, Gitolite: what stands for a shell there runs
+	 * git's transfers only. Gitolite ends with 255, too, as ssh does. */
+	{ SSH | COMMAND, ERR_CONFIG,
+	  "that account may only fetch and push: give adminUrl of the remote one with a "
+	  "shell, or do it there yourself",
+	  .said = { "unrecognized command", "invalid command", "unknown command",
+		    "unknown git", "disallowed command", "suspicious characters" } },
+
 	{ PUSH | SSH, ERR_NETWORK,
 	  "check the URL's host name, and DNS; names that only an ssh configuration has "
 	  "need replication.sshConfig",

@@ -223,6 +223,50 @@ void forget_dead_letters(struct push_run *run)
 	}
 }
 
+static bool has_failed(const ref_failures *refs, const char *ref)
+{
+	for (size_t i = 0; i < refs->count; i++)
+		if (strcmp(refs->items[i].ref, ref) == 0)
+			return true;
+	return false;
+}
+
+static bool says_no_more(const struct dead_letter *letter, const struct task *all,
+			 const ref_failures *refs)
+{
+	bool result = strcmp(letter->task.uri, all->uri) == 0 &&
+		      strcmp(letter->task.project, all->project) == 0 &&
+		      strcmp(letter->task.remote, all->remote) == 0 &&
+		      !task_is_all(&letter->task);
+
+	for (size_t i = 0; result && i < letter->refs.count; i++)
+		result = has_failed(refs, letter->refs.items[i].ref);
+	for (size_t i = 0;
+	     result && letter->refs.count == 0 && i < letter->task.refs.count; i++)
+		result = has_failed(refs, letter->task.refs.items[i]);
+	return result;
+}
+
+int drop_repeated_letters(struct push_run *run, const struct task *all,
+			  const ref_failures *refs, struct err *err)
+{
+	struct task_store *store = run->push->options.tasks;
+	text_list *keys = &run->state.letters;
+	int result = 0;
+
+	for (size_t i = keys->count; i > 0 && result == 0; i--) {
+		dead_letters letters = { 0 };
+		task_store_letter(store, keys->items[i - 1], &letters);
+		if (letters.count > 0 && says_no_more(&letters.items[0], all, refs)) {
+			result = task_store_forget(store, keys->items[i - 1], err);
+			drop_at(keys, i - 1);
+			run->has_changed = true;
+		}
+		dead_letters_clear(&letters);
+	}
+	return result;
+}
+
 #define WHY ".why"
 
 void ref_failures_clear(ref_failures *failures)
@@ -351,7 +395,8 @@ static void read_why(int dir, const char *key, struct dead_letter *letter)
 			 LOG_TEXT("file", why_file(key).name));
 }
 
-static void read_letter(int dir, const char *key, dead_letters *letters)
+/* Without the reason. */
+static void read_letter_task(int dir, const char *key, dead_letters *letters)
 {
 	struct dead_letter letter = { 0 };
 	struct stat st;
@@ -366,8 +411,16 @@ static void read_letter(int dir, const char *key, dead_letters *letters)
 	}
 	snprintf(letter.key, sizeof(letter.key), "%s", key);
 	letter.since = clock_ms(&st.st_mtim);
-	read_why(dir, key, &letter);
 	vec_add(letters, letter);
+}
+
+static void read_letter(int dir, const char *key, dead_letters *letters)
+{
+	size_t before = letters->count;
+
+	read_letter_task(dir, key, letters);
+	if (letters->count > before)
+		read_why(dir, key, &letters->items[before]);
 }
 
 void task_store_letter(struct task_store *store, const char *key, dead_letters *letters)
@@ -387,8 +440,10 @@ static int by_failure(const void *a, const void *b)
 	return strcmp(one->key, other->key);
 }
 
-int task_store_dead_letters(struct task_store *store, dead_letters *letters,
-			    struct err *err)
+typedef void (*letter_reader)(int dir, const char *key, dead_letters *letters);
+
+static int read_letters(struct task_store *store, letter_reader reader,
+			dead_letters *letters, struct err *err)
 {
 	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, FAILED, err);
@@ -397,49 +452,23 @@ int task_store_dead_letters(struct task_store *store, dead_letters *letters,
 		return -1;
 	for (size_t i = 0; i < names.count; i++)
 		if (!text_ends_with(names.items[i], WHY))
-			read_letter(dir, names.items[i], letters);
+			reader(dir, names.items[i], letters);
+	return 0;
+}
+
+int task_store_dead_letters(struct task_store *store, dead_letters *letters,
+			    struct err *err)
+{
+	if (read_letters(store, read_letter, letters, err) != 0)
+		return -1;
 	vec_sort(letters, by_failure);
 	return 0;
 }
 
-static bool has_failed(const ref_failures *refs, const char *ref)
+int task_store_dead_tasks(struct task_store *store, dead_letters *letters,
+			  struct err *err)
 {
-	for (size_t i = 0; i < refs->count; i++)
-		if (strcmp(refs->items[i].ref, ref) == 0)
-			return true;
-	return false;
-}
-
-static bool says_no_more(const struct dead_letter *letter, const struct task *all,
-			 const ref_failures *refs)
-{
-	bool result = strcmp(letter->task.uri, all->uri) == 0 &&
-		      strcmp(letter->task.project, all->project) == 0 &&
-		      strcmp(letter->task.remote, all->remote) == 0 &&
-		      !task_is_all(&letter->task);
-
-	for (size_t i = 0; result && i < letter->refs.count; i++)
-		result = has_failed(refs, letter->refs.items[i].ref);
-	for (size_t i = 0;
-	     result && letter->refs.count == 0 && i < letter->task.refs.count; i++)
-		result = has_failed(refs, letter->task.refs.items[i]);
-	return result;
-}
-
-int task_store_drop_dead_letters(struct task_store *store, const struct task *all,
-				 const ref_failures *refs, struct err *err)
-{
-	dead_letters letters = { 0 };
-	int result = task_store_dead_letters(store, &letters, err);
-
-	for (size_t i = 0; result == 0 && i < letters.count; i++) {
-		const char *key = letters.items[i].key;
-		if (!says_no_more(&letters.items[i], all, refs))
-			continue;
-		result = task_store_forget(store, key, err);
-	}
-	dead_letters_clear(&letters);
-	return result;
+	return read_letters(store, read_letter_task, letters, err);
 }
 
 /* Neither failed nor waiting. */

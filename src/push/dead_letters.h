@@ -20,11 +20,6 @@ void ref_failures_clear(ref_failures *failures);
 int task_store_fail(struct task_store *store, const struct claimed_task *task,
 		    const struct err *why, const ref_failures *refs, struct err *err);
 
-/* A task for all refs was given up because of these: removes letters of the same URI that
- * say nothing more, so that each ref is reported once. */
-int task_store_drop_dead_letters(struct task_store *store, const struct task *all,
-				 const ref_failures *refs, struct err *err);
-
 struct dead_letter {
 	char key[TASK_KEY_SIZE];
 	struct task task;
@@ -42,6 +37,9 @@ void task_store_letter(struct task_store *store, const char *key, dead_letters *
 int task_store_forget(struct task_store *store, const char *key, struct err *err);
 int task_store_dead_letters(struct task_store *store, dead_letters *letters,
 			    struct err *err);
+/* Likewise, but keys, tasks and times only, in no order: half of the reading. */
+int task_store_dead_tasks(struct task_store *store, dead_letters *letters,
+			  struct err *err);
 
 /* Moves a dead letter back to waiting/ (due at once), or discards it or a waiting task.
  * ERR_MISSING: not found; ERR_BUSY: it is being pushed. */

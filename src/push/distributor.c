@@ -76,6 +76,7 @@ static void distributor_read_state(struct distributor *distributor,
 		retry_at_of(distributor->settings, &state,
 			    clock_boot_ms() + distributor->schedule.server_lead_ms);
 	entry->is_host_failure = is_host_failure(&state.failure);
+	entry->is_head_failure = state.is_head;
 	entry->is_held = state.held_since > 0;
 }
 
@@ -104,20 +105,32 @@ static struct schedule_entry *distributor_get_entry(struct distributor *distribu
 	return entry;
 }
 
-static void entry_place(struct distributor *distributor, struct schedule_entry *entry)
+/* Those that wait for no delay. A HEAD that failed does not hurry tasks. */
+static bool is_urgent(const struct schedule_entry *entry)
 {
-	const unsigned at_once =
-		1U << REQUEST_HEAD | 1U << REQUEST_DELETE | 1U << REQUEST_FORCE;
+	unsigned at_once = 1U << REQUEST_DELETE | 1U << REQUEST_FORCE;
 
-	if (entry->is_held && !(entry->requests & 1U << REQUEST_DELETE)) {
-		entry->is_held = false;
-		entry->retry_at = 0;
-	}
-	entry->is_urgent = entry->requests & at_once;
+	if (entry->tasks == 0 || !entry->is_head_failure)
+		at_once |= 1U << REQUEST_HEAD;
+	return entry->requests & at_once;
+}
+
+static void entry_set_times(struct schedule_entry *entry)
+{
+	entry->is_urgent = is_urgent(entry);
 	if (entry->tasks == 0 || entry->is_urgent)
 		entry->since = entry->requests_since;
 	else
 		entry->since = entry->tasks_since;
+}
+
+static void entry_place(struct distributor *distributor, struct schedule_entry *entry)
+{
+	if (entry->is_held && !(entry->requests & 1U << REQUEST_DELETE)) {
+		entry->is_held = false;
+		entry->retry_at = 0;
+	}
+	entry_set_times(entry);
 	schedule_place(&distributor->schedule, entry, clock_boot_ms());
 }
 
@@ -227,6 +240,7 @@ static void states_read(struct distributor *distributor)
 		if (all.items[i]->retry_at == 0 || all.items[i]->state == ENTRY_RUNNING)
 			continue;
 		all.items[i]->retry_at = 0;
+		all.items[i]->is_head_failure = false;
 		distributor_read_state(distributor, all.items[i]);
 		entry_place(distributor, all.items[i]);
 	}
@@ -517,7 +531,7 @@ static void end_run(struct distributor *distributor, struct push_run *run)
 	struct schedule_entry *entry =
 		schedule_find(&distributor->schedule, run->uri_key);
 
-	if (run->is_empty && entry->seen == run->seen_tasks)
+	if (run->has_no_tasks && entry->seen == run->seen_tasks)
 		entry->tasks = 0; /* another node has done it */
 	if (run->requests.count > 0)
 		distributor->must_list_requests = true;
@@ -528,6 +542,8 @@ static void end_run(struct distributor *distributor, struct push_run *run)
 		distributor->list_at = 0;
 	distributor->is_news = true;
 	entry->is_held = run->is_held;
+	entry->is_head_failure = run->is_head;
+	entry_set_times(entry);
 	schedule_end(&distributor->schedule, entry, &run->result, clock_boot_ms());
 	push_run_free(run);
 }

@@ -216,9 +216,10 @@ static void push_group_replace_text(char **text, const char *value)
 
 void fail_run(struct push_run *run, const struct push_group *group, const struct err *why)
 {
-	if (run->is_failed)
+	if (run->is_failed && !run->is_head)
 		return;
 	run->is_failed = true;
+	run->is_head = false;
 	run->why = *why;
 	run->retry_ms = group->destination.remote->retry_ms;
 	push_group_replace_text(&run->state.uri, run->uri);
@@ -488,7 +489,7 @@ static void push_group_push_refs(struct push_run *run, const struct push_group *
 			.result = &result,
 			.took_ms = clock_boot_ms() - began,
 			.delay_ms = run->now - oldest(run, group),
-			.retries = run->state.failures,
+			.retries = run->state.is_head ? 0 : run->state.failures,
 			.max_refs = run->settings->max_refs_to_log,
 		});
 	}

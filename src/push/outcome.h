@@ -32,6 +32,9 @@ struct patience {
 struct patience patience_left(const struct push_settings *settings,
 			      const struct push_remote *remote,
 			      const struct uri_state *state);
+/* The same of HEAD, whose failures and those of refs are counted apart. */
+bool patience_is_over_for_head(const struct push_remote *remote,
+			       const struct uri_state *state);
 
 struct results_sum {
 	size_t good, final, again;        /* refs; `final`: will not pass by itself */

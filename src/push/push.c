@@ -250,7 +250,7 @@ void push_report_dead_letters(struct task_store *tasks,
 						  "aside.")),
 			   (double)unreadable.count);
 	unreadable_clear(&unreadable);
-	if (task_store_dead_letters(tasks, &letters, ERR_IGNORED) != 0)
+	if (task_store_dead_tasks(tasks, &letters, ERR_IGNORED) != 0)
 		return;
 	metric_forget(gauge);
 	for (size_t i = 0; i < settings->remotes.count; i++) {

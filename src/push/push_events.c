@@ -88,16 +88,34 @@ static void add_replicated(const struct push_run *run, const struct push_group *
 	push_events_add(run->push->options.events, event);
 }
 
+/* A destination of the repository, and what its tasks are for: there may be thousands, so
+ * that is read once, and only if it is asked for. */
+struct node_left {
+	const struct destination *destination;
+	struct map refs;
+	bool is_read;
+};
+typedef VEC(struct node_left) nodes_left;
+
+static bool has_left(const struct push_run *run, struct node_left *node, const char *ref)
+{
+	if (!node->is_read)
+		task_store_add_refs(run->push->options.tasks, node->destination->uri,
+				    &node->refs);
+	node->is_read = true;
+	return map_get(&node->refs, ref) || map_get(&node->refs, TASK_ALL_REFS);
+}
+
 static void add_if_done(const struct push_run *run, const struct push_group *group,
-			const destination_list *list, const char *ref)
+			const nodes_left *left, const char *ref)
 {
 	size_t nodes = 0;
 
-	for (size_t i = 0; i < list->count; i++) {
+	for (size_t i = 0; i < left->count; i++) {
 		if (strcmp(ref, TASK_ALL_REFS) != 0 &&
-		    !push_remote_takes_ref(list->items[i].remote, ref))
+		    !push_remote_takes_ref(left->items[i].destination->remote, ref))
 			continue;
-		if (task_store_covers(run->push->options.tasks, list->items[i].uri, ref))
+		if (has_left(run, &left->items[i], ref))
 			return;
 		nodes++;
 	}
@@ -110,21 +128,27 @@ void ref_events_add(const struct push_run *run, const struct push_group *group,
 		    const struct transfer_result *result)
 {
 	AUTO_DESTINATIONS destination_list list = { 0 };
+	nodes_left left = { 0 };
 	struct map seen = { 0 };
 
 	if (!run->push->options.events)
 		return;
 	if (destinations_of(run->settings, group->project, &list, ERR_IGNORED) != 0)
 		return;
+	for (size_t i = 0; i < list.count; i++)
+		vec_add(&left, ((struct node_left){ .destination = &list.items[i] }));
 	for (size_t i = 0; i < group->tasks.count; i++) {
 		const text_list *refs = &group->tasks.items[i]->task.refs;
 		for (size_t k = 0; k < refs->count; k++) {
 			if (map_put(&seen, refs->items[k], &seen))
 				continue;
 			add_replicated(run, group, result, refs->items[k]);
-			add_if_done(run, group, &list, refs->items[k]);
+			add_if_done(run, group, &left, refs->items[k]);
 		}
 	}
+	for (size_t i = 0; i < left.count; i++)
+		map_clear(&left.items[i].refs);
+	vec_clear(&left);
 	map_clear(&seen);
 }
 
@@ -174,23 +198,28 @@ static void push_events_add_lines(const char *text, uint64_t *after, size_t *lef
 	}
 }
 
-static int push_events_read_file(int directory, const char *name, uint64_t *after,
-				 size_t *left, struct str *lines, struct err *err)
+static int push_events_read_file(int directory, const char *name, struct str *text,
+				 struct err *err)
 {
-	AUTO_STR struct str text = STR_INIT;
-
-	if (file_read(directory, name, LOG_SIZE_MAX + LINE_MAX_BYTES, &text, err) != 0)
-		return err->class == ERR_MISSING ? 0 : -1;
-	push_events_add_lines(text.data, after, left, lines);
-	return 0;
+	if (file_read(directory, name, LOG_SIZE_MAX + LINE_MAX_BYTES, text, err) == 0)
+		return 0;
+	return err->class == ERR_MISSING ? 0 : -1;
 }
 
+/* Nobody waits for who rotates. The log is read first: if it becomes the old one then,
+ * that has it all, and what was read of it is skipped by its ids. The other way round, a
+ * whole file would be. */
 static int read_above(int directory, uint64_t *after, size_t limit, struct str *lines,
 		      struct err *err)
 {
-	if (push_events_read_file(directory, LOG ".old", after, &limit, lines, err) != 0)
+	AUTO_STR struct str log = STR_INIT, old = STR_INIT;
+
+	if (push_events_read_file(directory, LOG, &log, err) != 0 ||
+	    push_events_read_file(directory, LOG ".old", &old, err) != 0)
 		return -1;
-	return push_events_read_file(directory, LOG, after, &limit, lines, err);
+	push_events_add_lines(old.data, after, &limit, lines);
+	push_events_add_lines(log.data, after, &limit, lines);
+	return 0;
 }
 
 int push_events_read(const char *data, uint64_t *after, size_t limit, struct str *lines,

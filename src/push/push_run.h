@@ -5,6 +5,7 @@
 #define PUSH_PUSH_RUN_H
 
 #include "git/git_child.h"
+#include "push/dead_letters.h"
 #include "push/push_parts.h"
 #include "push/schedule.h"
 #include "push/target.h"
@@ -33,9 +34,11 @@ struct push_run {
 
 	/* Its outcome. */
 	struct schedule_result result;
-	bool is_empty;  /* there was nothing to do */
+	bool is_empty; /* there was nothing to do */
+	bool has_no_tasks;
 	bool is_stuck;  /* tasks may be left in running/: check it again */
 	bool is_failed; /* some tasks wait for another try, because of `why` */
+	bool is_head;   /* what is to be tried again is HEAD alone */
 	bool is_lock, has_orphans;
 	bool is_away;        /* a repository is out of this node's reach */
 	bool is_held;        /* a deletion waits for a person */
@@ -67,6 +70,8 @@ struct target_call push_group_call(const struct push_run *run,
 				   const struct push_group *group);
 
 bool has_request(const struct push_run *run, enum uri_request request);
+/* The time of the next try, after the last failure, has not come. */
+bool has_to_wait(const struct push_run *run);
 
 /* Handles deletion, if requested. True: it was, and the tasks were moved on. */
 bool serve_deletion(struct push_run *run, const struct push_group *group);
@@ -90,6 +95,10 @@ void note_letter(struct push_run *run, const struct claimed_task *task);
 /* Removes those for which the push succeeded. */
 void settle_dead_letters(struct push_run *run, const struct push_group *group,
 			 const struct judge *judge);
+/* A task for all refs was given up because of these: removes letters that the URI's state
+ * lists and that say nothing more, so that each ref is reported once. */
+int drop_repeated_letters(struct push_run *run, const struct task *all,
+			  const ref_failures *refs, struct err *err);
 /* Removes all: their purpose no longer exists. */
 void forget_dead_letters(struct push_run *run);
 /* The run must be tried again, because of this; the first reason counts. */

@@ -376,7 +376,8 @@ static int read_states(struct reading *reading, struct task_store *store, struct
 			continue;
 		snprintf(uri->node, sizeof(uri->node), "%.*s", (int)sizeof(uri->node) - 1,
 			 state->node);
-		uri->next_at = state->retry_at;
+		if (!state->is_head || uri->keys.count == 0)
+			uri->next_at = state->retry_at;
 		if (state->failures == 0)
 			continue;
 		uri->failures = state->failures;

@@ -177,6 +177,26 @@ static int check_alone(const struct push_run *run, const struct push_group *grou
 	return result;
 }
 
+/* What another host answers, where adminUrl leads to one, says nothing of the URI's. */
+static bool asks_own_host(const struct push_group *group)
+{
+	AUTO_DESTINATIONS destination_list admins = { 0 };
+
+	if (destination_admin(&group->destination, &admins, ERR_IGNORED) != 0)
+		return false;
+	for (size_t i = 0; i < admins.count; i++)
+		if (strcmp(admins.items[i].breaker, group->destination.breaker) != 0)
+			return false;
+	return true;
+}
+
+static void push_requests_note_host(struct push_run *run, const struct push_group *group,
+				    enum host_end end)
+{
+	if (asks_own_host(group))
+		run->result.host = end;
+}
+
 static bool delete_now(struct push_run *run, const struct push_group *group)
 {
 	struct target_call call = push_group_call(run, group);
@@ -186,6 +206,7 @@ static bool delete_now(struct push_run *run, const struct push_group *group)
 	if (result == 0)
 		result = target_delete(&call, &why);
 	if (result == 0 || why.class == ERR_MISSING) {
+		push_requests_note_host(run, group, HOST_ANSWERED);
 		log_info("push.deleted", LOG_TEXT("uri", run->uri));
 		push_settle_finish(run, group); /* tasks of what is no more are done */
 		forget_dead_letters(run);
@@ -209,7 +230,7 @@ static bool delete_now(struct push_run *run, const struct push_group *group)
 		return false;
 	}
 	if (is_host_failure(&why))
-		run->result.host = HOST_FAILED;
+		push_requests_note_host(run, group, HOST_FAILED);
 	fail_run(run, group, &why);
 	push_settle_give_back(run, group);
 	return true;
@@ -274,6 +295,7 @@ static int push_requests_set_head(struct push_run *run, const struct push_group 
 	if (target_set_head(&call, refs.head_target, err) != 0)
 		return err_prefix(err, "setting HEAD of %s to %s", run->uri,
 				  refs.head_target);
+	push_requests_note_host(run, group, HOST_ANSWERED);
 	log_info("push.head", LOG_TEXT("uri", run->uri),
 		 LOG_TEXT("head", refs.head_target));
 	return 0;
@@ -313,9 +335,8 @@ static void fail_head(struct push_run *run, const struct push_group *group,
 		run->is_interrupted = true;
 		return;
 	}
-	struct patience patience =
-		patience_left(run->settings, group->destination.remote, &run->state);
-	if (why->class == ERR_CONFIG || patience.is_over) {
+	if (why->class == ERR_CONFIG ||
+	    patience_is_over_for_head(group->destination.remote, &run->state)) {
 		log_error("push.head_not_set", LOG_ERR(why), LOG_TEXT("uri", run->uri),
 			  LOG_TEXT("remedy", why->remedy));
 		end_head(run);
@@ -323,8 +344,9 @@ static void fail_head(struct push_run *run, const struct push_group *group,
 	}
 	put_back_head(run);
 	if (is_host_failure(why))
-		run->result.host = HOST_FAILED;
+		push_requests_note_host(run, group, HOST_FAILED);
 	fail_run(run, group, why);
+	run->is_head = true;
 }
 
 void serve_head(struct push_run *run, const struct push_group *group)
@@ -333,6 +355,10 @@ void serve_head(struct push_run *run, const struct push_group *group)
 
 	if (!has_request(run, REQUEST_HEAD))
 		return;
+	if (run->state.is_head && has_to_wait(run)) {
+		run->is_head = true;
+		return;
+	}
 	if (uri_request_begin(run->push->options.tasks, run->uri_key, REQUEST_HEAD,
 			      &why) != 0)
 		note_not_moved(REQUEST_HEAD, &why);

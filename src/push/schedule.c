@@ -21,6 +21,7 @@
 #include "push/push.h"
 #include "push/store_file.h"
 #include "push/task_parts.h"
+#include "push/uri_state.h"
 
 /*
  * A HashSet has 16 buckets, doubled whenever more than 3/4 as many texts are in it.
@@ -351,6 +352,14 @@ static bool schedule_is_entry_wanted(const struct schedule_entry *entry)
 	return entry->tasks > 0 || entry->requests != 0;
 }
 
+static bool waits_for_retry(const struct schedule_entry *entry)
+{
+	if (entry->is_released)
+		return false;
+	return !entry->is_head_failure ||
+	       (entry->tasks == 0 && entry->requests == 1U << REQUEST_HEAD);
+}
+
 /* Without what this node adds by itself. */
 static int64_t asked_at(const struct schedule *schedule,
 			const struct schedule_entry *entry)
@@ -359,7 +368,7 @@ static int64_t asked_at(const struct schedule *schedule,
 
 	if (!entry->is_urgent)
 		at += entry->lane->delay_ms;
-	if (!entry->is_released)
+	if (waits_for_retry(entry))
 		at = schedule_larger(at, entry->retry_at);
 	return at - schedule->server_lead_ms;
 }
@@ -715,7 +724,7 @@ void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 	if (result->end == RUN_BUSY)
 		entry->not_before = now + (result->wait_ms > 0 ? result->wait_ms
 							       : lane->reschedule_ms);
-	else if (result->end == RUN_DONE && entry->lane &&
+	else if ((result->end == RUN_DONE || entry->is_head_failure) && entry->lane &&
 		 schedule_is_entry_wanted(entry) && asked_at(schedule, entry) <= now)
 		entry->not_before = asked_at(schedule, entry) + lane->reschedule_ms;
 	schedule_place(schedule, entry, now);

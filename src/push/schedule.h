@@ -75,6 +75,7 @@ struct schedule_entry {
 	uint64_t seen; /* how often its tasks have changed */
 	int64_t retry_at;
 	bool is_host_failure; /* retry_at is because of the host */
+	bool is_head_failure; /* retry_at is because of HEAD: nothing else waits for it */
 	bool is_held;         /* retry_at is because its deletion waits for a person */
 
 	/* The schedule's. */

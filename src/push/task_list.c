@@ -599,22 +599,21 @@ int task_store_has(struct task_store *store, const char *key, bool *has, struct 
 	return *has ? 0 : store_is_waiting(store, key, has, err);
 }
 
-static bool any_covers(int dir, const text_list *names, const char *uri, const char *ref)
+static void task_list_add_refs(int dir, const text_list *names, const char *uri,
+			       struct map *refs)
 {
-	bool covers = false;
-
-	for (size_t i = 0; i < names->count && !covers; i++) {
+	for (size_t i = 0; i < names->count; i++) {
 		AUTO_TASK struct task task = { 0 };
 		struct stat st;
-		covers = store_read_task(dir, names->items[i], &task, &st, ERR_IGNORED) ==
-				 0 &&
-			 strcmp(task.uri, uri) == 0 &&
-			 (task_is_all(&task) || text_list_has(&task.refs, ref));
+		if (store_read_task(dir, names->items[i], &task, &st, ERR_IGNORED) != 0 ||
+		    strcmp(task.uri, uri) != 0)
+			continue;
+		for (size_t k = 0; k < task.refs.count; k++)
+			map_put(refs, task.refs.items[k], refs);
 	}
-	return covers;
 }
 
-bool task_store_covers(struct task_store *store, const char *uri, const char *ref)
+void task_store_add_refs(struct task_store *store, const char *uri, struct map *refs)
 {
 	AUTO_TEXT_LIST text_list waiting = { 0 };
 	AUTO_TEXT_LIST text_list running = { 0 };
@@ -624,10 +623,10 @@ bool task_store_covers(struct task_store *store, const char *uri, const char *re
 
 	uri_key_of(uri, key);
 	task_index_names(&store->index, uri, &waiting);
-	if (waits >= 0 && any_covers(waits, &waiting, uri, ref))
-		return true;
+	if (waits >= 0)
+		task_list_add_refs(waits, &waiting, uri, refs);
 	AUTO_CLOSE int dir =
 		openat(runs, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return dir >= 0 && store_list_files(dir, &running, ERR_IGNORED) == 0 &&
-	       any_covers(dir, &running, uri, ref);
+	if (dir >= 0 && store_list_files(dir, &running, ERR_IGNORED) == 0)
+		task_list_add_refs(dir, &running, uri, refs);
 }

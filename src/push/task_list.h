@@ -43,9 +43,9 @@ int task_store_unreadable(struct task_store *store, struct unreadable *unreadabl
 int task_store_drop_unreadable(struct task_store *store, size_t *dropped,
 			       struct err *err);
 
-/* Whether a task for that ref, or for all, waits for the URI, as far as this process has
- * read the directory, or runs. */
-bool task_store_covers(struct task_store *store, const char *uri, const char *ref);
+/* Puts what the URI's tasks are for, TASK_ALL_REFS too, into a map without meaning of its
+ * values: of those that wait, as far as this process has read the directory, or run. */
+void task_store_add_refs(struct task_store *store, const char *uri, struct map *refs);
 
 /* Whether the task is in waiting/ or running/. */
 int task_store_has(struct task_store *store, const char *key, bool *has, struct err *err);

@@ -49,6 +49,8 @@ static void uri_state_write_json(const struct uri_state *state, struct str *out)
 	json_put_number(object, "held_since", state->held_since);
 	json_put_text(object, "node", state->node);
 	err_put_json(object, &state->failure);
+	if (state->is_head)
+		json_put(object, "head_only", json_true());
 	json_t *letters = json_array();
 	for (size_t i = 0; i < state->letters.count; i++)
 		json_array_append_new(letters, json_string(state->letters.items[i]));
@@ -94,6 +96,7 @@ static int uri_state_read_json(const struct str *text, struct uri_state *state,
 	node = json_string_value(json_object_get(object, "node"));
 	snprintf(state->node, sizeof(state->node), "%s", node ? node : "");
 	err_get_json(object, &state->failure);
+	state->is_head = json_is_true(json_object_get(object, "head_only"));
 	get_dead_letters(object, &state->letters);
 	return 0;
 }

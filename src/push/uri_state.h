@@ -18,6 +18,8 @@ struct uri_state {
 					 locked */
 	int64_t failing_since;        /* 0: it does not fail */
 	struct err failure;           /* class, text, remedy of the last */
+	bool is_head; /* HEAD alone could not be set: refs do not wait for retry_at, nor
+			 count these failures */
 	int64_t held_since; /* a deletion of the repository waits for a person; 0: none */
 	int64_t last_success_at;
 	char node[128];    /* the one that tried last */

@@ -187,8 +187,7 @@ static int give_up_refs(struct push_run *run, const struct refusal *refusal,
 		    : task_store_fail(tasks, task, &why, &outcome->failures, err) != 0)
 		return -1;
 	return task_is_all(&task->task)
-		       ? task_store_drop_dead_letters(tasks, &task->task,
-						      &outcome->failures, err)
+		       ? drop_repeated_letters(run, &task->task, &outcome->failures, err)
 		       : 0;
 }
 
@@ -303,7 +302,7 @@ struct patience patience_left(const struct push_settings *settings,
 			      const struct uri_state *state)
 {
 	bool locks_apart = settings->lock_max_retries >= 0;
-	uint64_t others = state->failures;
+	uint64_t others = state->is_head ? 0 : state->failures;
 
 	if (locks_apart)
 		others -= state->lock_failures < others ? state->lock_failures : others;
@@ -315,6 +314,14 @@ struct patience patience_left(const struct push_settings *settings,
 					      (uint64_t)settings->lock_max_retries
 				    : is_over,
 	};
+}
+
+bool patience_is_over_for_head(const struct push_remote *remote,
+			       const struct uri_state *state)
+{
+	uint64_t failures = state->is_head ? state->failures : 0;
+
+	return remote->max_retries > 0 && failures >= remote->max_retries;
 }
 
 enum ref_fate { REF_GOOD, REF_AGAIN, REF_FINAL };
@@ -486,15 +493,22 @@ static int take_lease(struct push_run *run, struct err *err)
 	return err->class == ERR_BUSY ? 0 : -1;
 }
 
-/* Because of a failure that another node wrote down since we read it. */
-static bool is_too_early(const struct push_run *run)
+bool has_to_wait(const struct push_run *run)
 {
 	if (run->is_released &&
 	    (has_request(run, REQUEST_FORCE) || is_host_failure(&run->state.failure)))
 		return false;
+	return retry_at_of(run->settings, &run->state, run->now) > run->now;
+}
+
+/* Because of a failure that another node wrote down since we read it. */
+static bool is_too_early(const struct push_run *run)
+{
+	if (run->state.is_head)
+		return false; /* that is HEAD's: see serve_head() */
 	if (run->state.held_since > 0 && !has_request(run, REQUEST_DELETE))
 		return false; /* it has come back */
-	return retry_at_of(run->settings, &run->state, run->now) > run->now;
+	return has_to_wait(run);
 }
 
 static int push_worker_read_requests(struct push_run *run, struct err *err)
@@ -565,6 +579,7 @@ static void work_groups(struct push_run *run, const claimed_tasks *tasks)
 	}
 	group_requests(run, &groups);
 	run->is_empty = groups.count == 0;
+	run->has_no_tasks = tasks->count == 0;
 	for (size_t i = 0; i < groups.count; i++)
 		work_group(run, &groups.items[i]);
 	vec_clear(&groups);
@@ -579,11 +594,23 @@ static unsigned push_worker_roll_backoff(void)
 	return random % BACKOFF_ROLLS;
 }
 
+static void push_worker_forget_failure(struct uri_state *state)
+{
+	state->retry_at = state->failing_since = 0;
+	state->failures = state->lock_failures = 0;
+	state->held_since = 0;
+	state->is_head = false;
+	state->failure = (struct err){ 0 };
+}
+
 static int write_failure(struct push_run *run, struct err *err)
 {
 	struct uri_state *state = &run->state;
 	int64_t now = run->now, wait;
 
+	if (state->is_head != run->is_head)
+		push_worker_forget_failure(state); /* the refs', or HEAD's, are over */
+	state->is_head = run->is_head;
 	state->failures++;
 	state->lock_failures += run->is_lock;
 	state->failure = run->why;
@@ -603,14 +630,6 @@ static int write_failure(struct push_run *run, struct err *err)
 	return uri_state_write(run->push->options.tasks, run->uri_key, state, err);
 }
 
-static void push_worker_forget_failure(struct uri_state *state)
-{
-	state->retry_at = state->failing_since = 0;
-	state->failures = state->lock_failures = 0;
-	state->held_since = 0;
-	state->failure = (struct err){ 0 };
-}
-
 /* None is better than one that says nothing. */
 static int write_state(struct push_run *run, struct err *err)
 {
@@ -628,11 +647,20 @@ static int push_worker_conclude(struct push_run *run, bool had_state, struct err
 
 	if (run->is_failed)
 		return write_failure(run, err);
+	if (run->is_head) {
+		run->result.end = RUN_LATER;
+		run->result.retry_at = run->state.retry_at;
+		run->result.is_host_failure = is_host_failure(&run->state.failure);
+	}
+	if (run->is_head && !run->has_no_tasks && !run->has_orphans && !run->is_away) {
+		run->state.last_success_at = run->now; /* HEAD still fails */
+		run->has_changed = true;
+	}
 	if (run->has_orphans || run->is_away) {
 		run->result.end = RUN_BUSY;
 		run->result.wait_ms = put_off_ms;
 	}
-	if (run->is_empty || run->is_interrupted || run->is_away)
+	if (run->is_empty || run->is_interrupted || run->is_head || run->is_away)
 		return run->has_changed ? write_state(run, err) : 0;
 	if (!had_state && !run->has_changed)
 		return 0;

@@ -349,6 +349,7 @@ def over_ssh():
     for name, klass, line in (("no-git", "config", "/nowhere/git init"),
                               ("no-program", "config", "no-such-program"),
                               ("no-directory", "config", "ls /nowhere"),
+                              ("git-shell", "config", "git-shell -c 'test -d x'"),
                               ("locked", "conflict",
                                f"git -C {WORK}/plain.git symbolic-ref HEAD refs/heads/y"),
                               ("disk-full", "disk", "cat /etc/passwd >/dev/full")):

@@ -113,10 +113,36 @@ head_and_deletions_go_by_ssh() {
 	stop_site home
 }
 
+# As at most hosts of repositories: who logs in may fetch and push, and nothing else.
+a_head_that_an_account_without_a_shell_refuses_delays_no_ref() {
+	make_ssh_home
+	make_source a 1
+	start_ready home
+	expect 0 at home push start --all --wait
+	cat >far/login <<-END
+		#!/bin/sh
+		export HOME='$PWD/far/home' LC_ALL=C GIT_CONFIG_NOSYSTEM=1
+		cd && exec git-shell -c "\$SSH_ORIGINAL_COMMAND"
+	END
+	git -C git/a.git branch trunk main
+	git -C git/a.git symbolic-ref HEAD refs/heads/trunk
+	at home changed a
+	wait_until 20 was_logged home push.head_not_set 'code=config.*adminUrl'
+	git -C git/a.git branch later main
+	at home changed a
+	wait_until 20 same_refs git/a.git far/home/a.git
+	wait_until 20 store_is_empty
+	is_logged 1 home push.head_not_set
+	fails was_logged home push.failed
+	stop_site home
+}
+
 tap_test "a missing repository is made, whatever its name" \
 	a_missing_repository_is_made_whatever_its_name
 tap_test "what fails there is no success" what_fails_there_is_no_success
 tap_test "a command that hangs is ended" a_command_that_hangs_is_ended
 tap_test "nothing is made unless it is asked for" nothing_is_made_unless_asked_for
 tap_test "HEAD and deletions go by ssh" head_and_deletions_go_by_ssh
+tap_test "a HEAD that an account without a shell refuses delays no ref" \
+	a_head_that_an_account_without_a_shell_refuses_delays_no_ref
 tap_done

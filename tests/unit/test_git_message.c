@@ -215,6 +215,29 @@ TEST(what_git_lacked_has_a_code)
 	}
 }
 
+/* What stands for a shell there quotes the line that it does not run. */
+TEST(an_account_without_a_shell_is_a_matter_of_configuration)
+{
+	static const char *const said[] = {
+		"fatal: unrecognized command 'if test -d /p/objects; fi'\n",
+		"Invalid command: 'if test -d /p/objects; fi'\n  You appear to be using "
+		"ssh to clone a git:// URL.\n",
+		"Forgejo: Unknown git command\n",
+		"remote: \nremote: ERROR: Disallowed command\nremote: \n",
+		"> GitLab: Unknown command: if test -d /p/objects\n",
+		"FATAL: unknown git/gitolite command: 'info x'\n",
+		"FATAL: suspicious characters loitering about 'if test -d /p; fi'\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+		classify("command", said[i]);
+		assert_int_equal(err.class, ERR_CONFIG);
+		classify("ssh", said[i]); /* ended with 255 */
+		assert_int_equal(err.class, ERR_CONFIG);
+		assert_non_null(strstr(err.remedy, "adminUrl"));
+	}
+}
+
 TEST(what_the_source_or_the_way_to_it_refuses_is_none_of_the_copy)
 {
 	static const char *const said[] = {
@@ -376,6 +399,7 @@ int main(void)
 		cmocka_unit_test(a_damaged_commit_graph_is_damage),
 		cmocka_unit_test(what_git_says_of_a_working_tree_has_a_class),
 		cmocka_unit_test(what_git_lacked_has_a_code),
+		cmocka_unit_test(an_account_without_a_shell_is_a_matter_of_configuration),
 		cmocka_unit_test(
 			what_the_source_or_the_way_to_it_refuses_is_none_of_the_copy),
 		cmocka_unit_test(

@@ -1,27 +1,16 @@
 /*
- * Nodes that push with real git to paths on this machine. The hook of the destinations
- * is the witness: it notes what it was sent, when it begins and ends, and waits for a
- * file if there is a file "hold".
+ * What a node that pushes does, with real git (push_engine_test.h). The hook of the
+ * destinations is the witness: it notes what it was sent, when it begins and ends, and
+ * waits for a file if there is a file "hold".
  */
-#include "git_test.h"
+#include "push_engine_test.h"
 
 #include "base/metrics.h"
-#include "git/git_child.h"
-#include "lease/directory.h"
-#include "push/dead_letters.h"
-#include "push/push.h"
 #include "push/task_list.h"
-#include "push/uri_state.h"
 
 #define PATIENCE_MS 30000
-
-struct node {
-	struct task_store *tasks;
-	struct lease_manager *leases;
-	struct push_settings *settings;
-	struct push *push;
-	char site[96], data[96];
-};
+#define WAITING "ls ev/ref-updates/waiting"
+#define RUNNING "find ev/ref-updates/running -type f"
 
 static const char hook[] = "#!/bin/sh\n"
 			   "d=${PWD##*/}\n"
@@ -32,191 +21,15 @@ static const char hook[] = "#!/bin/sh\n"
 			   "rmdir ../../busy/$d\n"
 			   "echo $d >>../../ended\n";
 
-static bool is_away; /* what is not found was not deleted */
-
-static int make_site(void **state)
-{
-	is_away = false;
-	if (test_make_root(state) != 0)
-		return -1;
-	log_set_level(getenv("SHOW_TIMES") ? LOG_LEVEL_INFO : LOG_LEVEL_NONE);
-	assert_ok(git_setup(root, &err));
-	must("mkdir site dst data busy template template/hooks");
-	assert_ok(file_replace(root_fd, "template/hooks/pre-receive", hook, strlen(hook),
-			       FILE_NO_SYNC, &err));
-	must("chmod +x template/hooks/pre-receive");
-	return 0;
-}
-
-static void make_source(const char *name)
-{
-	must("git init -q --bare -b main site/%s.git && cd site/%s.git && "
-	     "tree=$(git hash-object -wt tree /dev/null) && "
-	     "c=$(git -c user.name=a -c user.email=a@b commit-tree -m one $tree) && "
-	     "d=$(git -c user.name=a -c user.email=a@b commit-tree -m two -p $c $tree) "
-	     "&& git update-ref refs/heads/main $c && git update-ref refs/keep/two $d",
-	     name, name);
-}
-
 static void make_target(const char *name)
 {
+	if (access("template", F_OK) != 0) {
+		must("mkdir -p template/hooks");
+		assert_ok(file_replace(root_fd, "template/hooks/pre-receive", hook,
+				       strlen(hook), FILE_NO_SYNC, &err));
+		must("chmod +x template/hooks/pre-receive");
+	}
 	must("git init -q --bare -b main --template=template dst/%s.git", name);
-}
-
-static struct push_settings *read_settings(const char *text)
-{
-	AUTO_FREE char *data = xasprintf("%s/data", root);
-	AUTO_FREE char *all = xasprintf("[replication]\nrandomDelay = 0\n"
-					"eventsDirectory = %s/ev\n%s",
-					root, text);
-	AUTO_CONF struct conf *conf = NULL;
-	struct push_settings *settings;
-
-	assert_ok(conf_load_text("test", all, strlen(all), &conf, &err));
-	assert_ok(push_settings_read(conf, data, &settings, &err));
-	for (size_t i = 0; i < settings->remotes.count; i++)
-		settings->remotes.items[i].reschedule_ms = 200;
-	return settings;
-}
-
-/* A remote "m" of dst/, with more lines. */
-static struct push_settings *settings_with(const char *lines)
-{
-	AUTO_FREE char *text =
-		xasprintf("[remote \"m\"]\nurl = %s/dst/${name}.git\n"
-			  "push = refs/heads/*:refs/heads/*\nreplicationDelay = 0\n%s",
-			  root, lines);
-
-	return read_settings(text);
-}
-
-static int names(void *arg, text_list *list, struct err *e)
-{
-	(void)arg;
-	(void)e;
-	vec_add(list, xstrdup("p"));
-	vec_add(list, xstrdup("q"));
-	return 0;
-}
-
-static int64_t ttl_ms; /* 0: as usual */
-
-static void open_node(struct node *node, const char *name, struct push_settings *settings)
-{
-	AUTO_FREE char *events = xasprintf("%s/ev", root);
-	AUTO_FREE char *leases = xasprintf("%s/ev/leases", root);
-
-	node->settings = settings;
-	assert_ok(task_store_open(events, &node->tasks, &err));
-	assert_ok(lease_manager_open_directory(
-		&(struct lease_options){
-			.directory = leases, .node = name, .ttl_ms = ttl_ms },
-		&node->leases, &err));
-}
-
-static bool says_deleted(void *arg, const char *name, struct err *why)
-{
-	(void)arg;
-	if (is_away)
-		err_set(why, ERR_DISK, "the file system of %s is not mounted", name);
-	return !is_away;
-}
-
-static void start_push_in(struct node *node, const char *name, const char *site)
-{
-	snprintf(node->site, sizeof(node->site), "%s/%s", root, site);
-	snprintf(node->data, sizeof(node->data), "%s/data", root);
-	assert_ok(push_start(&(struct push_options){ .tasks = node->tasks,
-						     .leases = node->leases,
-						     .root = node->site,
-						     .data = node->data,
-						     .node = name,
-						     .settings = node->settings,
-						     .delete_brake = 0.5,
-						     .names = names,
-						     .is_deleted = says_deleted },
-			     &node->push, &err));
-}
-
-static void start_push(struct node *node, const char *name)
-{
-	start_push_in(node, name, "site");
-}
-
-static void start_node(struct node *node, const char *name,
-		       struct push_settings *settings)
-{
-	open_node(node, name, settings);
-	start_push(node, name);
-}
-
-static void close_node(struct node *node)
-{
-	push_stop(node->push, 0);
-	lease_manager_close(node->leases);
-	task_store_close(node->tasks);
-	push_settings_unref(node->settings);
-	*node = (struct node){ 0 };
-}
-
-/* A task for refs in one line, to the first URL of the first remote. */
-static void add_task(const struct node *node, const char *project, const char *line)
-{
-	AUTO_DESTINATION struct destination to = { 0 };
-	const struct push_remote *remote = &node->settings->remotes.items[0];
-	AUTO_TASK struct task task = { 0 };
-	AUTO_FREE char *text = xstrdup(line);
-	char *rest = text, *word;
-	bool is_new;
-
-	assert_ok(destination_make(remote, 0, project, &to, &err));
-	task.project = xstrdup(project);
-	task.remote = xstrdup(remote->name);
-	task.uri = xstrdup(to.uri);
-	while ((word = strsep(&rest, " ")) != NULL)
-		vec_add(&task.refs, xstrdup(word));
-	assert_ok(task_store_add(node->tasks, &task, 0, &is_new, &err));
-}
-
-static void request(const struct node *node, const char *project, enum uri_request what)
-{
-	AUTO_DESTINATION struct destination to = { 0 };
-
-	assert_ok(destination_make(&node->settings->remotes.items[0], 0, project, &to,
-				   &err));
-	assert_ok(uri_request_add(node->tasks, &to, what, &err));
-}
-
-static size_t count_of(const char *command)
-{
-	AUTO_FREE char *text = output_of("{ %s; } 2>/dev/null | wc -l", command);
-
-	return (size_t)atoi(text);
-}
-
-static bool is_true(const char *condition)
-{
-	return run("{ %s; } >/dev/null 2>&1", condition) == 0;
-}
-
-#define WAITING "ls ev/ref-updates/waiting"
-#define RUNNING "find ev/ref-updates/running -type f"
-
-/* What moves may be missed by one look, but not by all. */
-static bool is_all_done(void)
-{
-	for (int i = 0; i < 4; i++)
-		if (count_of("find ev/ref-updates/waiting ev/ref-updates/running "
-			     "-type f") > 0)
-			return false;
-	return true;
-}
-
-static size_t count_letters(const struct node *node, dead_letters *letters)
-{
-	dead_letters_clear(letters);
-	assert_ok(task_store_dead_letters(node->tasks, letters, &err));
-	return letters->count;
 }
 
 static bool metrics_have(const char *line)
@@ -707,210 +520,6 @@ TEST(replicate_on_startup_is_once_a_cluster)
 	close_node(&b);
 }
 
-/* As if it had been made then: it waits for others, for a while. */
-static void request_deletion(const struct node *node, const char *project, int ago_s)
-{
-	request(node, project, REQUEST_DELETE);
-	must("touch -d '%d seconds ago' $(grep -l '\"%s\"' "
-	     "ev/refrelay/requests/*.delete)",
-	     ago_s, project);
-}
-
-TEST(deletion_and_head_are_done_when_asked_for)
-{
-	struct node node = { 0 };
-
-	make_source("p");
-	make_source("q");
-	must("cp -r site/p.git dst && mkdir keep && mv site/p.git keep/ && "
-	     "cp -r site/q.git dst && "
-	     "git -C site/q.git symbolic-ref HEAD refs/heads/new");
-	open_node(&node, "a", settings_with("replicateProjectDeletions = true\n"));
-	request_deletion(&node, "p", 10);
-	request(&node, "q", REQUEST_HEAD);
-	start_push(&node, "a");
-	wait_until(!is_true("test -e dst/p.git"));
-	wait_until(is_true("grep -q heads/new dst/q.git/HEAD"));
-	wait_until(count_of("ls ev/refrelay/requests") == 0);
-	close_node(&node);
-}
-
-TEST(a_head_that_a_dead_node_had_begun_to_set_is_set)
-{
-	struct node node = { 0 };
-
-	make_source("p");
-	must("cp -r site/p.git dst && "
-	     "git -C site/p.git symbolic-ref HEAD refs/heads/new");
-	open_node(&node, "a", settings_with(""));
-	request(&node, "p", REQUEST_HEAD);
-	must("cd ev/refrelay/requests && mv *.head $(ls *.head)-now");
-	start_push(&node, "a");
-	wait_until(is_true("grep -q heads/new dst/p.git/HEAD"));
-	wait_until(count_of("ls ev/refrelay/requests") == 0);
-	close_node(&node);
-}
-
-TEST(a_head_that_is_not_set_is_requested_under_its_first_name)
-{
-	struct node node = { 0 };
-
-	make_source("p");
-	must("cp -r site/p.git dst && touch dst/p.git/HEAD.lock && "
-	     "git -C site/p.git symbolic-ref HEAD refs/heads/new");
-	open_node(&node, "a", settings_with(""));
-	request(&node, "p", REQUEST_HEAD);
-	start_push(&node, "a");
-	wait_until(is_true("grep -qsE '\"failures\":[1-9]' ev/refrelay/*"));
-	must("ls ev/refrelay/requests/*.head");
-	close_node(&node);
-	must("ls ev/refrelay/requests/*.head");
-}
-
-/* It was deleted, or renamed, after its HEAD was set. */
-TEST(the_head_of_what_is_gone_waits_for_nothing)
-{
-	struct node node = { 0 };
-
-	make_source("p");
-	make_source("q");
-	must("cp -r site/p.git dst && rm -r site/p.git");
-	open_node(&node, "a", settings_with(""));
-	request(&node, "p", REQUEST_HEAD);
-	start_push(&node, "a");
-	wait_until(count_of("ls ev/refrelay/requests") == 0);
-	close_node(&node);
-}
-
-TEST(a_repository_that_came_back_is_not_deleted)
-{
-	struct node node = { 0 };
-
-	make_source("p");
-	must("cp -r site/p.git dst");
-	open_node(&node, "a", settings_with("replicateProjectDeletions = true\n"));
-	request_deletion(&node, "p", 10);
-	start_push(&node, "a");
-	wait_until(count_of("ls ev/refrelay/requests") == 0);
-	assert_true(is_true("test -e dst/p.git/HEAD"));
-	close_node(&node);
-}
-
-static struct push_settings *settings_of_deletions(void)
-{
-	return settings_with("replicateProjectDeletions = true\nthreads = 4\n");
-}
-
-/* They are not there, but at the destination. */
-static void delete_twelve(struct node *node)
-{
-	make_source("q");
-	open_node(node, "a", settings_of_deletions());
-	for (int i = 0; i < 12; i++) {
-		AUTO_FREE char *name = xasprintf("d%d", i);
-		must("cp -r site/q.git dst/%s.git", name);
-		request_deletion(node, name, 10);
-	}
-}
-
-/* names() says that two are left. */
-#define HELD "grep -l 'held: 12 repositories of 14' ev/refrelay/[0-9a-f][0-9a-f][0-9a-f]*"
-
-TEST(many_deleted_repositories_are_held_until_a_person_allows_them)
-{
-	struct node node = { 0 };
-	AUTO_URI_STATE struct uri_state held = { 0 };
-	AUTO_DESTINATION struct destination to = { 0 };
-
-	delete_twelve(&node);
-	start_push(&node, "a");
-	wait_until(count_of(HELD) == 12);
-	assert_int_equal(count_of("ls dst"), 12);
-	assert_ok(destination_make(&node.settings->remotes.items[0], 0, "d0", &to, &err));
-	assert_int_equal(uri_state_read(node.tasks, to.uri_key, &held, &err), 1);
-	assert_int_equal(held.failure.class, ERR_CONFLICT);
-	assert_string_equal(held.failure.remedy,
-			    "if that is right: refrelay push retry --force --remote m");
-	/* Two are allowed: that leaves ten, but these were held. */
-	request(&node, "d0", REQUEST_FORCE);
-	request(&node, "d1", REQUEST_FORCE);
-	wait_until(count_of("ls dst") == 10);
-	wait_until(count_of("ls ev/refrelay/requests") == 10);
-	must("sed -i 's/\"retry_at\":[0-9]*/\"retry_at\":1/' "
-	     "ev/refrelay/[0-9a-f][0-9a-f][0-9a-f]*");
-	push_wake(node.push);
-	wait_until(!is_true(
-		"grep -q '\"retry_at\":1,' ev/refrelay/[0-9a-f][0-9a-f][0-9a-f]*"));
-	assert_int_equal(count_of("ls dst"), 10);
-	close_node(&node);
-}
-
-TEST(what_came_back_is_pushed_although_its_deletion_was_held)
-{
-	struct node node = { 0 };
-
-	delete_twelve(&node);
-	start_push(&node, "a");
-	wait_until(count_of(HELD) == 12);
-	AUTO_DESTINATION struct destination to = { 0 };
-	assert_ok(destination_make(&node.settings->remotes.items[0], 0, "d3", &to, &err));
-	must("cp -r site/q.git site/d3.git && cd site/d3.git && "
-	     "cp refs/keep/two refs/heads/main");
-	assert_ok(uri_request_remove(node.tasks, to.uri_key, REQUEST_DELETE, &err));
-	add_task(&node, "d3", TASK_ALL_REFS);
-	wait_until(is_true("cmp dst/d3.git/refs/heads/main site/d3.git/refs/heads/main"));
-	assert_int_equal(count_of("ls dst"), 12);
-	close_node(&node);
-}
-
-/* As a scan finds one after the other. */
-TEST(a_deletion_waits_for_those_that_come_with_it)
-{
-	struct node node = { 0 };
-
-	delete_twelve(&node);
-	must("touch ev/refrelay/requests/*");
-	request_deletion(&node, "d0", 30);
-	start_push(&node, "a");
-	usleep(500000);
-	assert_int_equal(count_of("ls dst"), 12);
-	assert_int_equal(count_of(HELD), 0);
-	close_node(&node);
-}
-
-TEST(many_deletions_are_given_up_alone_until_a_person_allows_them)
-{
-	struct node node = { 0 };
-	dead_letters letters = { 0 };
-
-	make_source("p");
-	must("cp -r site/p.git dst && cd dst/p.git && for i in $(seq 30); do "
-	     "cp refs/heads/main refs/heads/b$i; done");
-	must("cp site/p.git/refs/keep/two site/p.git/refs/heads/main");
-	start_node(&node, "a", settings_with("mirror = true\n"));
-	add_task(&node, "p", TASK_ALL_REFS);
-	wait_until(count_letters(&node, &letters) == 1);
-	wait_until(is_all_done());
-	assert_int_equal(letters.items[0].why.class, ERR_CONFLICT);
-	assert_non_null(strstr(letters.items[0].why.text, "would delete 30 of 31 refs"));
-	assert_non_null(strstr(letters.items[0].why.remedy, "push retry --force"));
-	assert_int_equal(letters.items[0].refs.count, 30);
-	assert_int_equal(count_of("ls dst/p.git/refs/heads"), 31);
-	assert_true(is_true("cmp dst/p.git/refs/heads/main site/p.git/refs/keep/two"));
-	must("cp site/p.git/refs/heads/main site/p.git/refs/heads/later");
-	add_task(&node, "p", "refs/heads/later");
-	wait_until(is_true("test -e dst/p.git/refs/heads/later"));
-	wait_until(is_all_done());
-	push_stop(node.push, 0);
-	request(&node, "p", REQUEST_FORCE);
-	assert_ok(task_store_retry(node.tasks, letters.items[0].key, &err));
-	start_push(&node, "a");
-	wait_until(is_all_done() && count_letters(&node, &letters) == 0);
-	assert_int_equal(count_of("ls dst/p.git/refs/heads"), 2);
-	wait_until(count_of("ls ev/refrelay/requests") == 0);
-	close_node(&node);
-}
-
 /* How often the distributor has gone to sleep. */
 static size_t sleeps(void)
 {
@@ -947,9 +556,6 @@ TEST(starting_removes_what_a_killed_node_pushed_from)
 	close_node(&node);
 }
 
-#define ENGINE_CASE(name)                                                                \
-	cmocka_unit_test_setup_teardown(name, make_site, test_remove_root)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -975,18 +581,8 @@ int main(void)
 		ENGINE_CASE(what_a_living_node_runs_is_left_alone),
 		ENGINE_CASE(who_loses_the_lease_moves_nothing_and_another_pushes),
 		ENGINE_CASE(replicate_on_startup_is_once_a_cluster),
-		ENGINE_CASE(deletion_and_head_are_done_when_asked_for),
-		ENGINE_CASE(a_head_that_a_dead_node_had_begun_to_set_is_set),
-		ENGINE_CASE(a_head_that_is_not_set_is_requested_under_its_first_name),
-		ENGINE_CASE(the_head_of_what_is_gone_waits_for_nothing),
-		ENGINE_CASE(a_repository_that_came_back_is_not_deleted),
-		ENGINE_CASE(
-			many_deleted_repositories_are_held_until_a_person_allows_them),
-		ENGINE_CASE(what_came_back_is_pushed_although_its_deletion_was_held),
-		ENGINE_CASE(a_deletion_waits_for_those_that_come_with_it),
 		ENGINE_CASE(an_idle_node_does_not_wake),
 		ENGINE_CASE(starting_removes_what_a_killed_node_pushed_from),
-		ENGINE_CASE(many_deletions_are_given_up_alone_until_a_person_allows_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,12 +6,36 @@
 #include "push_conf.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "base/log.h"
 #include "push/push_events.h"
+#include "push/push_run.h"
+#include "push/task_list.h"
 
 static struct push_events *events;
+static int
+	opened_at; /* before the how many-th file of a reader the log rotates; 0: not */
+
+static size_t task_reads;
+
+static void fill_log(void);
+
+int openat(int dir, const char *path, int flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	mode_t mode = (flags & O_CREAT) ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	task_reads += strlen(path) == TASK_KEY_SIZE - 1;
+	if ((strcmp(path, "push-events") == 0 || strcmp(path, "push-events.old") == 0) &&
+	    opened_at > 0 && --opened_at == 0)
+		fill_log();
+	return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
 
 static int set_up(void **state)
 {
@@ -55,6 +79,19 @@ static void add_event(void)
 	json_t *event = json_object();
 
 	json_put_text(event, "type", "ref-replicated");
+	push_events_add(events, event);
+}
+
+/* More than what a log has room for, but not for two. */
+static void fill_log(void)
+{
+	json_t *event = json_object();
+	AUTO_FREE char *text = xcalloc(1, (1 << 20) + 1);
+
+	memset(text, 'x', 1 << 20);
+	json_put_text(event, "type", text);
+	push_events_add(events, json_incref(event));
+	push_events_add(events, json_incref(event));
 	push_events_add(events, event);
 }
 
@@ -162,6 +199,96 @@ TEST(ids_go_on_above_the_last_that_was_sent_when_the_log_is_lost)
 	peer_stop();
 }
 
+TEST(a_rotation_while_the_log_is_read_hides_no_event)
+{
+	uint64_t after = 0;
+
+	set_webhook(NULL);
+	open_events();
+	for (int at = 1; at <= 2; at++) {
+		AUTO_STR struct str lines = STR_INIT;
+		const uint64_t before = after;
+		add_event(); /* and three of fill_log() */
+		opened_at = at;
+		assert_ok(push_events_read(root, &after, 1, &lines, &err));
+		assert_int_equal(opened_at, 0);
+		assert_int_equal(after, before + 1);
+		after += 3;
+	}
+}
+
+#define MANY 200
+
+static void add_task(struct task_store *store, const struct destination *to, int number)
+{
+	AUTO_TASK struct task task = { .project = xstrdup(to->project),
+				       .uri = xstrdup(to->uri),
+				       .remote = xstrdup(to->remote->name) };
+	bool is_new;
+
+	vec_add(&task.refs, xasprintf("refs/heads/a%d", number));
+	vec_add(&task.refs, xasprintf("refs/heads/b%d", number));
+	assert_ok(task_store_add(store, &task, 0, &is_new, &err));
+}
+
+/* How many events of that type there are. */
+static size_t count_events(const char *type)
+{
+	AUTO_STR struct str lines = STR_INIT;
+	AUTO_FREE char *mark = xasprintf("\"type\":\"%s\"", type);
+	uint64_t after = 0;
+	size_t count = 0;
+
+	assert_ok(push_events_read(root, &after, SIZE_MAX, &lines, &err));
+	for (const char *at = lines.data; (at = strstr(at, mark)) != NULL; at++)
+		count++;
+	return count;
+}
+
+/* What waits again is read once, not once for each of its refs. */
+TEST(each_task_that_is_left_is_read_once_for_all_refs)
+{
+	AUTO_FREE char *text =
+		xasprintf("[remote \"m\"]\nurl = %s/dst/${name}.git\n", root);
+	AUTO_FREE char *store = xasprintf("%s/ev", root);
+	AUTO_CLAIMED claimed_tasks claimed = { 0 }, again = { 0 };
+	struct push_group group = { .remote = "m", .project = "p" };
+	struct push push = { 0 };
+	struct push_run run = { .push = &push };
+
+	assert_ok(read_settings(text));
+	open_events();
+	assert_ok(task_store_open(store, &push.options.tasks, &err));
+	push.options.events = events;
+	run.settings = settings;
+	assert_ok(destination_make(&settings->remotes.items[0], 0, "p",
+				   &group.destination, &err));
+	for (int i = 0; i < MANY; i++)
+		add_task(push.options.tasks, &group.destination, i);
+	assert_ok(task_store_claim(push.options.tasks, group.destination.uri, &claimed,
+				   &err));
+	for (size_t i = 0; i < claimed.count; i++) {
+		vec_add(&group.tasks, &claimed.items[i]);
+		assert_ok(task_store_give_back(push.options.tasks, &claimed.items[i],
+					       &err));
+	}
+	assert_int_equal(group.tasks.count, MANY);
+	task_reads = 0;
+	ref_events_add(&run, &group, NULL);
+	assert_in_range(task_reads, MANY, MANY + 1); /* and the URI's directory */
+	assert_int_equal(count_events("ref-replicated"), 2 * MANY);
+	assert_int_equal(count_events("ref-replication-done"), 0);
+	assert_ok(task_store_claim(push.options.tasks, group.destination.uri, &again,
+				   &err));
+	for (size_t i = 0; i < again.count; i++)
+		assert_ok(task_store_done(push.options.tasks, &again.items[i], &err));
+	ref_events_add(&run, &group, NULL);
+	assert_int_equal(count_events("ref-replication-done"), 2 * MANY);
+	vec_clear(&group.tasks);
+	destination_clear(&group.destination);
+	task_store_close(push.options.tasks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +297,8 @@ int main(void)
 		EVENTS_CASE(
 			a_webhook_that_is_corrected_gets_what_the_wrong_one_did_not_take),
 		EVENTS_CASE(ids_go_on_above_the_last_that_was_sent_when_the_log_is_lost),
+		EVENTS_CASE(each_task_that_is_left_is_read_once_for_all_refs),
+		EVENTS_CASE(a_rotation_while_the_log_is_read_hides_no_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

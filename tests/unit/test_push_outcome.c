@@ -69,6 +69,19 @@ TEST(patience_ends_after_one_attempt_more_than_retries_are_allowed)
 	assert_false(patience_at(0, -1, 1000, 0).is_over); /* for ever */
 }
 
+TEST(failures_of_head_and_of_refs_are_counted_apart)
+{
+	const struct push_settings settings = { .lock_max_retries = 2 };
+	const struct push_remote remote = { .max_retries = 2 };
+	struct uri_state failed = { .failures = 2, .is_head = true };
+
+	assert_false(patience_left(&settings, &remote, &failed).is_over);
+	assert_true(patience_is_over_for_head(&remote, &failed));
+	failed.is_head = false;
+	assert_true(patience_left(&settings, &remote, &failed).is_over);
+	assert_false(patience_is_over_for_head(&remote, &failed));
+}
+
 TEST(locked_refs_have_a_limit_of_their_own_only_if_it_is_set)
 {
 	assert_true(patience_at(0, 0, 0, 0).is_over_for_locks);
@@ -221,6 +234,7 @@ int main(void)
 			a_retry_time_further_ahead_than_after_so_many_failures_is_none),
 		cmocka_unit_test(
 			patience_ends_after_one_attempt_more_than_retries_are_allowed),
+		cmocka_unit_test(failures_of_head_and_of_refs_are_counted_apart),
 		cmocka_unit_test(locked_refs_have_a_limit_of_their_own_only_if_it_is_set),
 		cmocka_unit_test_teardown(
 			a_task_is_done_when_all_its_refs_stand_or_are_gone_or_are_not_mapped,

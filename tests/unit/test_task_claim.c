@@ -1,5 +1,23 @@
 #include "task_test.h"
 
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+#include "push/push_run.h"
+
+static size_t letter_reads; /* tasks and reasons that were opened */
+
+int openat(int dir, const char *path, int flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	mode_t mode = (flags & O_CREAT) ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	letter_reads += strspn(path, "0123456789abcdef") == TASK_KEY_SIZE - 1;
+	return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
 /* ---------------------------------------------------------------------- claiming */
 
 TEST(a_claim_takes_all_of_one_uri_and_no_others)
@@ -210,6 +228,46 @@ TEST(a_letter_is_retried_or_discarded_or_done_by_a_later_push)
 	assert_int_equal(files_in("refrelay/failed"), 0);
 }
 
+/* Those of other URIs may be thousands. */
+TEST(letters_that_say_nothing_new_are_dropped_without_reading_others)
+{
+	AUTO_FREE char *key = fail_one("a");
+	AUTO_TASK struct task all = task_of(URI, TASK_ALL_REFS);
+	char one[] = "refs/heads/caf\xe9";
+	struct ref_failure failure = { .ref = one };
+	const ref_failures none = { 0 }, refs = { &failure, 1, 1 };
+	struct push push = { .options.tasks = store };
+	struct push_run run = { .push = &push };
+
+	for (int i = 0; i < 10; i++) {
+		AUTO_FREE char *ref = xasprintf("b%d", i);
+		free(fail_one(ref));
+	}
+	vec_add(&run.state.letters, xstrdup(key));
+	letter_reads = 0;
+	assert_ok(drop_repeated_letters(&run, &all, &none, &err));
+	assert_int_equal(run.state.letters.count, 1);
+	assert_ok(drop_repeated_letters(&run, &all, &refs, &err));
+	assert_int_equal(run.state.letters.count, 0);
+	assert_int_equal(letter_reads, 4);
+	assert_int_equal(files_in("refrelay/failed"), 20);
+	uri_state_clear(&run.state);
+}
+
+TEST(reasons_of_letters_are_not_read_to_count_them)
+{
+	AUTO_FREE char *key = fail_one("a");
+	dead_letters letters = { 0 };
+
+	letter_reads = 0;
+	assert_ok(task_store_dead_tasks(store, &letters, &err));
+	assert_int_equal(letters.count, 1);
+	assert_string_equal(letters.items[0].key, key);
+	assert_string_equal(letters.items[0].task.remote, "r");
+	assert_int_equal(letter_reads, 1);
+	dead_letters_clear(&letters);
+}
+
 TEST(a_waiting_task_is_discarded)
 {
 	AUTO_FREE char *key = xstrdup(add("a"));
@@ -313,6 +371,9 @@ int main(void)
 		STORE_CASE(a_task_that_is_given_up_is_kept_with_the_reason),
 		STORE_CASE(a_letter_whose_reason_is_lost_is_shown),
 		STORE_CASE(a_letter_is_retried_or_discarded_or_done_by_a_later_push),
+		STORE_CASE(
+			letters_that_say_nothing_new_are_dropped_without_reading_others),
+		STORE_CASE(reasons_of_letters_are_not_read_to_count_them),
 		STORE_CASE(a_waiting_task_is_discarded),
 		STORE_CASE(the_servers_clock_does_not_go_back),
 		STORE_CASE(what_was_seen_is_known_to_others),
