@@ -3,8 +3,10 @@
 #include <assert.h>
 #include <limits.h>
 
+#include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/params.h>
 
 /* Fetched once: EVP_sha256() looks the algorithm up again at each use. */
 static EVP_MD *algorithms[2];
@@ -70,6 +72,35 @@ void hash_hmac(const struct str *key, const void *data, size_t len,
 	assert(key->len <= INT_MAX);
 	if (!HMAC(EVP_sha256(), key->data, (int)key->len, data, len, digest, NULL))
 		abort();
+}
+
+void hash_hmac_init(struct hash_hmac *hmac, const struct str *key)
+{
+	char digest[] = "SHA256";
+	const OSSL_PARAM params[] = { OSSL_PARAM_construct_utf8_string(
+					      OSSL_MAC_PARAM_DIGEST, digest, 0),
+				      OSSL_PARAM_construct_end() };
+	EVP_MAC *algorithm = EVP_MAC_fetch(NULL, "HMAC", NULL);
+
+	hmac->context = algorithm ? EVP_MAC_CTX_new(algorithm) : NULL;
+	EVP_MAC_free(algorithm); /* the context has its own reference */
+	if (!hmac->context)
+		abort();
+	hash_require_success(EVP_MAC_init(hmac->context, (const unsigned char *)key->data,
+					  key->len, params));
+}
+
+void hash_hmac_add(struct hash_hmac *hmac, const void *data, size_t len)
+{
+	hash_require_success(EVP_MAC_update(hmac->context, data, len));
+}
+
+void hash_hmac_end(struct hash_hmac *hmac, unsigned char digest[32])
+{
+	size_t len;
+
+	hash_require_success(EVP_MAC_final(hmac->context, digest, &len, 32));
+	EVP_MAC_CTX_free(TAKE(hmac->context));
 }
 
 void hash_sign(const struct str *key, const void *data, size_t len, struct str *out)

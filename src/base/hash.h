@@ -35,6 +35,14 @@ void hash_add_hex(enum hash_kind kind, const void *data, size_t len, size_t byte
 void hash_hmac(const struct str *key, const void *data, size_t len,
 	       unsigned char digest[32]);
 
+/* The same of data that comes in parts. hash_hmac_end() frees. */
+struct hash_hmac {
+	void *context; /* EVP_MAC_CTX */
+};
+void hash_hmac_init(struct hash_hmac *hmac, const struct str *key);
+void hash_hmac_add(struct hash_hmac *hmac, const void *data, size_t len);
+void hash_hmac_end(struct hash_hmac *hmac, unsigned char digest[32]);
+
 /* Appends "sha256=" and that HMAC of the data in hexadecimal digits, as in webhooks. */
 void hash_sign(const struct str *key, const void *data, size_t len, struct str *out);
 

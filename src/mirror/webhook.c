@@ -13,6 +13,7 @@
 #define DIGEST_SIZE 32
 #define VALUES_MAX 1000000
 #define DELIVERY_MAX 128
+#define BLOCK_SIZE 65536
 #define SIGNING_TOKEN "whsec_"
 
 /* A forge sends the headers of those it descends from as well: the first row that fits
@@ -60,16 +61,51 @@ static int webhook_find_header(const struct webhook_request *request, const char
 	return *value != NULL;
 }
 
-static bool webhook_is_hmac(const struct webhook_request *request, const char *said,
-			    const char *prefix)
+/* The next block of the body's file. */
+static ssize_t webhook_read_block(const struct webhook_request *request,
+				  char block[BLOCK_SIZE], off_t at, struct err *err)
+{
+	ssize_t count = pread(request->fd, block, BLOCK_SIZE, at);
+
+	return count < 0 ? err_errno(err, "cannot read the request's body") : count;
+}
+
+/* Of `before`, and the body behind it. Anybody may send one, so that much memory is not
+ * taken for it. */
+static int webhook_hmac(const struct webhook_request *request, const struct str *key,
+			const char *before, unsigned char digest[DIGEST_SIZE],
+			struct err *err)
+{
+	char block[BLOCK_SIZE];
+	struct hash_hmac hmac;
+	ssize_t count = 0;
+
+	hash_hmac_init(&hmac, key);
+	hash_hmac_add(&hmac, before, strlen(before));
+	if (request->fd <= 0)
+		hash_hmac_add(&hmac, request->body, request->len);
+	for (off_t at = 0; request->fd > 0; at += count) {
+		count = webhook_read_block(request, block, at, err);
+		if (count <= 0)
+			break;
+		hash_hmac_add(&hmac, block, (size_t)count);
+	}
+	hash_hmac_end(&hmac, digest);
+	return count < 0 ? -1 : 0;
+}
+
+/* 1, 0 or -1. */
+static int webhook_is_hmac(const struct webhook_request *request, const char *said,
+			   const char *prefix, struct err *err)
 {
 	unsigned char right[DIGEST_SIZE], got[DIGEST_SIZE];
 	size_t len = strlen(prefix);
 
 	if (strncmp(said, prefix, len) != 0 || strlen(said) != len + 2 * DIGEST_SIZE ||
 	    !text_from_hex(said + len, got, sizeof(got)))
-		return false;
-	hash_hmac(request->secret, request->body, request->len, right);
+		return 0;
+	if (webhook_hmac(request, request->secret, "", right, err) != 0)
+		return -1;
 	return CRYPTO_memcmp(right, got, sizeof(right)) == 0;
 }
 
@@ -137,8 +173,8 @@ static int webhook_check_standard(const struct webhook_request *request, struct 
 		return webhook_refuse(err, "it lacks webhook-id or webhook-timestamp",
 				      "");
 	str_addf(&text, "%s.%s.", id, timestamp);
-	str_add_bytes(&text, request->body, request->len);
-	hash_hmac(&key, text.data, text.len, digest);
+	if (webhook_hmac(request, &key, text.data, digest, err) != 0)
+		return -1;
 	return webhook_is_among(said, digest)
 		       ? 1
 		       : webhook_refuse(err, "wrong webhook-signature", "");
@@ -186,9 +222,12 @@ static int webhook_check_genuine(const struct webhook_request *request, struct e
 		const char *name = signatures[i].header;
 		if ((found = webhook_find_header(request, name, &said, err)) < 0)
 			return -1;
-		if (found > 0 && !webhook_is_hmac(request, said, signatures[i].prefix))
-			return webhook_refuse(err, "wrong ", name);
-		signed_by += found;
+		if (found == 0)
+			continue;
+		found = webhook_is_hmac(request, said, signatures[i].prefix, err);
+		if (found <= 0)
+			return found < 0 ? -1 : webhook_refuse(err, "wrong ", name);
+		signed_by++;
 	}
 	if ((found = webhook_check_gitlab(request, err)) < 0)
 		return -1;
@@ -381,16 +420,42 @@ static int webhook_take_body(const struct webhook_request *request,
 	return 0;
 }
 
+static int webhook_check_size(size_t len, struct err *err)
+{
+	return len <= WEBHOOK_BODY_MAX
+		       ? 0
+		       : err_set(err, ERR_CORRUPT, "the webhook has more than %zu bytes",
+				 WEBHOOK_BODY_MAX);
+}
+
+static int webhook_take_file(const struct webhook_request *request,
+			     struct webhook *webhook, struct err *err)
+{
+	AUTO_STR struct str body = STR_INIT;
+	struct webhook_request loaded = *request;
+	char block[BLOCK_SIZE];
+	ssize_t count;
+
+	while ((count = webhook_read_block(request, block, (off_t)body.len, err)) > 0) {
+		str_add_bytes(&body, block, (size_t)count);
+		if (webhook_check_size(body.len, err) != 0)
+			return -1;
+	}
+	loaded.fd = 0;
+	loaded.body = body.data;
+	loaded.len = body.len;
+	return count < 0 ? -1 : webhook_take_body(&loaded, webhook, err);
+}
+
 int webhook_read(const struct webhook_request *request, struct webhook *webhook,
 		 struct err *err)
 {
 	*webhook = (struct webhook){ 0 };
-	if (request->len > WEBHOOK_BODY_MAX)
-		return err_set(err, ERR_CORRUPT, "the webhook has more than %zu bytes",
-			       WEBHOOK_BODY_MAX);
-	if (webhook_check_genuine(request, err) == 0 &&
+	if (webhook_check_size(request->len, err) == 0 &&
+	    webhook_check_genuine(request, err) == 0 &&
 	    webhook_find_forge(request, webhook, err) == 0 &&
-	    webhook_take_body(request, webhook, err) == 0)
+	    (request->fd > 0 ? webhook_take_file(request, webhook, err)
+			     : webhook_take_body(request, webhook, err)) == 0)
 		return 0;
 	webhook_clear(webhook);
 	return -1;

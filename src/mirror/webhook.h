@@ -50,6 +50,8 @@ struct webhook_request {
 					      duplicates; ends with a NULL name */
 	const char *body;                  /* the exact bytes, which are signed */
 	size_t len;
+	int fd; /* above 0: a file that has them instead; it is loaded when it has proved
+		   genuine */
 	const struct str *secret; /* without the newline that ends its file */
 };
 

@@ -839,6 +839,7 @@ void node_stop(struct node *node)
 {
 	struct web_services *services = &node->services;
 
+	lfs_names_interrupt(services->lfs_names); /* requests and jobs wait for it */
 	alerter_stop(node->alerter);
 	web_server_stop(node->server, HTTP_GRACE_MS);
 	lag_curve_stop(node->life.lag_curve);
@@ -852,7 +853,6 @@ void node_stop(struct node *node)
 	hook_socket_stop(node->socket);
 	list_readers_stop(node->list_readers);
 	mirror_poll_stop(services->mirror_poll);
-	lfs_names_interrupt(services->lfs_names); /* jobs of mirrors wait for it */
 	pull_stop(services->mirror_pull, PULL_GRACE_MS);
 	then_teller_stop(node->teller);
 	pull_stop(services->pull, PULL_GRACE_MS);

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/proc_stream.h"
+#include "base/retry.h"
 #include "base/thread.h"
 #include "change/recorded_refs.h"
 #include "git/git_child.h"
@@ -270,17 +271,25 @@ struct lfs_names {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	text_list busy;      /* names; guarded by mutex; owned by who looks */
-	struct map failures; /* name -> mark that could not be looked through, owned;
-				the thread's own */
-	int64_t spent_ms;    /* in this round, in histories; the thread's own */
+	struct map failures; /* of struct failure, owned; the thread's own, as: */
+	int64_t again_at;    /* when one is due that this round left, boot ms */
+	int64_t spent_ms;    /* in this round, in histories */
 	struct stop stop;
 	pthread_t thread;
+};
+
+/* What could not be looked through. */
+struct failure {
+	char mark[MARK_SIZE];
+	uint64_t count; /* in a row */
+	int64_t due_at; /* boot ms */
 };
 
 /* A look at one repository. */
 struct look {
 	struct lfs_names *names;
 	const char *name;
+	int64_t until; /* boot ms */
 	struct lfs_scan now, before;
 	bool has_before;
 	struct ref_reading reading;
@@ -403,7 +412,7 @@ static int search(struct look *look, int root, const char *path, oid_list *known
 	AUTO_REPO struct repo repo = REPO_INIT;
 	const struct git_work work = { .stop = &look->names->stop,
 				       .guard_fd = -1,
-				       .until = clock_boot_ms() + TIMEOUT_MS };
+				       .until = look->until };
 	oid_list tips = { 0 };
 	int result = -1;
 
@@ -504,15 +513,15 @@ static void lfs_names_end_observation(struct lfs_names *names, const char *name)
 	pthread_cond_broadcast(&names->changed);
 }
 
-int lfs_names_look(struct lfs_names *names, const char *name, int64_t until,
-		   struct err *err)
+static int lfs_names_observe(struct lfs_names *names, const char *name,
+			     int64_t wait_until, int64_t until, struct err *err)
 {
 	AUTO_FREE char *own = xstrdup(name);
-	struct look look = { .names = names, .name = own };
+	struct look look = { .names = names, .name = own, .until = until };
 	int result = store_read(names->options.store, read_scans, &look, err);
 
 	if (result == 0 && !lfs_names_is_observation_done(&look)) {
-		if (!lfs_names_begin_observation(names, own, until)) {
+		if (!lfs_names_begin_observation(names, own, wait_until)) {
 			lfs_names_clear_observation(&look);
 			return err_set(err, ERR_BUSY,
 				       "%s: its history is still looked through", name);
@@ -526,27 +535,62 @@ int lfs_names_look(struct lfs_names *names, const char *name, int64_t until,
 	return result;
 }
 
-/* What could not be looked through is tried again when it has changed. */
+/* The thread, which has more time, begins anew. */
+int lfs_names_look(struct lfs_names *names, const char *name, int64_t until,
+		   struct err *err)
+{
+	if (lfs_names_observe(names, name, until, until, err) == 0)
+		return 0;
+	return err->class == ERR_TIMEOUT
+		       ? err_set(err, ERR_BUSY,
+				 "%s: its history takes longer to be looked through",
+				 name)
+		       : -1;
+}
+
+static void lfs_names_visit_again(struct lfs_names *names, int64_t at)
+{
+	names->again_at = names->again_at < at ? names->again_at : at;
+}
+
+/* What could not be looked through is tried again after a while, or at once when it has
+ * changed. */
 static bool failed_before(struct lfs_names *names, const struct lfs_scan *scan)
 {
-	const char *failed = map_get(&names->failures, scan->name);
+	const struct failure *failed = map_get(&names->failures, scan->name);
 	char mark[MARK_SIZE];
 
 	mark_of(scan, mark);
-	return failed && strcmp(failed, mark) == 0;
+	if (!failed || strcmp(failed->mark, mark) != 0 ||
+	    failed->due_at <= clock_boot_ms())
+		return false;
+	lfs_names_visit_again(names, failed->due_at);
+	return true;
 }
 
 static void lfs_names_note_failure(struct lfs_names *names, const struct lfs_scan *scan,
 				   const struct err *err)
 {
+	struct failure *failed = map_get(&names->failures, scan->name);
 	char mark[MARK_SIZE];
 
+	if (err->class == ERR_BUSY || err->class == ERR_CONFLICT)
+		lfs_names_visit_again(names, 0);
 	if (err->class == ERR_CANCELED || err->class == ERR_MISSING ||
 	    err->class == ERR_BUSY || err->class == ERR_CONFLICT)
 		return;
 	log_warn("lfs.look_failed", LOG_ERR(err), LOG_TEXT("repo", scan->name));
+	if (!failed) {
+		failed = xcalloc(1, sizeof(*failed));
+		map_put(&names->failures, scan->name, failed);
+	}
 	mark_of(scan, mark);
-	free(map_put(&names->failures, scan->name, xstrdup(mark)));
+	if (strcmp(failed->mark, mark) != 0)
+		failed->count = 0;
+	memcpy(failed->mark, mark, sizeof(mark));
+	failed->due_at =
+		clock_boot_ms() + retry_random_delay_ms(++failed->count, RETRY_CAP);
+	lfs_names_visit_again(names, failed->due_at);
 }
 
 /* A page of rows, for store works. */
@@ -604,9 +648,12 @@ static void visit_due(struct lfs_names *names, const struct lfs_scan *scan)
 	int64_t begun_at = clock_boot_ms();
 	struct err err;
 
-	if (!failed_before(names, scan) &&
-	    lfs_names_look(names, scan->name, begun_at, &err) != 0)
+	if (failed_before(names, scan))
+		return;
+	if (lfs_names_observe(names, scan->name, begun_at, begun_at + TIMEOUT_MS, &err))
 		lfs_names_note_failure(names, scan, &err);
+	else
+		free(map_remove(&names->failures, scan->name));
 	names->spent_ms += clock_boot_ms() - begun_at;
 }
 
@@ -675,8 +722,8 @@ static int lfs_names_visit_all(struct lfs_names *names, struct err *err)
 	return orphans.are_there ? store_write(store, prune, names, err) : 0;
 }
 
-/* Nothing is asked as long as nobody wrote to the database, and seldom where asking takes
- * long. */
+/* Nothing is asked as long as nobody wrote to the database and nothing is tried again,
+ * and seldom where asking takes long. */
 static void *lfs_names_run_thread(void *arg)
 {
 	struct lfs_names *names = arg;
@@ -690,8 +737,10 @@ static void *lfs_names_run_thread(void *arg)
 		bool is_known = store_stamp(names->options.store, &stamp);
 		pause_ms = PAUSE_MS;
 		names->spent_ms = 0;
-		if (is_known && store_stamp_equal(&stamp, &done))
+		if (is_known && store_stamp_equal(&stamp, &done) &&
+		    begun_at < names->again_at)
 			continue;
+		names->again_at = INT64_MAX;
 		if (lfs_names_visit_all(names, &err) == 0)
 			done = stamp;
 		else

@@ -28,7 +28,7 @@ void lfs_names_stop(struct lfs_names *names); /* NULL is allowed */
 
 /* Scans the repository's history as of its present row; costs one database query if that
  * was done before. ERR_MISSING: the repository, or its content, is not here; ERR_BUSY:
- * not finished by `until` (boot ms); the scan continues. */
+ * not finished by `until` (boot ms); the thread scans it. */
 int lfs_names_look(struct lfs_names *names, const char *name, int64_t until,
 		   struct err *err);
 

@@ -1,29 +1,44 @@
+/*
+ * Who follows a manifest deletes what is not in it. So a repository is left out only if
+ * it is known that there is nothing to follow: one that cannot be read now keeps its last
+ * entry, and if it has none yet, or the directory of all is not there, who asks gets no
+ * manifest at all.
+ */
 #include "web/manifest.h"
 
 #include "base/clock.h"
+#include "base/fair.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "base/map.h"
+#include "change/origin_root.h"
 #include "mirror/manifest.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "replicable/registry.h"
+#include "upkeep/copies_root.h"
 #include "web/access.h"
+#include "web/listen.h"
 #include "web/route.h"
 #include "web/services.h"
 
 #define PAGE 500
 #define STAMP_SIZE 64
 
+enum { PLACE_MS = 5000, WAITING_MAX = 16 };
+
 /* One repository as it was at a generation. */
 struct manifest_page {
-	char stamp[STAMP_SIZE]; /* empty: it cannot be read */
+	enum { PAGE_UNREAD, PAGE_LISTED, PAGE_LEFT_OUT } state;
+	char stamp[STAMP_SIZE]; /* of what was read; empty: nothing yet */
 	uint64_t round;         /* of the last answer in which it was there */
 	struct manifest_entry entry;
 };
 
 struct manifest_book {
 	const char *root;
-	pthread_mutex_t mutex; /* held while an answer is made: one at a time */
-	struct map pages;      /* of struct manifest_page, owned */
+	struct fair *places; /* one: who has it makes an answer, and has what follows */
+	struct map pages;    /* of struct manifest_page, owned */
 	uint64_t round, changes;
 	/* Clients compare times of whole seconds: each state has one of its own. */
 	int64_t modified; /* wall seconds */
@@ -42,7 +57,8 @@ struct manifest_book *manifest_book_new(const char *root)
 {
 	struct manifest_book *book = xcalloc(1, sizeof(*book));
 
-	mutex_init(&book->mutex);
+	book->places =
+		fair_new(&(struct fair_limits){ .places = 1, .waiting = WAITING_MAX });
 	book->root = root;
 	book->modified = clock_wall_ms() / 1000;
 	return book;
@@ -64,7 +80,7 @@ void manifest_book_free(struct manifest_book *book)
 	for (size_t at = 0; (entry = map_next(&book->pages, &at)) != NULL;)
 		manifest_page_free(entry->value);
 	map_clear(&book->pages);
-	pthread_mutex_destroy(&book->mutex);
+	fair_free(book->places);
 	free(book);
 }
 
@@ -87,7 +103,6 @@ static void manifest_rows_add(manifest_rows *rows, const char *name, char *path,
 	vec_add(rows, row);
 }
 
-/* What cannot be read is nothing to be followed. */
 static int manifest_list_origin(struct store_tx *tx, void *arg, struct err *err)
 {
 	manifest_rows *rows = arg;
@@ -135,37 +150,91 @@ static int manifest_list_copies(struct store_tx *tx, void *arg, struct err *err)
 	return registry_each_in(tx, &all, manifest_add_copy, arg, err);
 }
 
-/* False: it is not there, or cannot be read now: then it is not listed. */
-static bool manifest_read_page(const struct manifest_book *book,
-			       const struct manifest_row *row, struct manifest_page *page)
+/* What the rows stand for, while they are looked at. */
+struct manifest_view {
+	int root;       /* -1 at a secondary */
+	json_t *mounts; /* folders on which file systems should be; NULL: none */
+};
+
+static void manifest_view_clear(struct manifest_view *view)
+{
+	if (view->root >= 0)
+		close(view->root);
+	json_decref(view->mounts);
+}
+
+/* Whether the directory is that of the rows. */
+static int manifest_view_open(const struct web_services *services, const char *path,
+			      struct manifest_view *view, struct err *err)
+{
+	struct origin_root root = { services->store, KIND_REPOSITORY, path, -1 };
+
+	*view = (struct manifest_view){ .root = -1 };
+	if (services->role == SITE_SECONDARY)
+		return copies_root_check(services->store, KIND_REPOSITORY, path, err);
+	root.fd = view->root = dir_open(AT_FDCWD, path, err);
+	return root.fd >= 0 && origin_root_check_known(&root, err) == 0
+		       ? origin_root_mounts(&root, &view->mounts, err)
+		       : -1;
+}
+
+/* Whether it is sure that there is nothing to be followed: it is gone, damaged, or of a
+ * form that nobody can clone whole. */
+static bool manifest_is_proof(const struct manifest_view *view,
+			      const struct manifest_row *row, struct err *err)
+{
+	const char *mount = NULL;
+
+	if (err->class == ERR_MISSING && view->root >= 0)
+		mount = mounts_find_away(view->mounts, view->root, row->path);
+	if (mount) {
+		mounts_say_away(mount, err);
+		return false;
+	}
+	return err->class == ERR_MISSING || err->class == ERR_CORRUPT ||
+	       (err->class == ERR_CONFIG && err->sys_errno == 0);
+}
+
+static int manifest_read_page(const struct manifest_book *book,
+			      const struct manifest_row *row, struct manifest_page *page,
+			      struct err *err)
 {
 	AUTO_FREE char *path = xasprintf("%s/%s", book->root, row->path);
 	AUTO_READING struct ref_reading reading = { 0 };
 
-	if (ref_reading_take(AT_FDCWD, path, &reading, ERR_IGNORED) != 0 ||
-	    reading.refs.cuts.count > 0) /* who clones by a manifest wants all */
-		return false;
+	if (ref_reading_take(AT_FDCWD, path, &reading, err) != 0)
+		return -1;
+	if (reading.refs.cuts.count > 0)
+		return err_set(err, ERR_CONFIG, "its history is cut short");
 	manifest_entry_clear(&page->entry);
 	manifest_describe(row->name, &reading, row->changed_at / 1000, &page->entry);
 	snprintf(page->stamp, sizeof(page->stamp), "%s", row->stamp);
-	return true;
+	return 0;
 }
 
-/* One that cannot be read has no stamp: it is not listed. */
-static void manifest_look_up(struct manifest_book *book, const struct manifest_row *row)
+static void manifest_look_up(struct manifest_book *book, const struct manifest_view *view,
+			     const struct manifest_row *row)
 {
 	struct manifest_page *page = map_get(&book->pages, row->name);
+	struct err err;
 
 	if (!page) {
 		page = xcalloc(1, sizeof(*page));
 		map_put(&book->pages, row->name, page);
 	}
 	page->round = book->round;
-	if (strcmp(page->stamp, row->stamp) == 0)
+	if (page->state == PAGE_LISTED && strcmp(page->stamp, row->stamp) == 0)
 		return;
-	book->changes++;
-	if (!manifest_read_page(book, row, page))
-		page->stamp[0] = '\0';
+	if (manifest_read_page(book, row, page, &err) == 0) {
+		page->state = PAGE_LISTED;
+		book->changes++;
+	} else if (manifest_is_proof(view, row, &err) ||
+		   (page->state == PAGE_UNREAD && err_is_of_data(&err))) {
+		book->changes += page->state == PAGE_LISTED;
+		page->state = PAGE_LEFT_OUT;
+	} else if (page->state == PAGE_UNREAD) {
+		log_warn("manifest.not_read", LOG_ERR(&err), LOG_TEXT("repo", row->name));
+	}
 }
 
 /* Of those that are there no more. */
@@ -184,67 +253,125 @@ static void manifest_forget_others(struct manifest_book *book)
 }
 
 /* All are looked at, whoever asks: what changed for nobody in particular changes the time
- * for all. */
-static void manifest_refresh(struct manifest_book *book, const manifest_rows *rows)
+ * for all. -1: the node ends. */
+static int manifest_refresh(struct manifest_book *book, const struct manifest_view *view,
+			    const manifest_rows *rows, const struct stop *cut,
+			    struct err *err)
 {
 	const uint64_t changes = book->changes;
 	int64_t now = clock_wall_ms() / 1000;
 
 	book->round++;
-	for (size_t i = 0; i < rows->count; i++)
-		manifest_look_up(book, &rows->items[i]);
+	for (size_t i = 0; i < rows->count; i++) {
+		if (stop_is_requested(cut))
+			return err_set(err, ERR_CANCELED, "the node ends");
+		manifest_look_up(book, view, &rows->items[i]);
+	}
 	manifest_forget_others(book);
 	if (book->changes != changes)
 		book->modified = now > book->modified ? now : book->modified + 1;
+	return 0;
 }
 
-/* What this reader may read, of what was just looked at. */
-static void manifest_write(struct manifest_book *book, const struct web_request *request,
-			   const manifest_rows *rows, struct manifest_writer *writer)
+/* What this reader may read, of what was just looked at. -1: some of it is not known. */
+static int manifest_write(struct manifest_book *book, const struct web_request *request,
+			  const manifest_rows *rows, struct manifest_writer *writer,
+			  struct err *err)
 {
 	for (size_t i = 0; i < rows->count; i++) {
 		const char *name = rows->items[i].name;
 		const struct manifest_page *page = map_get(&book->pages, name);
-		if (page && page->stamp[0] &&
-		    access_may_read(request->services->access, request, name))
-			manifest_add(writer, &page->entry);
+		if (page->state == PAGE_LEFT_OUT ||
+		    !access_may_read(request->services->access, request, name))
+			continue;
+		if (page->state == PAGE_UNREAD)
+			return err_set(err, ERR_BUSY,
+				       "a repository cannot be read now: %s", name);
+		manifest_add(writer, &page->entry);
 	}
 	manifest_end(writer);
+	return 0;
 }
 
-static int get_manifest(const struct web_request *request, struct web_response *response,
-			struct err *err)
+/* 1: the client knows it already; 0; -1: it cannot be made now. */
+static int manifest_make(const struct web_request *request, const manifest_rows *rows,
+			 struct manifest_writer *writer, char date[CLOCK_HTTP_SIZE],
+			 struct err *err)
+{
+	struct manifest_book *book = request->services->manifest;
+	const char *since = web_header(request, "If-Modified-Since");
+	struct manifest_view view;
+	int result = manifest_view_open(request->services, book->root, &view, err);
+
+	if (result == 0)
+		result = manifest_refresh(book, &view, rows, request->cut, err);
+	manifest_view_clear(&view);
+	if (result != 0)
+		return -1;
+	clock_format_http(book->modified * 1000, date);
+	if (since && strcmp(since, date) == 0)
+		return 1;
+	return manifest_write(book, request, rows, writer, err);
+}
+
+/* What failed is for the log: it names what not everybody may read. */
+static void manifest_refuse(struct web_response *response)
+{
+	web_answer_problem(response, 503, "BUSY",
+			   "the manifest cannot be made now: nothing is taken for "
+			   "deleted meanwhile",
+			   "try again in a moment");
+	response->is_expected = true;
+	web_set_header(response, "Retry-After", "10");
+}
+
+static int manifest_get_in_turn(const struct web_request *request,
+				struct web_response *response, struct err *err)
 {
 	const struct web_services *services = request->services;
-	struct manifest_book *book = services->manifest;
 	struct manifest_writer writer = MANIFEST_WRITER_INIT;
-	const char *since = web_header(request, "If-Modified-Since");
 	manifest_rows rows = { 0 };
 	char date[CLOCK_HTTP_SIZE];
-	bool is_known;
+	int made = -1;
 	int result = store_read(services->store,
 				services->role == SITE_SECONDARY ? manifest_list_copies
 								 : manifest_list_origin,
 				&rows, err);
 
-	if (result == 0) {
-		lock(&book->mutex);
-		manifest_refresh(book, &rows);
-		clock_format_http(book->modified * 1000, date);
-		is_known = since && strcmp(since, date) == 0;
-		if (!is_known)
-			manifest_write(book, request, &rows, &writer);
-		unlock(&book->mutex);
+	if (result == 0)
+		made = manifest_make(request, &rows, &writer, date, err);
+	manifest_rows_clear(&rows);
+	if (made >= 0) {
 		web_add_header(response, "Last-Modified", "%s", date);
 		web_set_header(response, "Cache-Control", "no-cache");
 		response->content_type = "application/gzip";
-		if (is_known)
-			response->status = 304;
-		else
-			manifest_pack(&writer.text, &response->body);
+	} else if (result == 0) {
+		log_warn("manifest.not_made", LOG_ERR(err));
+		manifest_refuse(response);
 	}
-	manifest_rows_clear(&rows);
+	if (made > 0)
+		response->status = 304;
+	if (made == 0)
+		manifest_pack(&writer.text, &response->body);
 	str_clear(&writer.text);
+	return result;
+}
+
+static int get_manifest(const struct web_request *request, struct web_response *response,
+			struct err *err)
+{
+	struct fair *places = request->services->manifest->places;
+	struct fair_place place;
+	struct client client;
+
+	client_of_request(request, &client);
+	if (fair_enter(places, &place, &client.names, PLACE_MS, request->stop) !=
+	    FAIR_ENTERED) {
+		manifest_refuse(response);
+		return 0;
+	}
+	int result = manifest_get_in_turn(request, response, err);
+	fair_leave(places, &place);
 	return result;
 }
 

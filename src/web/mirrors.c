@@ -94,18 +94,6 @@ static const char *const web_webhook_headers[] = {
 	"X-Gogs-Delivery",     "X-Gogs-Signature",      "Content-Type",
 };
 
-/* A large one is in a file. */
-static int web_webhook_read_body(const struct web_request *request, struct str *body,
-				 struct err *err)
-{
-	char block[65536];
-	ssize_t count;
-
-	while ((count = read(request->body_fd, block, sizeof(block))) > 0)
-		str_add_bytes(body, block, (size_t)count);
-	return count == 0 ? 0 : err_errno(err, "cannot read the request's body");
-}
-
 /* Ends in one without a name. */
 static void web_webhook_find_headers(
 	const struct web_request *request,
@@ -126,17 +114,16 @@ static int web_webhook_read(const struct web_request *request, const struct str 
 			    struct webhook *webhook, struct err *err)
 {
 	struct http_header headers[ARRAY_SIZE(web_webhook_headers) + 1];
-	AUTO_STR struct str large = STR_INIT;
-	const struct str *body = request->body_fd < 0 ? request->body : &large;
+	struct webhook_request read = { .headers = headers, .secret = secret };
 
-	if (request->body_fd >= 0 && web_webhook_read_body(request, &large, err) != 0)
-		return -1;
 	web_webhook_find_headers(request, headers);
-	return webhook_read(&(struct webhook_request){ .headers = headers,
-						       .body = body->data,
-						       .len = body->len,
-						       .secret = secret },
-			    webhook, err);
+	if (request->body_fd >= 0) {
+		read.fd = request->body_fd;
+	} else {
+		read.body = request->body->data;
+		read.len = request->body->len;
+	}
+	return webhook_read(&read, webhook, err);
 }
 
 static void web_webhook_refuse_unsigned(struct web_response *response)

@@ -73,7 +73,38 @@ with_pushes() {
 	ends_in_time
 }
 
+# Git hangs where it looks through the history: the thread of the node, or the request, is
+# in it, and the other one waits for that.
+with_a_search_for_lfs_objects() {
+	make_served
+	mkdir -p one/lfs bin
+	set_conf one blob.lfs.path "$PWD/one/lfs"
+	set_conf one blob.lfs.layout lfs
+	cat >bin/git <<-END
+		#!/bin/sh
+		case "\$*" in
+		*object:type=blob*) touch "$PWD/hangs"; exec sleep 600 ;;
+		esac
+		exec $(command -v git) "\$@"
+	END
+	chmod +x bin/git
+	start_site one "PATH=$PWD/bin:$PATH"
+	wait_until 20 test -e hangs
+	curl -sS -m 60 -o answer -H 'Content-Type: application/vnd.git-lfs+json' --data-binary \
+		'{"operation":"download","objects":[{"oid":"'"$(printf %064d 1)"'","size":1}]}' \
+		"$U/info/lfs/objects/batch" &
+	wait_until 20 requests_are 2
+	ends_in_time
+}
+
+# That of who asks is one of them.
+requests_are() { # COUNT
+	curl -fsS "$(site_url one)/metrics" >metrics
+	grep -q "^refrelay_http_requests_open $1\$" metrics
+}
+
 tap_test "it ends in time with idle connections and half requests" with_half_requests
 tap_test "it ends in time with clones that are slow, and others that wait" with_clones
 tap_test "it ends in time with pushes that are slow, and others that wait" with_pushes
+tap_test "it ends in time with a search of a history for LFS objects" with_a_search_for_lfs_objects
 tap_done

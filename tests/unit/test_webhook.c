@@ -1,5 +1,8 @@
 #include "test.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+
 #include "base/hash.h"
 #include "mirror/webhook.h"
 
@@ -47,6 +50,44 @@ static const char secret_text[] = "It's a Secret to Everybody";
 
 static struct webhook webhook;
 
+static size_t taken; /* bytes into texts */
+
+void str_add_bytes(struct str *str, const void *bytes, size_t len)
+{
+	taken += len;
+	str_reserve(str, len);
+	memcpy(str->data + str->len, bytes, len);
+	str->len += len;
+	str->data[str->len] = '\0';
+}
+
+static int file_with(const char *body, size_t len)
+{
+	int fd = memfd_create("body", MFD_CLOEXEC);
+
+	assert_true(fd > 0);
+	assert_int_equal(write(fd, body, len), len);
+	return fd;
+}
+
+/* From a file it is the same. */
+static int read_both(const struct webhook_request *request)
+{
+	AUTO_CLOSE int fd = file_with(request->body, request->len);
+	struct webhook_request in_file = *request;
+	struct err why;
+
+	in_file.body = NULL;
+	in_file.len = 0;
+	in_file.fd = fd;
+	int result = webhook_read(&in_file, &webhook, &why);
+	webhook_clear(&webhook);
+	assert_int_equal(webhook_read(request, &webhook, &err), result);
+	if (result != 0)
+		assert_string_equal(err.text, why.text);
+	return result;
+}
+
 /* Reads it with these headers; the secret is that of GitHub's own example. */
 static int read_with(const char *secret, const char *body, size_t len,
 		     const struct http_header *headers)
@@ -57,7 +98,7 @@ static int read_with(const char *secret, const char *body, size_t len,
 	};
 
 	str_add(&key, secret);
-	return webhook_read(&request, &webhook, &err);
+	return read_both(&request);
 }
 
 static void sign(const char *body, const char *prefix, char text[80])
@@ -426,6 +467,32 @@ TEST(bodies_are_bounded)
 	webhook_clear(&webhook);
 }
 
+TEST(what_is_not_genuine_is_not_loaded)
+{
+	const struct http_header headers[] = {
+		{ "X-GitHub-Event", "push" },
+		{ "X-Hub-Signature-256", "sha256=" ZERO "000000000000000000000000" },
+		{ 0 }
+	};
+	AUTO_STR struct str key = STR_INIT;
+	AUTO_CLOSE int fd = file_with("{", 1);
+	const struct webhook_request request = { .headers = headers,
+						 .fd = fd,
+						 .secret = &key };
+
+	str_add(&key, secret_text);
+	assert_int_equal(ftruncate(fd, WEBHOOK_BODY_MAX), 0);
+	taken = 0;
+	assert_fails(webhook_read(&request, &webhook, &err), ERR_AUTH);
+	assert_true(taken < 4096);
+	AUTO_CLOSE int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct webhook_request unreadable = { .headers = headers,
+						    .fd = directory,
+						    .secret = &key };
+	assert_fails(webhook_read(&unreadable, &webhook, &err), ERR_CONFIG);
+	assert_int_equal(err.sys_errno, EISDIR);
+}
+
 TEST(a_payload_of_another_repository_is_told_apart)
 {
 	static const struct {
@@ -484,6 +551,7 @@ int main(void)
 		cmocka_unit_test(what_is_signed_and_makes_no_sense_is_refused_as_a_whole),
 		cmocka_unit_test(members_of_other_types_are_as_if_they_were_not_there),
 		cmocka_unit_test(bodies_are_bounded),
+		cmocka_unit_test(what_is_not_genuine_is_not_loaded),
 		cmocka_unit_test(a_payload_of_another_repository_is_told_apart),
 		cmocka_unit_test(no_error_has_the_secret_or_what_was_sent_for_it),
 	};
