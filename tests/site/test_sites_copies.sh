@@ -85,6 +85,24 @@ an_adopted_copy_refuses() {
 	fails git -C $COPY update-ref refs/heads/x main
 }
 
+# Somebody else has brought it: nothing says that its blobs were ever read.
+an_adopted_one_is_read() {
+	make_sites
+	make_repository london/git/a.git 5
+	make_repository london/git/group/b.git 3
+	mkdir -p paris/git/group
+	git clone -q --mirror --no-local london/git/a.git $COPY
+	git clone -q --mirror --no-local london/git/group/b.git paris/git/group/b.git
+	git -C paris/git/group/b.git config --remove-section remote.origin
+	damage_blob $COPY
+	start_sites
+	wait_until 20 in_sync
+	git -C $COPY fsck --full
+	same_sites
+	[ "$(logged paris sync.damaged)" -eq 1 ]
+	[ -e paris/git/.refrelay/trash/*a.git ]
+}
+
 # What is no copy yet may have commits that are reached by them alone.
 an_adopted_one_keeps_its_links() {
 	make_sites
@@ -635,6 +653,7 @@ a_primary_says_that_hooks_are_lost() {
 
 tap_test "a new copy refuses" a_new_copy_refuses
 tap_test "an adopted copy refuses" an_adopted_copy_refuses
+tap_test "an adopted one is read" an_adopted_one_is_read
 tap_test "an adopted one keeps its links" an_adopted_one_keeps_its_links
 tap_test "hooks that are lost come back" hooks_that_are_lost_come_back
 tap_test "what no hook reports is seen" what_no_hook_reports_is_seen
