@@ -153,8 +153,13 @@ static bool sync_repository_settle_record(const struct repo *copy,
 	if (!copy_record_has_refs(record, copy, err))
 		return false;
 	/* one that proves something is not replaced by one that does not yet */
-	return (record->is_settled && !fingerprint_is_settled(fingerprint)) ||
-	       copy_record_settle(copy->fd, record, fingerprint, err) == 0;
+	if (record->is_settled && !fingerprint_is_settled(fingerprint))
+		return true;
+	failpoint("copy.settling");
+	if (copy_record_stands(record, copy->fd))
+		return copy_record_settle(copy->fd, record, fingerprint, err) == 0;
+	err_set(err, ERR_BUSY, "somebody works on the copy");
+	return false;
 }
 
 bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record,
