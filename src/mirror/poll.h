@@ -21,8 +21,8 @@ struct mirror_poll_options {
 	struct credential_marks *marks;
 	struct mirror_checkout_site checkouts;
 	void (*wake)(void *arg); /* rows were requested; from any thread */
-	/* Whether the clone exists, and its last proof, by any node of this tree, has
-	 * that checksum; from any thread. NULL: always true. */
+	/* Whether the clone exists, unchanged since its last proof, by any node of this
+	 * tree, and that has that checksum; from any thread. NULL: always true. */
 	bool (*stands)(void *arg, const char *name, const char *checksum);
 	void *arg;
 };

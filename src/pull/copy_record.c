@@ -1,6 +1,7 @@
 #include "pull/copy_record.h"
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -87,6 +88,7 @@ static enum copy_verdict look_at_disk(struct pull *pull, const struct registry_r
 	int is_sound = has_objects(pull, &copy, &record, &files);
 	if (is_sound <= 0)
 		return is_sound < 0 ? COPY_BUSY : changed_or_maintained(&copy, &record);
+	failpoint("copy.looked");
 	copy_record_restamp(copy.fd, &record, &files);
 	return record.is_settled ? COPY_OURS : COPY_YOUNG;
 }
@@ -527,6 +529,17 @@ bool copy_record_is_latest(const struct copy_record *record, int dir)
 	       fence_read(dir, &fence, ERR_IGNORED) == 0 && fence == record->fence;
 }
 
+/* A job raises the fence before it changes anything, and records what came of it at its
+ * end: between a look at both here and a write no job finds the time for all of it. */
+bool copy_record_stands(const struct copy_record *record, int dir)
+{
+	AUTO_RECORD struct copy_record now = { 0 };
+
+	copy_record_read(dir, &now);
+	return now.is_there && memcmp(now.end, record->end, sizeof(now.end)) == 0 &&
+	       (now.fence == 0 || copy_record_is_latest(&now, dir));
+}
+
 bool copy_record_is_of(const struct copy_record *record, int dir, const char *source)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
@@ -638,9 +651,11 @@ void copy_record_restamp(int dir, const struct copy_record *record,
 
 	take_over_files(&now, files);
 	bool is_same = strcmp(now.files_fingerprint, record->files_fingerprint) == 0;
-	if (is_same ? strcmp(now.objects_fingerprint, record->objects_fingerprint) != 0 ||
-			      now.files_changed_ns != record->files_changed_ns
-		    : record->objects_fingerprint[0])
+	bool is_due = is_same ? strcmp(now.objects_fingerprint,
+				       record->objects_fingerprint) != 0 ||
+					now.files_changed_ns != record->files_changed_ns
+			      : record->objects_fingerprint[0];
+	if (is_due && copy_record_stands(record, dir))
 		copy_record_put(dir, &now, ERR_IGNORED);
 }
 

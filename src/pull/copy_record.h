@@ -67,7 +67,8 @@ struct copy_proof {
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
 
 /* Writes the same record again, after its reader proved once more that the refs match it;
- * the fingerprint was taken before that proof. */
+ * the fingerprint was taken before that proof. Under the lease, or if
+ * copy_record_stands(). */
 int copy_record_settle(int dir, const struct copy_record *record,
 		       const struct fingerprint *copy_fingerprint, struct err *err);
 
@@ -117,7 +118,8 @@ enum copy_stamps copy_record_compare_objects(const struct copy_record *record,
 
 /* Records these stamps, which were taken before refs and objects were found to be as
  * recorded: needed after a change that a hook refused, a clone over the path, or an older
- * version, which recorded less. */
+ * version, which recorded less. Without the lease, too: it does nothing if the record
+ * does not stand any more. */
 void copy_record_restamp(int dir, const struct copy_record *record,
 			 const struct copy_files *files);
 
@@ -134,6 +136,10 @@ bool copy_record_proves(const struct copy_record *record, const char *source,
  * repository's, it was written by a former holder, or a later one is at work or has
  * died. */
 bool copy_record_is_latest(const struct copy_record *record, int dir);
+
+/* Whether that is still the copy's record, and no later lease holder has begun to work
+ * there: so one that has no lease may write it again. */
+bool copy_record_stands(const struct copy_record *record, int dir);
 
 /* Whether its source is the URL of that repository, at any primary. */
 bool copy_record_is_of_name(const struct copy_record *record, const char *name);

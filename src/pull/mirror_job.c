@@ -281,6 +281,16 @@ static void mirror_job_end(struct pull_job *job)
 	repository_end(job);
 }
 
+/* What keeps this machine from looking says nothing of the clone. The record was read
+ * before. */
+static bool mirror_job_is_unchanged(const struct copy_record *record, int clone)
+{
+	const enum copy_stamps stamps = copy_record_look(record, clone);
+
+	return stamps == COPY_STAMPS_SAME || stamps == COPY_STAMPS_UNKNOWN ||
+	       repository_is_maintained(clone, record);
+}
+
 bool mirror_job_stands(const char *root, const char *name, const char *checksum)
 {
 	AUTO_FREE char *path = name_to_copy(root, name);
@@ -291,7 +301,9 @@ bool mirror_job_stands(const char *root, const char *name, const char *checksum)
 	if (copy < 0 || !checksum_parse(checksum, &sum))
 		return false;
 	copy_record_read(copy, &record);
-	return copy_record_is_latest(&record, copy) && checksum_equal(&record.sum, &sum);
+	return copy_record_is_latest(&record, copy) &&
+	       checksum_equal(&record.sum, &sum) &&
+	       mirror_job_is_unchanged(&record, copy);
 }
 
 const struct copy_kind_ops mirror_copy_ops = {

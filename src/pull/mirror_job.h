@@ -14,7 +14,8 @@
 extern const struct copy_kind_ops mirror_copy_ops;
 
 /* Whether the clone of that name below the root exists and was proved, by the last job on
- * it, equal to refs of that checksum. */
+ * it, equal to refs of that checksum; and whether its files are stamped as they were
+ * then, unless it is being maintained. Reads no object. */
 bool mirror_job_stands(const char *root, const char *name, const char *checksum);
 
 #endif

@@ -153,8 +153,13 @@ static bool sync_repository_settle_record(const struct repo *copy,
 	if (!copy_record_has_refs(record, copy, err))
 		return false;
 	/* one that proves something is not replaced by one that does not yet */
-	return (record->is_settled && !fingerprint_is_settled(fingerprint)) ||
-	       copy_record_settle(copy->fd, record, fingerprint, err) == 0;
+	if (record->is_settled && !fingerprint_is_settled(fingerprint))
+		return true;
+	failpoint("copy.settling");
+	if (copy_record_stands(record, copy->fd))
+		return copy_record_settle(copy->fd, record, fingerprint, err) == 0;
+	err_set(err, ERR_BUSY, "somebody works on the copy");
+	return false;
 }
 
 bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record,
@@ -220,6 +225,7 @@ struct filling {
 	const struct repo *copy;
 	const object_files *found; /* what was there, as the record tells it */
 	bool is_as_left;           /* as in struct bring_request */
+	bool is_doubtful;          /* each object is read before it is recorded */
 };
 
 /* What git does there leaves the files alone that it found: whoever writes into them is
@@ -268,7 +274,18 @@ static int sync_repository_check_lent(const struct job *job, const struct repo *
 	return err_set(err, ERR_CORRUPT, "a pack that it shares was changed meanwhile");
 }
 
-/* The proof from the copy's own disk, and the record of it. */
+/* A record of what was not read yet would spare that to whoever comes after a stop or a
+ * crash. 1: the copy itself is damaged. */
+static int sync_repository_read_doubtful(const struct filling *filling,
+					 const struct source_view *view, struct err *err)
+{
+	if (!filling->is_doubtful ||
+	    verify_objects(&filling->job->work, filling->copy, &view->refs, err) == 0)
+		return 0;
+	return err_is_of_data(err) ? 1 : -1;
+}
+
+/* The proof from the copy's own disk, and the record of it. 1: it is damaged. */
 static int sync_repository_prove_copy(const struct filling *filling,
 				      const struct source_view *view,
 				      struct sync_result *result, struct err *err)
@@ -283,8 +300,12 @@ static int sync_repository_prove_copy(const struct filling *filling,
 		checksum_of_refs(&view->refs, &refs_sum);
 	if (copy_files_take(copy->fd, &files, err) != 0 ||
 	    check_oddities(filling, &files, err) != 0 ||
-	    verify_repository(copy, &view->refs, &result->sum, err) != 0 ||
-	    check_found(filling, err) != 0 ||
+	    verify_repository(copy, &view->refs, &result->sum, err) != 0)
+		return -1;
+	int damaged = sync_repository_read_doubtful(filling, view, err);
+	if (damaged != 0)
+		return damaged;
+	if (check_found(filling, err) != 0 ||
 	    sync_repository_check_lent(job, copy, view, err) != 0)
 		return -1;
 	failpoint("sync.verified");
@@ -317,6 +338,7 @@ static int update_description(const struct repo *copy, const struct source_view 
 	return 0;
 }
 
+/* 1: the copy itself is damaged. */
 static int sync_repository_fill_copy(const struct filling *filling,
 				     struct source_view *view, struct sync_result *result,
 				     struct err *err)
@@ -616,6 +638,8 @@ static bool is_doubtful(const struct sync_request *request, const struct repo *c
 	if (request->is_suspect)
 		return true;
 	copy_record_read(copy->fd, &record);
+	if (!record.is_there && !record.is_unread)
+		return true; /* a stranger's, or nobody knows how we left it */
 	enum copy_stamps stamps = copy_record_look(&record, copy->fd);
 	return stamps != COPY_STAMPS_SAME &&
 	       (stamps != COPY_STAMPS_LATER ||
@@ -652,18 +676,13 @@ static bool sync_repository_is_broken(const struct job *job, const struct repo *
 
 /* All of it is read; what git can do without is mended before git needs it. 1: the copy
  * itself is damaged. */
-static int fill_doubtful(const struct filling *filling, struct source_view *view,
+static int fill_doubtful(struct filling *filling, struct source_view *view,
 			 struct sync_result *result, struct err *err)
 {
-	const struct git_work *work = &filling->job->work;
-
-	if (verify_derived(work, filling->copy, err) != 0 ||
-	    sync_repository_fill_copy(filling, view, result, err) != 0)
+	filling->is_doubtful = true;
+	if (verify_derived(&filling->job->work, filling->copy, err) != 0)
 		return -1;
-	if (result->outcome == SYNC_HELD ||
-	    verify_objects(work, filling->copy, &view->refs, err) == 0)
-		return 0;
-	return err_is_of_data(err) ? 1 : -1;
+	return sync_repository_fill_copy(filling, view, result, err);
 }
 
 /* A copy whose files are stamped as its record says has nothing that is to be mended: it

@@ -38,6 +38,20 @@ add_commits() { # PATH REF N [FROM]
 		}' | git -C "$path" fast-import --quiet --done --date-format=raw
 }
 
+# In the pack that has all its objects, a blob can be inflated no more. No walk over the history
+# reads it.
+damage_blob() { # REPOSITORY
+	local pack at
+
+	pack=$(ls "$1"/objects/pack/pack-*.pack)
+	at=$(git verify-pack -v "$pack" | awk '$2 == "blob" && NF == 5 { print $4 + $5 - 4; exit }')
+	chmod u+w "$pack"
+	printf XXXX | dd of="$pack" bs=1 seek="$at" conv=notrunc status=none
+	chmod u-w "$pack"
+	git -C "$1" rev-list --objects --quiet --all
+	! git -C "$1" fsck --full >/dev/null 2>&1 || return
+}
+
 # Paths of the bare repositories below DIRECTORY, relative to it, sorted. What is within
 # one of them is none.
 list_repositories() { # DIRECTORY

@@ -108,6 +108,54 @@ status_tells() {
 	wait_until 20 says '3 of 3 mirrors are up to date'
 }
 
+polls() { # STATE
+	curl -s "$(site_url paris)/metrics" |
+		sed -n "s/^refrelay_mirror_polls_total{state=\"$1\"} //p" | grep . || echo 0
+}
+
+were_polled() { # TIMES
+	[ "$(polls unchanged)" -ge "$1" ]
+}
+
+shows() { # NAME PATTERN
+	at paris mirror show "$1" >shown
+	grep "$2" shown
+}
+
+unchanged_polls() { # NUMBER
+	wait_until 30 were_polled "$(($(polls unchanged) + $1))"
+}
+
+# Its upstream has no news, and its row is as it was.
+a_clone_that_others_change() {
+	local copy=acme/quiet.git main own changed
+
+	cd "$SHARED"
+	main=$(tip paris/git/$copy)
+	in_copy $copy update-ref refs/heads/main main~1
+	wait_until 20 is_mirrored acme/quiet
+	in_copy $copy update-ref -d refs/heads/main
+	wait_until 20 is_mirrored acme/quiet
+	own=$(in_copy $copy -c user.name=A -c user.email=a@x commit-tree -p main -m own 'main^{tree}')
+	in_copy $copy update-ref refs/heads/main "$own"
+	wait_until 20 shows acme/quiet 'held: .*that the source lacks'
+	wait_until 20 says '2 of 3 mirrors'
+	[ "$(tip paris/git/$copy)" = "$own" ]
+	at paris mirror sync --force acme/quiet
+	is_mirrored acme/quiet
+	rm -r paris/git/$copy/logs # it names what only the clone had
+	in_copy $copy repack -adq
+	rm -f paris/git/$copy/objects/pack/pack-*
+	wait_until 20 in_copy $copy cat-file -e "$main"
+	wait_until 20 mirror_word acme/quiet synced
+	has_no_fault london/git/$copy paris/git/$copy
+	# Then all is quiet again.
+	unchanged_polls 4
+	changed=$(polls changed)
+	unchanged_polls 6
+	[ "$(polls changed)" = "$changed" ]
+}
+
 post() { # PATH [CURL-OPTION...]
 	local path=$1
 	shift
@@ -328,6 +376,7 @@ tap_test "a push to a mirror is refused, and says where to push" push_is_refused
 tap_test "a watcher has its mirror brought, and is told what came" by_a_watchers_word
 tap_test "a credential that is refused stops nobody else's" refused_credential
 tap_test "status says which mirrors are up to date, and why one is not" status_tells
+tap_test "a clone that others change is noticed by the next poll" a_clone_that_others_change
 tap_test "a program has a mirror brought over HTTP, and asks what became of it" by_the_api
 tap_test "a request that ended a week ago is forgotten" is_forgotten
 tap_test "a webhook with the right signature has its mirror asked at once" by_a_webhook

@@ -53,6 +53,17 @@ an_older_clone() {
 	has_no_fault london/git/acme/r.git "$clone"
 }
 
+a_damaged_clone() {
+	make_adopt_sites
+	clone_here --mirror
+	damage_blob "$clone"
+	start_site paris
+	wait_until 20 row_has acme/r state synced
+	is_mirrored acme/r
+	has_no_fault london/git/acme/r.git "$clone"
+	is_in_the_trash acme
+}
+
 is_held_for() { # TEXT
 	wait_until 20 row_has acme/r held_reason "$1"
 	row_has acme/r remedy 'sync --force acme/r'
@@ -635,6 +646,7 @@ clashes() {
 
 tap_test "an equal clone is taken over as it stands" adopts --mirror
 tap_test "so is one that lacks what is newer" an_older_clone
+tap_test "one with a damaged blob is brought anew" a_damaged_clone
 tap_test "one with commits of its own is held, and keeps them" commits_of_its_own
 tap_test "a repository of another history is held" another_history
 tap_test "a shallow clone is replaced, and kept in the trash" a_shallow_clone

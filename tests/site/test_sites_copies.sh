@@ -85,6 +85,24 @@ an_adopted_copy_refuses() {
 	fails git -C $COPY update-ref refs/heads/x main
 }
 
+# Somebody else has brought it: nothing says that its blobs were ever read.
+an_adopted_one_is_read() {
+	make_sites
+	make_repository london/git/a.git 5
+	make_repository london/git/group/b.git 3
+	mkdir -p paris/git/group
+	git clone -q --mirror --no-local london/git/a.git $COPY
+	git clone -q --mirror --no-local london/git/group/b.git paris/git/group/b.git
+	git -C paris/git/group/b.git config --remove-section remote.origin
+	damage_blob $COPY
+	start_sites
+	wait_until 20 in_sync
+	git -C $COPY fsck --full
+	same_sites
+	[ "$(logged paris sync.damaged)" -eq 1 ]
+	[ -e paris/git/.refrelay/trash/*a.git ]
+}
+
 # What is no copy yet may have commits that are reached by them alone.
 an_adopted_one_keeps_its_links() {
 	make_sites
@@ -362,6 +380,35 @@ a_clone_over_the_path_changes_nothing() {
 	[ "$(logged paris copy.changed)" -eq 0 ]
 }
 
+dies_at() { # POINT
+	launch_site paris "REFRELAY_FAILPOINT=$1=kill"
+	wait_until 20 has_died paris
+}
+
+# The record is as it was, and is written at the next look.
+killed_before_it_records_a_look() {
+	make_pair
+	wait_until 10 grep -q '"settled":true' $COPY/refrelay/copy
+	stop_site paris
+	git clone -q $COPY work
+	rm -rf work
+	dies_at copy.looked
+	python3 - $COPY/refrelay/copy <<-'END'
+		import json, sys
+		with open(sys.argv[1]) as file:
+		    record = json.loads(file.readline())
+		record["settled"] = False
+		with open(sys.argv[1], "w") as file:
+		    json.dump(record, file, separators=(",", ":"))
+	END
+	dies_at copy.settling
+	start_site paris
+	wait_until 10 grep -q '"settled":true' $COPY/refrelay/copy
+	is_in_sync
+	[ "$(logged paris copy.changed)" -eq 0 ]
+	[ "$(logged paris copies.doubted)" -eq 0 ]
+}
+
 # It knew nothing of times that are put back, and had no digest behind it.
 a_record_of_an_older_version_is_taken_over() {
 	make_pair
@@ -635,6 +682,7 @@ a_primary_says_that_hooks_are_lost() {
 
 tap_test "a new copy refuses" a_new_copy_refuses
 tap_test "an adopted copy refuses" an_adopted_copy_refuses
+tap_test "an adopted one is read" an_adopted_one_is_read
 tap_test "an adopted one keeps its links" an_adopted_one_keeps_its_links
 tap_test "hooks that are lost come back" hooks_that_are_lost_come_back
 tap_test "what no hook reports is seen" what_no_hook_reports_is_seen
@@ -645,6 +693,7 @@ tap_test "a folder of copies that goes is seen" a_folder_of_copies_that_goes_is_
 tap_test "what is written in place is seen" what_is_written_in_place_is_seen
 tap_test "what was written in place is found" what_was_written_in_place_is_found
 tap_test "a clone over the path changes nothing" a_clone_over_the_path_changes_nothing
+tap_test "killed before it records a look" killed_before_it_records_a_look
 tap_test "a record of an older version is taken over" a_record_of_an_older_version_is_taken_over
 tap_test "a commit of a stranger is held" a_commit_of_a_stranger_is_held
 tap_test "empty records make nothing a stranger's" empty_records_make_nothing_a_strangers

@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/failpoint.h"
+#include "git/fence.h"
 #include "pull/copy_kind.h"
 #include "pull/copy_record.h"
 #include "pull/copy_watch.h"
@@ -19,6 +21,18 @@ static struct pull pull;
 static struct registry_row row;
 static char *copies;
 static struct kinds_here here;
+
+/* Done where a failpoint is passed; once. */
+static const char *passed;
+static void (*then)(void);
+
+void failpoint(const char *name)
+{
+	if (passed && strcmp(name, passed) == 0) {
+		passed = NULL;
+		then();
+	}
+}
 
 static int set_up(void **state)
 {
@@ -320,6 +334,89 @@ TEST(a_record_that_cannot_be_written_accuses_nobody)
 	assert_int_equal(verdict, COPY_BUSY);
 }
 
+/* As a job does at its begin and at its end. */
+static void record_by_job(uint64_t generation)
+{
+	AUTO_CLOSE int fd = openat(root_fd, "git/a.git", O_RDONLY | O_DIRECTORY);
+	AUTO_RECORD struct copy_record record = { 0 };
+	struct copy_files files;
+
+	assert_ok(fence_raise(fd, generation, &err));
+	copy_record_read(fd, &record);
+	assert_ok(copy_files_take(fd, &files, &err));
+	assert_ok(copy_record_write(fd,
+				    &(struct copy_proof){ .source = record.source,
+							  .sum = &record.sum,
+							  .files = &files,
+							  .timeline = "0123456789abcdef",
+							  .generation = generation,
+							  .fence = generation },
+				    &err));
+}
+
+static void a_job_ends(void)
+{
+	record_by_job(2);
+	must("cp git/a.git/refrelay/copy noted");
+}
+
+static void a_job_begins(void)
+{
+	AUTO_CLOSE int fd = openat(root_fd, "git/a.git", O_RDONLY | O_DIRECTORY);
+
+	assert_ok(fence_raise(fd, 2, &err));
+	must("cp git/a.git/refrelay/copy noted");
+}
+
+static enum copy_verdict judge_while(void (*it)(void), const char *point)
+{
+	enum copy_verdict verdict;
+
+	passed = point;
+	then = it;
+	assert_ok(copy_judge(&pull, "a", &verdict, &err));
+	assert_null(passed);
+	return verdict;
+}
+
+static enum copy_stamps stamps_of_a(void)
+{
+	AUTO_CLOSE int fd = openat(root_fd, "git/a.git", O_RDONLY | O_DIRECTORY);
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	copy_record_read(fd, &record);
+	return copy_record_look(&record, fd);
+}
+
+/* The look at a large copy takes minutes, and has no lease. */
+TEST(a_look_at_stamps_does_not_undo_what_a_job_records_meanwhile)
+{
+	make_copy("a");
+	must("cd git/a.git && echo text | git hash-object -w --stdin | "
+	     "git pack-objects -q objects/pack/pack >/dev/null");
+	usleep(30000);
+	record_by_job(1);
+	must("cp -al git/a.git/objects/pack links");
+	assert_int_equal(stamps_of_a(), COPY_STAMPS_LATER);
+	judge_while(a_job_begins, "copy.looked");
+	must("cmp noted git/a.git/refrelay/copy");
+	judge_while(a_job_ends, "copy.looked");
+	must("cmp noted git/a.git/refrelay/copy");
+	assert_int_equal(stamps_of_a(), COPY_STAMPS_SAME);
+}
+
+TEST(a_look_at_a_young_copy_does_not_undo_what_a_job_records_meanwhile)
+{
+	make_copy("a");
+	record_by_job(1);
+	make_young("git/a.git");
+	usleep(30000);
+	assert_int_equal(judge_while(a_job_begins, "copy.settling"), COPY_BUSY);
+	must("cmp noted git/a.git/refrelay/copy");
+	assert_int_equal(judge_while(a_job_ends, "copy.settling"), COPY_BUSY);
+	must("cmp noted git/a.git/refrelay/copy");
+}
+
 TEST(a_blob_of_another_size_or_written_since_is_not_as_it_was_left)
 {
 	struct glance_blob known = { .size = 5, .known_at = clock_wall_ms() + 1000 };
@@ -381,6 +478,9 @@ int main(void)
 		DOUBT_CASE(a_copy_that_this_machine_cannot_look_at_is_not_doubted),
 		DOUBT_CASE(a_record_that_cannot_be_read_now_is_not_taken_for_a_lost_one),
 		DOUBT_CASE(a_record_that_cannot_be_written_accuses_nobody),
+		DOUBT_CASE(a_look_at_stamps_does_not_undo_what_a_job_records_meanwhile),
+		DOUBT_CASE(
+			a_look_at_a_young_copy_does_not_undo_what_a_job_records_meanwhile),
 		DOUBT_CASE(a_blob_of_another_size_or_written_since_is_not_as_it_was_left),
 		DOUBT_CASE(a_time_that_was_put_back_hides_nothing),
 	};

@@ -447,6 +447,29 @@ TEST(a_damaged_file_that_git_can_do_without_costs_no_new_copy)
 	must("test ! -e here/a.git/objects/pack/multi-pack-index");
 }
 
+/* As a torn record, or somebody else's copy. Whoever is stopped while it is read has not
+ * recorded anything: at the failpoint what is about to be recorded is the new one. */
+TEST(a_copy_without_a_record_is_read_before_it_has_one)
+{
+	must("cd there/a.git && git update-ref refs/tags/text "
+	     "$(echo sample text | git hash-object -w --stdin)");
+	assert_ok(mend());
+	must("cd here/a.git && rm refrelay/copy && git repack -adfq && "
+	     "chmod u+w objects/pack/*.pack && printf XXXX | "
+	     "dd of=$(ls objects/pack/*.pack) bs=1 conv=notrunc status=none seek=$("
+	     "git verify-pack -v objects/pack/*.idx | "
+	     "awk '$2 == \"blob\" && NF == 5 { print $4 + $5 - 4; exit }') && "
+	     "git rev-list --objects --quiet --all");
+	passed = "sync.verified";
+	then = "test ! -e here/a.git/refrelay/copy && ls here/.refrelay/staging/*/HEAD "
+	       ">/dev/null";
+	assert_ok(mend());
+	assert_null(passed);
+	assert_true(result.was_rebuilt);
+	assert_equal_and_whole();
+	must("git -C here/a.git fsck --full 2>/dev/null");
+}
+
 TEST(a_lock_that_a_stranger_left_in_a_copy_goes)
 {
 	assert_ok(mend());
@@ -753,6 +776,7 @@ int main(void)
 		SYNC_CASE(
 			a_copy_for_which_git_lacks_memory_is_read_and_made_anew_if_it_is_damaged),
 		SYNC_CASE(a_damaged_file_that_git_can_do_without_costs_no_new_copy),
+		SYNC_CASE(a_copy_without_a_record_is_read_before_it_has_one),
 		SYNC_CASE(a_lock_that_a_stranger_left_in_a_copy_goes),
 		SYNC_CASE(a_record_is_the_latest_until_somebody_begins_to_work_there),
 		SYNC_CASE(a_record_tells_what_was_written_in_place),
