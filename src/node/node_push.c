@@ -53,8 +53,9 @@ static bool node_push_is_deleted(void *arg, const char *name, struct err *why)
 		err_set(why, ERR_BUSY, "%.300s was not there a moment ago", name);
 		return false;
 	}
-	return why->class == ERR_MISSING || why->class == ERR_CORRUPT ||
-	       why->class == ERR_CONFIG;
+	/* ERR_NONE there: the comparison itself failed, e.g. its database. */
+	return noticed.why.class == ERR_MISSING || noticed.why.class == ERR_CORRUPT ||
+	       noticed.why.class == ERR_CONFIG;
 }
 
 static int node_push_open_leases(const struct node_settings *settings,

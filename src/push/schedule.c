@@ -357,7 +357,7 @@ static bool waits_for_retry(const struct schedule_entry *entry)
 	if (entry->is_released)
 		return false;
 	return !entry->is_head_failure ||
-	       (entry->tasks == 0 && entry->requests == 1U << REQUEST_HEAD);
+	       (entry->tasks == 0 && !(entry->requests & 1U << REQUEST_DELETE));
 }
 
 /* Without what this node adds by itself. */

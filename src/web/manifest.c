@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "change/origin_root.h"
+#include "git/cuts.h"
 #include "mirror/manifest.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
@@ -32,6 +33,7 @@ struct manifest_page {
 	enum { PAGE_UNREAD, PAGE_LISTED, PAGE_LEFT_OUT } state;
 	char stamp[STAMP_SIZE]; /* of what was read; empty: nothing yet */
 	uint64_t round;         /* of the last answer in which it was there */
+	bool is_told;           /* that it cannot be read is in the log */
 	struct manifest_entry entry;
 };
 
@@ -195,6 +197,14 @@ static bool manifest_is_proof(const struct manifest_view *view,
 	       (err->class == ERR_CONFIG && err->sys_errno == 0);
 }
 
+/* Also in the middle of a change of the cuts, which a dead upstream may leave so. */
+static bool manifest_is_cut(const char *path)
+{
+	AUTO_CLOSE int dir = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	return dir >= 0 && cuts_are_ours(dir);
+}
+
 static int manifest_read_page(const struct manifest_book *book,
 			      const struct manifest_row *row, struct manifest_page *page,
 			      struct err *err)
@@ -202,9 +212,11 @@ static int manifest_read_page(const struct manifest_book *book,
 	AUTO_FREE char *path = xasprintf("%s/%s", book->root, row->path);
 	AUTO_READING struct ref_reading reading = { 0 };
 
-	if (ref_reading_take(AT_FDCWD, path, &reading, err) != 0)
+	int result = ref_reading_take(AT_FDCWD, path, &reading, err);
+
+	if (result != 0 && !manifest_is_cut(path))
 		return -1;
-	if (reading.refs.cuts.count > 0)
+	if (result != 0 || reading.refs.cuts.count > 0)
 		return err_set(err, ERR_CONFIG, "its history is cut short");
 	manifest_entry_clear(&page->entry);
 	manifest_describe(row->name, &reading, row->changed_at / 1000, &page->entry);
@@ -227,12 +239,14 @@ static void manifest_look_up(struct manifest_book *book, const struct manifest_v
 		return;
 	if (manifest_read_page(book, row, page, &err) == 0) {
 		page->state = PAGE_LISTED;
+		page->is_told = false;
 		book->changes++;
 	} else if (manifest_is_proof(view, row, &err) ||
 		   (page->state == PAGE_UNREAD && err_is_of_data(&err))) {
 		book->changes += page->state == PAGE_LISTED;
 		page->state = PAGE_LEFT_OUT;
-	} else if (page->state == PAGE_UNREAD) {
+	} else if (page->state == PAGE_UNREAD && !page->is_told) {
+		page->is_told = true;
 		log_warn("manifest.not_read", LOG_ERR(&err), LOG_TEXT("repo", row->name));
 	}
 }

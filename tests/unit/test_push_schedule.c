@@ -1,6 +1,7 @@
 #include "test.h"
 
 #include "push/schedule.h"
+#include "push/uri_state.h"
 
 #define NOW 1000000 /* boot time */
 #define HOUR ((int64_t)3600 * 1000)
@@ -160,6 +161,24 @@ TEST(a_deletion_waits_for_no_delay_but_for_its_next_try)
 						.retry_at = NOW + 60000 + server_lead },
 		     NOW);
 	assert_int_equal(schedule_next_at(&schedule, NOW), NOW + 60000);
+	assert_next(NOW + 59999, NULL);
+	assert_next(NOW + 60000, entry);
+}
+
+/* What an operator forces is tasks. */
+TEST(a_head_that_fails_waits_for_its_next_try_also_beside_what_is_forced)
+{
+	struct schedule_entry *entry = put("p", NOW - HOUR);
+
+	entry->tasks = 0;
+	entry->requests = 1U << REQUEST_HEAD | 1U << REQUEST_FORCE;
+	entry->is_urgent = entry->is_head_failure = true;
+	schedule_place(&schedule, entry, NOW);
+	assert_next(NOW, entry);
+	schedule_end(&schedule, entry,
+		     &(struct schedule_result){ .end = RUN_LATER,
+						.retry_at = NOW + 60000 + server_lead },
+		     NOW);
 	assert_next(NOW + 59999, NULL);
 	assert_next(NOW + 60000, entry);
 }
@@ -504,6 +523,8 @@ int main(void)
 		SCHEDULE_CASE(the_random_delay_is_drawn_once_and_stays_below_its_bound),
 		SCHEDULE_CASE(a_retry_time_holds_and_is_not_shortened_by_new_tasks),
 		SCHEDULE_CASE(a_deletion_waits_for_no_delay_but_for_its_next_try),
+		SCHEDULE_CASE(
+			a_head_that_fails_waits_for_its_next_try_also_beside_what_is_forced),
 		SCHEDULE_CASE(a_servers_clock_that_is_set_ahead_makes_tasks_older),
 		SCHEDULE_CASE(
 			a_servers_clock_that_is_set_back_makes_nobody_wait_for_the_difference),

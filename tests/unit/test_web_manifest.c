@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include "git/cuts.h"
 #include "mirror/manifest.h"
 #include "store/site_value.h"
 #include "web/access.h"
@@ -234,6 +235,10 @@ TEST(without_one_that_was_never_read_there_is_no_manifest)
 	assert_int_equal(ask(), 503);
 	fail_as("/b.git", ERR_CONFLICT, 0);
 	assert_int_equal(ask(), 503);
+	/* but for one that is cut, whatever state that is in */
+	must("mkdir -p srv/b.git/refrelay && echo changing >srv/b.git/" CUTS_MARK);
+	assert_listed("a.git c.git ");
+	must("rm srv/b.git/" CUTS_MARK);
 	script.name = NULL;
 	assert_listed("a.git b.git c.git ");
 }
