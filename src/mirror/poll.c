@@ -19,6 +19,7 @@
 
 #define ASKERS 8
 #define KEEPERS 1 /* of working trees: each takes all of a disk */
+#define LOOKERS 4 /* at clones of which lists have told: all of a list at once */
 #define TIMEOUT_MS 60000
 #define FIRST_MOST_MS 30000 /* after a start the upstreams are asked within this time */
 #define REQUESTS_MS 2000    /* requests that are to be tried again are looked for */
@@ -45,6 +46,8 @@ struct mirror_polled {
 	char checksum[CHECKSUM_TEXT_SIZE]; /* of the copy that was found so */
 	char *credentials; /* their stamp at the last look; owned; the asker's alone */
 	bool is_by_list;   /* checked_at is so because a list told what is equal */
+	int64_t told_at;   /* wall ms, when a list told so last */
+	bool is_looked_at; /* its clone, after that, or waits for it */
 	bool is_kept;      /* its working tree is being looked after, or waits for that */
 	/* Of the question under way, or the last: by which the answer that was found
 	 * equal last is known again, and the checksum of what it was equal to. */
@@ -60,7 +63,7 @@ struct mirror_poll {
 	pthread_cond_t changed;
 	struct stop stop;
 	int64_t started_at; /* wall ms */
-	struct pool *askers, *keepers;
+	struct pool *askers, *keepers, *lookers;
 	pthread_t thread;
 	/* Guarded by the mutex. Owned; of mirrors that are there no more, too, as long as
 	 * a question may be under way. */
@@ -432,7 +435,6 @@ struct mirror_check {
 	/* Only if this is still the copy's; "": whatever it is. */
 	char checksum[CHECKSUM_TEXT_SIZE];
 	bool is_void; /* it is not */
-	bool is_lost; /* nor is the clone so any more */
 };
 
 typedef VEC(struct mirror_check) mirror_checks;
@@ -443,8 +445,6 @@ static int mirror_poll_write_check(struct store_tx *tx, struct mirror_check *che
 	AUTO_QUERY struct query *query = NULL;
 	int64_t changed;
 
-	if (check->is_lost)
-		return 0;
 	if (query_ask(tx, &query, err,
 		      "UPDATE mirror SET checked_at = ?2 WHERE name = ?1 AND (?3 = ''"
 		      " OR EXISTS (SELECT 1 FROM registry WHERE kind = ?4"
@@ -490,7 +490,7 @@ static void mirror_poll_ask_void(struct mirror_poll *poll, const mirror_checks *
 
 	for (size_t i = 0; i < checks->count; i++) {
 		struct mirror_polled *one = checks->items[i].one;
-		if (!checks->items[i].is_void && !checks->items[i].is_lost)
+		if (!checks->items[i].is_void)
 			continue;
 		mirror_poll_set_text(&one->equal, NULL);
 		one->next_at = 0;
@@ -505,11 +505,6 @@ static void mirror_poll_keep_checked(struct mirror_poll *poll)
 	struct err err;
 
 	mirror_poll_take_checks(poll, &checks);
-	for (size_t i = 0; i < checks.count; i++) {
-		struct mirror_check *check = &checks.items[i];
-		check->is_lost = check->checksum[0] &&
-				 !mirror_poll_stands(check->one, check->checksum);
-	}
 	if (checks.count > 0 &&
 	    store_write_unsynced(poll->options.store, mirror_poll_write_checked, &checks,
 				 &err) != 0)
@@ -712,7 +707,7 @@ static void mirror_poll_free_former_locked(struct mirror_poll *poll)
 
 	for (size_t i = 0; i < poll->former.count; i++) {
 		struct mirror_polled *one = poll->former.items[i];
-		if (one->is_asked || one->is_kept)
+		if (one->is_asked || one->is_kept || one->is_looked_at)
 			poll->former.items[kept++] = one;
 		else
 			mirror_polled_free(one);
@@ -792,6 +787,33 @@ static void mirror_poll_look_after_lists(struct mirror_poll *poll)
 	poll->options.wake(poll->options.arg);
 }
 
+/* A list tells of the upstream alone. So each time that it says that nothing is new, the
+ * clone is looked at as after a question, and only then counts as checked. Apart from
+ * those who ask: there may be tens of thousands, on a slow file server. */
+static void mirror_poll_look(void *arg)
+{
+	struct mirror_polled *one = arg;
+	struct mirror_poll *poll = one->poll;
+	char checksum[CHECKSUM_TEXT_SIZE];
+	bool stands;
+
+	lock(&poll->mutex);
+	memcpy(checksum, one->checksum, sizeof(checksum));
+	unlock(&poll->mutex);
+	stands = mirror_poll_stands(one, checksum);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+	one->is_looked_at = false;
+	if (!one->equal || strcmp(one->checksum, checksum) != 0)
+		return; /* asked meanwhile */
+	if (stands) {
+		one->checked_at = one->told_at;
+		one->is_by_list = true;
+	} else {
+		mirror_poll_set_text(&one->equal, NULL);
+		one->next_at = 0;
+	}
+}
+
 /* If no list tells anything for two intervals, the upstream is asked again. */
 void mirror_poll_tell(struct mirror_poll *poll, const char *name, const char *fingerprint,
 		      const char *branch)
@@ -804,8 +826,10 @@ void mirror_poll_tell(struct mirror_poll *poll, const char *name, const char *fi
 		return;
 	if (one->equal && strcmp(one->equal, told) == 0) {
 		mirror_poll_count("told");
-		one->checked_at = clock_wall_ms();
-		one->is_by_list = true;
+		one->told_at = clock_wall_ms();
+		if (!one->is_looked_at)
+			pool_submit(poll->lookers, mirror_poll_look, one);
+		one->is_looked_at = true;
 		if (!one->is_hurried)
 			one->next_at = clock_boot_ms() + 2 * one->mirror->interval_ms;
 	} else if (one->told && strcmp(one->told, told) != 0) {
@@ -868,6 +892,7 @@ int mirror_poll_start(const struct mirror_poll_options *options,
 	mirror_poll_follow(started);
 	started->askers = pool_start("mirror", ASKERS);
 	started->keepers = pool_start("checkout", KEEPERS);
+	started->lookers = pool_start("mirror-look", LOOKERS);
 	thread_start(&started->thread, "mirror-poll", mirror_poll_run, started);
 	*poll = started;
 	options->wake(options->arg); /* of new rows, and of requests that wait again */
@@ -893,6 +918,7 @@ void mirror_poll_stop(struct mirror_poll *poll)
 	thread_join(poll->thread);
 	pool_stop(poll->askers, NULL);
 	pool_stop(poll->keepers, NULL);
+	pool_stop(poll->lookers, NULL);
 	mirror_poll_keep_checked(poll);
 	for (size_t i = 0; i < poll->resting.count; i++)
 		http_line_close(&poll->resting.items[i]);

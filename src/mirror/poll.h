@@ -42,7 +42,8 @@ void mirror_poll_reload(struct mirror_poll *poll);
 
 /* A list reports the upstream's refs: grokmirror's fingerprint of them, and the short
  * name of its default branch. If that is the state last found equal, the mirror counts as
- * equal now, without asking; if it differs, the upstream is asked now. Any thread. */
+ * equal now, without asking, once its clone was looked at (`stands`); if it differs, the
+ * upstream is asked now. Any thread. */
 void mirror_poll_tell(struct mirror_poll *poll, const char *name, const char *fingerprint,
 		      const char *branch);
 

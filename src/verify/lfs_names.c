@@ -10,7 +10,9 @@
  * cleaned up since, or, if none is there, is another repository that was put in its place
  * and has no claim either to what was uploaded.
  *
- * A repository is looked through by one thread at a time; who else asks waits for it.
+ * A repository is looked through by one thread at a time; who else asks waits for it. Of
+ * those who wait `lfs-names` is first: one by one, those who ask may all have too little
+ * time for a long history, and each begins anew.
  */
 #include "verify/lfs_names.h"
 
@@ -260,7 +262,8 @@ enum {
 	PAUSE_MAX_MS = 60 * 1000,
 	PAUSE_SHARE = 50,
 	PAGE = 100,
-	MARK_SIZE = 64
+	MARK_SIZE = 64,
+	TURN_MS = 60 * 1000 /* so long the thread waits for who looks */
 };
 #define TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
 #define WHOLE_AGAIN_MS ((int64_t)24 * 3600 * 1000)
@@ -270,10 +273,11 @@ struct lfs_names {
 	char *root, *data, *kind; /* owned */
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	text_list busy;      /* names; guarded by mutex; owned by who looks */
-	struct map failures; /* of struct failure, owned; the thread's own, as: */
-	int64_t again_at;    /* when one is due that this round left, boot ms */
-	int64_t spent_ms;    /* in this round, in histories */
+	VEC(struct look *) busy; /* guarded by mutex, as next; owned by who looks */
+	struct look *next;       /* the thread's, which waits for one of those; or NULL */
+	struct map failures;     /* of struct failure, owned; the thread's own, as: */
+	int64_t again_at;        /* when one is due that this round left, boot ms */
+	int64_t spent_ms;        /* in this round, in histories */
 	struct stop stop;
 	pthread_t thread;
 };
@@ -289,7 +293,8 @@ struct failure {
 struct look {
 	struct lfs_names *names;
 	const char *name;
-	int64_t until; /* boot ms */
+	int64_t until;   /* boot ms */
+	bool is_threads; /* lfs-names looks */
 	struct lfs_scan now, before;
 	bool has_before;
 	struct ref_reading reading;
@@ -489,49 +494,84 @@ static void lfs_names_clear_observation(struct look *look)
 	vec_clear(&look->rows);
 }
 
-/* Only one looks through a repository. False: somebody still does. */
-static bool lfs_names_begin_observation(struct lfs_names *names, char *name,
-					int64_t until)
+/* Whom this one lets go first, or NULL. */
+static struct look *find_earlier_locked(const struct look *look)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&names->mutex);
+	struct lfs_names *names = look->names;
 
-	while (text_list_has(&names->busy, name))
+	for (size_t i = 0; i < names->busy.count; i++)
+		if (strcmp(names->busy.items[i]->name, look->name) == 0)
+			return names->busy.items[i];
+	return names->next && names->next != look &&
+			       strcmp(names->next->name, look->name) == 0
+		       ? names->next
+		       : NULL;
+}
+
+/* The thread leaves a repository to a job, which has as much time as it has itself. */
+static bool lfs_names_wait_locked(struct look *look)
+{
+	struct lfs_names *names = look->names;
+	const int64_t until = look->is_threads ? clock_boot_ms() + TURN_MS : look->until;
+	const struct look *earlier;
+
+	while ((earlier = find_earlier_locked(look)) != NULL) {
+		if (look->is_threads && earlier->until > until)
+			return false;
+		if (look->is_threads)
+			names->next = look;
 		if (stop_is_requested(&names->stop) ||
 		    !cond_wait_until(&names->changed, &names->mutex, until))
 			return false;
-	vec_add(&names->busy, name);
+	}
 	return true;
 }
 
-static void lfs_names_end_observation(struct lfs_names *names, const char *name)
+/* Only one looks through a repository. False: somebody still does. */
+static bool lfs_names_begin_observation(struct look *look)
 {
+	struct lfs_names *names = look->names;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&names->mutex);
+	bool is_begun = lfs_names_wait_locked(look);
+
+	if (is_begun)
+		vec_add(&names->busy, look);
+	if (names->next == look) {
+		names->next = NULL;
+		pthread_cond_broadcast(&names->changed);
+	}
+	return is_begun;
+}
+
+static void lfs_names_end_observation(struct look *look)
+{
+	struct lfs_names *names = look->names;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&names->mutex);
 
 	for (size_t i = 0; i < names->busy.count; i++)
-		if (names->busy.items[i] == name)
+		if (names->busy.items[i] == look)
 			names->busy.items[i] = names->busy.items[--names->busy.count];
 	pthread_cond_broadcast(&names->changed);
 }
 
-static int lfs_names_observe(struct lfs_names *names, const char *name,
-			     int64_t wait_until, int64_t until, struct err *err)
+static int lfs_names_observe(struct look *look, struct err *err)
 {
-	AUTO_FREE char *own = xstrdup(name);
-	struct look look = { .names = names, .name = own, .until = until };
-	int result = store_read(names->options.store, read_scans, &look, err);
+	struct store *store = look->names->options.store;
+	int result = store_read(store, read_scans, look, err);
 
-	if (result == 0 && !lfs_names_is_observation_done(&look)) {
-		if (!lfs_names_begin_observation(names, own, wait_until)) {
-			lfs_names_clear_observation(&look);
+	if (result == 0 && !lfs_names_is_observation_done(look)) {
+		if (!lfs_names_begin_observation(look)) {
+			lfs_names_clear_observation(look);
 			return err_set(err, ERR_BUSY,
-				       "%s: its history is still looked through", name);
+				       "%s: its history is still looked through",
+				       look->name);
 		}
-		result = store_read(names->options.store, read_scans, &look, err);
-		if (result == 0 && !lfs_names_is_observation_done(&look))
-			result = look_through(&look, err);
-		lfs_names_end_observation(names, own);
+		result = store_read(store, read_scans, look, err);
+		if (result == 0 && !lfs_names_is_observation_done(look))
+			result = look_through(look, err);
+		lfs_names_end_observation(look);
 	}
-	lfs_names_clear_observation(&look);
+	lfs_names_clear_observation(look);
 	return result;
 }
 
@@ -539,7 +579,9 @@ static int lfs_names_observe(struct lfs_names *names, const char *name,
 int lfs_names_look(struct lfs_names *names, const char *name, int64_t until,
 		   struct err *err)
 {
-	if (lfs_names_observe(names, name, until, until, err) == 0)
+	struct look look = { .names = names, .name = name, .until = until };
+
+	if (lfs_names_observe(&look, err) == 0)
 		return 0;
 	return err->class == ERR_TIMEOUT
 		       ? err_set(err, ERR_BUSY,
@@ -646,11 +688,15 @@ static int lfs_names_visit_each(struct lfs_names *names, store_work read,
 static void visit_due(struct lfs_names *names, const struct lfs_scan *scan)
 {
 	int64_t begun_at = clock_boot_ms();
+	struct look look = { .names = names,
+			     .name = scan->name,
+			     .until = begun_at + TIMEOUT_MS,
+			     .is_threads = true };
 	struct err err;
 
 	if (failed_before(names, scan))
 		return;
-	if (lfs_names_observe(names, scan->name, begun_at, begun_at + TIMEOUT_MS, &err))
+	if (lfs_names_observe(&look, &err) != 0)
 		lfs_names_note_failure(names, scan, &err);
 	else
 		free(map_remove(&names->failures, scan->name));

@@ -11,10 +11,13 @@
 #define HOUR_MS ((int64_t)3600 * 1000)
 
 static struct {
-	atomic_int fails;     /* so many more searches, for want of descriptors */
-	atomic_int failed;    /* so many did */
-	atomic_bool has_time; /* the last search had more than an hour */
-	int64_t delay_ms;     /* of the next one */
+	atomic_int fails;       /* so many more searches, for want of descriptors */
+	atomic_int failed;      /* so many did */
+	atomic_bool has_time;   /* the last search had more than an hour */
+	int64_t delay_ms;       /* of the next one */
+	atomic_bool takes_long; /* a search without an hour goes on until its end */
+	atomic_int cut_off;     /* so many did */
+	atomic_bool is_over;    /* nobody asks any more */
 } script;
 
 static struct lfs_names *names;
@@ -33,8 +36,13 @@ int git_stream_open(const struct git_call *call, int input_fd, struct git_stream
 	void *found = dlsym(RTLD_NEXT, "git_stream_open");
 
 	atomic_store(&script.has_time, call->work->until > clock_boot_ms() + HOUR_MS);
-	if (!atomic_load(&script.has_time))
+	if (call->work->until <= clock_boot_ms() + HOUR_MS) {
+		while (atomic_load(&script.takes_long) &&
+		       clock_boot_ms() < call->work->until)
+			usleep(1000);
+		atomic_fetch_add(&script.cut_off, 1);
 		return err_set(error, ERR_TIMEOUT, "it takes longer than that");
+	}
 	if (atomic_fetch_sub(&script.fails, 1) > 0) {
 		atomic_fetch_add(&script.failed, 1);
 		errno = EMFILE;
@@ -65,6 +73,9 @@ static int make_names(void **state)
 	atomic_store(&script.fails, 1);
 	atomic_store(&script.failed, 0);
 	script.delay_ms = 0;
+	atomic_store(&script.takes_long, false);
+	atomic_store(&script.cut_off, 0);
+	atomic_store(&script.is_over, false);
 	return 0;
 }
 
@@ -118,6 +129,37 @@ TEST(who_asks_does_not_wait_for_longer_than_he_says)
 	assert_ok(lfs_names_look(names, "a", clock_boot_ms() + 2 * HOUR_MS, &err));
 }
 
+static void *ask_on(void *arg)
+{
+	struct err why;
+
+	(void)arg;
+	while (!atomic_load(&script.is_over))
+		lfs_names_look(names, "a", clock_boot_ms() + 300, &why);
+	return NULL;
+}
+
+TEST(the_thread_has_its_turn_among_those_who_ask_on_and_on)
+{
+	pthread_t asking[3];
+
+	script.delay_ms = 1000; /* it is back when the others are at it */
+	atomic_store(&script.takes_long, true);
+	start_names();
+	wait_until(atomic_load(&script.failed) == 1);
+	for (size_t i = 0; i < ARRAY_SIZE(asking); i++) {
+		thread_start(&asking[i], "asking", ask_on, NULL);
+		usleep(100000); /* one begins when another has time left */
+	}
+	for (int i = 0; i < 1000 && absent() != 1; i++)
+		usleep(10000);
+	atomic_store(&script.is_over, true);
+	for (size_t i = 0; i < ARRAY_SIZE(asking); i++)
+		thread_join(asking[i]);
+	assert_true(atomic_load(&script.cut_off) > 0);
+	assert_int_equal(absent(), 1);
+}
+
 #define NAMES_CASE(name) cmocka_unit_test_setup_teardown(name, make_names, remove_names)
 
 int main(void)
@@ -125,6 +167,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		NAMES_CASE(what_failed_once_is_looked_through_without_another_change),
 		NAMES_CASE(who_asks_does_not_wait_for_longer_than_he_says),
+		NAMES_CASE(the_thread_has_its_turn_among_those_who_ask_on_and_on),
 	};
 
 	log_set_level(LOG_LEVEL_NONE);

@@ -1,0 +1,193 @@
+/* What a list tells of a mirror, and the look at its clone that follows. */
+#include "mirror/poll.h"
+
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "git/checksum.h"
+#include "mirror/upstream.h"
+
+#include "test.h"
+
+#define TIP "0123456789012345678901234567890123456789"
+#define PACKED TIP " refs/heads/main\n"
+
+static struct {
+	atomic_int asked[2];    /* questions to the upstreams of a and b */
+	atomic_int looks;       /* at the clone of a, of which the first finds it equal */
+	atomic_bool holds;      /* a look at it goes on as long as that */
+	atomic_bool is_changed; /* somebody changed it */
+} script;
+
+static struct mirrors mirrors;
+static struct store *store;
+static struct credential_marks *marks;
+static struct mirror_poll *poll;
+static char fingerprint[41], checksum[CHECKSUM_TEXT_SIZE];
+
+/* Of its own accord the poll asks nobody in the first twenty seconds. */
+ssize_t getrandom(void *buffer, size_t size, unsigned flags)
+{
+	(void)flags;
+	memset(buffer, 0xff, size);
+	return (ssize_t)size;
+}
+
+static void fill(struct ref_snapshot *refs)
+{
+	refs->head_target = xstrdup("refs/heads/main");
+	assert_ok(ref_parse_packed(refs, xstrdup(PACKED), strlen(PACKED), 20, &err));
+}
+
+int upstream_read(const struct upstream_call *call, struct upstream_view *view,
+		  struct err *error)
+{
+	(void)error;
+	view->oid_len = 20;
+	fill(&view->refs);
+	atomic_fetch_add(&script.asked[call->mirror->name[0] == 'b'], 1);
+	return 0;
+}
+
+static bool stands(void *arg, const char *name, const char *sum)
+{
+	(void)arg;
+	assert_string_equal(sum, checksum);
+	if (strcmp(name, "a") != 0)
+		return true;
+	if (atomic_fetch_add(&script.looks, 1) == 0)
+		return true; /* after the question */
+	while (atomic_load(&script.holds))
+		usleep(1000);
+	return !atomic_load(&script.is_changed);
+}
+
+static void wake(void *arg)
+{
+	(void)arg;
+}
+
+static int make_synced(struct store_tx *tx, void *arg, struct err *error)
+{
+	char timeline[UPSTREAM_TIMELINE_SIZE];
+
+	(void)arg;
+	for (const struct mirror *mirror = NULL;
+	     (mirror = mirrors_next(&mirrors, mirror)) != NULL;) {
+		upstream_timeline(mirror, timeline);
+		if (query_write(tx, error,
+				"UPDATE registry SET state = 2, timeline = ?2,"
+				" checksum = ?3 WHERE name = ?1",
+				QUERY_TEXT(mirror->name), QUERY_TEXT(timeline),
+				QUERY_TEXT(checksum)) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void read_mirrors(void)
+{
+	static const char text[] = "[mirror \"a\"]\nurl = https://example.com/a.git\n"
+				   "interval = 12h\n"
+				   "[mirror \"b\"]\nurl = https://example.com/b.git\n"
+				   "interval = 12h\n";
+	AUTO_CONF struct conf *conf = NULL;
+
+	assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
+	assert_ok(mirrors_read(conf, &mirrors, &err));
+}
+
+static int start_poll(void **state)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	struct checksum sum;
+
+	memset(&script, 0, sizeof(script));
+	if (test_make_root(state) != 0)
+		return -1;
+	fill(&refs);
+	checksum_of(&refs, &sum);
+	checksum_format(&sum, checksum);
+	checksum_grokmirror(&refs, fingerprint);
+	read_mirrors();
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(credential_marks_open(store, &marks, &err));
+	assert_ok(mirror_poll_start(
+		&(struct mirror_poll_options){
+			.store = store,
+			.mirrors = &mirrors,
+			.root = root,
+			.marks = marks,
+			.checkouts = { .store = store, .root = root },
+			.wake = wake,
+			.stands = stands,
+		},
+		&poll, &err));
+	assert_ok(store_write(store, make_synced, NULL, &err));
+	return 0;
+}
+
+static int stop_poll(void **state)
+{
+	atomic_store(&script.holds, false);
+	mirror_poll_stop(TAKE(poll));
+	credential_marks_close(marks);
+	store_close(store);
+	mirrors_clear(&mirrors);
+	mirrors = (struct mirrors){ 0 };
+	return test_remove_root(state);
+}
+
+static bool is_looked_at_again(void)
+{
+	mirror_poll_tell(poll, "a", fingerprint, "main");
+	return atomic_load(&script.looks) > 1;
+}
+
+/* Asked once, after which its list's word is enough. */
+static void ask_a(void)
+{
+	mirror_poll_tell(poll, "a", fingerprint, "main");
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "a"));
+	wait_until(atomic_load(&script.looks) > 0);
+}
+
+TEST(a_slow_look_at_a_clone_keeps_nobody_else_from_being_asked)
+{
+	int64_t checked_at, told_at;
+	int looks;
+
+	ask_a();
+	told_at = clock_wall_ms();
+	atomic_store(&script.holds, true);
+	wait_until(is_looked_at_again());
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "b"));
+	wait_until(atomic_load(&script.asked[1]) > 0);
+	looks = atomic_load(&script.looks);
+	atomic_store(&script.holds, false);
+	mirror_poll_stop(TAKE(poll));
+	assert_int_equal(atomic_load(&script.looks), looks);
+	assert_ok(mirror_checked_at(store, "a", &checked_at, &err));
+	assert_true(checked_at >= told_at);
+}
+
+TEST(a_clone_that_was_changed_is_not_equal_whatever_a_list_tells)
+{
+	ask_a();
+	atomic_store(&script.is_changed, true);
+	wait_until(is_looked_at_again());
+	wait_until(atomic_load(&script.asked[0]) > 1);
+}
+
+#define POLL_CASE(name) cmocka_unit_test_setup_teardown(name, start_poll, stop_poll)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		POLL_CASE(a_slow_look_at_a_clone_keeps_nobody_else_from_being_asked),
+		POLL_CASE(a_clone_that_was_changed_is_not_equal_whatever_a_list_tells),
+	};
+
+	log_set_level(LOG_LEVEL_NONE);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
