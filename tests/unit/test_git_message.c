@@ -220,8 +220,8 @@ TEST(an_account_without_a_shell_is_a_matter_of_configuration)
 {
 	static const char *const said[] = {
 		"fatal: unrecognized command 'if test -d /p/objects; fi'\n",
-		"Invalid command: 'if test -d /p/objects; fi'\n  You appear to be using "
-		"ssh to clone a git:// URL.\n",
+		("Invalid command: 'if test -d /p/objects; fi'\n  You appear to be using "
+		 "ssh to clone a git:// URL.\n"),
 		"Forgejo: Unknown git command\n",
 		"remote: \nremote: ERROR: Disallowed command\nremote: \n",
 		"> GitLab: Unknown command: if test -d /p/objects\n",

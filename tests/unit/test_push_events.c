@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -16,10 +17,10 @@
 #include "push/task_list.h"
 
 static struct push_events *events;
-static int
-	opened_at; /* before the how many-th file of a reader the log rotates; 0: not */
-
-static size_t task_reads;
+/* Before the how many-th file of a reader the log rotates; 0: not. Both are counted by
+ * the webhook's thread, too. */
+static atomic_int opened_at;
+static atomic_size_t task_reads;
 
 static void fill_log(void);
 
@@ -32,7 +33,7 @@ int openat(int dir, const char *path, int flags, ...)
 	va_end(args);
 	task_reads += strlen(path) == TASK_KEY_SIZE - 1;
 	if ((strcmp(path, "push-events") == 0 || strcmp(path, "push-events.old") == 0) &&
-	    opened_at > 0 && --opened_at == 0)
+	    atomic_load(&opened_at) > 0 && atomic_fetch_sub(&opened_at, 1) == 1)
 		fill_log();
 	return (int)syscall(SYS_openat, dir, path, flags, mode);
 }
