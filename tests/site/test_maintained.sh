@@ -301,6 +301,10 @@ synced_mirror() {
 	is_mirrored acme/r
 }
 
+shows_maintenance() {
+	at paris mirror show acme/r --json | "$SITE_HELP" member maintenance.packs | grep -q '^[1-9]'
+}
+
 mirrors() {
 	local old times
 	make_mirror_sites
@@ -326,8 +330,8 @@ mirrors() {
 	git -C london/git/acme/r.git update-ref refs/heads/main main~9
 	synced_mirror
 	wait_until 60 is_in_order paris/git/acme/r.git
+	wait_until 20 shows_maintenance # what it did is recorded after it was done
 	at paris mirror show acme/r | grep -E '^  maintained: .* \([0-9]+ packs?\)$'
-	at paris mirror show acme/r --json | "$SITE_HELP" member maintenance.packs | grep '^[1-9]'
 	git -C paris/git/acme/r.git cat-file -e "$old^{tree}"
 	is_sound paris/git/acme/r.git
 
