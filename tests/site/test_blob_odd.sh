@@ -392,6 +392,13 @@ the_secondary_s_own_obstacles_move_away() {
 	[ -z "$(ls -A outside)" ]
 }
 
+are_found() { # PATH...
+	local path
+	for path; do
+		[ "$(finding_of "$path")" -gt 0 ] || return 1
+	done
+}
+
 # Root may read everything: so the node runs as another user.
 what_may_not_be_read_is_told() {
 	make_tree_sites
@@ -405,10 +412,10 @@ what_may_not_be_read_is_told() {
 	wait_until 30 tree_is_here
 	chmod 000 london/tree/shut london/tree/private london/tree/later
 	put_file london/tree/open 'open, and changed'
-	echo new >london/tree/never
-	chmod 000 london/tree/never
+	(umask 777 && echo new >london/tree/never)
 	wait_until 20 tree_fails london 3
 	wait_until 20 primary_says 'files of kind tree left out, e.g. '
+	wait_until 20 are_found shut later never
 	[ "$(finding_of shut)" = 1 ] && [ "$(finding_of later)" = 1 ] && [ "$(finding_of never)" = 1 ]
 	wait_until 20 grep -q changed paris/tree/open
 	# Kept, and not deleted.
