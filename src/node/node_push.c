@@ -42,8 +42,9 @@ static void node_push_is_broken(void *arg, const char *name, const struct err *w
 		verify_origin_doubt(parts->verify_origin, name, why);
 }
 
-/* The comparison knows what stood there, and which folders are not mounted. What is left
- * of a repository, or stands in its place, is none to push from either. */
+/* The comparison knows what stood there, and which folders are not mounted; it records a
+ * deletion that nobody noticed yet. What is left of a repository, or stands in its place,
+ * is none to push from either. */
 static bool node_push_is_deleted(void *arg, const char *name, struct err *why)
 {
 	const struct node_push *parts = arg;

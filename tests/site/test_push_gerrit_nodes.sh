@@ -166,10 +166,9 @@ what_was_given_up_goes_with_its_repository() {
 	start_ready n
 	remove_repository git/a.git
 	write_task waiting a 'refs/heads/main' "$(uri_of m/a)" m
-	wait_until 10 letters_are 1
-	at n changed a
-	wait_until 10 test ! -e m/a.git
-	wait_until 10 letters_are 0
+	wait_until 20 was_logged n push.gave_up # and so the deletion is noticed, too
+	wait_until 20 test ! -e m/a.git
+	wait_until 20 letters_are 0
 	stop_site n
 }
 
