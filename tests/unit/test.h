@@ -23,7 +23,8 @@
 
 static char root[64] __attribute__((unused));
 static int root_fd __attribute__((unused));
-static struct err err __attribute__((unused));
+/* Each thread has its own: some steps of a test are done by threads of the program. */
+static _Thread_local struct err err __attribute__((unused));
 
 static inline int test_make_root(void **state)
 {

@@ -10,7 +10,6 @@
 #include "replicable/name.h"
 #include "store/site_value.h"
 
-static struct err err;
 static struct store *store;
 static struct event_log *event_log;
 static struct inventory_tags *tags;
