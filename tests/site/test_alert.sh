@@ -34,8 +34,7 @@ copies_that_lag_fail_and_are_held() {
 	wait_until 20 begins london failures 'at paris'
 	wait_until 20 begins paris lag paris
 	wait_until 20 begins london lag paris
-	at paris alert list >list
-	grep '^  lag, present: paris is .* behind (the limit is 2.0 s); since 20.*, last sent 20' list
+	wait_until 10 list_says '^  lag, present: paris is .* behind (the limit is 2.0 s); since 20.*, last sent 20'
 	grep -A 1 '^  failures, present: repositories failing: 1 (conflict), e.g. d/c: ' list
 	grep '^a: command .*/tell, last sent 20' list
 	rm paris/git/d
@@ -114,16 +113,20 @@ ended_damage() { # SITE
 damage_at_a_copy() {
 	make_alert_sites a
 	set_conf paris sync.maintenance false
-	alert paris kind damage
+	alert paris kind damage settle 4s # it is damage found for twice as long
 	start_sites
 	wait_until 20 in_sync
 	lose_bytes paris/git/a.git
 	at paris repository reverify a
 	# It mends itself at once; that the disk does such things is told all the same.
-	wait_until 20 began_damage paris
+	wait_until 30 began_damage paris
 	wait_until 20 in_sync
-	wait_until 20 ended_damage paris
+	wait_until 40 ended_damage paris
 	grep '"message":"damage found: repository a: ' paris/told
+}
+
+list_says() { # PATTERN
+	at paris alert list >list && grep "$1" list
 }
 
 # As a disk rots: neither size nor times change.

@@ -29,6 +29,11 @@ member_of_body() { # MEMBER
 	"$SITE_HELP" member "$1" <hook/body
 }
 
+status_says() { # PATTERN
+	at paris status >says || [ $? -eq 3 ] || return
+	grep "$1" says
+}
+
 a_webhook_that_is_away_is_told_later() {
 	make_alert_sites a
 	start_receiver hook secret-of-oncall
@@ -42,8 +47,7 @@ a_webhook_that_is_away_is_told_later() {
 	echo 503 >hook/status
 	make_trouble
 	wait_until 20 was_logged paris alert.not_sent 'answers 503.*code=network.*remedy="'
-	at paris status >says || [ $? -eq 3 ]
-	grep 'alert a has not been delivered for .*answers 503.*; hint: ' says
+	wait_until 10 status_says 'alert a has not been delivered for .*answers 503.*; hint: '
 	at paris check >says 2>&1 || :
 	grep 'FAIL .*alert .*a cannot be sent: http://127.0.0.1:[0-9]* answers 503' says
 	stop_site paris
@@ -78,6 +82,15 @@ a_webhook_that_is_away_is_told_later() {
 	grep 'a, message: http://127.0.0.1:[0-9]* answers 404' err
 }
 
+has_begun() { # TIMES
+	[ "$(count_told paris begins failures 'repositories: conflict')" -ge "$1" ]
+}
+
+# Of what is over too, which the next start would else tell again.
+all_is_told() {
+	at paris alert list --json | grep '"troubles":\[\]'
+}
+
 a_node_that_dies_while_it_sends() {
 	local point times
 
@@ -93,8 +106,10 @@ a_node_that_dies_while_it_sends() {
 		wait_until 20 has_died paris
 		start_site paris
 		wait_until 20 is_sent a
+		wait_until 20 has_begun "$times"
 		end_trouble
 		wait_until 20 grep -q '"event":"over"' paris/told
+		wait_until 20 all_is_told
 		stop_site paris
 		[ "$(count_told paris begins failures 'repositories: conflict')" -eq "$times" ]
 		[ "$(count_told paris over failures 'repositories: conflict')" -eq 1 ]

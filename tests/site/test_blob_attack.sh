@@ -96,7 +96,11 @@ directories_become_links() {
 	! grep -v '20[01]\|40[49]' said || fail 'not told as it is'
 	[ "$(ls victim)" = secret ]
 	[ "$(cat victim/secret)" = precious ]
-	rm -rf london/uploads/d london/uploads/d.* paris/uploads/d
+	# What is still being put there keeps no folder from being removed.
+	mkdir removed
+	mv london/uploads/d* removed/
+	[ ! -e paris/uploads/d ] || mv paris/uploads/d removed/at-paris
+	rm -rf removed
 	[ "$(put london d%2Flast)" = 201 ]
 	wait_until 40 test -f paris/uploads/d/last
 }

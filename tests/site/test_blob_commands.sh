@@ -80,7 +80,7 @@ blobs_are_listed_and_shown_at_both_sites() {
 	[ "$(blob_of london uploads 2 checksum)" = "$(blob_of paris uploads 2 checksum)" ]
 	expect 2 at london blob sync --type uploads 2
 	expect 0 at london blob reverify --wait --type uploads 2
-	expect 0 at paris status
+	wait_until 10 expect 0 at paris status
 	grep -q '^in sync, verified: 0 repositories, 1 blob of kind lfs (9 bytes), 2 blobs of kind uploads (8 bytes)' out
 	grep -Eq '^  uploads +2 +2 +2 +0 +0 +0 +0  8 bytes$' out
 }

@@ -54,16 +54,17 @@ bytes_of_last_sync() {
 	grep ' ev=blob.done ' paris/log | tail -n 1 | grep -o ' bytes=[0-9]*' | cut -d = -f 2
 }
 
-restart_to_die_at() { # POINT
+# What it is to bring is there only then.
+restart_to_die_at() { # POINT SIZE
 	kill_site paris
+	put_file huge "$2"
 	start_or_die paris "REFRELAY_FAILPOINT=$1=kill"
 }
 
 # Pieces have 256 KiB, ranges 64 MiB: in the middle of the first one, and of the second.
 a_large_one_is_continued() {
 	start_blob_sites
-	put_file huge 75497472
-	restart_to_die_at blob.written@100
+	restart_to_die_at blob.written@100 75497472
 	wait_until 15 has_died paris
 	fails test -e paris/uploads/huge
 	test "$(temporaries -size +25599k -printf x)" = x
@@ -82,8 +83,7 @@ part_of() { # of the only one that is being brought
 # A crash of the machine may leave anything in what was written last.
 a_damaged_part_is_not_believed() {
 	start_blob_sites
-	put_file huge 20000000
-	restart_to_die_at blob.written@40
+	restart_to_die_at blob.written@40 20000000
 	wait_until 15 has_died paris
 	head -c 4096 /dev/zero | dd of="$(part_of)" bs=4096 seek=2000 conv=notrunc status=none
 	start_site paris
@@ -98,8 +98,7 @@ a_part_of_another_version_is_of_no_use() {
 	local part
 
 	start_blob_sites
-	put_file huge 20000000
-	restart_to_die_at blob.written@40
+	restart_to_die_at blob.written@40 20000000
 	wait_until 15 has_died paris
 	put_file huge 20000000
 	part=$(part_of)

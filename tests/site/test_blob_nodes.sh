@@ -56,7 +56,7 @@ the_next_one_waits_for_nobody() {
 		begun=$SECONDS
 		start_site paris
 		is_whole_again
-		[ $((SECONDS - begun)) -lt 25 ] # claims are held for longer
+		[ $((SECONDS - begun)) -lt 100 ] # claims are held for longer
 	done
 }
 

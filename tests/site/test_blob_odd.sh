@@ -152,11 +152,11 @@ odd_names_follow_or_are_told() {
 	[ "$(status_of london blobs.tree.scan.left_out)" = "$odd" ]
 
 	# Known by the next scan; mended, no more is said of it.
-	wait_until 10 scans_are 3
+	wait_until 40 scans_are 3 # at their own pace
 	odd_is_told_once
 	rm -rf london/tree/bytes london/tree/utf8 london/tree/long london/tree/folder* \
 		london/tree/eeee*
-	wait_until 20 fails primary_says 'left out'
+	wait_until 40 fails primary_says 'left out'
 }
 
 scans_are() { # N

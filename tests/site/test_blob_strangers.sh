@@ -80,7 +80,8 @@ whatever_a_stranger_does_is_seen_and_mended_at_once() {
 	# Directories that came meanwhile are watched as well.
 	seen_and_mended uploads append $copies/deep/er/2
 	seen_and_mended lfs overwrite "paris/lfs/$object"
-	at paris status | grep -q '^in sync, verified'
+	wait_until 10 expect 0 at paris status
+	grep -q '^in sync, verified' out
 }
 
 a_reader_gets_what_the_primary_has() {

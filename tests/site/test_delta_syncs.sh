@@ -108,8 +108,8 @@ many_changes_share_them() {
 	change lines
 	kill -CONT "$(site_pid paris)"
 	wait_until 20 in_sync
-	same_sites
 	calls_end
+	same_sites
 	[ "$(logged paris sync.done 'way=delta')" -ge 8 ]
 	# one more change may have been known when it stopped; 4 for what else is written
 	[ "$(count_calls 1 'sync(fs)?\(.*/paris/git/')" -le $((9 * COPY_SYNCS)) ]

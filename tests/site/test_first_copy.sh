@@ -152,7 +152,8 @@ a_primary_without_an_answer_is_slow() {
 	grep -q '"delays":\[{"cause":"primary_slow","message":"the primary is slow' said || fail "$(<said)"
 	rules
 	wait_until 60 in_sync
-	at paris status --json | grep -q '"delays":\[\]'
+	wait_until 10 expect 0 at paris status --json
+	grep -q '"delays":\[\]' out
 }
 
 is_cut_and_goes_on() {

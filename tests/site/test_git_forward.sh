@@ -145,6 +145,10 @@ class Answer(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()' "$1"
 }
 
+answers_502() { # PORT
+	[ "$(curl -s -o answer -w '%{http_code}' "http://127.0.0.1:$1/")" = 502 ]
+}
+
 down_behind_a_web_server() {
 	local port
 
@@ -157,6 +161,7 @@ down_behind_a_web_server() {
 	stop_site london
 	web_server "$port" &
 	local server=$!
+	wait_until 20 answers_502 "$port"
 	wait_until 10 served_unheard
 	fails git -C work push -q origin main 2>err
 	kill "$server"
