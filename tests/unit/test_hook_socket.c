@@ -271,8 +271,23 @@ TEST(sixteen_comparisons_run_at_once)
 	hook_socket_stop(socket);
 }
 
+static size_t count_workers(void)
+{
+	size_t count = 0;
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *dir = dir_list(AT_FDCWD, "/proc/self/task");
+
+	while (dir && (entry = readdir(dir)) != NULL) {
+		AUTO_STR struct str text = STR_INIT;
+		AUTO_FREE char *path = xasprintf("%s/comm", entry->d_name);
+		count += file_read(dirfd(dir), path, 64, &text, &err) == 0 &&
+			 strcmp(text.data, "hook\n") == 0;
+	}
+	return count;
+}
+
 /* One that is at work is answered; those that wait for a worker hear that the node ends,
- * and know to use the spool. */
+ * and know to use the spool. Each has a worker when the stop comes. */
 static int64_t stop_among_clients(void)
 {
 	struct hook_socket *socket = open_with(&stub);
@@ -282,6 +297,8 @@ static int64_t stop_among_clients(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		fds[i] = connect_raw();
+	while (count_workers() < ARRAY_SIZE(fds) && since(started) < 900)
+		poll(NULL, 0, 2);
 	hook_socket_stop(socket);
 	int64_t took = since(started);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
