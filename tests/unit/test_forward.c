@@ -271,12 +271,12 @@ TEST(a_reader_that_reads_nothing_holds_the_answer_back)
 	uint64_t before, got = 0;
 
 	said = 0;
-	request.silence_ms = 200;
+	request.silence_ms = 1000;
 	peer_start(say_endlessly);
 	assert_ok(open_it(&request));
 	do {
 		before = said;
-		usleep(300 * 1000); /* longer than it may be silent: we are, not it */
+		usleep(1200 * 1000); /* longer than it may be silent: we are, not it */
 	} while (said != before);
 	assert_true(said < 16 << 20);
 	while (got < 32 << 20) {

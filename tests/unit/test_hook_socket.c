@@ -10,6 +10,8 @@
 #include "base/thread.h"
 #include "change/hook_socket.h"
 
+#define PATIENCE_MS 20000
+
 extern char **environ;
 
 static char answer[256];
@@ -36,7 +38,8 @@ static struct hook_socket *open_with(struct notice *notice)
 static int tell(const char *message)
 {
 	answer[0] = '\0';
-	return hook_socket_report(root, message, 2000, answer, sizeof(answer), &err);
+	return hook_socket_report(root, message, PATIENCE_MS, answer, sizeof(answer),
+				  &err);
 }
 
 static int connect_raw(void)
@@ -246,7 +249,7 @@ static void *tell_in_thread(void *arg)
 {
 	char said[32];
 
-	assert_int_equal(hook_socket_report(root, "changed /root/a", 2000, said,
+	assert_int_equal(hook_socket_report(root, "changed /root/a", PATIENCE_MS, said,
 					    sizeof(said), ERR_IGNORED),
 			 1);
 	return arg;
@@ -257,7 +260,8 @@ TEST(sixteen_comparisons_run_at_once)
 	struct hook_socket *socket = open_with(&stub);
 	pthread_t threads[24];
 
-	delay_ms = 50;
+	awaited = 16;
+	delay_ms = 50; /* in which a seventeenth would begin */
 	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
 		thread_start(&threads[i], "test", tell_in_thread, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
@@ -267,9 +271,24 @@ TEST(sixteen_comparisons_run_at_once)
 	hook_socket_stop(socket);
 }
 
+static size_t count_workers(void)
+{
+	size_t count = 0;
+	struct dirent *entry;
+	AUTO_CLOSEDIR DIR *dir = dir_list(AT_FDCWD, "/proc/self/task");
+
+	while (dir && (entry = readdir(dir)) != NULL) {
+		AUTO_STR struct str text = STR_INIT;
+		AUTO_FREE char *path = xasprintf("%s/comm", entry->d_name);
+		count += file_read(dirfd(dir), path, 64, &text, &err) == 0 &&
+			 strcmp(text.data, "hook\n") == 0;
+	}
+	return count;
+}
+
 /* One that is at work is answered; those that wait for a worker hear that the node ends,
- * and know to use the spool. */
-TEST(stop_does_not_wait_for_clients)
+ * and know to use the spool. Each has a worker when the stop comes. */
+static int64_t stop_among_clients(void)
 {
 	struct hook_socket *socket = open_with(&stub);
 	int fds[12];
@@ -278,22 +297,38 @@ TEST(stop_does_not_wait_for_clients)
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		fds[i] = connect_raw();
+	while (count_workers() < ARRAY_SIZE(fds) && since(started) < 900)
+		poll(NULL, 0, 2);
 	hook_socket_stop(socket);
-	assert_in_range(since(started), 0, 900);
+	int64_t took = since(started);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		assert_true(recv(fds[i], &byte, 1, 0) <= 0);
 		close(fds[i]);
 	}
+	return took;
+}
+
+/* If it waited for the second in which a client may speak, every round would last that
+ * long. A single one may for lack of a processor. */
+TEST(stop_does_not_wait_for_clients)
+{
+	int64_t took = stop_among_clients();
+
+	for (int i = 0; i < 2 && took >= 900; i++)
+		took = stop_among_clients();
+	assert_in_range(took, 0, 899);
 }
 
 TEST(a_slow_node_is_told_from_none)
 {
 	struct hook_socket *socket = open_with(&stub);
 
-	delay_ms = 300;
+	awaited = 2; /* it is alone: it lasts until we say otherwise */
 	assert_fails(hook_socket_report(root, "changed /root/a", 100, answer,
 					sizeof(answer), &err),
 		     ERR_TIMEOUT);
+	wait_until(at_once == 1);
+	awaited = 0;
 	hook_socket_stop(socket);
 	assert_int_equal(compared, 1);
 }
@@ -407,14 +442,26 @@ TEST(a_node_that_was_late_is_asked_again)
 	hook_socket_stop(socket);
 }
 
+/* Those that were at work have gone to sleep when nothing changes for a while. */
+static long long count_sleeps_at_rest(void)
+{
+	int64_t started = clock_boot_ms();
+	long long before, now = count_sleeps();
+
+	do {
+		before = now;
+		poll(NULL, 0, 100);
+		now = count_sleeps();
+	} while (now != before && since(started) < 20000);
+	return now;
+}
+
 TEST(an_idle_socket_never_wakes)
 {
 	struct hook_socket *socket = open_with(&stub);
-	long long before;
 
 	assert_int_equal(tell("wake"), 1);
-	poll(NULL, 0, 100);
-	before = count_sleeps();
+	long long before = count_sleeps_at_rest();
 	poll(NULL, 0, 500);
 	assert_int_equal(count_sleeps(), before);
 	hook_socket_stop(socket);
