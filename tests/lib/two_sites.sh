@@ -7,6 +7,7 @@
 #	kill_site SITE			with SIGKILL
 #	at SITE COMMAND...		refrelay with the site's configuration
 #	in_sync				the secondary says so
+#	spool_is_empty			no hook's word waits for the primary
 #	unwatch SITE			a change of its disk is for verifications to find
 #	in_copy REPOSITORY COMMAND...	git there, without hooks
 #
@@ -264,11 +265,16 @@ number_in_status() { # SITE MEMBER
 	[[ $status_said =~ \"$2\":([0-9]+) ]] && echo "${BASH_REMATCH[1]}"
 }
 
-# Everything that the primary was told by now is at the secondary, verified. On a busy machine
-# a hook does not always wait until the node has noticed its change: it leaves word for it.
+# On a busy machine a hook does not always wait until the node has noticed its change: it
+# leaves word for it, which the primary has worked off.
+spool_is_empty() {
+	! compgen -G 'london/data/spool/[0-9]*'
+}
+
+# Everything that the primary was told by now is at the secondary, verified.
 in_sync() {
 	local last cursor
-	! compgen -G 'london/data/spool/[0-9]*' || return
+	spool_is_empty || return
 	find_status london && [[ $status_said =~ \"last_event\":([0-9]+) ]] || return
 	last=${BASH_REMATCH[1]} cursor=none
 	if find_status paris && [[ $status_said =~ \"cursor\":([0-9]+) ]]; then

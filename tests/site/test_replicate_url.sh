@@ -323,6 +323,7 @@ pushes_meanwhile_are_no_failures() {
 		run_url 0 failed=0 held=0
 		wait $!
 	done
+	wait_until 20 spool_is_empty
 	run_url 0 failed=0
 	equal_trees london/git dest
 }

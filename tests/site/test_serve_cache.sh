@@ -523,6 +523,11 @@ is_forward() { # FILE
 		END { exit bad }' - "$1"
 }
 
+push_one_more() { # TEXT
+	git -C work commit -q --allow-empty -m "$1"
+	git -C work push -q origin main
+}
+
 pushes_and_readers() { # COMMAND...: that awaits the last
 	local i readers=()
 
@@ -531,9 +536,9 @@ pushes_and_readers() { # COMMAND...: that awaits the last
 		readers+=($!)
 	done
 	git clone -q "$R" work
+	wait_until 20 test -s saw1 -a -s saw2
 	for i in {1..15}; do
-		git -C work commit -q --allow-empty -m "$i"
-		git -C work push -q origin main
+		push_one_more "$i"
 	done
 	"$@"
 	touch over
@@ -547,10 +552,18 @@ pushes_and_readers() { # COMMAND...: that awaits the last
 	cat counts
 }
 
+push_until_five_are_seen() {
+	local i
+	for i in {16..100}; do
+		[ "$(wc -l <saw1)" -lt 5 ] || break
+		push_one_more "$i"
+	done
+}
+
 never_back_here() {
 	serve_one
 	warm
-	pushes_and_readers true
+	pushes_and_readers push_until_five_are_seen
 	[ "$(wc -l <saw1)" -ge 5 ]
 }
 

@@ -204,24 +204,20 @@ a_cache_that_changes_under_it() {
 	make_served
 	set_conf one serve.cacheMemory 0
 	start_site one
+	wait_until 10 is_kept
+	wait_until 10 rm -rf one/data/cache
 	is_right
-	rm -rf one/data/cache
+	bracketed true
+	wait_until 10 is_kept
+	wait_until 10 make_it_a_file
 	is_right
 	bracketed true
 	is_right
-	rm -rf one/data/cache
-	echo >one/data/cache
-	is_right
+	mkdir elsewhere folders
+	ln -sfnT "$PWD/elsewhere" one/data/cache # as its owner may well do
 	bracketed true
-	is_right
-	rm one/data/cache
-	mkdir elsewhere
-	ln -s "$PWD/elsewhere" one/data/cache # as its owner may well do
-	bracketed true
-	is_right
-	rm one/data/cache
-	rm -rf elsewhere/*
-	mkdir -m 777 one/data/cache
+	wait_until 10 is_kept_elsewhere
+	wait_until 10 make_it_anybodys
 	bracketed true
 	is_right
 	there_are_entries 0
@@ -229,21 +225,44 @@ a_cache_that_changes_under_it() {
 	bracketed true
 	is_right
 	wait_until 10 is_kept
-	for folder in $(seq 0 255); do
-		folder=$(printf %02x "$folder")
-		rm -rf "one/data/cache/$folder"
-		ln -s "$PWD/elsewhere" "one/data/cache/$folder"
-	done
+	wait_until 10 make_its_folders_links
 	bracketed true
 	is_right
 	is_right
-	[ -z "$(ls elsewhere)" ]
+	[ -z "$(ls folders)" ]
 	stop_site one
 }
 
 is_kept() {
 	is_right
 	[ "$(entries | wc -l)" -gt 0 ]
+}
+
+is_kept_elsewhere() {
+	is_right
+	[ -n "$(find elsewhere -type f)" ]
+}
+
+# The node writes to the cache after it has answered, and creates a missing directory for that:
+# a write that is still under way can undo the first step before the second one.
+make_it_a_file() {
+	rm -rf one/data/cache && echo >one/data/cache
+}
+
+make_it_anybodys() {
+	rm -rf one/data/cache && mkdir -m 777 one/data/cache
+}
+
+make_its_folders_links() {
+	local folder
+	for folder in {0..255}; do
+		printf -v folder 'one/data/cache/%02x' "$folder"
+		rm -rf "$folder" && ln -sT "$PWD/folders" "$folder" || return
+	done
+}
+
+is_full_of_nothing_else() {
+	[ -z "$(find cache -type f ! -name fill)" ]
 }
 
 a_cache_that_cannot_be_written() {
@@ -259,9 +278,9 @@ a_cache_that_cannot_be_written() {
 	is_right
 	bracketed true
 	is_right
-	[ -z "$(find cache -type f ! -name fill)" ]
+	wait_until 10 is_full_of_nothing_else
 	rm cache/fill
-	mount -o remount,ro cache
+	wait_until 10 mount -o remount,ro cache # not while a file is being written
 	bracketed true
 	is_right
 	mount -o remount,rw cache

@@ -11,9 +11,10 @@ serve_one() { # [VAR=VALUE...]
 	start_site one "$@"
 }
 
-# What is followed while it is made has no length and no tag: on a busy machine the first.
+# What is followed while it is made has no length and no tag: on a busy machine the first, and
+# others until it is kept.
 warm() {
-	adv >answer
+	wait_until 10 is_tagged
 }
 
 # Git would ask: what it asks with leaves a trace.
@@ -204,7 +205,6 @@ tags_follow_changes() {
 	serve_one
 	new=$(commit_of side)
 	warm
-	refs_of
 	tag=$(header etag)
 	refs_of -H "If-None-Match: $tag"
 	[ "$(status)" = 304 ]
@@ -213,13 +213,13 @@ tags_follow_changes() {
 	[ "$(status)" = 200 ]
 	[ "$(header etag)" != "$tag" ]
 	grep -aq "$new refs/heads/main" answer
-	refs_of
+	wait_until 10 is_tagged
 	tag=$(header etag)
 	git -C "$R" config uploadpack.hideRefs refs/tags
 	refs_of -H "If-None-Match: $tag"
 	[ "$(status)" = 200 ]
 	fails grep -a refs/tags answer
-	refs_of
+	wait_until 10 is_tagged
 	tag=$(header etag)
 	bracketed sh -c "curl -s -o /dev/null -w '%{http_code}' \
 		-H 'If-None-Match: $tag' '$U/info/refs?service=git-upload-pack'" >code

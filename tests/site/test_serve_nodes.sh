@@ -124,8 +124,9 @@ clearing() {
 	at two cache clear >out
 	grep -q 'cleared: 1 repository' out
 	is_told refs/heads/main "$(commit_of main)"
-	# By somebody who knows no command for it.
-	rm -rf cache
+	# By somebody who knows no command for it. The nodes write once they have answered.
+	wait_until 10 has_entries 1
+	wait_until 10 rm -rf cache
 	git -C "$R" update-ref refs/heads/main "$(commit_of main~1)"
 	is_told refs/heads/main "$(commit_of main)"
 	is_cached one

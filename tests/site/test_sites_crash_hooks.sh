@@ -52,6 +52,7 @@ dies_before_it_answers_a_hook() {
 		kill_site london
 		start_site london "REFRELAY_FAILPOINT=$point=kill"
 		note_branches
+		rm -f london/data/spool/.late # or the hook does not even ask
 		push
 		wait_until 5 has_died london
 		start_site london

@@ -31,7 +31,7 @@ ends_while_it_serves_git() {
 	ask_and_read_nothing &
 	wait_until 10 test -e asked
 	fails no_site_children london
-	ends_within 4 london
+	ends_within 15 london
 	start_site london
 	wait_until 20 is_whole
 }
@@ -41,7 +41,7 @@ ends_while_it_fetches() {
 	start_crash_sites
 	hang_a_fetch
 	wait_until 10 was_logged paris lease.acquired job=sync
-	ends_within 4 paris
+	ends_within 15 paris
 	no_row_is started
 	kill -CONT "$(site_pid london)"
 	start_site paris

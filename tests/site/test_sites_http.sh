@@ -335,16 +335,15 @@ broken_clones() {
 	is_alive
 }
 
-# Fetches at once, by the proxy's log: the most that there were.
+# The most syncs at once since paris read its configuration, by its log: the proxy hears of an
+# end when the next may have begun.
 most_at_once() {
-	awk '$3 ~ /git-upload-pack/ {
-		name = $3
-		sub("[.]git/.*", "", name)
-		if ($1 == "+") { if (running[name]++ == 0) now++ }
-		else if (--running[name] == 0) now--
-		if (now > most) most = now
-	}
-	END { print most + 0 }' proxy/log
+	awk '
+		/ ev=node.reloaded / { most = now }
+		!/ job=sync / { next }
+		/ ev=lease.acquired / { now++; if (now > most) most = now }
+		/ ev=job.(done|deferred|failed) / { now-- }
+		END { print most + 0 }' paris/log
 }
 
 capacity() {
@@ -368,7 +367,6 @@ capacity() {
 	rules 'upload-pack slow 1.5' # each for longer than a busy machine takes to begin some
 	kill -HUP "$(site_pid paris)"
 	wait_until 10 was_logged paris node.reloaded
-	: >proxy/log
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
 		add_commits "london/git/$i.git" refs/heads/main 1
 	done

@@ -71,7 +71,7 @@ a_dead_one_is_shown_and_costs_nothing() {
 	begun=$SECONDS
 	start_site paris
 	wait_until 10 is_whole
-	[ $((SECONDS - begun)) -le 15 ]
+	[ $((SECONDS - begun)) -le 25 ]
 	lease_of_a_is held false
 	lease_of_a_is proof released
 	wait_until 10 was_logged paris lease.takeover "job=sync repo=a .*after=death .*holder_pid=$pid "

@@ -54,10 +54,6 @@ pushes_reach_a_node_that_was_down_through_the_spool() {
 	wait_until 10 was_logged london spool.done
 }
 
-spool_is_empty() {
-	[ -z "$(find london/data/spool -maxdepth 1 -type f -name '[0-9]*')" ]
-}
-
 changed_is_recorded_with_a_node_and_without() {
 	local last
 	make_sites_without_scans
@@ -158,7 +154,7 @@ a_waiting_request_returns_with_the_push() {
 
 	# Nothing happens: it ends by itself, empty.
 	wait_for_event "$last" 1
-	grep -q '^200 1\.' took
+	grep -q '^200 [1-9]\.' took
 	[ ! -s events ]
 	grep -qi "^Refrelay-Last-Event: $last " headers
 

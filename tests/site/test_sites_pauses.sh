@@ -46,8 +46,8 @@ children_die_with_the_lease() {
 	set_conf paris lease.ttl 2s
 	start_site paris
 	hang_a_fetch
-	kill -STOP "$(site_pid paris)"
 	fails no_site_children paris
+	kill -STOP "$(site_pid paris)"
 	wait_until 10 no_site_children paris
 	kill -CONT "$(site_pid london)" "$(site_pid paris)"
 	wait_until 10 was_logged paris job.failed

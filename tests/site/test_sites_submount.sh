@@ -19,7 +19,7 @@ a_folder_that_is_not_mounted_deletes_nothing() {
 	start_sites
 	wait_until 60 in_sync
 	same_sites
-	umount london/git/team
+	wait_until 10 umount london/git/team # a scan may be in it
 	wait_until 20 was_logged london scan.finding "path=team"
 	expect 1 at london changed team/app
 	grep -F "folder team is not mounted" err
@@ -50,7 +50,7 @@ what_is_to_be_pushed_from_it_waits() {
 	add_commits git/team/app.git refs/heads/main 1
 	at home changed team/app
 	[ "$(waiting | wc -l)" -eq 1 ]
-	umount git/team
+	wait_until 10 umount git/team # a scan may be in it
 	at home push retry --all
 	wait_until 20 waits_again home
 	stop_site home

@@ -5,6 +5,7 @@
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
 . "$TESTS/lib/truth.sh"
+. "$TESTS/lib/verify.sh"
 
 a_node_that_is_stopped() {
 	begin
@@ -52,8 +53,11 @@ copies_that_were_removed() {
 	set_conf paris sync.consistencyInterval 1s
 	start_site paris
 	wait_until 20 all_say_it
+	# It would be back within a moment of the next comparison.
+	mending_waits
 	at paris repository remove one
 	says_nothing_of_it paris
+	mending_goes_on
 	wait_until 20 all_say_it
 }
 

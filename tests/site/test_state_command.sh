@@ -204,7 +204,8 @@ signals_go_to_the_command() {
 # A command that tidies up first has the time for it.
 the_command_may_take_its_time() {
 	make_site
-	start_bracket 'trap "touch tidied; exit 3" TERM; while :; do sleep 0.05; done'
+	start_bracket 'trap "touch tidied; exit 3" TERM; touch ready; while :; do sleep 0.05; done'
+	wait_until 10 test -e ready
 	kill "$bracket"
 	ends_with 3
 	[ -e tidied ]
