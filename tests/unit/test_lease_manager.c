@@ -354,7 +354,9 @@ TEST(a_renewal_that_fails_keeps_the_lease_until_its_deadline)
 	wait_until(valid_until(lease) > first);
 	assert_ok(lease_check(lease, &err));
 
+	lock(&manager->mutex);
 	fake.base.ttl_ms = TTL; /* from the next renewal on */
+	unlock(&manager->mutex);
 	make_renewal_due();
 	wait_until(valid_until(lease) < clock_boot_ms() + TTL);
 	fake.fail = ENOSPC;
