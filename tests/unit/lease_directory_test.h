@@ -131,9 +131,19 @@ static inline int setup(void **state)
 	return setup_shared(state, TTL);
 }
 
+/* Of ann, whose lease is to be lost. */
 static inline int setup_short(void **state)
 {
-	return setup_shared(state, SHORT_TTL);
+	int result = setup(state);
+
+	lease_manager_close(ann);
+	ann = open_shared(SHORT_TTL);
+	return result;
+}
+
+static inline int setup_kept(void **state)
+{
+	return setup_shared(state, KEEP_TTL);
 }
 
 static inline int teardown(void **state)
@@ -148,6 +158,7 @@ static inline int teardown(void **state)
 #define CASE_IN_MEMORY(name)                                                             \
 	cmocka_unit_test_setup_teardown(name, setup_in_memory, teardown)
 #define CASE_SHORT(name) cmocka_unit_test_setup_teardown(name, setup_short, teardown)
+#define CASE_KEPT(name) cmocka_unit_test_setup_teardown(name, setup_kept, teardown)
 
 static inline struct lease_holder inspect(void)
 {

@@ -102,6 +102,7 @@ static inline struct lease *must_acquire(struct lease_manager *manager, int64_t 
 
 #define TTL 30000
 #define SHORT_TTL 1000
+#define KEEP_TTL 2000 /* of what is renewed and must not lapse meanwhile */
 
 /* Bounds that tell one way from another whatever else the machine does: */
 #define AT_ONCE 700 /* ms: by a hint, not by the poll that comes should it fail */
@@ -143,6 +144,11 @@ static inline int setup_two(void **state)
 static inline int setup_two_short(void **state)
 {
 	return setup_for(state, SHORT_TTL);
+}
+
+static inline int setup_two_kept(void **state)
+{
+	return setup_for(state, KEEP_TTL);
 }
 
 static inline int teardown_two(void **state)

@@ -10,6 +10,7 @@
 #include <sys/inotify.h>
 
 #include "lease/directory_line.h"
+#include "lease/manager.h"
 
 static atomic_bool has_no_watches;
 
@@ -427,6 +428,14 @@ TEST(a_wait_that_ends_leaves_nothing)
 
 /* ------------------------------------------------------------------ within a process */
 
+static bool somebody_waits(struct lease_manager *manager)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
+	const struct waiter_queue *queue = map_get(&manager->queues, KEY);
+
+	return queue && !TAILQ_EMPTY(&queue->waiters);
+}
+
 TEST(whoever_it_is_handed_to_within_a_process_is_shown_with_its_own_fence)
 {
 	struct lease *lease = must_acquire(ann, 0);
@@ -437,7 +446,7 @@ TEST(whoever_it_is_handed_to_within_a_process_is_shown_with_its_own_fence)
 	waits.wait_ms = 60000;
 	close(open_latest(&number));
 	thread_start(&waits.thread, "waits", wait_for_it, &waits);
-	usleep(50000);
+	wait_until(somebody_waits(ann));
 	lease_release(lease);
 	wait_until(inspect().fence == fence + 1);
 	close(open_latest(&after));

@@ -7,6 +7,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -28,14 +30,15 @@ static pid_t spawn(char *const argv[], int out, int keep)
 	return pid;
 }
 
-static void hold(char *orphan_for)
+/* "": no child. Else one that keeps the guard until somebody opens that FIFO. */
+static void hold(char *fifo)
 {
 	struct lease *lease = must_acquire(ann, 60000);
 	AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	char name[] = "sleep";
-	char *argv[] = { name, orphan_for, NULL };
+	char timeout[] = "timeout", seconds[] = "60", cat[] = "cat";
+	char *argv[] = { timeout, seconds, cat, fifo, NULL };
 
-	if (strcmp(orphan_for, "0") != 0)
+	if (fifo[0])
 		spawn(argv, null, lease_guard_fd(lease));
 	printf("%" PRIu64 "\n", lease_fence(lease));
 	fflush(stdout);
@@ -52,19 +55,24 @@ static pid_t start(const char *mode, int64_t ttl, const char *argument, int out)
 	return spawn((char *const *)(uintptr_t)argv, out, -1);
 }
 
-/* Somebody holds it, with a child that keeps the guard for so many seconds. */
-static pid_t start_holder(int64_t ttl, const char *orphan_for, uint64_t *fence)
+/* Somebody holds it. */
+static pid_t start_holder_with(int64_t ttl, const char *fifo, uint64_t *fence)
 {
 	char text[24] = "";
 	int ends[2];
 
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	pid_t pid = start("hold", ttl, orphan_for, ends[1]);
+	pid_t pid = start("hold", ttl, fifo, ends[1]);
 	close(ends[1]);
 	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
 	close(ends[0]);
 	*fence = strtoull(text, NULL, 10);
 	return pid;
+}
+
+static pid_t start_holder(int64_t ttl, uint64_t *fence)
+{
+	return start_holder_with(ttl, "", fence);
 }
 
 static void kill_9(pid_t pid)
@@ -76,7 +84,7 @@ static void kill_9(pid_t pid)
 TEST(a_killed_holder_is_succeeded_at_once)
 {
 	uint64_t fence;
-	pid_t pid = start_holder(TTL, "0", &fence);
+	pid_t pid = start_holder(TTL, &fence);
 
 	assert_denied(bob);
 	kill_9(pid);
@@ -94,7 +102,7 @@ static void *kill_later(void *pid)
 static int64_t kill_and_take(void)
 {
 	uint64_t fence;
-	pid_t pid = start_holder(TTL, "0", &fence);
+	pid_t pid = start_holder(TTL, &fence);
 	int64_t before = clock_boot_ms();
 	pthread_t thread;
 
@@ -117,37 +125,68 @@ static void wait_for_proof(void)
 	wait_until(strcmp(inspect().proof, "dead: process is gone") == 0);
 }
 
+/* Somebody holds it with a child that keeps the guard until end_orphan(). */
+static pid_t start_holder_with_child(uint64_t *fence)
+{
+	AUTO_FREE char *fifo = xasprintf("%s/end", root);
+
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	return start_holder_with(TTL, fifo, fence);
+}
+
+static void end_orphan(void)
+{
+	AUTO_FREE char *fifo = xasprintf("%s/end", root);
+
+	close(open(fifo, O_WRONLY | O_CLOEXEC));
+}
+
+static _Atomic int64_t ended_at; /* 0: not yet */
+
+static void *end_orphan_later(void *arg)
+{
+	usleep(300000);
+	ended_at = clock_boot_ms();
+	end_orphan();
+	return arg;
+}
+
 TEST(an_orphan_with_the_guard_delays_the_succession)
 {
 	uint64_t fence;
-	pid_t pid = start_holder(TTL, "1.5", &fence);
-	int64_t before = clock_boot_ms();
+	pid_t pid = start_holder_with_child(&fence);
+	pthread_t thread;
 
 	kill_9(pid);
 	wait_for_proof();
 	assert_denied(bob);
+	thread_start(&thread, "end", end_orphan_later, NULL);
 	struct lease *lease = must_acquire(bob, 9000);
+	int64_t got_at = clock_boot_ms();
+	assert_true(ended_at != 0);
 	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_DEATH);
-	assert_in_range(clock_boot_ms() - before, 300, SOON);
+	assert_in_range(got_at - ended_at, 0, SOON);
+	thread_join(thread);
 	lease_release(lease);
 }
 
 TEST(an_orphan_delays_no_longer_than_the_ttl)
 {
 	uint64_t fence;
-	pid_t pid = start_holder(TTL, "2", &fence);
+	pid_t pid = start_holder_with_child(&fence);
 
 	kill_9(pid);
 	wait_for_proof();
 	assert_denied(bob);
 	set_back(TTL + 1000);
 	pass(bob, LEASE_AFTER_DEATH);
+	end_orphan();
 }
 
 TEST(a_stopped_holder_is_succeeded_after_its_ttl)
 {
 	uint64_t fence;
-	pid_t pid = start_holder(SHORT_TTL, "0", &fence);
+	pid_t pid = start_holder(SHORT_TTL, &fence);
 
 	kill(pid, SIGSTOP);
 	int64_t before = clock_boot_ms();
@@ -165,7 +204,7 @@ TEST(a_stopped_holder_is_succeeded_after_its_ttl)
 TEST(the_dead_of_another_boot_are_succeeded_after_their_ttl)
 {
 	uint64_t fence;
-	pid_t pid = start_holder(TTL, "0", &fence);
+	pid_t pid = start_holder(TTL, &fence);
 
 	kill_9(pid);
 	change_boot();
@@ -215,7 +254,7 @@ static int64_t pass_by(int signal)
 static int64_t kill_who_was_passed(void)
 {
 	struct lease *lease = must_acquire(ann, 0);
-	pid_t next = start("hold", TTL, "0", STDERR_FILENO);
+	pid_t next = start("hold", TTL, "", STDERR_FILENO);
 	pthread_t thread;
 
 	wait_until(count_tickets() == 1);

@@ -14,6 +14,7 @@
 #include "lease/manager.h"
 
 #define TTL 1000
+#define KEEP_TTL 4000 /* of what is renewed and must not lapse meanwhile */
 #define LONG_TTL 60000
 
 static struct {
@@ -173,6 +174,18 @@ static int setup(void **state)
 	return setup_for(TTL, true);
 }
 
+static int setup_keeping(void **state)
+{
+	(void)state;
+	return setup_for(KEEP_TTL, true);
+}
+
+static int setup_long(void **state)
+{
+	(void)state;
+	return setup_for(LONG_TTL, true);
+}
+
 static int setup_passing(void **state)
 {
 	(void)state;
@@ -188,6 +201,8 @@ static int teardown(void **state)
 
 #undef CASE
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define KEEPING_CASE(name) cmocka_unit_test_setup_teardown(name, setup_keeping, teardown)
+#define LONG_CASE(name) cmocka_unit_test_setup_teardown(name, setup_long, teardown)
 #define PASSING_CASE(name) cmocka_unit_test_setup_teardown(name, setup_passing, teardown)
 
 static int acquire(const char *key, int64_t wait_ms, struct lease **lease)
@@ -205,6 +220,39 @@ static struct lease *must_acquire(const char *key)
 
 	assert_ok(acquire(key, 0, &lease));
 	return lease;
+}
+
+/* Instead of a third of the ttl later: so a lease that is to be kept meanwhile may have
+ * a long one. */
+static void make_renewal_due(void)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
+
+	manager->renew_at = clock_boot_ms();
+	pthread_cond_signal(&manager->keeper_wake);
+}
+
+/* INT64_MAX: never. */
+static int64_t renewal_due_at(void)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
+
+	return manager->renew_at;
+}
+
+static int64_t valid_until(const struct lease *lease)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
+
+	return lease->valid_until;
+}
+
+static bool somebody_waits(void)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
+	const struct waiter_queue *queue = map_get(&manager->queues, "a");
+
+	return queue && !TAILQ_EMPTY(&queue->waiters);
 }
 
 static bool is_lost(struct lease *lease)
@@ -271,7 +319,13 @@ TEST(all_leases_are_renewed_in_one_go)
 	struct lease *leases[3] = { must_acquire("a"), must_acquire("b"),
 				    must_acquire("c") };
 
-	wait_for(&fake.renewals, 4);
+	wait_for(&fake.renewals, 1);
+	wait_until(renewal_due_at() != INT64_MAX);
+	assert_true(renewal_due_at() <= clock_boot_ms() + KEEP_TTL / 3);
+	for (int i = 2; i <= 4; i++) {
+		make_renewal_due();
+		wait_for(&fake.renewals, i);
+	}
 	assert_int_equal(fake.attempts, 3);
 	for (int i = 0; i < 3; i++) {
 		assert_ok(lease_check(leases[i], &err));
@@ -279,32 +333,41 @@ TEST(all_leases_are_renewed_in_one_go)
 		lease_release(leases[i]);
 	}
 	int before = fake.renewals;
-	usleep(TTL * 1000 / 2);
+	make_renewal_due();
+	wait_until(renewal_due_at() == INT64_MAX);
+	usleep(20000);
 	assert_int_equal(fake.renewals, before);
 }
 
 TEST(a_renewal_that_fails_keeps_the_lease_until_its_deadline)
 {
 	struct lease *lease = must_acquire("a");
-	int64_t sent_at, asked_at;
+	int64_t first = valid_until(lease), sent_at, asked_at;
 
 	fake.fail = ENOSPC;
+	make_renewal_due();
 	wait_for(&fake.renewals, 2);
 	assert_ok(lease_check(lease, &err));
 	assert_true(deadline_at(lease_deadline(lease)) > 0);
+	assert_true(valid_until(lease) == first);
 	fake.fail = 0; /* it was in time */
-	wait_for(&fake.renewals, 4);
-	usleep(TTL * 1000 / 2);
+	wait_until(valid_until(lease) > first);
 	assert_ok(lease_check(lease, &err));
 
+	lock(&manager->mutex);
+	fake.base.ttl_ms = TTL; /* from the next renewal on */
+	unlock(&manager->mutex);
+	make_renewal_due();
+	wait_until(valid_until(lease) < clock_boot_ms() + TTL);
 	fake.fail = ENOSPC;
+	int64_t until = valid_until(lease);
 	sent_at = clock_boot_ms();
 	do {
 		usleep(1000);
 		asked_at = clock_boot_ms();
 	} while (!is_lost(lease) && asked_at - sent_at <= TTL);
 	assert_true(is_lost(lease));
-	assert_true(clock_boot_ms() - sent_at >= TTL / 2);
+	assert_true(clock_boot_ms() >= until);
 	wait_until(deadline_at(lease_deadline(lease)) == 0); /* the keeper's word */
 	lease_release(lease);                                /* fails, too: only logged */
 }
@@ -312,12 +375,11 @@ TEST(a_renewal_that_fails_keeps_the_lease_until_its_deadline)
 TEST(what_the_backend_lost_is_lost_at_the_next_renewal)
 {
 	struct lease *lease = must_acquire("a");
-	int64_t before = clock_boot_ms();
 
 	fake.lost = true;
-	while (!is_lost(lease))
-		usleep(1000);
-	assert_in_range(clock_boot_ms() - before, 0, TTL / 2);
+	make_renewal_due();
+	wait_until(is_lost(lease));
+	assert_int_equal(fake.renewals, 1);
 	wait_until(deadline_at(lease_deadline(lease)) == 0);
 	fake.lost = false;
 	struct lease *next = must_acquire("a"); /* the line has moved on */
@@ -328,19 +390,26 @@ TEST(what_the_backend_lost_is_lost_at_the_next_renewal)
 
 TEST(a_check_goes_by_the_clock_while_the_keeper_hangs)
 {
+	const int64_t valid_ms = LONG_TTL - (LONG_TTL / 100 + 2);
+	int64_t before = clock_boot_ms();
 	struct lease *lease = must_acquire("a");
-	int64_t valid_until = clock_boot_ms() + TTL - (TTL / 100 + 2);
 
+	assert_in_range(valid_until(lease), before + valid_ms,
+			clock_boot_ms() + valid_ms);
 	fake.hang = true;
+	make_renewal_due();
 	wait_for(&fake.renewals, 1);
 	assert_ok(lease_check(lease, &err));
-	while (clock_boot_ms() <= valid_until)
+	lock(&manager->mutex); /* as after all of that time */
+	lease->valid_until = clock_boot_ms() + 20;
+	unlock(&manager->mutex);
+	while (clock_boot_ms() <= valid_until(lease))
 		usleep(1000);
 	assert_true(is_lost(lease));
 	fake.hang = false; /* a renewal that succeeds too late does not revive it */
-	usleep(30000);
+	wait_until(deadline_at(lease_deadline(lease)) == 0);
 	assert_true(is_lost(lease));
-	assert_int_equal(deadline_at(lease_deadline(lease)), 0);
+	assert_int_equal(fake.renewals, 1);
 	lease_release(lease);
 }
 
@@ -349,14 +418,15 @@ TEST(a_lease_may_be_released_while_it_is_renewed)
 	struct lease *lease = must_acquire("a"), *other = must_acquire("b");
 
 	fake.hang = true;
+	make_renewal_due();
 	wait_for(&fake.renewals, 1);
 	lease_release(lease);
 	struct lease *next = must_acquire("a");
 	fake.hang = false;
 	fake.lost = true; /* of those that were asked for before */
-	wait_for(&fake.renewals, 2);
-	usleep(10000);
-	assert_true(is_lost(other) && is_lost(next));
+	make_renewal_due();
+	wait_until(is_lost(other) && is_lost(next));
+	assert_int_equal(fake.renewals, 2);
 	lease_release(other);
 	lease_release(next);
 }
@@ -373,7 +443,7 @@ static void *wait_in_thread(void *arg)
 
 	lease_acquire(manager,
 		      &(struct lease_request){
-			      .key = "a", .operation = "sync", .wait_ms = 2000 },
+			      .key = "a", .operation = "sync", .wait_ms = 20000 },
 		      &waiting->lease, &error);
 	return NULL;
 }
@@ -385,7 +455,7 @@ TEST(a_release_with_somebody_behind_is_handed_on)
 	struct waiting waiting;
 
 	thread_start(&waiting.thread, "waiting", wait_in_thread, &waiting);
-	usleep(20000);
+	wait_until(somebody_waits());
 	lease_release(lease);
 	thread_join(waiting.thread);
 	assert_non_null(waiting.lease);
@@ -400,7 +470,7 @@ TEST(what_was_handed_to_a_failing_waiter_is_released)
 	struct waiting waiting;
 
 	thread_start(&waiting.thread, "waiting", wait_in_thread, &waiting);
-	usleep(20000);
+	wait_until(somebody_waits());
 	fake.fail = ENOSPC;
 	lease_release(lease);
 	thread_join(waiting.thread);
@@ -428,14 +498,6 @@ static void *wait_behind(void *arg)
 
 	lease_acquire(manager, &request, &behind->lease, &error);
 	return NULL;
-}
-
-static bool somebody_waits(void)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
-	const struct waiter_queue *queue = map_get(&manager->queues, "a");
-
-	return queue && !TAILQ_EMPTY(&queue->waiters);
 }
 
 /* The next one's lease, which waited while the present holder had it. */
@@ -621,7 +683,7 @@ TEST(whoever_polls_is_handed_nothing_within_its_process)
 	poll_as_other_programs();
 	lease = must_acquire("a");
 	thread_start(&waiting.thread, "waiting", wait_in_thread, &waiting);
-	usleep(10000); /* it waits, or is about to */
+	wait_until(somebody_waits());
 	lease_release(lease);
 	assert_int_equal(fake.releases, 1);
 	thread_join(waiting.thread);
@@ -714,13 +776,13 @@ int main(void)
 		CASE(a_backend_that_is_always_too_slow_is_an_error),
 		CASE(errors_of_the_backend_are_not_contention),
 		CASE(who_gives_up_leaves_the_line),
-		CASE(all_leases_are_renewed_in_one_go),
-		CASE(a_renewal_that_fails_keeps_the_lease_until_its_deadline),
-		CASE(what_the_backend_lost_is_lost_at_the_next_renewal),
-		CASE(a_check_goes_by_the_clock_while_the_keeper_hangs),
-		CASE(a_lease_may_be_released_while_it_is_renewed),
-		CASE(a_release_with_somebody_behind_is_handed_on),
-		CASE(what_was_handed_to_a_failing_waiter_is_released),
+		KEEPING_CASE(all_leases_are_renewed_in_one_go),
+		KEEPING_CASE(a_renewal_that_fails_keeps_the_lease_until_its_deadline),
+		LONG_CASE(what_the_backend_lost_is_lost_at_the_next_renewal),
+		LONG_CASE(a_check_goes_by_the_clock_while_the_keeper_hangs),
+		LONG_CASE(a_lease_may_be_released_while_it_is_renewed),
+		LONG_CASE(a_release_with_somebody_behind_is_handed_on),
+		LONG_CASE(what_was_handed_to_a_failing_waiter_is_released),
 		PASSING_CASE(
 			a_waiter_of_ones_own_has_the_grant_with_the_next_fence_unasked),
 		PASSING_CASE(a_grant_is_handed_on_no_more_often_than_it_has_fences),

@@ -350,7 +350,7 @@ TEST(a_stopped_holder_is_succeeded_after_its_ttl_and_finds_out)
 	hear_held(&sleeper, &first, LEASE_AFTER_NOBODY);
 	kill(sleeper.pid, SIGSTOP);
 	int64_t before = clock_boot_ms();
-	start(&next, STOP_TTL, "9000");
+	start(&next, TTL, "9000");
 	hear_held(&next, &second, LEASE_AFTER_LAPSE);
 	assert_in_range(clock_boot_ms() - before, STOP_TTL / 2, SOON);
 	assert_true(second > first);
@@ -392,7 +392,7 @@ TEST(an_orphan_delays_no_longer_than_the_ttl)
 	assert_string_equal(tell(&holder, "orphan 7"), "started");
 	int64_t before = clock_boot_ms();
 	kill_9(&holder);
-	start(&next, STOP_TTL, "9000");
+	start(&next, TTL, "9000");
 	hear_held(&next, &fence, LEASE_AFTER_DEATH);
 	assert_in_range(clock_boot_ms() - before, 100, SOON);
 	finish(&next);

@@ -98,7 +98,7 @@ static int64_t release_and_wake(void)
 
 TEST(a_release_wakes_another_process_at_once)
 {
-	assert_once_within(50, release_and_wake);
+	assert_once_within(AT_ONCE, release_and_wake);
 }
 
 TEST(threads_are_served_in_the_order_they_came)
@@ -210,10 +210,12 @@ TEST(waiting_ends_in_time_and_leaves_no_ticket)
 	lease_release(lease);
 }
 
-TEST(a_stop_ends_the_wait_at_once)
+/* The longest of three. */
+static int64_t stop_three_waits(void)
 {
 	struct lease *lease = must_acquire(ann, 0);
 	struct asker askers[3] = { 0 };
+	int64_t longest = 0;
 
 	start(&askers[0], ann, 60000); /* behind a holder of its own process */
 	start(&askers[1], bob, 60000); /* asks the backend */
@@ -226,11 +228,18 @@ TEST(a_stop_ends_the_wait_at_once)
 		join(&askers[i]);
 		assert_null(askers[i].lease);
 		assert_int_equal(askers[i].err.class, ERR_CANCELED);
-		assert_in_range(askers[i].done_at - before, 0, 100);
+		int64_t took = askers[i].done_at - before;
+		longest = took > longest ? took : longest;
 	}
 	assert_int_equal(tickets(), 0);
 	lease_release(lease);
 	lease_release(must_acquire(bob, 0));
+	return longest;
+}
+
+TEST(a_stop_ends_the_wait_at_once)
+{
+	assert_once_within(AT_ONCE, stop_three_waits);
 }
 
 /* What a holder hands on may meet somebody who is just leaving. */
@@ -272,7 +281,7 @@ TEST(who_leaves_while_the_lease_is_handed_to_it_passes_it_on)
 	lease_release(must_acquire(bob, 0));
 }
 
-TEST(force_release_wakes_those_who_wait)
+static int64_t force_and_wake(void)
 {
 	struct lease *lease = must_acquire(ann, 0);
 	struct asker next = { 0 };
@@ -283,14 +292,19 @@ TEST(force_release_wakes_those_who_wait)
 	assert_ok(lease_force_release(ann, KEY, lease_fence(lease), "eve", "", &err));
 	join(&next);
 	assert_non_null(next.lease);
-	assert_in_range(next.done_at - before, 0, 100);
 	lease_release(lease);
 	lease_release(next.lease);
+	return next.done_at - before;
+}
+
+TEST(force_release_wakes_those_who_wait)
+{
+	assert_once_within(AT_ONCE, force_and_wake);
 }
 
 /* ------------------------------------------------------------------ a storm */
 
-enum { STORM_THREADS = 16, STORM_MS = 1500, STORM_HOLD_US = 5000 };
+enum { STORM_THREADS = 16, STORM_MS = 1500, STORM_HOLD_US = 10000 };
 
 static atomic_int storm_holders;
 static atomic_bool storm_broken;
@@ -331,7 +345,7 @@ static void *storm(void *arg)
 }
 
 /* Returns how many percent of the time somebody held it: above 80 on an idle machine;
- * each grant costs a commit, which may take as long as the hold on a busy disk. */
+ * each grant costs a commit, which may take longer than the hold on a busy disk. */
 static int run_storm(int managers)
 {
 	struct storm storms[STORM_THREADS] = { 0 };
