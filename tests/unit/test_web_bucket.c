@@ -237,13 +237,22 @@ TEST(many_short_answers_count_like_a_long_one)
 	assert_in_range(fetch("/short", 1 << 20, 2, 8), 350, 3000); /* 512 KiB */
 }
 
+/* A site with a limit never is, so once is enough. */
+static bool is_fast_for_once(void)
+{
+	for (int i = 0; i < 20; i++)
+		if (fetch("/stream", 0, 1, 1) < 400)
+			return true;
+	return false;
+}
+
 TEST(a_site_gets_no_more_than_its_primary_lets_it_have)
 {
 	configure("\tbandwidth = 10m\n");
 	assert_in_range(fetch("/stream", 0, 1, 1), 400, 3000);
 	assert_in_range(fetch("/memory", (uint64_t)1 << 30, 1, 1), 400, 3000);
 	configure("");
-	assert_true(fetch("/stream", 0, 1, 1) < 400);
+	assert_true(is_fast_for_once());
 }
 
 TEST(what_is_no_size_is_refused_and_nothing_is_taken_over)
@@ -261,17 +270,20 @@ TEST(what_is_no_size_is_refused_and_nothing_is_taken_over)
 TEST(what_was_not_used_is_not_saved_up)
 {
 	struct bucket *bucket = buckets_find(services.buckets, "rome");
-	int64_t now;
+	int64_t before, after, at;
 
 	bucket_ask(bucket, 1000000);
 	assert_int_equal(bucket_block(bucket, 256 << 10), 62500);
 	bucket_take(bucket, 1000);
 	usleep(100000);
-	now = clock_boot_ms();
-	assert_true(bucket_take(bucket, 500000) <= now + 1);
-	assert_in_range(bucket_take(bucket, 1), now + 450, now + 520);
+	before = clock_boot_ms();
+	at = bucket_take(bucket, 500000);
+	after = clock_boot_ms();
+	assert_true(at <= after);
+	assert_in_range(bucket_take(bucket, 1), before + 450, after + 520);
 	bucket_ask(bucket, 0);
-	assert_true(bucket_take(bucket, 1) <= clock_boot_ms());
+	at = bucket_take(bucket, 1);
+	assert_true(at <= clock_boot_ms());
 }
 
 #define PLAIN(name) cmocka_unit_test_setup_teardown(name, setup_plain, teardown)
