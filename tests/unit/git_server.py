@@ -176,6 +176,7 @@ class Handler(BaseHTTPRequestHandler):
                 return
             self.answer(200, body, length if mode in ("cut", "stall") else None)
             if mode == "stall":
+                note("stalled", "")
                 time.sleep(60)
             return
         self.answer(200, body)

@@ -42,7 +42,8 @@ static inline int move(enum registry_event event, uint64_t generation)
 		.checksum = "1-00",
 		.held_reason = "too many",
 		.err = &failure,
-		.timeout_ms = 1000,
+		/* what is begun must not lapse meanwhile */
+		.timeout_ms = event == REGISTRY_BEGUN ? 60000 : 1000,
 	};
 
 	return registry_move(store, &change, &err);

@@ -193,10 +193,13 @@ static inline bool holds(struct store *store, int64_t id)
 	return store_read(store, has_item, &id, ERR_IGNORED) == 0;
 }
 
+static atomic_int adds_begun;
+
 static inline void *add_in_thread(void *arg)
 {
 	struct add *add = arg;
 
+	atomic_fetch_add(&adds_begun, 1);
 	add->result = store_write(add->store, add_item, add, &add->err);
 	return NULL;
 }
@@ -218,8 +221,11 @@ static inline void run_as_batch(struct store *store, struct add *adds, int count
 	start(store, &first);
 	while (disk_waiting == 0)
 		nap();
+	atomic_store(&adds_begun, 0);
 	for (int i = 0; i < count; i++)
 		start(store, &adds[i]);
+	while (adds_begun < count)
+		nap();
 	poll(NULL, 0, 50); /* they have nothing to do but to queue */
 	if (before)
 		before();

@@ -48,7 +48,9 @@ static char *uri_of(const char *remote, const char *project)
 	return xasprintf("git://%s.example.com/%s.git", remote, project);
 }
 
-static void add(const char *remote, const char *project, const char *ref, int64_t age_ms)
+/* Returns since when it waits. */
+static int64_t add(const char *remote, const char *project, const char *ref,
+		   int64_t age_ms)
 {
 	AUTO_TASK struct task task = { .project = xstrdup(project),
 				       .uri = uri_of(remote, project),
@@ -59,6 +61,7 @@ static void add(const char *remote, const char *project, const char *ref, int64_
 	vec_add(&task.refs, xstrdup(ref));
 	assert_ok(task_store_now(store, &now, &err));
 	assert_ok(task_store_add(store, &task, now - age_ms, &is_new, &err));
+	return now - age_ms;
 }
 
 static void look(void)
@@ -114,7 +117,7 @@ static void write_failure(const char *remote, const char *project, int64_t retry
 TEST(tasks_of_a_uri_are_one_entry_with_each_ref_once)
 {
 	add("m1", "p", "refs/heads/b", 3000);
-	add("m1", "p", "refs/heads/a", 9000);
+	int64_t oldest = add("m1", "p", "refs/heads/a", 9000);
 	look();
 	assert_int_equal(view.uris.count, 1);
 	const struct queued_uri *uri = &view.uris.items[0];
@@ -124,7 +127,8 @@ TEST(tasks_of_a_uri_are_one_entry_with_each_ref_once)
 	assert_string_equal(uri->refs.items[0], "refs/heads/a");
 	assert_string_equal(queued_uri_word(uri), "waiting");
 	/* The oldest decides, after the remote's delay. */
-	assert_in_range(view.now - uri->since, 9000, 10000);
+	assert_int_equal(uri->since, oldest);
+	assert_true(view.now - uri->since >= 9000);
 	assert_int_equal(uri->next_at - uri->since, 15000);
 	add("m1", "p", TASK_ALL_REFS, 0);
 	look();
@@ -170,7 +174,7 @@ TEST(a_failure_says_why_and_when_it_is_tried_again)
 {
 	struct remote_sum sum;
 
-	add("m1", "p", "refs/heads/a", 60000);
+	int64_t oldest = add("m1", "p", "refs/heads/a", 60000);
 	add("m1", "q", "refs/heads/a", 1000);
 	write_failure("m1", "p", 90000);
 	write_failure("m2", "gone", 90000); /* nothing waits: it is no entry */
@@ -185,7 +189,8 @@ TEST(a_failure_says_why_and_when_it_is_tried_again)
 	assert_int_equal(sum.waiting, 2);
 	assert_int_equal(sum.failing, 1);
 	assert_ptr_equal(sum.example, uri);
-	assert_in_range(view.now - sum.oldest, 60000, 61000);
+	assert_int_equal(sum.oldest, oldest);
+	assert_true(view.now - sum.oldest >= 60000);
 	queue_view_sum(&view, "m2", &sum);
 	assert_int_equal(sum.waiting + sum.failing, 0);
 	assert_int_equal(sum.oldest, 0);

@@ -14,6 +14,8 @@
 #define READERS 4
 #define STORM_MS 1000
 #define LONGEST_MS 20000
+#define REST_MS 200 /* of a writer, at most; later longer, if needed */
+#define LONGEST_REST_MS 3200
 #define ENOUGH 50 /* answers, for it to mean something */
 
 /* Stands before the C library's. */
@@ -125,7 +127,7 @@ static struct place places[] = {
 };
 
 static struct stop over;
-static atomic_int answered, bypassed;
+static atomic_int answered, bypassed, rest_ms;
 static _Atomic(const char *) stale; /* where an old value was seen */
 
 static void *write_on(void *arg)
@@ -138,7 +140,7 @@ static void *write_on(void *arg)
 		atomic_store(&place->done, step);
 		/* Bursts, and rests in which a generation can be made and hit. */
 		if (rand_r(&seed) % 4 == 0)
-			usleep(1000 * (unsigned)(rand_r(&seed) % 200));
+			stop_wait(&over, rand_r(&seed) % atomic_load(&rest_ms));
 	}
 	return NULL;
 }
@@ -196,10 +198,27 @@ static void *read_on(void *arg)
 	return NULL;
 }
 
+/* Without a watch there are answers only when all writers rest for as long as git takes:
+ * where git is slow, they have to rest longer. */
+static void let_it_rage(void)
+{
+	const int64_t until = clock_boot_ms() + LONGEST_MS;
+
+	for (;;) {
+		stop_wait(&over, STORM_MS);
+		if (atomic_load(&answered) >= ENOUGH || clock_boot_ms() >= until)
+			return;
+		int longer = 2 * atomic_load(&rest_ms);
+		atomic_store(&rest_ms,
+			     longer < LONGEST_REST_MS ? longer : LONGEST_REST_MS);
+	}
+}
+
 static void storm(void)
 {
 	pthread_t readers[READERS];
 
+	atomic_store(&rest_ms, REST_MS);
 	atomic_store(&answered, 0);
 	atomic_store(&bypassed, 0);
 	atomic_store(&stale, NULL);
@@ -216,10 +235,7 @@ static void storm(void)
 		thread_start(&places[i].thread, "writer", write_on, &places[i]);
 	for (size_t i = 0; i < READERS; i++)
 		thread_start(&readers[i], "reader", read_on, NULL);
-	int64_t began = clock_boot_ms();
-	do
-		stop_wait(&over, STORM_MS);
-	while (atomic_load(&answered) < ENOUGH && clock_boot_ms() - began < LONGEST_MS);
+	let_it_rage();
 	stop_request(&over);
 	for (size_t i = 0; i < READERS; i++)
 		thread_join(readers[i]);

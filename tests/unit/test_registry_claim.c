@@ -81,7 +81,7 @@ TEST(a_claim_keeps_a_quarter_each_for_changed_and_failed_rows)
 
 	open_store();
 	add_all(10);
-	assert_ok(registry_claim(store, KIND_REPOSITORY, 8, 1000, &rows, &err));
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 8, 90000, &rows, &err));
 	assert_int_equal(rows.count, 8);
 	assert_int_equal(count_of(&rows, "new"), 4);
 	assert_int_equal(count_of(&rows, "changed"), 2);
@@ -132,14 +132,14 @@ TEST(what_a_queue_does_not_need_the_others_get)
 	open_store();
 	add("failed", 5, ", last_attempt_at = 1, state = 3");
 	add("new", 1, "");
-	assert_ok(registry_claim(store, KIND_REPOSITORY, 4, 1000, &rows, &err));
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 4, 90000, &rows, &err));
 	assert_int_equal(rows.count, 4);
 	assert_int_equal(count_of(&rows, "failed"), 3);
-	assert_ok(registry_claim(store, KIND_REPOSITORY, 4, 1000, &rows, &err));
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 4, 90000, &rows, &err));
 	assert_int_equal(rows.count, 6); /* added behind, none of them twice */
-	assert_ok(registry_claim(store, KIND_REPOSITORY, 4, 1000, &rows, &err));
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 4, 90000, &rows, &err));
 	assert_int_equal(rows.count, 6);
-	assert_ok(registry_claim(store, "other", 4, 1000, &rows, &err));
+	assert_ok(registry_claim(store, "other", 4, 90000, &rows, &err));
 	assert_int_equal(rows.count, 6);
 	store_close(store);
 }
@@ -152,7 +152,7 @@ TEST(small_claims_keep_the_shares_over_time)
 	open_store();
 	add_all(8);
 	for (int i = 0; i < 8; i++)
-		assert_ok(registry_claim(store, KIND_REPOSITORY, 1, 1000, &rows, &err));
+		assert_ok(registry_claim(store, KIND_REPOSITORY, 1, 90000, &rows, &err));
 	assert_int_equal(count_of(&rows, "new"), 4);
 	assert_int_equal(count_of(&rows, "changed"), 2);
 	assert_int_equal(count_of(&rows, "failed"), 2);
@@ -167,10 +167,10 @@ TEST(only_what_is_due_is_claimed_and_a_dead_workers_row_is)
 	add("later", 1, " + 9000000000000");
 	add("held", 1, ", due_at = NULL, held_reason = 'x'");
 	add("started", 1, " + 9000000000000, last_attempt_at = 1, state = 1");
-	assert_ok(registry_claim(store, KIND_REPOSITORY, 10, 1000, &rows, &err));
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 10, 90000, &rows, &err));
 	assert_int_equal(rows.count, 0);
 	sql("UPDATE registry SET due_at = 5 WHERE name = 'started0'");
-	assert_ok(registry_claim(store, KIND_REPOSITORY, 10, 1000, &rows, &err));
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 10, 90000, &rows, &err));
 	assert_int_equal(rows.count, 1);
 	assert_string_equal(rows.items[0].name, "started0");
 	store_close(store);
@@ -185,11 +185,11 @@ TEST(a_claim_for_verification_takes_synced_rows_once)
 	    ", due_at = NULL, state = 2, verification_state = 0, verification_due_at = "
 	    "5");
 	add("failed", 1, ", state = 3, verification_due_at = 5");
-	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 1000, &rows,
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 90000, &rows,
 					      &err));
 	assert_int_equal(rows.count, 2);
 	assert_int_equal(rows.items[0].verification, VERIFICATION_STARTED);
-	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 1000, &rows,
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 90000, &rows,
 					      &err));
 	assert_int_equal(rows.count, 2);
 	store_close(store);
@@ -454,7 +454,7 @@ TEST(what_is_due_later_than_any_delay_is_due_now)
 	sql("UPDATE registry SET due_at = %" PRId64 " WHERE name LIKE '%%1'", never);
 	assert_int_equal(heal(), 3);
 	assert_int_equal(heal(), 0);
-	assert_ok(registry_claim(store, KIND_REPOSITORY, 9, 1000, &rows, &err));
+	assert_ok(registry_claim(store, KIND_REPOSITORY, 9, 90000, &rows, &err));
 	assert_int_equal(rows.count, 3);
 	assert_int_equal(count_of(&rows, "new"), 1);
 	store_close(store);
@@ -480,7 +480,7 @@ TEST(a_claim_takes_rows_of_its_kind_only)
 	open_store();
 	add_all(1);
 	assert_ok(registry_add(store, "lfs", names, 2, &err));
-	assert_ok(registry_claim(store, "lfs", 9, 1000, &rows, &err));
+	assert_ok(registry_claim(store, "lfs", 9, 90000, &rows, &err));
 	assert_int_equal(rows.count, 2);
 	assert_string_equal(rows.items[0].kind, "lfs");
 	store_close(store);
@@ -515,7 +515,7 @@ TEST(verifications_have_a_longest_delay_of_their_own)
 	sql("UPDATE registry SET verification_due_at = %" PRId64 " WHERE name = 'a1'",
 	    soon + 1000000000);
 	assert_int_equal(heal(), 1);
-	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 1000, &rows,
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 90000, &rows,
 					      &err));
 	assert_int_equal(rows.count, 1);
 	assert_string_equal(rows.items[0].name, "a1");

@@ -576,9 +576,12 @@ static void doubt_meanwhile(void)
 
 TEST(what_is_read_while_somebody_meets_damage_proves_nothing)
 {
-	open_all(clock_wall_ms() + 200);
+	open_all(clock_wall_ms() + 3000000);
 	meanwhile = doubt_meanwhile;
 	start_verify(1);
+	/* Due only now that `verify`, which is told of the doubt, is set. */
+	sql("UPDATE origin SET verification_due_at = 1");
+	verify_origin_wake(verify);
 	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
 	assert_null(row.failure);
 	assert_int_equal(atomic_load(&compared), 2);

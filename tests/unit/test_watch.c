@@ -55,7 +55,7 @@ int scan_all(const struct scan_request *request, struct scan_result *result,
 	*result = (struct scan_result){ .found = 7,
 					.is_complete = !scan_is_part,
 					.lacks_rows = scan_lacks_rows };
-	if (scan_hangs && stop_wait(request->stop, 5000))
+	if (scan_hangs && stop_wait(request->stop, 60000))
 		return err_set(error, ERR_CANCELED, "stopped");
 	return scan_fails ? err_set(error, ERR_DISK, "told to fail") : 0;
 }
@@ -287,7 +287,7 @@ TEST(a_stop_interrupts_a_scan)
 	struct watch *watch = start(60000);
 	wait_for_scans(1);
 	watch_stop(watch);
-	assert_in_range(since(started), 0, 2000);
+	assert_in_range(since(started), 0, 30000);
 }
 
 #define WATCH_CASE(name) cmocka_unit_test_setup_teardown(name, reset, test_remove_root)

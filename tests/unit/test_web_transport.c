@@ -236,12 +236,12 @@ TEST(a_handshake_that_stops_half_way_spins_nothing_and_is_closed)
 	int64_t begun, used;
 
 	serve_tls("one", 600);
+	begun = clock_boot_ms();
 	AUTO_CLOSE int fd = dial();
 	send_bytes(fd, "\x16\x03\x01\x02", 4);
-	begun = clock_boot_ms();
 	used = used_ms();
 	assert_true(receive_all(fd, 5000, &answer));
-	assert_in_range(clock_boot_ms() - begun, 500, 3000);
+	assert_in_range(clock_boot_ms() - begun, 500, 6000);
 	assert_in_range(used_ms() - used, 0, 300);
 }
 
@@ -392,19 +392,38 @@ TEST(a_client_with_too_many_connections_gets_no_more_until_one_ends)
 	hang_up(fds, ARRAY_SIZE(fds));
 }
 
+/* Returns a connection that came when others had all places, and asked in vain. -1: that
+ * took so long that one of them was silent for a second, and may have been cut for it. */
+static int come_too_late(int *fds, size_t count)
+{
+	dial_many(fds, count);
+	int64_t begun = clock_boot_ms();
+	for (size_t i = 0; i < count; i++)
+		assert_true(is_answered(fds[i], 5000));
+	int late = dial();
+	int64_t used = used_ms();
+	bool is_let_in = is_answered(late, 500);
+	used = used_ms() - used;
+	if (clock_boot_ms() - begun >= 1000) {
+		close(late);
+		hang_up(fds, count);
+		return -1;
+	}
+	assert_false(is_let_in);
+	assert_in_range(used, 0, 250);
+	return late;
+}
+
 TEST(who_finds_all_places_taken_waits_without_spinning_and_gets_the_next)
 {
 	AUTO_TRANSPORT struct transport transport = { .connections = 16 };
+	AUTO_CLOSE int late = -1;
 	int fds[16];
 
 	serve(&transport, 0, 0);
-	dial_many(fds, ARRAY_SIZE(fds));
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-		assert_true(is_answered(fds[i], 5000));
-	AUTO_CLOSE int late = dial();
-	int64_t used = used_ms();
-	assert_false(is_answered(late, 500));
-	assert_in_range(used_ms() - used, 0, 250);
+	for (int i = 0; i < 20 && late < 0; i++)
+		late = come_too_late(fds, ARRAY_SIZE(fds));
+	assert_true(late >= 0);
 	close(fds[7]);
 	struct pollfd watched = { .fd = late, .events = POLLIN };
 	assert_int_equal(poll(&watched, 1, 5000), 1);
