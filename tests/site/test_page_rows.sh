@@ -75,8 +75,7 @@ mends_by_its_buttons() {
 	drive release "$(site_url paris)" "$(<operator.token)" docs
 	wait_until 30 row_is paris docs word "up to date"
 	[ "$(tip london/git/docs.git)" = "$(tip paris/git/docs.git)" ]
-	rm paris/git/broken
-	drive retry "$(site_url paris)" "$(<operator.token)" broken/app
+	drive retry "$(site_url paris)" "$(<operator.token)" broken/app "$PWD/paris/git/broken"
 	at paris repository remove --state held >removed.out
 	wait_until 30 in_sync
 }
