@@ -27,8 +27,8 @@ import time
 REFRELAY = os.environ["REFRELAY"]
 # A build without sanitizers, if there is one, starts in a fifth of the time.
 ASKED_OFTEN = os.environ.get("REFRELAY_PLAIN") or REFRELAY
-WHOLE_WITHIN_S = float(os.environ.get("WHOLE_WITHIN_S", "60"))
-TOLD_WITHIN_S = 2
+WHOLE_WITHIN_S = float(os.environ.get("WHOLE_WITHIN_S", "180"))
+TOLD_WITHIN_S = 30  # one look takes a dozen programs, for several copies at a time
 
 
 def run(*command, check=True, **more):

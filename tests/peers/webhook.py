@@ -39,10 +39,11 @@ class Handler(BaseHTTPRequestHandler):
             digest = "sha256=" + hmac.new(SECRET, body, hashlib.sha256).hexdigest()
             signed = self.headers.get("X-Refrelay-Signature", "")
             word = "good" if hmac.compare_digest(digest, signed) else "bad"
-            with open(ROOT / "told", "a") as file:
-                file.write(f"{word} {body.decode().rstrip()}\n")
+            # In this order: who finds the line finds what belongs to it.
             (ROOT / "body").write_bytes(body)
             (ROOT / "signature").write_text(f"{signed}\n")
+            with open(ROOT / "told", "a") as file:
+                file.write(f"{word} {body.decode().rstrip()}\n")
         with open(ROOT / "asked", "a") as file:
             file.write(f"{status}\n")
         self.send_response(status)

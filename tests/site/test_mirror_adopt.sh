@@ -234,6 +234,7 @@ changed_files() { # COMMAND...
 	git -C "$tree" status --porcelain --ignored >before
 	start_site paris
 	wait_until 20 is_mirrored acme/r
+	wait_until 20 row_has acme/r state synced
 	is_taken_over
 	was_logged paris mirror.work_tree_kept 'level=warn .*name=acme/r path=.refrelay/kept/'
 	fails is_in_the_trash r
@@ -585,8 +586,11 @@ with_tokens() {
 	truncate -s 65M paris/git/acme/bare.git/worktrees/w/logs/HEAD
 	inode=$(stat -c %i paris/git/acme/bare.git)
 	start_site paris
-	wait_until 20 is_mirrored acme/r
-	wait_until 20 is_mirrored acme/bare
+	# The clones have the upstream's refs before they are taken over.
+	wait_until 20 row_has acme/r state synced
+	wait_until 20 row_has acme/bare state synced
+	is_mirrored acme/r
+	is_mirrored acme/bare
 	[ "$(stat -c %i paris/git/acme/bare.git)" = "$inode" ]
 	[ "$(git -C paris/git/acme/bare.git config remote.origin.url)" = https://github.com/acme/bare.git ]
 	is_nowhere "$token"

@@ -358,8 +358,8 @@ stands_still() { # BACKEND POINT...
 
 	make_nodes "$1"
 	shift
-	set_conf paris lease.ttl 3s
-	set_conf rome lease.ttl 3s
+	set_conf paris lease.ttl 6s # long enough for a try on a busy machine
+	set_conf rome lease.ttl 6s
 	start_nodes
 	for point; do
 		echo "$point:"
@@ -495,7 +495,7 @@ refused() {
 	wait_until 30 has_row rome
 }
 
-# By its own log, so that what a sanitizer or a busy machine takes at the end does not count.
+# Long before lease.wait is over. By its own log, so that what a sanitizer takes at the end does not count.
 stopped_at_once() { # NODE
 	python3 - "$1/log" <<-'END'
 		import datetime, sys
@@ -506,7 +506,7 @@ stopped_at_once() { # NODE
 		        times[words["ev"]] = datetime.datetime.fromisoformat(words["ts"].replace("Z", "+00:00"))
 		took = (times["node.stopped"] - times["node.stopping"]).total_seconds()
 		print(took, "s")
-		sys.exit(not 0 <= took <= 2)
+		sys.exit(not 0 <= took <= 15)
 	END
 }
 
@@ -521,7 +521,7 @@ stopped_while_it_waits() { # BACKEND
 	wait_until 20 is_paused paris
 	ask rome
 	wait_until 20 was_logged rome 'lease\.waiting' "job_id=$job"
-	ends_within 4 rome
+	ends_within 15 rome
 	stopped_at_once rome
 	was_logged rome 'job\.deferred' "job_id=$job.*code=canceled"
 	kill_site paris

@@ -194,7 +194,7 @@ searched_for() {
 	set_up
 	cp app2.token revoked
 	write_secrets
-	memory_has 1
+	wait_until 20 memory_has 1 # the header goes after the refs have come
 	stop_site paris
 	set_conf paris site.coreDumps true
 	set_conf paris lease.ttl 10m # the search may take longer than the usual one

@@ -22,13 +22,23 @@ make_troubles() {
 	wait_until 30 row_is paris docs word held
 	wait_until 30 row_is paris broken/app word failing
 	# All at once: up to ten that came one by one would be done. The request for events that
-	# waits, a second at most, is answered before.
+	# waits is answered before.
 	kill -STOP "$(site_pid paris)"
-	sleep 2
+	wait_until 10 nobody_asks_london
 	mv london/git/old removed
 	wait_until 30 have_gone 12
 	kill -CONT "$(site_pid paris)"
 	wait_until 30 row_is paris old/1 word held
+}
+
+# But for this. What was sent before may not be counted yet the first time.
+nobody_asks_london() {
+	local i
+
+	for i in 1 2; do
+		curl -fsS -H "Authorization: Bearer $(<operator.token)" "$(site_url london)/metrics" |
+			grep '^refrelay_http_requests_open 1$' || return
+	done
 }
 
 have_gone() { # COUNT
@@ -65,8 +75,7 @@ mends_by_its_buttons() {
 	drive release "$(site_url paris)" "$(<operator.token)" docs
 	wait_until 30 row_is paris docs word "up to date"
 	[ "$(tip london/git/docs.git)" = "$(tip paris/git/docs.git)" ]
-	rm paris/git/broken
-	drive retry "$(site_url paris)" "$(<operator.token)" broken/app
+	drive retry "$(site_url paris)" "$(<operator.token)" broken/app "$PWD/paris/git/broken"
 	at paris repository remove --state held >removed.out
 	wait_until 30 in_sync
 }

@@ -106,14 +106,15 @@ longer_than_a_lease_that_is_not_renewed() {
 	make_source a 2
 	make_destination far/a
 	: >witness
-	make_node one lease.ttl 2s lease.compatibility docora
+	# A node that is kept from a renewal for some seconds has the lease still.
+	make_node one lease.ttl 8s lease.compatibility docora
 	add_remote one far
 	start_site one
 	hold far/a
 	write_task waiting a refs/heads/main "$PWD/far/a.git" far
 	wait_until 10 is_held far/a
 	begun=$SECONDS
-	wait_until 20 lasted "$begun" 6
+	wait_until 20 lasted "$begun" 10
 	[ "$(in_running | wc -l)" -eq 1 ]
 	let_go
 	wait_until 10 all_is_done

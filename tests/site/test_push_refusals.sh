@@ -57,6 +57,7 @@ has_no_room() {
 	queue_says 'q["given_up"] == []'
 	change b
 	wait_until 10 arrived near b
+	wait_until 10 queue_says 'len(q["queue"]) == 1'
 	expect 3 at home status
 	grep -q '^near is .* behind: 1 push waiting, 1 failing, .*No space left' out
 	mount -o remount,size=40m near
@@ -226,7 +227,7 @@ many_deletions_of_repositories_are_held() {
 	mv away/1.git git/team
 	add_commits git/team/1.git refs/heads/main 1
 	wait_until 20 arrived near team/1
-	queue_says '[u["state"] for u in q["queue"]] == ["held"] * 11'
+	wait_until 10 queue_says '[u["state"] for u in q["queue"]] == ["held"] * 11'
 	at home push retry --force --remote near
 	# shellcheck disable=SC2086
 	wait_until 20 are_gone near ${names#* }

@@ -68,13 +68,15 @@ a_command_that_hangs_is_ended() {
 	chmod +x bin/git
 	gerrit_conf remote.far.receivepack git-receive-pack
 	gerrit_conf remote.far.uploadpack git-upload-pack
-	gerrit_conf gerrit.sshCommandTimeout 4 # enough for what does come back
+	gerrit_conf gerrit.sshCommandTimeout 6 # enough for the command to begin
 	make_source a 1
 	start_ready home
 	at home push start a
 	wait_until 20 failure_is timeout
 	[ -e hangs ]
 	printf '#!/bin/sh\nexec git "$@"\n' >bin/git
+	git config --file gerrit/etc/replication.config gerrit.sshCommandTimeout 60
+	reload home
 	at home push retry --all
 	wait_until 20 store_is_empty
 	same_refs git/a.git far/home/a.git
