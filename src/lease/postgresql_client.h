@@ -27,9 +27,7 @@ struct postgresql {
 	atomic_bool is_prepared; /* the schema exists */
 	PGconn *wake;            /* the thread's */
 	pthread_t thread;
-	bool is_started;  /* guarded by server.mutex */
-	struct map nexts; /* guarded by server.mutex; of leases that we hold: who waited
-			     behind, as an owner's text, if it is of this kernel */
+	bool is_started; /* guarded by server.mutex */
 	atomic_bool is_closing;
 };
 

@@ -7,6 +7,13 @@
  * Grants and renewals are on the server's disk before it answers. A release, a place in
  * the line and a pass are not waited for: if the server crashes and loses them, the lease
  * lasts until its ttl, and its next fence is above all earlier ones.
+ *
+ * Nor is a grant that its holder gave up in favour of the first in the line: that one has
+ * it for no longer than the holder would have had, until it has renewed it. Should the
+ * server lose it in a crash, the row says that the former holder has the lease, and so
+ * nobody else gets it before. Hence a row that is older than the server's start, or the
+ * end of its time as a standby, proves nothing about whom it names: if that one is dead,
+ * others still wait until it lapses.
  */
 #ifndef LEASE_POSTGRESQL_SCHEMA_H
 #define LEASE_POSTGRESQL_SCHEMA_H
@@ -15,7 +22,7 @@
 #define POSTGRESQL_IS_THERE                                                              \
 	"SELECT count(*) = 5 FROM pg_proc p JOIN pg_namespace n ON n.oid ="              \
 	" p.pronamespace WHERE n.nspname = 'refrelay' AND p.proname IN"                  \
-	" ('lease_acquire_4', 'lease_release_4', 'lease_leave_1', 'lease_force_1',"      \
+	" ('lease_acquire_5', 'lease_release_4', 'lease_leave_1', 'lease_force_1',"      \
 	" 'lease_wake_1') AND to_regclass('refrelay.lease') IS NOT NULL"                 \
 	" AND to_regclass('refrelay.lease_line') IS NOT NULL"
 
@@ -48,12 +55,12 @@ static const char *const postgresql_schema[] = {
 	" '3 s' ORDER BY ticket LIMIT 1) first"
 	" $$",
 
-	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_4("
+	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_5("
 	" p_key text, p_nonce text, p_owner text, p_ttl_ms bigint, p_floor bigint,"
 	" p_give_up text, p_dead_waiter text, p_me text, p_waiting text,"
 	" OUT outcome int, OUT fence bigint, OUT owner text, OUT nonce text,"
 	" OUT left_ms bigint, OUT ticket bigint, OUT waiter text, OUT ended text,"
-	" OUT next text)"
+	" OUT next text, OUT is_older bool)"
 	" LANGUAGE plpgsql AS $$\n"
 	"#variable_conflict use_column\n"
 	"DECLARE row refrelay.lease%ROWTYPE; first record; now timestamptz; longest"
@@ -67,15 +74,19 @@ static const char *const postgresql_schema[] = {
 	"   INTO first FROM refrelay.lease_line l WHERE l.key = p_key"
 	"   ORDER BY l.ticket LIMIT 1;\n"
 	"  IF first.waiter = p_me THEN\n"
+	"   now := clock_timestamp();\n"
 	"   UPDATE refrelay.lease l SET fence = greatest(l.fence + 32, p_floor + 1,"
-	"    floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint),"
-	"    nonce = p_nonce, owner = p_owner, ended = NULL, expires_at ="
-	"    clock_timestamp() + p_ttl_ms * interval '1 ms'"
-	"    WHERE l.key = p_key AND l.nonce = p_give_up RETURNING l.fence INTO fence;\n"
+	"    floor(extract(epoch FROM now) * 1000000)::bigint),"
+	"    nonce = p_nonce, owner = p_owner, ended = NULL"
+	"    WHERE l.key = p_key AND l.nonce = p_give_up AND l.expires_at BETWEEN"
+	"    now + p_ttl_ms * interval '0.6 ms' AND now + p_ttl_ms * interval '1 ms'"
+	"    RETURNING l.fence, floor(extract(epoch FROM l.expires_at - now) * 1000)"
+	"    INTO fence, left_ms;\n"
 	"   IF FOUND THEN\n"
 	"    DELETE FROM refrelay.lease_line l WHERE l.ticket = first.ticket;\n"
-	"    outcome := 1; nonce := p_nonce; owner := ''; left_ms := p_ttl_ms;"
+	"    outcome := 1; nonce := p_nonce; owner := '';"
 	"    ended := 'released'; next := first.next;\n"
+	"    PERFORM " POSTGRESQL_NOT_SYNCED ";\n"
 	"    RETURN;\n"
 	"   END IF;\n  END IF;\n END IF;\n"
 	" SELECT l.* INTO row FROM refrelay.lease l WHERE l.key = p_key FOR UPDATE;\n"
@@ -95,6 +106,8 @@ static const char *const postgresql_schema[] = {
 	"    RETURNING l.expires_at INTO row.expires_at; END IF;\n"
 	"  outcome := 0; owner := row.owner; nonce := row.nonce; fence := row.fence;\n"
 	"  left_ms := extract(epoch FROM row.expires_at - now) * 1000;\n"
+	"  is_older := row.expires_at - coalesce(longest, interval '0') <="
+	"   greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp());\n"
 	" ELSE\n"
 	"  LOOP\n"
 	"   SELECT l.ticket, l.waiter, l.owner, l.seen, lead(l.owner) OVER (ORDER BY"

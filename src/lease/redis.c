@@ -261,6 +261,8 @@ static void redis_try_grant(struct redis_try *try)
 
 	attempt->outcome = LEASE_GRANTED;
 	attempt->has_others = try->has_others;
+	lease_server_keep_next(&try->backend->server, try->key,
+			       redis_reply_text(try->grant, 7));
 	attempt->place = 0;
 	attempt->predecessor =
 		redis_try_predecessor(try, redis_reply_text(try->grant, 4));
@@ -384,7 +386,9 @@ static void redis_try_init(struct redis_try *try, struct redis_backend *backend,
 	*try = (struct redis_try){
 		.backend = backend, .attempt = attempt, .key = key, .guard_fd = -1
 	};
-	snprintf(try->give_up, sizeof(try->give_up), "%s", attempt->handed.nonce);
+	lease_server_hint(&backend->server, key, attempt->hint_fd, try->give_up);
+	if (attempt->handed.nonce[0])
+		snprintf(try->give_up, sizeof(try->give_up), "%s", attempt->handed.nonce);
 	attempt->outcome = LEASE_HELD;
 	attempt->grant = LEASE_NO_GRANT;
 	if (!backend->is_redlock_format)
@@ -440,7 +444,6 @@ static int redis_try_acquire(struct lease_backend *base, struct lease_attempt *a
 		redis_try_give_way(backend, attempt, key);
 		return 0;
 	}
-	lease_server_hint(&backend->server, key, attempt->hint_fd, NULL);
 	redis_try_init(&try, backend, attempt, key);
 	int result = redis_try_run(&try, err);
 	lease_server_drop_guard(&backend->server, try.guard_fd);
@@ -561,9 +564,10 @@ static int redis_release(struct lease_backend *base, struct lease_grant *grant,
 	AUTO_FREE char *key = redis_server_key(grant->key, ERR_IGNORED);
 	struct redis_round round;
 
+	bool is_offered = lease_server_offer(&backend->server, key, grant->nonce);
 	redis_take_back(backend, &round, key, grant->nonce);
 	int decided = redis_round_decide(backend, &round, 0);
-	*how = decided > 0 ? LEASE_RELEASED : LEASE_GONE;
+	*how = decided > 0 || is_offered ? LEASE_RELEASED : LEASE_GONE;
 	if (decided < 0)
 		redis_unavailable(backend, &round, err);
 	redis_round_clear(&round);
@@ -701,6 +705,7 @@ static struct redis_backend *redis_new(const struct lease_options *options)
 		.judge_arg = backend,
 	};
 	redis_set_times(backend, options);
+	backend->server.is_told = !backend->is_redlock_format;
 	redis_scripts_init(backend);
 	return backend;
 }

@@ -47,9 +47,10 @@
  * line ("": no wait; "0": at its end), 10 the waiter's text, 11 "1": one of several
  * servers, so that a grant is one only once it is confirmed.
  * {0, value, its ttl, place}: held; {2, waiter, 0, place, its id}: another's turn;
- * {1, fence, "", place, how the one before ended, that one, whether others wait}:
- * granted. So it is if this very request has come before and its answer was lost; how the
- * one before ended is then mostly forgotten, and a lapse assumed. */
+ * {1, fence, "", place, how the one before ended, that one, whether others wait, the text
+ * of the first of them or ""}: granted. So it is if this very request has come before and
+ * its answer was lost; how the one before ended is then mostly forgotten, and a lapse
+ * assumed. */
 static const char acquire_script[] = COMMON
 	"local nonce,owner,ttl,place=ARGV[3],ARGV[4],ARGV[5],ARGV[9]\n"
 	"local v,c=call('GET',K),call('GET',F)\n"
@@ -61,7 +62,7 @@ static const char acquire_script[] = COMMON
 	" call('PEXPIRE',K,ttl)\n"
 	" if is(latest,nonce) then latest='' end\n"
 	" local f=string.match(v,' fence=(%d+)') or text(fence_of(c))\n"
-	" return {1,f,'',place,before,latest,#call('ZRANGE',L,0,0)}\n"
+	" return {1,f,'',place,before,latest,#call('ZRANGE',L,0,0),''}\n"
 	"end\n"
 	"if is(v,ARGV[7]) then call('DEL',K) v=false before='given' end\n"
 	"if ARGV[8]~='' then call('ZREM',L,ARGV[8]) end\n"
@@ -89,8 +90,11 @@ static const char acquire_script[] = COMMON
 	"if ARGV[11]=='1' then keep(n,before=='given' and 'released' or before,latest)\n"
 	"else keep(n,'held',v) end\n"
 	"call('SET',K,v,'PX',ttl)\n"
-	"if head then call('ZREM',L,me) call('DEL',K..'#wait:'..me) end\n"
-	"return {1,text(n),'',place,before,latest,head and #call('ZRANGE',L,0,0) or 0}\n";
+	"if not head then return {1,text(n),'',place,before,latest,0,''} end\n"
+	"call('ZREM',L,me) call('DEL',K..'#wait:'..me)\n"
+	"head=call('ZRANGE',L,0,0)[1]\n"
+	"return {1,text(n),'',place,before,latest,head and 1 or 0,"
+	"head and call('GET',K..'#wait:'..head) or ''}\n";
 
 _Static_assert(LEASE_FENCES == 32, "the script has the number as well");
 

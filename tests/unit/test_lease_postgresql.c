@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "lease/lease_backend.h"
 #include "lease/lease_server.h"
+#include "lease/manager.h"
 #include "lease/postgresql.h"
 
 #define KEY "refrelay:here:geo_sync_ssf_service:repository:7"
@@ -397,7 +397,7 @@ TEST(one_that_is_told_out_of_turn_frees_it_for_the_first)
 
 	pg_sql("INSERT INTO refrelay.lease_line (key, waiter, owner, seen) VALUES ('" KEY
 	       "', 'ghost', 'ttl=1', clock_timestamp() + interval '1 s')");
-	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_4('" KEY
+	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_5('" KEY
 				   "', 'x', 'o', 1000, 0, (SELECT nonce FROM "
 				   "refrelay.lease), NULL, 'late', 'w')"),
 			    "-1");
@@ -548,6 +548,25 @@ TEST(one_of_another_boot_proves_nothing)
 	assert_fails(acquire(bob, 0, &lease), ERR_BUSY);
 }
 
+/* It may have lost to whom the dead one had given it up. */
+TEST(a_server_that_began_anew_proves_nothing_about_what_it_has_from_before)
+{
+	pid_t pid = start_holder();
+	struct lease *lease;
+
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	pg_stop();
+	pg_start();
+	wait_until(acquire(bob, 0, &lease) != 0 && !is_late());
+	assert_int_equal(err.class, ERR_BUSY);
+	pg_sql("UPDATE refrelay.lease SET expires_at = clock_timestamp() + interval '60 "
+	       "s'");
+	wait_until(acquire(bob, 0, &lease) == 0);
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_DEATH);
+	lease_release(lease);
+}
+
 /* ------------------------------------------------------------------ faults */
 
 TEST(a_server_that_is_away_is_no_answer_about_the_lease)
@@ -630,6 +649,45 @@ TEST(a_grant_whose_commit_was_late_is_taken_back)
 	wait_until(acquire(bob, 10000, &lease) == 0 || !is_late());
 	assert_non_null(lease);
 	lease_release(lease);
+}
+
+static void end_of_row(char out[64])
+{
+	snprintf(out, 64, "%s",
+		 pg_sql("SELECT expires_at FROM refrelay.lease WHERE key = '" KEY "'"));
+}
+
+/* While no commit ends: it waits for no disk, and ends when the one before would have. */
+TEST(who_is_next_has_the_rest_of_the_time_and_waits_for_no_disk)
+{
+	struct lease_manager *carl = open_as("carl", LONG_TTL);
+	struct lease *lease = must_acquire(bob, 0), *none;
+	const struct lease_request other = { .key = KEY "other", .operation = "sync" };
+	struct asker first, second;
+	char before[64], after[64];
+
+	start_asking(&first, ann);
+	wait_for_line("1");
+	start_asking(&second, carl);
+	wait_for_line("2");
+	lease_release(lease);
+	thread_join(first.thread);
+	assert_non_null(first.lease);
+	int64_t valid_until = first.lease->valid_until;
+	end_of_row(before);
+	stall_commits("nobody");
+	while (lease_acquire(bob, &other, &none, &err) == 0) /* until it has heard */
+		lease_release(none);
+	assert_int_equal(err.class, ERR_TIMEOUT);
+	lease_release(first.lease);
+	thread_join(second.thread);
+	assert_non_null(second.lease);
+	end_of_row(after);
+	assert_string_equal(before, after);
+	assert_in_range(second.lease->valid_until, valid_until - 1000, valid_until + 20);
+	stall_commits("");
+	lease_release(second.lease);
+	lease_manager_close(carl);
 }
 
 TEST(a_schema_that_goes_away_is_made_again)
@@ -768,9 +826,12 @@ int main(int argc, char *argv[])
 		CASE(waiting_ends_in_time_and_leaves_no_place),
 		CASE(a_dead_process_of_this_host_is_succeeded_at_once),
 		CASE(one_of_another_boot_proves_nothing),
+		LONG_CASE(
+			a_server_that_began_anew_proves_nothing_about_what_it_has_from_before),
 		LONG_CASE(a_server_that_is_away_is_no_answer_about_the_lease),
 		CASE(a_server_that_is_frozen_is_left_in_time_and_no_grant_stays_behind),
 		STALLED_CASE(a_grant_whose_commit_was_late_is_taken_back),
+		STALLED_CASE(who_is_next_has_the_rest_of_the_time_and_waits_for_no_disk),
 		CASE(a_schema_that_goes_away_is_made_again),
 		CASE(refusals_are_told_apart),
 		CASE(urls_that_make_no_sense_or_tell_a_password_are_refused),
