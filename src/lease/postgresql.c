@@ -60,6 +60,7 @@ try {
 	char nonce[LEASE_NONCE_SIZE], give_up[LEASE_NONCE_SIZE];
 	char dead_waiter[LEASE_SERVER_ID_SIZE];
 	bool is_after_death;
+	bool is_after_ours; /* a grant of this attempt whose answer was lost */
 	struct owner owner, in_the_way;
 	int guard_fd;
 	PGresult *answer;
@@ -103,10 +104,12 @@ static int postgresql_try_ask(struct try *try, struct err *err)
 		.text = POSTGRESQL_ACQUIRE,
 		.values = { try->key, try->nonce, text, ttl, floor,
 			    try->give_up[0] ? try->give_up : NULL,
+			    try->is_after_death ? "true" : "false",
 			    try->dead_waiter[0] ? try->dead_waiter : NULL,
 			    postgresql->server.me,
 			    request->wait_ms > 0 ? waiting : NULL },
-		.count = 9,
+		.count = 10,
+		.is_once = try->is_after_death,
 	};
 	if (postgresql_run(postgresql, &statement, POSTGRESQL_COMMAND_MS, &try->answer,
 			   &was_sent, err) == 0)
@@ -124,8 +127,8 @@ static enum lease_predecessor postgresql_predecessor_of(const struct try *try)
 
 	if (try->is_after_death)
 		return LEASE_AFTER_DEATH;
-	if (strcmp(ended, "held") == 0)
-		return LEASE_AFTER_LAPSE;
+	if (strcmp(ended, "held") == 0 || try->is_after_ours)
+		return LEASE_AFTER_LAPSE; /* or nobody knows any more */
 	if (strcmp(ended, "forced") == 0)
 		return LEASE_AFTER_FORCE;
 	return ended[0] ? LEASE_AFTER_RELEASE : LEASE_AFTER_NOBODY;
@@ -208,6 +211,7 @@ static bool postgresql_try_was_granted(struct try *try, enum outcome outcome)
 	    strcmp(postgresql_value(try->answer, 0, NONCE), try->nonce) != 0)
 		return false;
 	memcpy(try->give_up, try->nonce, sizeof(try->give_up));
+	try->is_after_ours = true;
 	random_hex(try->nonce, (LEASE_NONCE_SIZE - 1) / 2);
 	return true;
 }
@@ -409,13 +413,14 @@ static int postgresql_release(struct lease_backend *base, struct lease_grant *gr
 {
 	struct postgresql *postgresql = postgresql_of(base);
 	AUTO_FREE char *key = xstrdup(grant->key);
+	bool is_offered = lease_server_offer(&postgresql->server, key, grant->nonce);
 	const struct postgresql_statement statement = {
 		.prepared = PREPARED_RELEASE,
 		.text = POSTGRESQL_RELEASE,
 		.values = { key, grant->nonce, clock_boot_id() },
 		.count = 3,
+		.is_once = is_offered,
 	};
-	bool is_offered = lease_server_offer(&postgresql->server, key, grant->nonce);
 	PGresult *result;
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
 	bool was_ours = done == 0 && postgresql_number(result, 0, 0) == 1;
@@ -424,7 +429,8 @@ static int postgresql_release(struct lease_backend *base, struct lease_grant *gr
 	if (was_ours)
 		postgresql_tell_neighbour(postgresql, key, result);
 	pq.clear(result);
-	if (done != 0) {
+	/* A server that was restarted may have forgotten that the next one has it. */
+	if (done != 0 && !is_offered) {
 		postgresql_wake_start(postgresql);
 		lease_server_add_leftover(&postgresql->server, key, grant->nonce, 0);
 	}

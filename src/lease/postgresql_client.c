@@ -486,7 +486,7 @@ int postgresql_run(struct postgresql *postgresql,
 			break;
 		pq.clear(TAKE(*result));
 		postgresql_disconnect(connection);
-		if (!was_open || err->class == ERR_TIMEOUT)
+		if (!was_open || err->class == ERR_TIMEOUT || statement->is_once)
 			break;
 	}
 	lease_server_give_back(&postgresql->server, channel);

@@ -85,7 +85,7 @@ struct redis_try {
 
 	/* The votes of the last round. */
 	size_t granted, held, queued;
-	size_t agreed; /* granted with try->fence */
+	size_t agreed; /* granted what was given up, with try->fence */
 	size_t taken;  /* granted, whether it counts or not */
 	bool has_others;
 	const struct redisReply *grant, *holder, *front;
@@ -135,11 +135,12 @@ static void redis_try_count_vote(struct redis_try *try, size_t server)
 		try->has_others |= redis_reply_number(reply, 6) > 0;
 		if (!try->grant || redis_try_knows_better(try->grant, reply))
 			try->grant = reply;
-		try->agreed = fence == try->fence  ? try->agreed + 1
-			      : fence > try->fence ? 1
-						   : try->agreed;
+		if (fence > try->fence)
+			try->agreed = 0;
 		if (fence > try->fence)
 			try->fence = fence;
+		try->agreed += fence == try->fence &&
+			       strcmp(redis_reply_text(reply, 4), "given") == 0;
 	} else if (status == 0) {
 		try->held++;
 		try->holder = reply;
@@ -236,8 +237,8 @@ static void redis_try_undo(struct redis_try *try)
 static bool redis_try_is_confirmed(const struct redis_try *try)
 {
 	return try->backend->count == 1 ||
-	       (try->is_given && try->agreed >= try->backend->quorum &&
-		try->agreed == try->granted && try->held + try->queued == 0);
+	       (try->agreed >= try->backend->quorum && try->agreed == try->granted &&
+		try->held + try->queued == 0);
 }
 
 /* Of several servers: the fence counts once a majority has it. 1: it has; 0: others were

@@ -90,6 +90,7 @@ static const char acquire_script[] = COMMON
 	"if head then\n"
 	" head=wake()\n"
 	" if head and head~=me then\n"
+	"  if before=='given' then keep(fence_of(c),'released',latest) end\n"
 	"  return {2,call('GET',K..'#wait:'..head) or '',0,place,head}\n"
 	" end\n"
 	"end\n"

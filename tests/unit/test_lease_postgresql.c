@@ -352,6 +352,35 @@ TEST(who_is_next_releases_and_takes_it_in_one)
 	lease_manager_close(carl);
 }
 
+/* On another connection it may come to a server that forgot to whom it was given. */
+TEST(a_release_in_favour_of_the_next_is_not_said_twice)
+{
+	struct lease_manager *carl = open_as("carl", TTL);
+	struct lease *lease = must_acquire(bob, 0);
+	struct asker first, second;
+
+	start_asking(&first, ann);
+	wait_for_line("1");
+	start_asking(&second, carl);
+	wait_for_line("2");
+	lease_release(lease);
+	thread_join(first.thread);
+	assert_non_null(first.lease);
+	pg_sql("CREATE TABLE refrelay.said (nonce text)");
+	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_release_4(p_key text, p_nonce "
+	       "text, p_boot text, OUT done int, OUT neighbour text) LANGUAGE sql AS"
+	       " 'INSERT INTO refrelay.said VALUES (p_nonce); SELECT 0, NULL::text'");
+	pg_sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
+	       "state = 'idle' AND query NOT LIKE 'LISTEN%'");
+	lease_release(first.lease);
+	thread_join(second.thread);
+	assert_non_null(second.lease);
+	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.said"), "0");
+	lease_release(second.lease);
+	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.said"), "1");
+	lease_manager_close(carl);
+}
+
 static void tell_bob(const char *message, size_t len)
 {
 	AUTO_FREE char *folder = xasprintf("%s/bob/server/told", root);
@@ -399,7 +428,7 @@ TEST(one_that_is_told_out_of_turn_frees_it_for_the_first)
 	       "', 'ghost', 'ttl=1', clock_timestamp() + interval '1 s')");
 	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_5('" KEY
 				   "', 'x', 'o', 1000, 0, (SELECT nonce FROM "
-				   "refrelay.lease), NULL, 'late', 'w')"),
+				   "refrelay.lease), false, NULL, 'late', 'w')"),
 			    "-1");
 	assert_string_equal(pg_sql("SELECT nonce IS NULL AND ended = 'released' FROM "
 				   "refrelay.lease"),
@@ -551,20 +580,31 @@ TEST(one_of_another_boot_proves_nothing)
 /* It may have lost to whom the dead one had given it up. */
 TEST(a_server_that_began_anew_proves_nothing_about_what_it_has_from_before)
 {
-	pid_t pid = start_holder();
 	struct lease *lease;
 
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	pg_stop();
-	pg_start();
-	wait_until(acquire(bob, 0, &lease) != 0 && !is_late());
-	assert_int_equal(err.class, ERR_BUSY);
-	pg_sql("UPDATE refrelay.lease SET expires_at = clock_timestamp() + interval '60 "
-	       "s'");
-	wait_until(acquire(bob, 0, &lease) == 0);
-	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_DEATH);
-	lease_release(lease);
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = start_holder();
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		if (i == 0) {
+			pg_stop();
+			pg_start();
+		} else {
+			kill(atoi(pg_sql("SELECT max(pid) FROM pg_stat_activity WHERE "
+					 "state = 'idle'")),
+			     SIGKILL); /* after which the others start anew */
+			wait_until(strcmp(pg_sql("SELECT count(*) FROM "
+						 "refrelay.lease_start"),
+					  "0") == 0);
+		}
+		wait_until(acquire(bob, 0, &lease) != 0 && !is_late());
+		assert_int_equal(err.class, ERR_BUSY);
+		pg_sql("UPDATE refrelay.lease SET expires_at = clock_timestamp() + "
+		       "interval '60 s'");
+		wait_until(acquire(bob, 0, &lease) == 0);
+		assert_int_equal(lease_predecessor(lease), LEASE_AFTER_DEATH);
+		lease_release(lease);
+	}
 }
 
 /* ------------------------------------------------------------------ faults */
@@ -819,6 +859,7 @@ int main(int argc, char *argv[])
 		CASE(who_is_of_this_host_is_told_without_a_notice),
 		CASE(who_has_no_fifo_that_we_see_is_told_by_a_notice),
 		CASE(who_is_next_releases_and_takes_it_in_one),
+		CASE(a_release_in_favour_of_the_next_is_not_said_twice),
 		CASE(a_nonce_that_is_not_of_the_grant_takes_nothing),
 		CASE(one_that_is_told_out_of_turn_frees_it_for_the_first),
 		CASE(places_of_those_that_ask_no_more_are_passed_over),
