@@ -15,7 +15,8 @@
 #define LEFTOVER_MS 600000
 #define PROOF_KEPT_S 86400 /* of a dead process: longer than any ttl */
 #define OFFER 1            /* begins no key */
-#define HEAD_START_US 250  /* until one that is told has asked the server */
+#define HEAD_START_US                                                                    \
+	2000 /* until one that is told has the lease: what we say meanwhile delays it */
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options)
 {
