@@ -44,6 +44,7 @@ struct lease_attempt {
 	/* The answer. */
 	enum lease_outcome outcome;
 	struct lease_grant grant;           /* if granted */
+	int64_t valid_ms;                   /* if granted: from sent_at; 0: the ttl */
 	enum lease_predecessor predecessor; /* if granted */
 	struct lease_holder holder;         /* the one in the way, or before us */
 	int64_t silent_ms; /* since the holder's last renewal; -1: unknown */

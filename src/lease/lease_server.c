@@ -15,6 +15,8 @@
 #define LEFTOVER_MS 600000
 #define PROOF_KEPT_S 86400 /* of a dead process: longer than any ttl */
 #define OFFER 1            /* begins no key */
+#define HEAD_START_US                                                                    \
+	2000 /* until one that is told has the lease: what we say meanwhile delays it */
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options)
 {
@@ -71,6 +73,7 @@ void lease_server_clear(struct lease_server *server)
 		free(server->leftovers.items[i].key);
 	vec_clear(&server->hints);
 	vec_clear(&server->leftovers);
+	map_clear_owned(&server->nexts);
 	if (server->control_fd >= 0)
 		close(server->control_fd);
 	if (server->inotify_fd >= 0)
@@ -460,6 +463,45 @@ bool lease_server_tell(const struct owner *waiter, const char *key, const char *
 	/* So little is written whole or not. */
 	return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
 	       write(fd, message, (size_t)len) == len;
+}
+
+void lease_server_read_waiter(const char *text, struct owner *owner)
+{
+	AUTO_FREE char *line = xasprintf("fence=1 %s", text);
+
+	if (!owner_parse(line, owner))
+		*owner = (struct owner){ 0 };
+	owner->holder.fence = 0;
+	snprintf(owner->holder.proof, sizeof(owner->holder.proof), "unknown");
+}
+
+void lease_server_keep_next(struct lease_server *server, const char *key,
+			    const char *text)
+{
+	struct owner owner = { 0 };
+
+	if (text && text[0])
+		lease_server_read_waiter(text, &owner);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+	free(map_remove(&server->nexts, key));
+	if (text && strcmp(owner.holder.boot_id, clock_boot_id()) == 0)
+		map_put(&server->nexts, key, xstrdup(text));
+}
+
+bool lease_server_offer(struct lease_server *server, const char *key, const char *nonce)
+{
+	lock(&server->mutex);
+	AUTO_FREE char *text = map_remove(&server->nexts, key);
+	unlock(&server->mutex);
+	struct owner next;
+
+	if (!text)
+		return false;
+	lease_server_read_waiter(text, &next);
+	if (!lease_server_tell(&next, key, nonce))
+		return false;
+	usleep(HEAD_START_US);
+	return true;
 }
 
 int lease_server_told_fd(struct lease_server *server)

@@ -17,6 +17,7 @@
 #ifndef LEASE_LEASE_SERVER_H
 #define LEASE_LEASE_SERVER_H
 
+#include "base/map.h"
 #include "lease/lease_backend.h"
 #include "lease/local_files.h"
 #include "lease/owner.h"
@@ -62,8 +63,10 @@ struct lease_server {
 	VEC(struct server_leftover) leftovers; /* guarded by mutex */
 	int control_fd; /* an eventfd: hints or leftovers came, or it closes */
 	int inotify_fd;
-	bool is_told; /* constant: others of this kernel notify it by the FIFO */
-	int told_fd;  /* owned; guarded by mutex; -1: there is none */
+	bool is_told;     /* constant: others of this kernel notify it by the FIFO */
+	int told_fd;      /* owned; guarded by mutex; -1: there is none */
+	struct map nexts; /* guarded by mutex; of leases that we hold: who waited behind,
+			     as an owner's text, if it is of this kernel */
 };
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options);
@@ -111,6 +114,19 @@ void lease_server_signal(struct lease_server *server, const char *key);
  * this way. A nonce, unless NULL, is of the grant that the caller gives up: the waiter
  * may say so for it. */
 bool lease_server_tell(const struct owner *waiter, const char *key, const char *nonce);
+
+/* Reads the text of a waiter, which has no nonce; if it makes no sense, *owner is
+ * empty. */
+void lease_server_read_waiter(const char *text, struct owner *owner);
+
+/* Keeps who waits behind a grant of ours, by its text; NULL or "": nobody. */
+void lease_server_keep_next(struct lease_server *server, const char *key,
+			    const char *text);
+
+/* Tells the one that was kept, if it is of this kernel, that the grant with this nonce is
+ * given up for it, and gives it a moment to say so to the server. True: it was told; what
+ * the caller says to the server hereafter may find the lease taken. */
+bool lease_server_offer(struct lease_server *server, const char *key, const char *nonce);
 
 /* For poll; when readable, call the second, which signals the keys we were notified
  * of. */

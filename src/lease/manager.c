@@ -522,6 +522,17 @@ int64_t lease_valid_until(const struct lease_manager *manager, int64_t sent_at)
 	return sent_at + ttl - (ttl / 100 + 2);
 }
 
+/* What was handed on may end before its ttl. */
+static int64_t attempt_valid_until(const struct lease_manager *manager,
+				   const struct lease_attempt *attempt)
+{
+	int64_t ttl = manager->backend->ttl_ms;
+	int64_t valid = attempt->valid_ms > 0 ? attempt->valid_ms : ttl;
+
+	return lease_valid_until(manager, attempt->sent_at) - ttl +
+	       (valid < ttl ? valid : ttl);
+}
+
 static int64_t lease_grace_ms(const struct lease_manager *manager)
 {
 	int64_t grace = manager->backend->ttl_ms / 4;
@@ -607,12 +618,12 @@ static int ask_once(struct lease_manager *manager, struct lease_attempt *attempt
 
 	for (int i = 0; i < SLOW_GRANTS; i++) {
 		attempt->sent_at = clock_boot_ms();
+		attempt->valid_ms = 0;
 		if (ops->try_acquire(manager->backend, attempt, err) != 0)
 			return -1;
 		if (attempt->outcome != LEASE_GRANTED)
 			return 0;
-		if (lasts_long_enough(manager,
-				      lease_valid_until(manager, attempt->sent_at)))
+		if (lasts_long_enough(manager, attempt_valid_until(manager, attempt)))
 			return 1;
 		ops->release(manager->backend, &attempt->grant, &how, ERR_IGNORED);
 	}
@@ -714,7 +725,7 @@ static int64_t waiter_take_lease(struct waiter *waiter, struct err *err)
 	queue->passes = 0;
 	queue->is_pass_untold = false;
 	queue->has_others = waiter->attempt.has_others;
-	return lease_valid_until(waiter->manager, waiter->attempt.sent_at);
+	return attempt_valid_until(waiter->manager, &waiter->attempt);
 }
 
 static int check_request(const struct lease_request *request, struct err *err)

@@ -36,8 +36,7 @@
 #define TOLD_POLL_MS 200    /* the same, and we are told of ours */
 #define ORPHAN_POLL_MS 100
 #define LIST_MS 10000
-#define DEATHS_MOST 4     /* found in one attempt */
-#define HEAD_START_US 250 /* until one that is told has asked the server */
+#define DEATHS_MOST 4 /* found in one attempt */
 
 static struct postgresql *postgresql_of(struct lease_backend *backend)
 {
@@ -48,7 +47,7 @@ static struct postgresql *postgresql_of(struct lease_backend *backend)
 
 enum outcome { NOT_OUR_TURN = -1, HELD_BY_OTHER = 0, GRANTED = 1 };
 
-enum { OUTCOME, FENCE, OWNER, NONCE, LEFT_MS, TICKET, WAITER, ENDED, NEXT };
+enum { OUTCOME, FENCE, OWNER, NONCE, LEFT_MS, TICKET, WAITER, ENDED, NEXT, IS_OLDER };
 
 _Static_assert(LEASE_FENCES == 32, "the function has the number as well");
 
@@ -61,6 +60,7 @@ try {
 	char nonce[LEASE_NONCE_SIZE], give_up[LEASE_NONCE_SIZE];
 	char dead_waiter[LEASE_SERVER_ID_SIZE];
 	bool is_after_death;
+	bool is_after_ours; /* a grant of this attempt whose answer was lost */
 	struct owner owner, in_the_way;
 	int guard_fd;
 	PGresult *answer;
@@ -104,10 +104,12 @@ static int postgresql_try_ask(struct try *try, struct err *err)
 		.text = POSTGRESQL_ACQUIRE,
 		.values = { try->key, try->nonce, text, ttl, floor,
 			    try->give_up[0] ? try->give_up : NULL,
+			    try->is_after_death ? "true" : "false",
 			    try->dead_waiter[0] ? try->dead_waiter : NULL,
 			    postgresql->server.me,
 			    request->wait_ms > 0 ? waiting : NULL },
-		.count = 9,
+		.count = 10,
+		.is_once = try->is_after_death,
 	};
 	if (postgresql_run(postgresql, &statement, POSTGRESQL_COMMAND_MS, &try->answer,
 			   &was_sent, err) == 0)
@@ -125,25 +127,11 @@ static enum lease_predecessor postgresql_predecessor_of(const struct try *try)
 
 	if (try->is_after_death)
 		return LEASE_AFTER_DEATH;
-	if (strcmp(ended, "held") == 0)
-		return LEASE_AFTER_LAPSE;
+	if (strcmp(ended, "held") == 0 || try->is_after_ours)
+		return LEASE_AFTER_LAPSE; /* or nobody knows any more */
 	if (strcmp(ended, "forced") == 0)
 		return LEASE_AFTER_FORCE;
 	return ended[0] ? LEASE_AFTER_RELEASE : LEASE_AFTER_NOBODY;
-}
-
-/* Who is of another kernel cannot be told by us. NULL: nobody waits. */
-static void postgresql_keep_next(struct postgresql *postgresql, const char *key,
-				 const char *text)
-{
-	struct owner owner = { 0 };
-
-	if (text)
-		postgresql_read_owner(text, 0, &owner);
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&postgresql->server.mutex);
-	free(map_remove(&postgresql->nexts, key));
-	if (text && strcmp(owner.holder.boot_id, clock_boot_id()) == 0)
-		map_put(&postgresql->nexts, key, xstrdup(text));
 }
 
 static void postgresql_try_grant(struct try *try)
@@ -153,9 +141,9 @@ static void postgresql_try_grant(struct try *try)
 
 	attempt->outcome = LEASE_GRANTED;
 	attempt->has_others = !pq.getisnull(try->answer, 0, NEXT);
-	postgresql_keep_next(try->postgresql, attempt->request->key,
-			     attempt->has_others ? postgresql_value(try->answer, 0, NEXT)
-						 : NULL);
+	lease_server_keep_next(
+		&try->postgresql->server, attempt->request->key,
+		attempt->has_others ? postgresql_value(try->answer, 0, NEXT) : NULL);
 	attempt->place = 0;
 	attempt->predecessor = postgresql_predecessor_of(try);
 	if (!try->is_after_death)
@@ -168,6 +156,7 @@ static void postgresql_try_grant(struct try *try)
 	snprintf(grant->nonce, sizeof(grant->nonce), "%s", try->nonce);
 	grant->fence = (uint64_t)postgresql_number(try->answer, 0, FENCE);
 	grant->guard_fd = TAKE_FD(try->guard_fd);
+	attempt->valid_ms = postgresql_number(try->answer, 0, LEFT_MS);
 }
 
 /* Whether who is in the way is dead, and can be passed with one more try. */
@@ -182,6 +171,9 @@ static bool postgresql_try_look_at_dead(struct try *try, enum outcome outcome)
 	owner->holder.ttl_left_ms = postgresql_number(try->answer, 0, LEFT_MS);
 	lease_server_judge(&try->postgresql->server, owner, attempt->hint_fd,
 			   &attempt->orphans);
+	if (outcome == HELD_BY_OTHER &&
+	    postgresql_value(try->answer, 0, IS_OLDER)[0] == 't')
+		owner->holder.is_dead = false;
 	attempt->silent_ms =
 		owner->ttl_ms ? owner->ttl_ms - owner->holder.ttl_left_ms : -1;
 	if (!owner->holder.is_dead || attempt->orphans)
@@ -219,6 +211,7 @@ static bool postgresql_try_was_granted(struct try *try, enum outcome outcome)
 	    strcmp(postgresql_value(try->answer, 0, NONCE), try->nonce) != 0)
 		return false;
 	memcpy(try->give_up, try->nonce, sizeof(try->give_up));
+	try->is_after_ours = true;
 	random_hex(try->nonce, (LEASE_NONCE_SIZE - 1) / 2);
 	return true;
 }
@@ -395,26 +388,6 @@ static int postgresql_pass(struct lease_backend *base, const struct lease_grant 
 	return done;
 }
 
-/* Whether the one that waited behind this grant when it was made, and is of this kernel,
- * has been told that it is given up. It releases and takes the lease in one request, if
- * that comes before ours. */
-static bool postgresql_offer(struct postgresql *postgresql, const char *key,
-			     const char *nonce)
-{
-	lock(&postgresql->server.mutex);
-	AUTO_FREE char *text = map_remove(&postgresql->nexts, key);
-	unlock(&postgresql->server.mutex);
-	struct owner next;
-
-	if (!text)
-		return false;
-	postgresql_read_owner(text, 0, &next);
-	if (!lease_server_tell(&next, key, nonce))
-		return false;
-	usleep(HEAD_START_US);
-	return true;
-}
-
 /* Tells who is first in the line, if it is of this kernel. */
 static void postgresql_tell_neighbour(struct postgresql *postgresql, const char *key,
 				      const PGresult *released)
@@ -427,7 +400,7 @@ static void postgresql_tell_neighbour(struct postgresql *postgresql, const char 
 
 	if (pq.getisnull(released, 0, 1))
 		return;
-	postgresql_read_owner(postgresql_value(released, 0, 1), 0, &owner);
+	lease_server_read_waiter(postgresql_value(released, 0, 1), &owner);
 	if (lease_server_tell(&owner, key, NULL))
 		return;
 	postgresql_run_short(postgresql, &wake, &result, ERR_IGNORED);
@@ -440,13 +413,14 @@ static int postgresql_release(struct lease_backend *base, struct lease_grant *gr
 {
 	struct postgresql *postgresql = postgresql_of(base);
 	AUTO_FREE char *key = xstrdup(grant->key);
+	bool is_offered = lease_server_offer(&postgresql->server, key, grant->nonce);
 	const struct postgresql_statement statement = {
 		.prepared = PREPARED_RELEASE,
 		.text = POSTGRESQL_RELEASE,
 		.values = { key, grant->nonce, clock_boot_id() },
 		.count = 3,
+		.is_once = is_offered,
 	};
-	bool is_offered = postgresql_offer(postgresql, key, grant->nonce);
 	PGresult *result;
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
 	bool was_ours = done == 0 && postgresql_number(result, 0, 0) == 1;
@@ -455,7 +429,8 @@ static int postgresql_release(struct lease_backend *base, struct lease_grant *gr
 	if (was_ours)
 		postgresql_tell_neighbour(postgresql, key, result);
 	pq.clear(result);
-	if (done != 0) {
+	/* A server that was restarted may have forgotten that the next one has it. */
+	if (done != 0 && !is_offered) {
 		postgresql_wake_start(postgresql);
 		lease_server_add_leftover(&postgresql->server, key, grant->nonce, 0);
 	}
@@ -603,7 +578,6 @@ static void postgresql_close(struct lease_backend *base)
 	postgresql_wake_stop(postgresql);
 	for (size_t i = 0; i < LEASE_SERVER_CHANNELS; i++)
 		postgresql_disconnect(&postgresql->channels[i]);
-	map_clear_owned(&postgresql->nexts);
 	lease_server_clear(&postgresql->server);
 	free(postgresql->url);
 	free(postgresql->user);

@@ -316,7 +316,7 @@ static int postgresql_run_on(PGconn *connection,
  * number.
  */
 static const char *const prepared_names[] = {
-	[PREPARED_ACQUIRE] = "refrelay_acquire_4",
+	[PREPARED_ACQUIRE] = "refrelay_acquire_5",
 	[PREPARED_RELEASE] = "refrelay_release_4",
 };
 
@@ -486,7 +486,7 @@ int postgresql_run(struct postgresql *postgresql,
 			break;
 		pq.clear(TAKE(*result));
 		postgresql_disconnect(connection);
-		if (!was_open || err->class == ERR_TIMEOUT)
+		if (!was_open || err->class == ERR_TIMEOUT || statement->is_once)
 			break;
 	}
 	lease_server_give_back(&postgresql->server, channel);

@@ -12,7 +12,7 @@
 #include "lease/lease_server.h"
 #include "lease/postgresql_library.h"
 
-#define PARAMETERS_MOST 9
+#define PARAMETERS_MOST 10
 #define POSTGRESQL_COMMAND_MS 500
 
 struct postgresql {
@@ -27,9 +27,7 @@ struct postgresql {
 	atomic_bool is_prepared; /* the schema exists */
 	PGconn *wake;            /* the thread's */
 	pthread_t thread;
-	bool is_started;  /* guarded by server.mutex */
-	struct map nexts; /* guarded by server.mutex; of leases that we hold: who waited
-			     behind, as an owner's text, if it is of this kernel */
+	bool is_started; /* guarded by server.mutex */
 	atomic_bool is_closing;
 };
 
@@ -41,6 +39,7 @@ struct postgresql_statement {
 	const char *text;
 	const char *values[PARAMETERS_MOST];
 	int count;
+	bool is_once; /* not to be said again when the server may have been restarted */
 };
 
 /* Each has a connection to itself meanwhile, opened if need be; one that is late or

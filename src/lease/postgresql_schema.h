@@ -1,5 +1,5 @@
 /*
- * The leases' part of a PostgreSQL database: two tables and five functions, in the schema
+ * The leases' part of a PostgreSQL database: three tables and six functions, in the schema
  * refrelay, so that each request is one statement and one round trip. Each function takes
  * a lock for its key, so that it is atomic; all times are the server's. A changed
  * function gets another number: nodes of two versions share the tables.
@@ -7,17 +7,26 @@
  * Grants and renewals are on the server's disk before it answers. A release, a place in
  * the line and a pass are not waited for: if the server crashes and loses them, the lease
  * lasts until its ttl, and its next fence is above all earlier ones.
+ *
+ * Nor is a grant that its holder gave up in favour of the first in the line: that one has
+ * it for no longer than the holder would have had, until it has renewed it. Should the
+ * server lose it in a crash, the row says that the former holder has the lease, and so
+ * nobody else gets it before. Hence a row that is from before the latest crash or
+ * failover proves nothing about whom it names: if that one is dead, others still wait
+ * until it lapses; and nothing that is said of it is said again on another connection.
  */
 #ifndef LEASE_POSTGRESQL_SCHEMA_H
 #define LEASE_POSTGRESQL_SCHEMA_H
 
 /* Whether all of it exists. */
 #define POSTGRESQL_IS_THERE                                                              \
-	"SELECT count(*) = 5 FROM pg_proc p JOIN pg_namespace n ON n.oid ="              \
+	"SELECT count(*) = 6 FROM pg_proc p JOIN pg_namespace n ON n.oid ="              \
 	" p.pronamespace WHERE n.nspname = 'refrelay' AND p.proname IN"                  \
-	" ('lease_acquire_4', 'lease_release_4', 'lease_leave_1', 'lease_force_1',"      \
-	" 'lease_wake_1') AND to_regclass('refrelay.lease') IS NOT NULL"                 \
-	" AND to_regclass('refrelay.lease_line') IS NOT NULL"
+	" ('lease_acquire_5', 'lease_release_4', 'lease_leave_1', 'lease_force_1',"      \
+	" 'lease_wake_1', 'lease_is_older_1')"                                           \
+	" AND to_regclass('refrelay.lease') IS NOT NULL"                                 \
+	" AND to_regclass('refrelay.lease_line') IS NOT NULL"                            \
+	" AND to_regclass('refrelay.lease_start') IS NOT NULL"
 
 /* Several nodes may find it missing at once, and wait for the first. */
 #define POSTGRESQL_LOCK                                                                  \
@@ -40,6 +49,29 @@ static const char *const postgresql_schema[] = {
 	" waiter text NOT NULL, owner text NOT NULL, seen timestamptz NOT NULL,"
 	" UNIQUE (key, waiter))",
 
+	/* When it was first asked for after a crash or a failover, which empty it. */
+	"CREATE UNLOGGED TABLE IF NOT EXISTS refrelay.lease_start (one int PRIMARY KEY,"
+	" since timestamptz NOT NULL)",
+
+	"INSERT INTO refrelay.lease_start VALUES (1, clock_timestamp()) ON CONFLICT DO"
+	" NOTHING",
+
+	/* Whether a row with that end and owner may lack what a crash took. */
+	"CREATE OR REPLACE FUNCTION refrelay.lease_is_older_1(p_expires_at timestamptz,"
+	" p_owner text) RETURNS bool LANGUAGE plpgsql AS $$\n"
+	"DECLARE began timestamptz;\n"
+	"BEGIN\n"
+	" SELECT since INTO began FROM refrelay.lease_start;\n"
+	" IF NOT FOUND THEN\n"
+	"  INSERT INTO refrelay.lease_start VALUES (1, clock_timestamp())"
+	"   ON CONFLICT DO NOTHING;\n"
+	"  RETURN true;\n"
+	" END IF;\n"
+	" RETURN p_expires_at - coalesce(substring(p_owner FROM '^ttl=([0-9]+) "
+	"')::bigint,"
+	"  0) * interval '1 ms' < began;\n"
+	"END $$",
+
 	/* Notifies the first in the line. */
 	"CREATE OR REPLACE FUNCTION refrelay.lease_wake_1(p_key text) RETURNS void"
 	" LANGUAGE sql AS $$"
@@ -48,12 +80,12 @@ static const char *const postgresql_schema[] = {
 	" '3 s' ORDER BY ticket LIMIT 1) first"
 	" $$",
 
-	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_4("
+	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_5("
 	" p_key text, p_nonce text, p_owner text, p_ttl_ms bigint, p_floor bigint,"
-	" p_give_up text, p_dead_waiter text, p_me text, p_waiting text,"
+	" p_give_up text, p_is_dead bool, p_dead_waiter text, p_me text, p_waiting text,"
 	" OUT outcome int, OUT fence bigint, OUT owner text, OUT nonce text,"
 	" OUT left_ms bigint, OUT ticket bigint, OUT waiter text, OUT ended text,"
-	" OUT next text)"
+	" OUT next text, OUT is_older bool)"
 	" LANGUAGE plpgsql AS $$\n"
 	"#variable_conflict use_column\n"
 	"DECLARE row refrelay.lease%ROWTYPE; first record; now timestamptz; longest"
@@ -62,20 +94,24 @@ static const char *const postgresql_schema[] = {
 	" PERFORM pg_advisory_xact_lock(hashtextextended(p_key, 7273));\n"
 	" ticket := 0;\n"
 	/* Handed to the first in the line: the usual case, with less to do. */
-	" IF p_give_up IS NOT NULL THEN\n"
+	" IF p_give_up IS NOT NULL AND NOT p_is_dead THEN\n"
 	"  SELECT l.ticket, l.waiter, lead(l.owner) OVER (ORDER BY l.ticket) AS next"
 	"   INTO first FROM refrelay.lease_line l WHERE l.key = p_key"
 	"   ORDER BY l.ticket LIMIT 1;\n"
 	"  IF first.waiter = p_me THEN\n"
+	"   now := clock_timestamp();\n"
 	"   UPDATE refrelay.lease l SET fence = greatest(l.fence + 32, p_floor + 1,"
-	"    floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint),"
-	"    nonce = p_nonce, owner = p_owner, ended = NULL, expires_at ="
-	"    clock_timestamp() + p_ttl_ms * interval '1 ms'"
-	"    WHERE l.key = p_key AND l.nonce = p_give_up RETURNING l.fence INTO fence;\n"
+	"    floor(extract(epoch FROM now) * 1000000)::bigint),"
+	"    nonce = p_nonce, owner = p_owner, ended = NULL"
+	"    WHERE l.key = p_key AND l.nonce = p_give_up AND l.expires_at BETWEEN"
+	"    now + p_ttl_ms * interval '0.7 ms' AND now + p_ttl_ms * interval '1 ms'"
+	"    RETURNING l.fence, floor(extract(epoch FROM l.expires_at - now) * 1000)"
+	"    INTO fence, left_ms;\n"
 	"   IF FOUND THEN\n"
 	"    DELETE FROM refrelay.lease_line l WHERE l.ticket = first.ticket;\n"
-	"    outcome := 1; nonce := p_nonce; owner := ''; left_ms := p_ttl_ms;"
+	"    outcome := 1; nonce := p_nonce; owner := '';"
 	"    ended := 'released'; next := first.next;\n"
+	"    PERFORM " POSTGRESQL_NOT_SYNCED ";\n"
 	"    RETURN;\n"
 	"   END IF;\n  END IF;\n END IF;\n"
 	" SELECT l.* INTO row FROM refrelay.lease l WHERE l.key = p_key FOR UPDATE;\n"
@@ -83,7 +119,8 @@ static const char *const postgresql_schema[] = {
 	/* A releasing holder notifies the first. Each notice wakes all listeners. */
 	" is_untold := row.nonce IS NOT NULL;\n"
 	/* Given up by its holder in favour of this attempt, or its holder is dead. */
-	" is_given_up := row.nonce = p_give_up;\n"
+	" is_given_up := row.nonce = p_give_up AND NOT (p_is_dead AND"
+	"  refrelay.lease_is_older_1(row.expires_at, row.owner));\n"
 	" IF is_given_up THEN row.nonce := NULL; row.ended := 'released'; END IF;\n"
 	" was_held := row.nonce IS NOT NULL;\n"
 	" IF was_held AND row.expires_at > now THEN\n"
@@ -95,6 +132,7 @@ static const char *const postgresql_schema[] = {
 	"    RETURNING l.expires_at INTO row.expires_at; END IF;\n"
 	"  outcome := 0; owner := row.owner; nonce := row.nonce; fence := row.fence;\n"
 	"  left_ms := extract(epoch FROM row.expires_at - now) * 1000;\n"
+	"  is_older := refrelay.lease_is_older_1(row.expires_at, row.owner);\n"
 	" ELSE\n"
 	"  LOOP\n"
 	"   SELECT l.ticket, l.waiter, l.owner, l.seen, lead(l.owner) OVER (ORDER BY"
@@ -121,9 +159,14 @@ static const char *const postgresql_schema[] = {
 	"  END IF;\n"
 	"  RETURN;\n"
 	" END IF;\n"
+	" IF NOT EXISTS (SELECT FROM refrelay.lease_start) THEN\n"
+	"  INSERT INTO refrelay.lease_start VALUES (1, now) ON CONFLICT DO NOTHING;\n"
+	" END IF;\n"
 	" outcome := 1; nonce := p_nonce; owner := row.owner;\n"
 	" ended := CASE WHEN was_held THEN 'held' ELSE row.ended END;\n"
-	" granted := greatest(coalesce(row.fence, 0) + 32, p_floor + 1,"
+	/* A crash may have taken grants that followed the one that lapsed. */
+	" granted := greatest(coalesce(row.fence, 0) +"
+	"  CASE WHEN was_held THEN 1000000 ELSE 32 END, p_floor + 1,"
 	"  floor(extract(epoch FROM now) * 1000000)::bigint);\n"
 	" fence := granted; left_ms := p_ttl_ms;\n"
 	" IF row.key IS NULL THEN\n"

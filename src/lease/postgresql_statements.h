@@ -9,8 +9,8 @@
 
 #define POSTGRESQL_ACQUIRE                                                               \
 	"SELECT outcome, fence, owner, nonce, left_ms, ticket, waiter, ended, "          \
-	"next FROM"                                                                      \
-	" refrelay.lease_acquire_4($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+	"next, is_older FROM"                                                            \
+	" refrelay.lease_acquire_5($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 #define POSTGRESQL_RELEASE                                                               \
 	"SELECT done, neighbour FROM refrelay.lease_release_4($1, $2, $3)"
 /* Whether nobody has the lock of this key. */

@@ -18,12 +18,15 @@
  *
  * Why fences grow: a server's counter is below each that it grants. Of several servers,
  * the grant takes the greatest of those that a majority offers, and counts only once a
- * majority has it as its counter. Each is also above the server's clock in microseconds,
- * so that it grows although data was lost: no two grants are in one of them.
+ * majority has it as its counter; as it has at once if all offered the same. Each is also
+ * above the server's clock in microseconds, so that it grows although data was lost: no
+ * two grants are in one of them.
  *
  * Waiting: who finds the lease held stands in a line at the server, for as long as it
  * asks again within 3 seconds. Whoever releases tells the first in the line, which asks
- * at once; all others are refused. Everybody asks once a second anyway.
+ * at once; all others are refused. Everybody asks once a second anyway. If the holder
+ * knows who is next, and that is of its kernel, it gives that one its nonce instead of
+ * releasing: the request of the next one then does both.
  */
 #include <assert.h>
 #include <sys/eventfd.h>
@@ -71,6 +74,7 @@ struct redis_try {
 	const char *key;
 	char nonce[LEASE_NONCE_SIZE];
 	char give_up[LEASE_NONCE_SIZE];
+	bool is_given; /* that one, by its holder */
 	char dead_waiter[LEASE_SERVER_ID_SIZE];
 	bool is_after_death;
 	struct owner owner;
@@ -81,7 +85,8 @@ struct redis_try {
 
 	/* The votes of the last round. */
 	size_t granted, held, queued;
-	size_t taken; /* granted, whether it counts or not */
+	size_t agreed; /* granted what was given up, with try->fence */
+	size_t taken;  /* granted, whether it counts or not */
 	bool has_others;
 	const struct redisReply *grant, *holder, *front;
 	uint64_t fence;
@@ -93,6 +98,17 @@ static uint64_t redis_fence_in(const char *value)
 	const char *at = strstr(value, " fence=");
 
 	return at ? strtoull(at + strlen(" fence="), NULL, 10) : 0;
+}
+
+/* The one that has seen the latest grant knows how that ended; of two, the one that does
+ * not know that it ended well. */
+static bool redis_try_knows_better(const struct redisReply *old,
+				   const struct redisReply *new)
+{
+	uint64_t a = redis_fence_in(redis_reply_text(old, 5));
+	uint64_t b = redis_fence_in(redis_reply_text(new, 5));
+
+	return b > a || (b == a && strcmp(redis_reply_text(new, 4), "held") == 0);
 }
 
 static void redis_try_count_vote(struct redis_try *try, size_t server)
@@ -115,15 +131,16 @@ static void redis_try_count_vote(struct redis_try *try, size_t server)
 		err_remedy(&try->round.err, "wait; its user needs the right to INFO");
 	} else if (status == 1) {
 		uint64_t fence = strtoull(redis_reply_text(reply, 1), NULL, 10);
-		uint64_t before = redis_fence_in(redis_reply_text(reply, 5));
 		try->granted++;
 		try->has_others |= redis_reply_number(reply, 6) > 0;
-		/* The one that has seen the latest grant knows how that ended. */
-		if (!try->grant ||
-		    before > redis_fence_in(redis_reply_text(try->grant, 5)))
+		if (!try->grant || redis_try_knows_better(try->grant, reply))
 			try->grant = reply;
 		if (fence > try->fence)
+			try->agreed = 0;
+		if (fence > try->fence)
 			try->fence = fence;
+		try->agreed += fence == try->fence &&
+			       strcmp(redis_reply_text(reply, 4), "given") == 0;
 	} else if (status == 0) {
 		try->held++;
 		try->holder = reply;
@@ -135,7 +152,7 @@ static void redis_try_count_vote(struct redis_try *try, size_t server)
 
 static void redis_try_count_votes(struct redis_try *try)
 {
-	try->granted = try->held = try->queued = try->taken = 0;
+	try->granted = try->held = try->queued = try->taken = try->agreed = 0;
 	try->grant = try->holder = try->front = NULL;
 	try->has_others = false;
 	try->fence = 0;
@@ -165,8 +182,9 @@ static void redis_try_ask(struct redis_try *try)
 		.key = try->key,
 		.arguments = { try->nonce, backend->is_redlock_format ? "" : text, ttl,
 			       floor, try->give_up, try->dead_waiter, waits ? place : "",
-			       waits ? waiter : "", backend->count > 1 ? "1" : "" },
-		.count = 9,
+			       waits ? waiter : "", backend->count > 1 ? "1" : "",
+			       try->is_given ? "1" : "" },
+		.count = 10,
 	};
 	redis_round_run(try->backend, &try->round, &call, 1, redis_until(backend));
 	redis_try_count_votes(try);
@@ -215,6 +233,14 @@ static void redis_try_undo(struct redis_try *try)
 	redis_round_clear(&round);
 }
 
+/* What was given up for us has the same next fence at all servers. */
+static bool redis_try_is_confirmed(const struct redis_try *try)
+{
+	return try->backend->count == 1 ||
+	       (try->agreed >= try->backend->quorum && try->agreed == try->granted &&
+		try->held + try->queued == 0);
+}
+
 /* Of several servers: the fence counts once a majority has it. 1: it has; 0: others were
  * quicker; -1. */
 static int redis_try_confirm(struct redis_try *try, struct err *err)
@@ -223,7 +249,7 @@ static int redis_try_confirm(struct redis_try *try, struct err *err)
 	size_t confirmed = 0, quorum = try->backend->quorum;
 	char fence[24];
 
-	if (try->backend->count == 1)
+	if (redis_try_is_confirmed(try))
 		return 1;
 	snprintf(fence, sizeof(fence), "%" PRIu64, try->fence);
 	const struct redis_call call = { .script = REDIS_CONFIRM,
@@ -261,6 +287,8 @@ static void redis_try_grant(struct redis_try *try)
 
 	attempt->outcome = LEASE_GRANTED;
 	attempt->has_others = try->has_others;
+	lease_server_keep_next(&try->backend->server, try->key,
+			       redis_reply_text(try->grant, 7));
 	attempt->place = 0;
 	attempt->predecessor =
 		redis_try_predecessor(try, redis_reply_text(try->grant, 4));
@@ -303,6 +331,7 @@ static bool redis_try_look_at_dead(struct redis_try *try, const struct redisRepl
 	if (is_holder) {
 		snprintf(try->give_up, sizeof(try->give_up), "%.32s",
 			 try->in_the_way.nonce);
+		try->is_given = false;
 		try->is_after_death = true;
 		try->dead = try->in_the_way;
 	} else {
@@ -384,7 +413,10 @@ static void redis_try_init(struct redis_try *try, struct redis_backend *backend,
 	*try = (struct redis_try){
 		.backend = backend, .attempt = attempt, .key = key, .guard_fd = -1
 	};
-	snprintf(try->give_up, sizeof(try->give_up), "%s", attempt->handed.nonce);
+	lease_server_hint(&backend->server, key, attempt->hint_fd, try->give_up);
+	if (attempt->handed.nonce[0])
+		snprintf(try->give_up, sizeof(try->give_up), "%s", attempt->handed.nonce);
+	try->is_given = try->give_up[0] != '\0';
 	attempt->outcome = LEASE_HELD;
 	attempt->grant = LEASE_NO_GRANT;
 	if (!backend->is_redlock_format)
@@ -440,7 +472,6 @@ static int redis_try_acquire(struct lease_backend *base, struct lease_attempt *a
 		redis_try_give_way(backend, attempt, key);
 		return 0;
 	}
-	lease_server_hint(&backend->server, key, attempt->hint_fd, NULL);
 	redis_try_init(&try, backend, attempt, key);
 	int result = redis_try_run(&try, err);
 	lease_server_drop_guard(&backend->server, try.guard_fd);
@@ -561,9 +592,10 @@ static int redis_release(struct lease_backend *base, struct lease_grant *grant,
 	AUTO_FREE char *key = redis_server_key(grant->key, ERR_IGNORED);
 	struct redis_round round;
 
+	bool is_offered = lease_server_offer(&backend->server, key, grant->nonce);
 	redis_take_back(backend, &round, key, grant->nonce);
 	int decided = redis_round_decide(backend, &round, 0);
-	*how = decided > 0 ? LEASE_RELEASED : LEASE_GONE;
+	*how = decided > 0 || is_offered ? LEASE_RELEASED : LEASE_GONE;
 	if (decided < 0)
 		redis_unavailable(backend, &round, err);
 	redis_round_clear(&round);
@@ -701,6 +733,7 @@ static struct redis_backend *redis_new(const struct lease_options *options)
 		.judge_arg = backend,
 	};
 	redis_set_times(backend, options);
+	backend->server.is_told = !backend->is_redlock_format;
 	redis_scripts_init(backend);
 	return backend;
 }

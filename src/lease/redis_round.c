@@ -45,11 +45,16 @@
 /* 3 nonce, 4 owner text ("": the value is the nonce alone), 5 ttl, 6 floor of the fence,
  * 7 a grant's nonce that is given up first, 8 a waiter that is dead, 9 the place in the
  * line ("": no wait; "0": at its end), 10 the waiter's text, 11 "1": one of several
- * servers, so that a grant is one only once it is confirmed.
+ * servers, so that a grant is one only once it is confirmed, 12 "1": the holder gave up 7
+ * for us, else it is dead.
  * {0, value, its ttl, place}: held; {2, waiter, 0, place, its id}: another's turn;
- * {1, fence, "", place, how the one before ended, that one, whether others wait}:
- * granted. So it is if this very request has come before and its answer was lost; how the
- * one before ended is then mostly forgotten, and a lapse assumed. */
+ * {1, fence, "", place, how the one before ended, that one, whether others wait, the text
+ * of the first of them or ""}: granted. So it is if this very request has come before and
+ * its answer was lost; how the one before ended is then mostly forgotten, and a lapse
+ * assumed.
+ *
+ * What was given up for us is followed by a fence that is the same wherever the one
+ * before was: if all who grant it say the same, nothing is left to be confirmed. */
 static const char acquire_script[] = COMMON
 	"local nonce,owner,ttl,place=ARGV[3],ARGV[4],ARGV[5],ARGV[9]\n"
 	"local v,c=call('GET',K),call('GET',F)\n"
@@ -61,9 +66,15 @@ static const char acquire_script[] = COMMON
 	" call('PEXPIRE',K,ttl)\n"
 	" if is(latest,nonce) then latest='' end\n"
 	" local f=string.match(v,' fence=(%d+)') or text(fence_of(c))\n"
-	" return {1,f,'',place,before,latest,#call('ZRANGE',L,0,0)}\n"
+	" return {1,f,'',place,before,latest,#call('ZRANGE',L,0,0),''}\n"
 	"end\n"
-	"if is(v,ARGV[7]) then call('DEL',K) v=false before='given' end\n"
+	"local given=0\n"
+	"if is(v,ARGV[7]) then\n"
+	" if ARGV[12]=='1' then before='given' "
+	"given=math.max(fence_of(c),tonumber(string.match(v,' fence=(%d+)') or '0'))+32\n"
+	" else before='died' end\n"
+	" call('DEL',K) v=false\n"
+	"end\n"
 	"if ARGV[8]~='' then call('ZREM',L,ARGV[8]) end\n"
 	"if place~='' and (v or head) then\n"
 	" if place=='0' then local t=call('TIME') place=text(t[1]*1000000+t[2]) end\n"
@@ -79,18 +90,23 @@ static const char acquire_script[] = COMMON
 	"if head then\n"
 	" head=wake()\n"
 	" if head and head~=me then\n"
+	"  if before=='given' then keep(fence_of(c),'released',latest) end\n"
 	"  return {2,call('GET',K..'#wait:'..head) or '',0,place,head}\n"
 	" end\n"
 	"end\n"
 	"local t=call('TIME')\n"
 	"local n=math.max(fence_of(c)+32,t[1]*1000000+t[2],ARGV[6]+1)\n"
+	"if ARGV[11]=='1' and given>0 then n=math.max(given,ARGV[6]+1) end\n"
 	"if n>=9007199254740991 then return redis.error_reply('FENCE used up') end\n"
 	"v=owner=='' and nonce or nonce..' fence='..text(n)..' '..owner\n"
-	"if ARGV[11]=='1' then keep(n,before=='given' and 'released' or before,latest)\n"
-	"else keep(n,'held',v) end\n"
+	"if ARGV[11]=='' or given>0 then keep(n,'held',v)\n"
+	"else keep(n,before=='died' and 'held' or before,latest) end\n"
 	"call('SET',K,v,'PX',ttl)\n"
-	"if head then call('ZREM',L,me) call('DEL',K..'#wait:'..me) end\n"
-	"return {1,text(n),'',place,before,latest,head and #call('ZRANGE',L,0,0) or 0}\n";
+	"if not head then return {1,text(n),'',place,before,latest,0,''} end\n"
+	"call('ZREM',L,me) call('DEL',K..'#wait:'..me)\n"
+	"head=call('ZRANGE',L,0,0)[1]\n"
+	"return {1,text(n),'',place,before,latest,head and 1 or 0,"
+	"head and call('GET',K..'#wait:'..head) or ''}\n";
 
 _Static_assert(LEASE_FENCES == 32, "the script has the number as well");
 

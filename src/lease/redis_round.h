@@ -19,7 +19,7 @@
 
 #define REDIS_SERVERS_MOST 7
 #define REDIS_COMMAND_MS 500
-#define REDIS_ARGUMENTS_MOST 9
+#define REDIS_ARGUMENTS_MOST 10
 
 enum redis_script {
 	REDIS_ACQUIRE,

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "lease/lease_backend.h"
 #include "lease/lease_server.h"
+#include "lease/manager.h"
 #include "lease/postgresql.h"
 
 #define KEY "refrelay:here:geo_sync_ssf_service:repository:7"
@@ -352,6 +352,35 @@ TEST(who_is_next_releases_and_takes_it_in_one)
 	lease_manager_close(carl);
 }
 
+/* On another connection it may come to a server that forgot to whom it was given. */
+TEST(a_release_in_favour_of_the_next_is_not_said_twice)
+{
+	struct lease_manager *carl = open_as("carl", TTL);
+	struct lease *lease = must_acquire(bob, 0);
+	struct asker first, second;
+
+	start_asking(&first, ann);
+	wait_for_line("1");
+	start_asking(&second, carl);
+	wait_for_line("2");
+	lease_release(lease);
+	thread_join(first.thread);
+	assert_non_null(first.lease);
+	pg_sql("CREATE TABLE refrelay.said (nonce text)");
+	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_release_4(p_key text, p_nonce "
+	       "text, p_boot text, OUT done int, OUT neighbour text) LANGUAGE sql AS"
+	       " 'INSERT INTO refrelay.said VALUES (p_nonce); SELECT 0, NULL::text'");
+	pg_sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
+	       "state = 'idle' AND query NOT LIKE 'LISTEN%'");
+	lease_release(first.lease);
+	thread_join(second.thread);
+	assert_non_null(second.lease);
+	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.said"), "0");
+	lease_release(second.lease);
+	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.said"), "1");
+	lease_manager_close(carl);
+}
+
 static void tell_bob(const char *message, size_t len)
 {
 	AUTO_FREE char *folder = xasprintf("%s/bob/server/told", root);
@@ -397,9 +426,9 @@ TEST(one_that_is_told_out_of_turn_frees_it_for_the_first)
 
 	pg_sql("INSERT INTO refrelay.lease_line (key, waiter, owner, seen) VALUES ('" KEY
 	       "', 'ghost', 'ttl=1', clock_timestamp() + interval '1 s')");
-	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_4('" KEY
+	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_5('" KEY
 				   "', 'x', 'o', 1000, 0, (SELECT nonce FROM "
-				   "refrelay.lease), NULL, 'late', 'w')"),
+				   "refrelay.lease), false, NULL, 'late', 'w')"),
 			    "-1");
 	assert_string_equal(pg_sql("SELECT nonce IS NULL AND ended = 'released' FROM "
 				   "refrelay.lease"),
@@ -548,6 +577,36 @@ TEST(one_of_another_boot_proves_nothing)
 	assert_fails(acquire(bob, 0, &lease), ERR_BUSY);
 }
 
+/* It may have lost to whom the dead one had given it up. */
+TEST(a_server_that_began_anew_proves_nothing_about_what_it_has_from_before)
+{
+	struct lease *lease;
+
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = start_holder();
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		if (i == 0) {
+			pg_stop();
+			pg_start();
+		} else {
+			kill(atoi(pg_sql("SELECT max(pid) FROM pg_stat_activity WHERE "
+					 "state = 'idle'")),
+			     SIGKILL); /* after which the others start anew */
+			wait_until(strcmp(pg_sql("SELECT count(*) FROM "
+						 "refrelay.lease_start"),
+					  "0") == 0);
+		}
+		wait_until(acquire(bob, 0, &lease) != 0 && !is_late());
+		assert_int_equal(err.class, ERR_BUSY);
+		pg_sql("UPDATE refrelay.lease SET expires_at = clock_timestamp() + "
+		       "interval '60 s'");
+		wait_until(acquire(bob, 0, &lease) == 0);
+		assert_int_equal(lease_predecessor(lease), LEASE_AFTER_DEATH);
+		lease_release(lease);
+	}
+}
+
 /* ------------------------------------------------------------------ faults */
 
 TEST(a_server_that_is_away_is_no_answer_about_the_lease)
@@ -630,6 +689,45 @@ TEST(a_grant_whose_commit_was_late_is_taken_back)
 	wait_until(acquire(bob, 10000, &lease) == 0 || !is_late());
 	assert_non_null(lease);
 	lease_release(lease);
+}
+
+static void end_of_row(char out[64])
+{
+	snprintf(out, 64, "%s",
+		 pg_sql("SELECT expires_at FROM refrelay.lease WHERE key = '" KEY "'"));
+}
+
+/* While no commit ends: it waits for no disk, and ends when the one before would have. */
+TEST(who_is_next_has_the_rest_of_the_time_and_waits_for_no_disk)
+{
+	struct lease_manager *carl = open_as("carl", LONG_TTL);
+	struct lease *lease = must_acquire(bob, 0), *none;
+	const struct lease_request other = { .key = KEY "other", .operation = "sync" };
+	struct asker first, second;
+	char before[64], after[64];
+
+	start_asking(&first, ann);
+	wait_for_line("1");
+	start_asking(&second, carl);
+	wait_for_line("2");
+	lease_release(lease);
+	thread_join(first.thread);
+	assert_non_null(first.lease);
+	int64_t valid_until = first.lease->valid_until;
+	end_of_row(before);
+	stall_commits("nobody");
+	while (lease_acquire(bob, &other, &none, &err) == 0) /* until it has heard */
+		lease_release(none);
+	assert_int_equal(err.class, ERR_TIMEOUT);
+	lease_release(first.lease);
+	thread_join(second.thread);
+	assert_non_null(second.lease);
+	end_of_row(after);
+	assert_string_equal(before, after);
+	assert_in_range(second.lease->valid_until, valid_until - 1000, valid_until + 20);
+	stall_commits("");
+	lease_release(second.lease);
+	lease_manager_close(carl);
 }
 
 TEST(a_schema_that_goes_away_is_made_again)
@@ -761,6 +859,7 @@ int main(int argc, char *argv[])
 		CASE(who_is_of_this_host_is_told_without_a_notice),
 		CASE(who_has_no_fifo_that_we_see_is_told_by_a_notice),
 		CASE(who_is_next_releases_and_takes_it_in_one),
+		CASE(a_release_in_favour_of_the_next_is_not_said_twice),
 		CASE(a_nonce_that_is_not_of_the_grant_takes_nothing),
 		CASE(one_that_is_told_out_of_turn_frees_it_for_the_first),
 		CASE(places_of_those_that_ask_no_more_are_passed_over),
@@ -768,9 +867,12 @@ int main(int argc, char *argv[])
 		CASE(waiting_ends_in_time_and_leaves_no_place),
 		CASE(a_dead_process_of_this_host_is_succeeded_at_once),
 		CASE(one_of_another_boot_proves_nothing),
+		LONG_CASE(
+			a_server_that_began_anew_proves_nothing_about_what_it_has_from_before),
 		LONG_CASE(a_server_that_is_away_is_no_answer_about_the_lease),
 		CASE(a_server_that_is_frozen_is_left_in_time_and_no_grant_stays_behind),
 		STALLED_CASE(a_grant_whose_commit_was_late_is_taken_back),
+		STALLED_CASE(who_is_next_has_the_rest_of_the_time_and_waits_for_no_disk),
 		CASE(a_schema_that_goes_away_is_made_again),
 		CASE(refusals_are_told_apart),
 		CASE(urls_that_make_no_sense_or_tell_a_password_are_refused),

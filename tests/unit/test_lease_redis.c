@@ -610,7 +610,7 @@ TEST(a_restarted_server_is_found_again_without_an_error)
 	lease_release(must_acquire(ann, 0));
 }
 
-#define GRANTED "*7\r\n:1\r\n"
+#define GRANTED "*8\r\n:1\r\n"
 
 /* The request is made again, and finds its own grant. */
 TEST(a_grant_whose_answer_was_lost_is_had_at_once)

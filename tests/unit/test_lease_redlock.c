@@ -7,7 +7,8 @@
 
 #include <stdatomic.h>
 
-#include "lease/lease_server.h"
+#include "lease/manager.h"
+#include "lease/redis_round.h"
 
 #define SERVERS 5
 #define VOTE_TTL 3000
@@ -476,7 +477,7 @@ TEST(a_majority_shows_and_takes_away)
 	lease_release(next);
 }
 
-struct waiter {
+struct in_line {
 	struct lease_manager *manager;
 	pthread_t thread;
 	int64_t got_at;
@@ -484,7 +485,7 @@ struct waiter {
 
 static void *wait_for_it(void *arg)
 {
-	struct waiter *waiter = arg;
+	struct in_line *waiter = arg;
 	struct lease *lease;
 	struct err error;
 	const struct lease_request request = { .key = KEY,
@@ -504,7 +505,7 @@ static void *wait_for_it(void *arg)
 
 static int64_t handed_over_in(struct lease_manager *from, struct lease_manager *to)
 {
-	struct waiter waiter = { .manager = to };
+	struct in_line waiter = { .manager = to };
 	struct lease *lease = acquire_at_last(from, 0);
 
 	thread_start(&waiter.thread, "waiter", wait_for_it, &waiter);
@@ -534,6 +535,60 @@ static int count_descriptors(void)
 	while (readdir(dir))
 		count++;
 	return count;
+}
+
+struct successor {
+	struct lease_manager *manager;
+	struct lease *lease;
+	pthread_t thread;
+};
+
+static void *succeed(void *arg)
+{
+	struct successor *successor = arg;
+
+	successor->lease = acquire_at_last(successor->manager, 20000);
+	return NULL;
+}
+
+static void start_waiting(struct successor *successor, struct lease_manager *manager,
+			  const char *place)
+{
+	*successor = (struct successor){ .manager = manager };
+	thread_start(&successor->thread, "successor", succeed, successor);
+	for (int i = 0; i < 3; i++)
+		wait_until(strcmp(redis_cli(&servers[i], "ZCARD", KEY "#line"), place) ==
+			   0);
+}
+
+/* Bob knows of carol since he was granted it. No release reaches a server before carol
+ * has it. */
+TEST(what_is_given_up_for_the_next_one_needs_no_release)
+{
+	AUTO_FREE char *directory = xasprintf("%s/hosts", root);
+	mkdir(directory, 0700);
+	struct lease_manager *three[3], *carol;
+	struct successor second, third;
+
+	for (int i = 0; i < 3; i++)
+		three[i] = open_on(urls, 3, directory, VOTE_TTL);
+	carol = three[2];
+	struct lease *lease = acquire_key_at_all(three[0], KEY);
+	start_waiting(&second, three[1], "1");
+	start_waiting(&third, carol, "2");
+	lease_release(lease);
+	thread_join(second.thread);
+	struct lease_server *server = &redis_of(three[1]->backend)->server;
+	wait_until(lease_server_offer(server, KEY, second.lease->grant.nonce));
+	thread_join(third.thread);
+	assert_int_equal(lease_predecessor(third.lease), LEASE_AFTER_RELEASE);
+	assert_true(lease_fence(third.lease) >= lease_fence(second.lease) + LEASE_FENCES);
+	lease_release(second.lease);
+	assert_ok(lease_check(third.lease, &err));
+	assert_true(has_key(0, KEY) + has_key(1, KEY) + has_key(2, KEY) >= 2);
+	lease_release(third.lease);
+	for (int i = 0; i < 3; i++)
+		lease_manager_close(three[i]);
 }
 
 TEST(many_grants_take_no_more_descriptors)
@@ -683,6 +738,7 @@ int main(void)
 		CASE(one_lease_that_lacks_a_vote_costs_no_other),
 		CASE(a_majority_shows_and_takes_away),
 		CASE(whoever_waits_hears_of_a_release),
+		CASE(what_is_given_up_for_the_next_one_needs_no_release),
 		CASE(many_grants_take_no_more_descriptors),
 		CASE(other_programs_locks_and_ours_exclude_each_other),
 		CASE(each_lock_of_another_program_is_told_of_once),
