@@ -15,8 +15,7 @@
 #define LEFTOVER_MS 600000
 #define PROOF_KEPT_S 86400 /* of a dead process: longer than any ttl */
 #define OFFER 1            /* begins no key */
-#define HEAD_START_US                                                                    \
-	2000 /* until one that is told has the lease: what we say meanwhile delays it */
+#define HEAD_START_US 2000 /* until the next one has it; our release would delay it */
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options)
 {

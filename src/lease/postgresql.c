@@ -1,6 +1,6 @@
 /*
  * Leases in a PostgreSQL database: a row a key, a line of those who wait, and functions
- * which decide in one statement (postgresql_schema.h).
+ * which decide in one statement (postgresql_schema.c).
  *
  * Why at most one living, unlapsed holder, as long as the server loses nothing that it
  * has committed and its clock does not jump: the row is changed under a lock for its key,

@@ -397,7 +397,7 @@ static int postgresql_make_schema(PGconn *connection, int64_t until, struct err 
 
 	if (result == 0)
 		result = postgresql_run_text(connection, POSTGRESQL_LOCK, until, err);
-	for (size_t i = 0; i < ARRAY_SIZE(postgresql_schema) && result == 0; i++)
+	for (size_t i = 0; postgresql_schema[i] && result == 0; i++)
 		result =
 			postgresql_run_text(connection, postgresql_schema[i], until, err);
 	if (result == 0)

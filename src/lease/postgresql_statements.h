@@ -1,11 +1,28 @@
 /*
  * What is asked of a PostgreSQL database with leases, whose functions are in
- * postgresql_schema.h.
+ * postgresql_schema.c.
  */
 #ifndef LEASE_POSTGRESQL_STATEMENTS_H
 #define LEASE_POSTGRESQL_STATEMENTS_H
 
-#include "lease/postgresql_schema.h"
+/* What makes them, in this order; the end is NULL. */
+extern const char *const postgresql_schema[];
+
+/* Whether all of it exists. */
+#define POSTGRESQL_IS_THERE                                                              \
+	"SELECT count(*) = 6 FROM pg_proc p JOIN pg_namespace n ON n.oid ="              \
+	" p.pronamespace WHERE n.nspname = 'refrelay' AND p.proname IN"                  \
+	" ('lease_acquire_5', 'lease_release_4', 'lease_leave_1', 'lease_force_1',"      \
+	" 'lease_wake_1', 'lease_is_older_1')"                                           \
+	" AND to_regclass('refrelay.lease') IS NOT NULL"                                 \
+	" AND to_regclass('refrelay.lease_line') IS NOT NULL"                            \
+	" AND to_regclass('refrelay.lease_start') IS NOT NULL"
+
+/* Several nodes may find it missing at once, and wait for the first. */
+#define POSTGRESQL_LOCK                                                                  \
+	"SELECT set_config('lock_timeout', '0', true), pg_advisory_xact_lock(727311)"
+
+#define POSTGRESQL_NOT_SYNCED "set_config('synchronous_commit', 'off', true)"
 
 #define POSTGRESQL_ACQUIRE                                                               \
 	"SELECT outcome, fence, owner, nonce, left_ms, ticket, waiter, ended, "          \

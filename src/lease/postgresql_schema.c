@@ -1,8 +1,8 @@
 /*
- * The leases' part of a PostgreSQL database: three tables and six functions, in the schema
- * refrelay, so that each request is one statement and one round trip. Each function takes
- * a lock for its key, so that it is atomic; all times are the server's. A changed
- * function gets another number: nodes of two versions share the tables.
+ * The leases' part of a PostgreSQL database: three tables and six functions, in the
+ * schema refrelay, so that each request is one statement and one round trip. Each
+ * function takes a lock for its key, so that it is atomic; all times are the server's. A
+ * changed function gets another number: nodes of two versions share the tables.
  *
  * Grants and renewals are on the server's disk before it answers. A release, a place in
  * the line and a pass are not waited for: if the server crashes and loses them, the lease
@@ -15,26 +15,11 @@
  * failover proves nothing about whom it names: if that one is dead, others still wait
  * until it lapses; and nothing that is said of it is said again on another connection.
  */
-#ifndef LEASE_POSTGRESQL_SCHEMA_H
-#define LEASE_POSTGRESQL_SCHEMA_H
+#include "lease/postgresql_statements.h"
 
-/* Whether all of it exists. */
-#define POSTGRESQL_IS_THERE                                                              \
-	"SELECT count(*) = 6 FROM pg_proc p JOIN pg_namespace n ON n.oid ="              \
-	" p.pronamespace WHERE n.nspname = 'refrelay' AND p.proname IN"                  \
-	" ('lease_acquire_5', 'lease_release_4', 'lease_leave_1', 'lease_force_1',"      \
-	" 'lease_wake_1', 'lease_is_older_1')"                                           \
-	" AND to_regclass('refrelay.lease') IS NOT NULL"                                 \
-	" AND to_regclass('refrelay.lease_line') IS NOT NULL"                            \
-	" AND to_regclass('refrelay.lease_start') IS NOT NULL"
+#include <stddef.h>
 
-/* Several nodes may find it missing at once, and wait for the first. */
-#define POSTGRESQL_LOCK                                                                  \
-	"SELECT set_config('lock_timeout', '0', true), pg_advisory_xact_lock(727311)"
-
-#define POSTGRESQL_NOT_SYNCED "set_config('synchronous_commit', 'off', true)"
-
-static const char *const postgresql_schema[] = {
+const char *const postgresql_schema[] = {
 	"CREATE SCHEMA IF NOT EXISTS refrelay",
 
 	/* The row stays: its fence is above all that were granted. nonce NULL: it is not
@@ -226,6 +211,5 @@ static const char *const postgresql_schema[] = {
 	" PERFORM refrelay.lease_wake_1(p_key);\n"
 	" RETURN 1;\n"
 	"END $$",
+	NULL,
 };
-
-#endif
