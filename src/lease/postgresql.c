@@ -109,7 +109,6 @@ static int postgresql_try_ask(struct try *try, struct err *err)
 			    postgresql->server.me,
 			    request->wait_ms > 0 ? waiting : NULL },
 		.count = 10,
-		.is_once = try->is_after_death,
 	};
 	if (postgresql_run(postgresql, &statement, POSTGRESQL_COMMAND_MS, &try->answer,
 			   &was_sent, err) == 0)
@@ -417,9 +416,9 @@ static int postgresql_release(struct lease_backend *base, struct lease_grant *gr
 	const struct postgresql_statement statement = {
 		.prepared = PREPARED_RELEASE,
 		.text = POSTGRESQL_RELEASE,
-		.values = { key, grant->nonce, clock_boot_id() },
-		.count = 3,
-		.is_once = is_offered,
+		.values = { key, grant->nonce, clock_boot_id(),
+			    is_offered ? "true" : "false" },
+		.count = 4,
 	};
 	PGresult *result;
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
@@ -429,8 +428,7 @@ static int postgresql_release(struct lease_backend *base, struct lease_grant *gr
 	if (was_ours)
 		postgresql_tell_neighbour(postgresql, key, result);
 	pq.clear(result);
-	/* A server that was restarted may have forgotten that the next one has it. */
-	if (done != 0 && !is_offered) {
+	if (done != 0) {
 		postgresql_wake_start(postgresql);
 		lease_server_add_leftover(&postgresql->server, key, grant->nonce, 0);
 	}

@@ -317,7 +317,7 @@ static int postgresql_run_on(PGconn *connection,
  */
 static const char *const prepared_names[] = {
 	[PREPARED_ACQUIRE] = "refrelay_acquire_5",
-	[PREPARED_RELEASE] = "refrelay_release_4",
+	[PREPARED_RELEASE] = "refrelay_release_5",
 };
 
 static int postgresql_prepare(struct postgresql *postgresql, int channel,
@@ -486,7 +486,7 @@ int postgresql_run(struct postgresql *postgresql,
 			break;
 		pq.clear(TAKE(*result));
 		postgresql_disconnect(connection);
-		if (!was_open || err->class == ERR_TIMEOUT || statement->is_once)
+		if (!was_open || err->class == ERR_TIMEOUT)
 			break;
 	}
 	lease_server_give_back(&postgresql->server, channel);
@@ -559,7 +559,9 @@ static int postgresql_remove_leftover(struct postgresql *postgresql, const char 
 {
 	const struct postgresql_statement statements[] = {
 		{ .text = POSTGRESQL_QUEUE, .values = { key }, .count = 1 },
-		{ .text = POSTGRESQL_RELEASE, .values = { key, nonce }, .count = 3 },
+		{ .text = POSTGRESQL_RELEASE,
+		  .values = { key, nonce, NULL, "true" },
+		  .count = 4 },
 	};
 	int64_t until = clock_boot_ms() + POSTGRESQL_COMMAND_MS;
 	bool refused = false;

@@ -39,7 +39,6 @@ struct postgresql_statement {
 	const char *text;
 	const char *values[PARAMETERS_MOST];
 	int count;
-	bool is_once; /* not to be said again when the server may have been restarted */
 };
 
 /* Each has a connection to itself meanwhile, opened if need be; one that is late or

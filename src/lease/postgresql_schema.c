@@ -13,7 +13,7 @@
  * server lose it in a crash, the row says that the former holder has the lease, and so
  * nobody else gets it before. Hence a row that is from before the latest crash or
  * failover proves nothing about whom it names: if that one is dead, others still wait
- * until it lapses; and nothing that is said of it is said again on another connection.
+ * until it lapses; and what its holder gave up for the next one, it does not release.
  */
 #include "lease/postgresql_statements.h"
 
@@ -48,8 +48,11 @@ const char *const postgresql_schema[] = {
 	"BEGIN\n"
 	" SELECT since INTO began FROM refrelay.lease_start;\n"
 	" IF NOT FOUND THEN\n"
-	"  INSERT INTO refrelay.lease_start VALUES (1, clock_timestamp())"
-	"   ON CONFLICT DO NOTHING;\n"
+	/* Nobody waits for the commit of the first one that does it. */
+	"  IF pg_try_advisory_xact_lock(727312) THEN\n"
+	"   INSERT INTO refrelay.lease_start VALUES (1, clock_timestamp())"
+	"    ON CONFLICT DO NOTHING;\n"
+	"  END IF;\n"
 	"  RETURN true;\n"
 	" END IF;\n"
 	" RETURN p_expires_at - coalesce(substring(p_owner FROM '^ttl=([0-9]+) "
@@ -106,7 +109,8 @@ const char *const postgresql_schema[] = {
 	/* Given up by its holder in favour of this attempt, or its holder is dead. */
 	" is_given_up := row.nonce = p_give_up AND NOT (p_is_dead AND"
 	"  refrelay.lease_is_older_1(row.expires_at, row.owner));\n"
-	" IF is_given_up THEN row.nonce := NULL; row.ended := 'released'; END IF;\n"
+	" IF is_given_up THEN row.nonce := NULL;"
+	"  row.ended := CASE WHEN p_is_dead THEN 'held' ELSE 'released' END; END IF;\n"
 	" was_held := row.nonce IS NOT NULL;\n"
 	" IF was_held AND row.expires_at > now THEN\n"
 	/* The clock was set back since. */
@@ -136,7 +140,7 @@ const char *const postgresql_schema[] = {
 	" IF outcome IS NOT NULL THEN\n"
 	"  PERFORM " POSTGRESQL_NOT_SYNCED ";\n"
 	"  IF is_given_up THEN UPDATE refrelay.lease l SET nonce = NULL,"
-	"   ended = 'released' WHERE l.key = p_key; END IF;\n"
+	"   ended = row.ended WHERE l.key = p_key; END IF;\n"
 	"  IF p_waiting IS NOT NULL THEN\n"
 	"   INSERT INTO refrelay.lease_line AS l (key, waiter, owner, seen)"
 	"    VALUES (p_key, p_me, p_waiting, now) ON CONFLICT (key, waiter) DO UPDATE"
@@ -145,13 +149,16 @@ const char *const postgresql_schema[] = {
 	"  RETURN;\n"
 	" END IF;\n"
 	" IF NOT EXISTS (SELECT FROM refrelay.lease_start) THEN\n"
-	"  INSERT INTO refrelay.lease_start VALUES (1, now) ON CONFLICT DO NOTHING;\n"
+	"  IF pg_try_advisory_xact_lock(727312) THEN\n"
+	"   INSERT INTO refrelay.lease_start VALUES (1, now) ON CONFLICT DO NOTHING;\n"
+	"  END IF;\n"
 	" END IF;\n"
 	" outcome := 1; nonce := p_nonce; owner := row.owner;\n"
 	" ended := CASE WHEN was_held THEN 'held' ELSE row.ended END;\n"
-	/* A crash may have taken grants that followed the one that lapsed. */
+	/* A crash may have taken grants that followed this one. */
 	" granted := greatest(coalesce(row.fence, 0) +"
-	"  CASE WHEN was_held THEN 1000000 ELSE 32 END, p_floor + 1,"
+	"  CASE WHEN was_held OR row.ended = 'forced' THEN 1000000 ELSE 32 END, p_floor "
+	"+ 1,"
 	"  floor(extract(epoch FROM now) * 1000000)::bigint);\n"
 	" fence := granted; left_ms := p_ttl_ms;\n"
 	" IF row.key IS NULL THEN\n"
@@ -169,14 +176,17 @@ const char *const postgresql_schema[] = {
 	" END IF;\n"
 	"END $$",
 
-	/* Notifies the first; but if that one is of the given boot, the caller notifies
-	 * it, without a notice, which would wake all listeners. */
-	"CREATE OR REPLACE FUNCTION refrelay.lease_release_4(p_key text, p_nonce text,"
-	" p_boot text, OUT done int, OUT neighbour text) LANGUAGE plpgsql AS $$\n"
+	/* If the grant was offered to the next one, or may have been, a crash may have
+	 * taken that one's. Notifies the first; but if that one is of the given boot, the
+	 * caller notifies it, without a notice, which would wake all listeners. */
+	"CREATE OR REPLACE FUNCTION refrelay.lease_release_5(p_key text, p_nonce text,"
+	" p_boot text, p_is_offered bool, OUT done int, OUT neighbour text)"
+	" LANGUAGE plpgsql AS $$\n"
 	"DECLARE ignored text;\n"
 	"BEGIN\n"
 	" UPDATE refrelay.lease l SET nonce = NULL, ended = 'released'"
-	"  WHERE l.key = p_key AND l.nonce = p_nonce;\n"
+	"  WHERE l.key = p_key AND l.nonce = p_nonce AND NOT (p_is_offered AND"
+	"  refrelay.lease_is_older_1(l.expires_at, l.owner));\n"
 	" done := FOUND::int;\n"
 	" IF done = 0 THEN RETURN; END IF;\n"
 	" SELECT l.owner INTO neighbour FROM refrelay.lease_line l WHERE l.key = p_key"

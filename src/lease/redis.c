@@ -18,9 +18,10 @@
  *
  * Why fences grow: a server's counter is below each that it grants. Of several servers,
  * the grant takes the greatest of those that a majority offers, and counts only once a
- * majority has it as its counter; as it has at once if all offered the same. Each is also
- * above the server's clock in microseconds, so that it grows although data was lost: no
- * two grants are in one of them.
+ * majority has it as its counter; as it has at once if all offered the same. Each, but
+ * for those that follow what was given up, is also above the server's clock in
+ * microseconds, so that it grows although data was lost: no two grants are in one of
+ * them.
  *
  * Waiting: who finds the lease held stands in a line at the server, for as long as it
  * asks again within 3 seconds. Whoever releases tells the first in the line, which asks
@@ -101,14 +102,14 @@ static uint64_t redis_fence_in(const char *value)
 }
 
 /* The one that has seen the latest grant knows how that ended; of two, the one that does
- * not know that it ended well. */
+ * not just lack its end. */
 static bool redis_try_knows_better(const struct redisReply *old,
 				   const struct redisReply *new)
 {
 	uint64_t a = redis_fence_in(redis_reply_text(old, 5));
 	uint64_t b = redis_fence_in(redis_reply_text(new, 5));
 
-	return b > a || (b == a && strcmp(redis_reply_text(new, 4), "held") == 0);
+	return b > a || (b == a && strcmp(redis_reply_text(old, 4), "held") == 0);
 }
 
 static void redis_try_count_vote(struct redis_try *try, size_t server)

@@ -456,6 +456,23 @@ TEST(one_lease_that_lacks_a_vote_costs_no_other)
 	lease_release(others[1]);
 }
 
+/* As one has it whose value lapsed while it was cut off. */
+TEST(a_release_that_most_know_is_one_although_another_missed_it)
+{
+	lease_release(acquire_key_at_all(ann, KEY));
+	for (int i = 0; i < 3; i++)
+		wait_until(
+			strstr(redis_cli(&servers[i], "GET", KEY "#fence"), "released"));
+	AUTO_FREE char *latest = xstrdup(redis_cli(&servers[0], "GET", KEY "#fence"));
+	char *end = strstr(latest, "released");
+	memcpy(end, "held", 4);
+	memmove(end + 4, end + 8, strlen(end + 8) + 1);
+	redis_cli(&servers[0], "SET", KEY "#fence", latest);
+	struct lease *lease = acquire_key_at_all(bob, KEY);
+	assert_int_equal(lease_predecessor(lease), LEASE_AFTER_RELEASE);
+	lease_release(lease);
+}
+
 TEST(a_majority_shows_and_takes_away)
 {
 	struct lease *lease = acquire_at_all(ann);
@@ -736,6 +753,7 @@ int main(void)
 		CASE(a_fence_that_one_server_gave_is_known_to_a_majority),
 		CASE(a_majority_renews),
 		CASE(one_lease_that_lacks_a_vote_costs_no_other),
+		CASE(a_release_that_most_know_is_one_although_another_missed_it),
 		CASE(a_majority_shows_and_takes_away),
 		CASE(whoever_waits_hears_of_a_release),
 		CASE(what_is_given_up_for_the_next_one_needs_no_release),
