@@ -16,7 +16,7 @@ struct kind {
 	const char *key;  /* the configuration key of its directory; NULL:
 			     blob.TYPE.path */
 	const char *path; /* its directory: absolute; NULL: not on this site */
-	const struct blob_kind *blobs; /* of a [blob "TYPE"]; NULL: of another kind */
+	const struct blob_kind *blobs; /* of one file each; NULL: of another kind */
 	/* Names become paths: each one, from any source, is checked on entry. */
 	int (*check_name)(const struct kind *kind, const char *name, struct err *err);
 	const struct origin_kind_ops *origin; /* change/origin_kind.h; at a primary */
