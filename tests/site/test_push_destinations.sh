@@ -53,6 +53,12 @@ is_told_as_refused() {
 	grep -q '^  failed [0-9]* times: network: .*[Cc]onnection refused' said
 }
 
+# Unless one is just being taken up.
+both_wait_and_fail() {
+	expect 3 at home status
+	grep -qE '^far is [0-9.]+ ?[a-z]+ behind: 2 pushes waiting, 2 failing, .*refused' out
+}
+
 is_down_then_back() {
 	make_two_ways a b c
 	rule refuse
@@ -61,13 +67,12 @@ is_down_then_back() {
 	at home push start a b
 	wait_until 10 arrived near a b
 	wait_until 30 queue_says 'max([u["failures"] for u in q["queue"]] + [0]) >= 3'
-	queue_says 'all(u["remote"] == "far" for u in q["queue"]) and len(q["queue"]) == 2'
+	wait_until 20 queue_says 'all(u["remote"] == "far" for u in q["queue"]) and len(q["queue"]) == 2'
 	# Unless it is tried at this moment.
 	wait_until 20 queue_says 'q["queue"][0]["failure"]["code"] == "network" and
 		"refused" in q["queue"][0]["failure"]["message"] and q["queue"][0]["next_at"]'
 	wait_until 20 is_told_as_refused
-	expect 3 at home status
-	grep -qE '^far is [0-9.]+ ?[a-z]+ behind: 2 pushes waiting, 2 failing, .*refused' out
+	wait_until 20 both_wait_and_fail
 	! grep -q '^near' out
 	rule pass
 	wait_until 30 arrived far a b
