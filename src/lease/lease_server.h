@@ -115,8 +115,8 @@ void lease_server_signal(struct lease_server *server, const char *key);
  * may say so for it. */
 bool lease_server_tell(const struct owner *waiter, const char *key, const char *nonce);
 
-/* Reads the text of a waiter, which has no nonce; if it makes no sense, *owner is
- * empty. */
+/* Reads the text of a waiter, which has neither nonce nor fence; if it makes no sense,
+ * *owner is empty. */
 void lease_server_read_waiter(const char *text, struct owner *owner);
 
 /* Keeps who waits behind a grant of ours, by its text; NULL or "": nobody. */

@@ -78,12 +78,8 @@ static int64_t postgresql_number(const PGresult *result, int row, int column)
 
 static void postgresql_read_owner(const char *text, uint64_t fence, struct owner *owner)
 {
-	AUTO_FREE char *line = xasprintf("fence=%" PRIu64 " %s", fence ? fence : 1, text);
-
-	if (!owner_parse(line, owner))
-		*owner = (struct owner){ 0 };
+	lease_server_read_waiter(text, owner);
 	owner->holder.fence = fence;
-	snprintf(owner->holder.proof, sizeof(owner->holder.proof), "unknown");
 }
 
 static int postgresql_try_ask(struct try *try, struct err *err)

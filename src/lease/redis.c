@@ -75,7 +75,6 @@ struct redis_try {
 	const char *key;
 	char nonce[LEASE_NONCE_SIZE];
 	char give_up[LEASE_NONCE_SIZE];
-	bool is_given; /* that one, by its holder */
 	char dead_waiter[LEASE_SERVER_ID_SIZE];
 	bool is_after_death;
 	struct owner owner;
@@ -136,10 +135,10 @@ static void redis_try_count_vote(struct redis_try *try, size_t server)
 		try->has_others |= redis_reply_number(reply, 6) > 0;
 		if (!try->grant || redis_try_knows_better(try->grant, reply))
 			try->grant = reply;
-		if (fence > try->fence)
+		if (fence > try->fence) {
 			try->agreed = 0;
-		if (fence > try->fence)
 			try->fence = fence;
+		}
 		try->agreed += fence == try->fence &&
 			       strcmp(redis_reply_text(reply, 4), "given") == 0;
 	} else if (status == 0) {
@@ -184,7 +183,7 @@ static void redis_try_ask(struct redis_try *try)
 		.arguments = { try->nonce, backend->is_redlock_format ? "" : text, ttl,
 			       floor, try->give_up, try->dead_waiter, waits ? place : "",
 			       waits ? waiter : "", backend->count > 1 ? "1" : "",
-			       try->is_given ? "1" : "" },
+			       try->is_after_death ? "" : "1" },
 		.count = 10,
 	};
 	redis_round_run(try->backend, &try->round, &call, 1, redis_until(backend));
@@ -332,7 +331,6 @@ static bool redis_try_look_at_dead(struct redis_try *try, const struct redisRepl
 	if (is_holder) {
 		snprintf(try->give_up, sizeof(try->give_up), "%.32s",
 			 try->in_the_way.nonce);
-		try->is_given = false;
 		try->is_after_death = true;
 		try->dead = try->in_the_way;
 	} else {
@@ -417,7 +415,6 @@ static void redis_try_init(struct redis_try *try, struct redis_backend *backend,
 	lease_server_hint(&backend->server, key, attempt->hint_fd, try->give_up);
 	if (attempt->handed.nonce[0])
 		snprintf(try->give_up, sizeof(try->give_up), "%s", attempt->handed.nonce);
-	try->is_given = try->give_up[0] != '\0';
 	attempt->outcome = LEASE_HELD;
 	attempt->grant = LEASE_NO_GRANT;
 	if (!backend->is_redlock_format)
