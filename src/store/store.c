@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "base/bell.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "base/vec.h"
@@ -224,9 +225,10 @@ static void store_readers_give(struct store_readers *readers, struct store_conn 
 }
 
 /*
- * Group commit without a timer: while one commit waits for the disk, the next requests
- * gather, so batches grow with the load, and a write on an idle store waits for nothing
- * but its own commit.
+ * Group commit without a timer, and without a thread: whoever comes while nobody writes
+ * runs its request itself, and with it those of all who wait. While one commit waits for
+ * the disk, the next requests gather, so batches grow with the load, and a write on an
+ * idle store waits for nothing but its own commit, nor for another thread.
  *
  * A work that fails is undone alone (savepoint). Some failures, such as a full disk,
  * make the database roll back everything; then each request of the batch is run anew in
@@ -238,20 +240,18 @@ struct request {
 	void *arg;
 	struct err *err; /* the sleeping caller's */
 	bool is_unsynced;
-	int result; /* writer thread only until done */
+	int result; /* its batch's thread only until done */
 	bool done;  /* guarded by the writer's mutex */
-	pthread_cond_t finished;
+	pthread_cond_t turn; /* it is done, or nobody writes */
 	TAILQ_ENTRY(request) link;
 };
 
 struct store_writer {
 	pthread_mutex_t mutex;
-	pthread_cond_t queued;
 	TAILQ_HEAD(, request) queue; /* guarded by mutex */
-	bool ending;                 /* guarded by mutex */
-	pthread_t thread;
-	struct store_conn *conn;     /* borrowed; writer thread only */
-	VEC(struct request *) batch; /* writer thread only */
+	bool is_busy;                /* guarded by mutex; one of the callers writes */
+	struct store_conn *conn;     /* borrowed; of the thread that writes */
+	VEC(struct request *) batch; /* of the thread that writes */
 	atomic_uint_fast64_t commits;
 };
 
@@ -318,80 +318,59 @@ static void run_batch(struct store_writer *writer, struct request **requests,
 		atomic_fetch_add(&writer->commits, 1);
 }
 
-/* Moves the queue into the batch, waiting for one to come; false at the end. */
-static bool take_queue(struct store_writer *writer)
+/* Waits until the request is done: false; or until nobody writes: then the caller does,
+ * and what was queued is the batch. */
+static bool store_writer_begin(struct store_writer *writer, struct request *request)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&writer->mutex);
-	struct request *request;
 
-	while (TAILQ_EMPTY(&writer->queue) && !writer->ending)
-		cond_wait_until(&writer->queued, &writer->mutex, INT64_MAX);
+	TAILQ_INSERT_TAIL(&writer->queue, request, link);
+	while (!request->done && writer->is_busy)
+		cond_wait_until(&request->turn, &writer->mutex, INT64_MAX);
+	if (request->done)
+		return false;
+	writer->is_busy = true;
 	writer->batch.count = 0;
 	while ((request = TAILQ_FIRST(&writer->queue)) != NULL) {
 		TAILQ_REMOVE(&writer->queue, request, link);
 		vec_add(&writer->batch, request);
 	}
-	return writer->batch.count > 0;
+	return true;
 }
 
 /* Under the mutex to the end: a request is gone as soon as its caller sees done. */
-static void wake_callers(struct store_writer *writer)
+static void store_writer_end(struct store_writer *writer)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&writer->mutex);
+	struct request *first = TAILQ_FIRST(&writer->queue);
 
+	writer->is_busy = false;
 	for (size_t i = 0; i < writer->batch.count; i++) {
 		writer->batch.items[i]->done = true;
-		pthread_cond_signal(&writer->batch.items[i]->finished);
+		pthread_cond_signal(&writer->batch.items[i]->turn);
 	}
+	if (first)
+		pthread_cond_signal(&first->turn);
 }
 
-static void *write_until_end(void *arg)
-{
-	struct store_writer *writer = arg;
-
-	while (take_queue(writer)) {
-		run_batch(writer, writer->batch.items, writer->batch.count);
-		wake_callers(writer);
-	}
-	return NULL;
-}
-
-/* `conn` is the thread's alone until stop; the caller closes it then. */
-static struct store_writer *store_writer_start(struct store_conn *conn)
+static struct store_writer *store_writer_new(struct store_conn *conn)
 {
 	struct store_writer *writer = xcalloc(1, sizeof(*writer));
 
 	mutex_init(&writer->mutex);
-	cond_init(&writer->queued);
 	TAILQ_INIT(&writer->queue);
 	atomic_init(&writer->commits, 0);
 	writer->conn = conn;
-	thread_start(&writer->thread, "store-writer", write_until_end, writer);
 	return writer;
 }
 
-/* Runs what is queued, ends the thread and frees the writer. */
-static void store_writer_stop(struct store_writer *writer)
+/* Nobody writes any more. */
+static void store_writer_free(struct store_writer *writer)
 {
-	lock(&writer->mutex);
-	writer->ending = true;
-	pthread_cond_signal(&writer->queued);
-	unlock(&writer->mutex);
-	thread_join(writer->thread);
+	assert(TAILQ_EMPTY(&writer->queue) && !writer->is_busy);
 	vec_clear(&writer->batch);
-	pthread_cond_destroy(&writer->queued);
 	pthread_mutex_destroy(&writer->mutex);
 	free(writer);
-}
-
-static void wait_until_done(struct store_writer *writer, struct request *request)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&writer->mutex);
-
-	TAILQ_INSERT_TAIL(&writer->queue, request, link);
-	pthread_cond_signal(&writer->queued);
-	while (!request->done)
-		cond_wait_until(&request->finished, &writer->mutex, INT64_MAX);
 }
 
 /* As store_write(). Safe from any thread, except inside a work. */
@@ -402,9 +381,15 @@ static int store_writer_run(struct store_writer *writer, store_work work, void *
 		.work = work, .arg = arg, .err = err, .is_unsynced = is_unsynced
 	};
 
-	cond_init(&request.finished);
-	wait_until_done(writer, &request);
-	pthread_cond_destroy(&request.finished);
+	cond_init(&request.turn);
+	if (store_writer_begin(writer, &request)) {
+		/* What others log in it is not about the caller's work. */
+		struct log_context before = log_set_context((struct log_context){ 0 });
+		run_batch(writer, writer->batch.items, writer->batch.count);
+		log_set_context(before);
+		store_writer_end(writer);
+	}
+	pthread_cond_destroy(&request.turn);
 	return request.result;
 }
 
@@ -482,7 +467,7 @@ int store_open(const char *url, struct store **store, struct err *err)
 	opened->readers.place = opened->place;
 	if (strcmp(target, ":memory:") != 0) {
 		opened->header = store_sqlite_header(opened->conn);
-		opened->writer = store_writer_start(opened->conn);
+		opened->writer = store_writer_new(opened->conn);
 	}
 	*store = opened;
 	return 0;
@@ -518,7 +503,7 @@ void store_close(struct store *store)
 	if (!store)
 		return;
 	if (store->writer)
-		store_writer_stop(store->writer);
+		store_writer_free(store->writer);
 	store_readers_clear(&store->readers);
 	store_conn_close(store->conn);
 	pthread_mutex_destroy(&store->mutex);

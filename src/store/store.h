@@ -1,10 +1,10 @@
 /*
  * The tracking database: one small SQL interface to SQLite. Parameters are ?1, ?2, ...
  *
- * Work is passed as functions. Writes of all threads go to one writer, which runs all
- * queued ones inside one transaction, with a savepoint each, and commits once (group
- * commit): a write that has returned 0 is on disk. Reads run concurrently, each on its
- * own connection. A struct store is safe from any thread; a struct store_tx belongs to
+ * Work is passed as functions. One thread writes at a time: it runs all requests that
+ * wait, those of other threads, too, inside one transaction, with a savepoint each, and
+ * commits once (group commit): a write that has returned 0 is on disk. Reads run
+ * concurrently, each on its own connection. A struct store is safe from any thread; a struct store_tx belongs to
  * the call it was handed to.
  */
 #ifndef STORE_STORE_H
@@ -16,9 +16,10 @@ struct store;
 struct store_tx;
 struct query;
 
-/* Work inside a transaction; `arg` is the caller's. May run again from the start, so it
- * must not keep results of an earlier run. Must not call store_read or store_write.
- * Returning -1 undoes only the writes of this function. */
+/* Work inside a transaction; `arg` is the caller's. May run in another thread, without the
+ * caller's log context. May run again from the start, so it must not keep results of an
+ * earlier run. Must not call store_read or store_write. Returning -1 undoes only the
+ * writes of this function. */
 typedef int (*store_work)(struct store_tx *tx, void *arg, struct err *err);
 
 /* Opens (creates) the database and brings its schema up to date. url: "sqlite:PATH", or
@@ -45,7 +46,7 @@ const char *store_node(const struct store *store);
 /* The database's file; NULL: in memory. */
 const char *store_file(const struct store *store);
 
-/* Ends the writer after the queued writes. NULL is allowed. */
+/* No call may be under way. NULL is allowed. */
 void store_close(struct store *store);
 
 /* Runs work, commits, notifies watchers of changes (base/bell.h), and returns when it is
