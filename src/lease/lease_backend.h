@@ -13,6 +13,7 @@
 #include "lease/lease.h"
 
 #define LEASE_NONCE_SIZE 33
+#define LEASE_NEXT_SIZE 40
 
 /* A granted lease, as its backend recognises it. */
 struct lease_grant {
@@ -20,6 +21,7 @@ struct lease_grant {
 	char nonce[LEASE_NONCE_SIZE]; /* of this grant only; "": none */
 	uint64_t fence;
 	int guard_fd; /* owned; -1: none */
+	char next[LEASE_NEXT_SIZE]; /* the backend's: who waited behind it; "": nobody, or unknown */
 };
 
 #define LEASE_NO_GRANT ((struct lease_grant){ .guard_fd = -1 })

@@ -78,6 +78,10 @@ static int local_give_up(struct store_tx *tx, const struct local *local,
 #define SILENT_MS 5000
 #define SAY_EVERY_MS 1000
 
+_Static_assert(LEASE_NEXT_SIZE == ALIVE_NAME_SIZE, "it is the next one's alive file");
+
+#define HEAD_START_US 2000 /* until the next one has it; our release would delay it */
+
 struct ticket {
 	int64_t number;
 	int64_t pid;
@@ -303,6 +307,8 @@ static void row_judge(const struct local *local, struct lease_row *row)
 		local_row_set_verdict(
 			row, true, row->forced ? LEASE_AFTER_FORCE : LEASE_AFTER_RELEASE,
 			"released");
+	} else if (guard_is_marked(&local->files, holder->key, row->nonce)) {
+		local_row_set_verdict(row, true, LEASE_AFTER_RELEASE, "released");
 	} else if (strcmp(holder->boot_id, clock_boot_id()) != 0) {
 		local_row_set_verdict(row, true, LEASE_AFTER_DEATH, "dead: other boot");
 	} else {
@@ -480,7 +486,23 @@ static int64_t silence(const struct lease_row *row)
 	return clock_boot_ms() - (row->expires_at - row->ttl);
 }
 
-/* Hints are armed before anything is looked at: what happens after the look is told. */
+/* Judges the row for an attempt. Whether it may be taken, when it is our turn. */
+static bool local_attempt_judge(struct attempt_work *work, struct lease_row *row)
+{
+	struct lease_attempt *attempt = work->attempt;
+
+	row_judge(work->local, row);
+	attempt->holder = row->holder;
+	attempt->silent_ms = silence(row);
+	attempt->orphans =
+		row->predecessor == LEASE_AFTER_DEATH &&
+		guard_is_busy(&work->local->files, attempt->request->key);
+	return was_handed(attempt, row) ||
+	       (row->free && !(attempt->orphans && row->holder.held));
+}
+
+/* Before those who must wait have looked for the last time, their hint is armed: what
+ * happens after the look is told. */
 static int decide(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct attempt_work *work = arg;
@@ -495,16 +517,11 @@ static int decide(struct store_tx *tx, void *arg, struct err *err)
 		line_front(tx, local, key, attempt->place, LINE_REMOVE_DEAD, &front, err);
 	if (waits < 0 || row_load(tx, key, &row, err) != 0)
 		return -1;
-	if (waits == 0)
+	bool is_free = local_attempt_judge(work, &row);
+	if (!is_free && waits == 0) {
 		local_files_watch(&local->files, key, row.alive_file, attempt->hint_fd);
-	row_judge(local, &row);
-	attempt->holder = row.holder;
-	attempt->silent_ms = silence(&row);
-	attempt->orphans =
-		row.predecessor == LEASE_AFTER_DEATH && guard_is_busy(&local->files, key);
-
-	bool is_free = was_handed(attempt, &row) ||
-		       (row.free && !(attempt->orphans && row.holder.held));
+		is_free = local_attempt_judge(work, &row);
+	}
 	if (is_free && waits == 0)
 		return local_attempt_take_lease(tx, work, &row, err);
 	if (is_free)
@@ -570,6 +587,7 @@ static int local_try_acquire(struct lease_backend *backend, struct lease_attempt
 		return -1;
 	}
 	attempt->place = work.place;
+	memcpy(attempt->grant.next, work.next, sizeof(attempt->grant.next));
 	if (attempt->handed.guard_fd >= 0)
 		close(attempt->handed.guard_fd);
 	attempt->handed = LEASE_NO_GRANT;
@@ -710,16 +728,45 @@ static int local_pass(struct lease_backend *backend, const struct lease_grant *g
 struct release_work {
 	struct local *local;
 	const struct lease_grant *grant;
-	bool was_ours;
+	bool was_ours, is_there;
 	char next[ALIVE_NAME_SIZE];
 };
+
+/* Whether the row still is the grant's. */
+static int local_grant_is_there(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct release_work *work = arg;
+	int found = query_one(tx, NULL, NULL, err,
+			      "SELECT 1 FROM lease WHERE key = ?1 AND nonce = ?2",
+			      QUERY_TEXT(work->grant->key),
+			      QUERY_TEXT(work->grant->nonce));
+
+	work->is_there = found != 0;
+	return found < 0 ? -1 : 0;
+}
+
+/* Gives the lease up for the one that waited behind it, without a write of ours before
+ * that one's. True: that one has it by now. */
+static bool local_offer(struct release_work *work)
+{
+	const struct lease_grant *grant = work->grant;
+
+	if (!grant->next[0] || !guard_mark(grant->guard_fd, grant->nonce))
+		return false;
+	work->was_ours = true;
+	alive_touch(&work->local->files, grant->next);
+	usleep(HEAD_START_US);
+	return store_read(work->local->store, local_grant_is_there, work, ERR_IGNORED) ==
+		       0 &&
+	       !work->is_there;
+}
 
 static int release_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct release_work *work = arg;
 	int result = local_give_up(tx, work->local, work->grant, err);
 
-	work->was_ours = result > 0;
+	work->was_ours |= result > 0;
 	if (result < 0)
 		return -1;
 	return line_next(tx, work->local, work->grant->key, work->next, err);
@@ -730,7 +777,8 @@ static int local_release(struct lease_backend *backend, struct lease_grant *gran
 			 enum lease_released *how, struct err *err)
 {
 	struct release_work work = { .local = local_of(backend), .grant = grant };
-	int result = local_write(work.local, release_work, &work, err);
+	bool was_taken = local_offer(&work);
+	int result = was_taken ? 0 : local_write(work.local, release_work, &work, err);
 
 	if (result != 0)
 		atomic_store(&work.local->is_named, true);

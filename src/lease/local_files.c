@@ -152,6 +152,24 @@ int guard_take(const struct local_files *files, const char *key, struct err *err
 	return local_files_make_locked(path, err);
 }
 
+bool guard_mark(int guard_fd, const char *nonce)
+{
+	ssize_t len = (ssize_t)strlen(nonce);
+
+	return guard_fd >= 0 && pwrite(guard_fd, nonce, (size_t)len, 0) == len;
+}
+
+bool guard_is_marked(const struct local_files *files, const char *key, const char *nonce)
+{
+	AUTO_FREE char *path = guard_path(files, key);
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char mark[64];
+	ssize_t len = fd >= 0 ? read(fd, mark, sizeof(mark)) : 0;
+
+	return len > 0 && (size_t)len == strlen(nonce) &&
+	       memcmp(mark, nonce, (size_t)len) == 0;
+}
+
 void guard_drop(const struct local_files *files, const char *key)
 {
 	AUTO_FREE char *path = guard_path(files, key);

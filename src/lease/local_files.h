@@ -57,6 +57,13 @@ bool guard_is_busy(const struct local_files *files, const char *key);
 /* Replaces any existing guard with ours. Returns its descriptor, locked. */
 int guard_take(const struct local_files *files, const char *key, struct err *err);
 
+/* Says in our guard that the grant with this nonce is given up; -1 is allowed. False: it
+ * could not be said. */
+bool guard_mark(int guard_fd, const char *nonce);
+
+/* Whether the key's guard says so of this grant. */
+bool guard_is_marked(const struct local_files *files, const char *key, const char *nonce);
+
 /* Removes the name. The guard's owner still has it open, and wakes watchers by closing
  * it. */
 void guard_drop(const struct local_files *files, const char *key);

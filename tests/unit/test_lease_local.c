@@ -391,6 +391,126 @@ TEST(a_holder_sees_who_waits_in_this_process_and_in_others)
 	}
 }
 
+static char *path_of_guard(void)
+{
+	AUTO_FREE char *path = xasprintf("%s/lease/guard", root);
+	AUTO_CLOSEDIR DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	while ((entry = readdir(dir)) != NULL) {
+		if (entry->d_name[0] != '.')
+			return xasprintf("%s/%s", path, entry->d_name);
+	}
+	fail_msg("no guard in %s", path);
+	return NULL;
+}
+
+static int write_nonce(struct store_tx *tx, void *arg, struct err *error)
+{
+	AUTO_QUERY struct query *query = NULL;
+	AUTO_CLOSE int fd = open(arg, O_WRONLY | O_CLOEXEC);
+
+	if (query_open(tx, "SELECT nonce FROM lease", &query, error) != 0 ||
+	    query_step(query, error) != 1)
+		return -1;
+	assert_int_equal(write(fd, query_text(query, 0), 32), 32);
+	return 0;
+}
+
+/* Whoever is next does not wait for a write of the one before. */
+TEST(what_the_guard_says_is_given_up_is_free)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	AUTO_FREE char *path = path_of_guard();
+	AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	assert_int_equal(write(fd, "00000000000000000000000000000000", 32), 32);
+	assert_denied(bob);
+	assert_string_equal(inspect().proof, "alive");
+	assert_ok(store_read(store, write_nonce, path, &err));
+	assert_string_equal(inspect().proof, "released");
+	assert_false(inspect().held);
+	struct lease *next = must_acquire(bob, 0);
+	assert_int_equal(lease_predecessor(next), LEASE_AFTER_RELEASE);
+	assert_true(lease_fence(next) > lease_fence(lease));
+	assert_denied(ann);
+	lease_release(lease);
+	assert_denied(ann);
+	lease_release(next);
+}
+
+static atomic_bool may_release;
+
+static void *hold_lease(void *arg)
+{
+	struct lease *lease = NULL;
+
+	if (lease_acquire(arg,
+			  &(struct lease_request){
+				  .key = KEY, .operation = "hold", .wait_ms = 60000 },
+			  &lease, ERR_IGNORED) != 0)
+		return NULL;
+	while (!atomic_load(&may_release))
+		usleep(1000);
+	lease_release(lease);
+	return NULL;
+}
+
+static void *wait_until_stopped(void *arg)
+{
+	struct lease *lease = NULL;
+	const struct lease_request request = {
+		.key = KEY, .operation = "late", .wait_ms = 60000, .stop = arg
+	};
+	struct lease_manager *cid = open_manager(TTL);
+
+	if (lease_acquire(cid, &request, &lease, ERR_IGNORED) == 0)
+		lease_release(lease);
+	lease_manager_close(cid);
+	return lease;
+}
+
+/* ann's lease goes to bob, which knows that there is a third; that one has it then, or is
+ * gone. */
+static void hand_on_twice(bool is_third_gone)
+{
+	struct lease *lease = must_acquire(ann, 0);
+	pthread_t second, third;
+	struct stop stop;
+	void *got = NULL;
+
+	stop_init(&stop);
+	may_release = false;
+	thread_start(&second, "second", hold_lease, bob);
+	wait_until(tickets() == 1);
+	thread_start(&third, "third", wait_until_stopped, &stop);
+	wait_until(tickets() == 2);
+	lease_release(lease);
+	wait_until(strcmp(inspect().operation, "hold") == 0);
+	if (is_third_gone)
+		stop_request(&stop);
+	wait_until(tickets() == (is_third_gone ? 0 : 1));
+	may_release = true;
+	thread_join(second);
+	if (is_third_gone)
+		lease_release(must_acquire(ann, 0));
+	pthread_join(third, &got);
+	assert_true(is_third_gone == (got == NULL));
+	stop_clear(&stop);
+}
+
+TEST(the_next_one_gets_what_is_given_up_for_it)
+{
+	hand_on_twice(false);
+	assert_string_equal(inspect().operation, "late");
+}
+
+TEST(what_was_given_up_for_one_that_is_gone_is_free_at_once)
+{
+	hand_on_twice(true);
+	assert_string_equal(inspect().operation, "sync");
+}
+
 TEST(children_die_when_the_lease_is_taken_away)
 {
 	struct lease *lease = must_acquire(ann, 0);
@@ -601,6 +721,9 @@ int main(void)
 		CASE(a_lease_is_taken_away_although_the_next_holder_was_quicker),
 		CASE_SHORT(force_release_is_for_the_fence_that_was_seen),
 		CASE_SHORT(a_holder_sees_who_waits_in_this_process_and_in_others),
+		CASE(what_the_guard_says_is_given_up_is_free),
+		CASE(the_next_one_gets_what_is_given_up_for_it),
+		CASE(what_was_given_up_for_one_that_is_gone_is_free_at_once),
 		CASE_SHORT(children_die_when_the_lease_is_taken_away),
 		CASE(a_full_disk_is_not_taken_for_contention),
 		CASE(a_locked_database_is_not_taken_for_contention),
