@@ -412,10 +412,10 @@ void lease_server_hint(struct lease_server *server, const char *key, int hint_fd
 	eventfd_read(hint_fd, &ignored);
 	if (offered)
 		server_take_offer_locked(server, hint_fd, key, offered);
+	const bool is_first = server->hints.count == 0; /* else it listens already */
 	server_drop_hint_locked(server, hint_fd);
 	hint.key = xstrdup(key);
 	vec_add(&server->hints, hint);
-	bool is_first = server->hints.count == 1;
 	unlock(&server->mutex);
 	if (is_first)
 		lease_server_poke(server);
