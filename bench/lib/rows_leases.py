@@ -97,11 +97,28 @@ class Storm:
         held = [grant[4] - grant[3] for grant in grants]
         waits = sorted(grant[2] for grant in grants)
         fewest = min(counts.values()) if len(counts) == contenders else 0
-        begun = min(grant[3] for grant in grants)
-        self.use = sum(held) / (max(grant[4] for grant in grants) - begun)
+        self.use = self.use_of(self.all_at_it(grants))
         self.fair = fewest / max(counts.values())
         ideal = max(contenders - 1, 1) * statistics.mean(held)
         self.wait = waits[int(len(waits) * 0.99)] / ideal
+
+    @staticmethod
+    def use_of(grants):
+        return (sum(grant[4] - grant[3] for grant in grants) /
+                (max(grant[4] for grant in grants) - min(grant[3] for grant in grants)))
+
+    @staticmethod
+    def all_at_it(grants):
+        """The grants of the time in which all contend: the start of the processes is not
+        the lease's. If some have it so seldom that this is not most of the time, all."""
+        first, last = {}, {}
+        for grant in sorted(grants, key=lambda grant: grant[3]):
+            first.setdefault(grant[:2], grant[3])
+            last[grant[:2]] = grant[4]
+        begun, ended = max(first.values()), min(last.values())
+        if 2 * (ended - begun) < max(last.values()) - min(first.values()):
+            return grants
+        return [grant for grant in grants if begun <= grant[3] and grant[4] <= ended]
 
     def __str__(self):
         return (f"{self.use:.1%} in use, fairness {self.fair:.0%}, "
