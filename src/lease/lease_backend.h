@@ -20,8 +20,9 @@ struct lease_grant {
 	char key[LEASE_KEY_SIZE];
 	char nonce[LEASE_NONCE_SIZE]; /* of this grant only; "": none */
 	uint64_t fence;
-	int guard_fd; /* owned; -1: none */
-	char next[LEASE_NEXT_SIZE]; /* the backend's: who waited behind it; "": nobody, or unknown */
+	int guard_fd;               /* owned; -1: none */
+	char next[LEASE_NEXT_SIZE]; /* the backend's: who waited behind it; "": nobody, or
+				       unknown */
 };
 
 #define LEASE_NO_GRANT ((struct lease_grant){ .guard_fd = -1 })

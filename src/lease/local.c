@@ -494,9 +494,8 @@ static bool local_attempt_judge(struct attempt_work *work, struct lease_row *row
 	row_judge(work->local, row);
 	attempt->holder = row->holder;
 	attempt->silent_ms = silence(row);
-	attempt->orphans =
-		row->predecessor == LEASE_AFTER_DEATH &&
-		guard_is_busy(&work->local->files, attempt->request->key);
+	attempt->orphans = row->predecessor == LEASE_AFTER_DEATH &&
+			   guard_is_busy(&work->local->files, attempt->request->key);
 	return was_handed(attempt, row) ||
 	       (row->free && !(attempt->orphans && row->holder.held));
 }
@@ -736,10 +735,9 @@ struct release_work {
 static int local_grant_is_there(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct release_work *work = arg;
-	int found = query_one(tx, NULL, NULL, err,
-			      "SELECT 1 FROM lease WHERE key = ?1 AND nonce = ?2",
-			      QUERY_TEXT(work->grant->key),
-			      QUERY_TEXT(work->grant->nonce));
+	int found = query_one(
+		tx, NULL, NULL, err, "SELECT 1 FROM lease WHERE key = ?1 AND nonce = ?2",
+		QUERY_TEXT(work->grant->key), QUERY_TEXT(work->grant->nonce));
 
 	work->is_there = found != 0;
 	return found < 0 ? -1 : 0;

@@ -240,8 +240,8 @@ struct request {
 	void *arg;
 	struct err *err; /* the sleeping caller's */
 	bool is_unsynced;
-	int result; /* its batch's thread only until done */
-	bool done;  /* guarded by the writer's mutex */
+	int result;          /* its batch's thread only until done */
+	bool done;           /* guarded by the writer's mutex */
 	pthread_cond_t turn; /* it is done, or nobody writes */
 	TAILQ_ENTRY(request) link;
 };

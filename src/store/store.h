@@ -4,8 +4,8 @@
  * Work is passed as functions. One thread writes at a time: it runs all requests that
  * wait, those of other threads, too, inside one transaction, with a savepoint each, and
  * commits once (group commit): a write that has returned 0 is on disk. Reads run
- * concurrently, each on its own connection. A struct store is safe from any thread; a struct store_tx belongs to
- * the call it was handed to.
+ * concurrently, each on its own connection. A struct store is safe from any thread; a
+ * struct store_tx belongs to the call it was handed to.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -16,9 +16,9 @@ struct store;
 struct store_tx;
 struct query;
 
-/* Work inside a transaction; `arg` is the caller's. May run in another thread, without the
- * caller's log context. May run again from the start, so it must not keep results of an
- * earlier run. Must not call store_read or store_write. Returning -1 undoes only the
+/* Work inside a transaction; `arg` is the caller's. May run in another thread, without
+ * the caller's log context. May run again from the start, so it must not keep results of
+ * an earlier run. Must not call store_read or store_write. Returning -1 undoes only the
  * writes of this function. */
 typedef int (*store_work)(struct store_tx *tx, void *arg, struct err *err);
 
