@@ -97,7 +97,7 @@ class Storm:
         held = [grant[4] - grant[3] for grant in grants]
         waits = sorted(grant[2] for grant in grants)
         fewest = min(counts.values()) if len(counts) == contenders else 0
-        self.use = self.use_of(self.all_at_it(grants))
+        self.use = self.use_of(self.all_at_it(grants, contenders))
         self.fair = fewest / max(counts.values())
         ideal = max(contenders - 1, 1) * statistics.mean(held)
         self.wait = waits[int(len(waits) * 0.99)] / ideal
@@ -108,7 +108,7 @@ class Storm:
                 (max(grant[4] for grant in grants) - min(grant[3] for grant in grants)))
 
     @staticmethod
-    def all_at_it(grants):
+    def all_at_it(grants, contenders):
         """The grants of the time in which all contend: the start of the processes is not
         the lease's. If some have it so seldom that this is not most of the time, all."""
         first, last = {}, {}
@@ -116,7 +116,8 @@ class Storm:
             first.setdefault(grant[:2], grant[3])
             last[grant[:2]] = grant[4]
         begun, ended = max(first.values()), min(last.values())
-        if 2 * (ended - begun) < max(last.values()) - min(first.values()):
+        whole = max(last.values()) - min(first.values())
+        if len(first) < contenders or 2 * (ended - begun) < whole:
             return grants
         return [grant for grant in grants if begun <= grant[3] and grant[4] <= ended]
 

@@ -15,6 +15,9 @@
 #define LEASE_NONCE_SIZE 33
 #define LEASE_NEXT_SIZE 40
 
+/* Until the next one has what was given up for it: our release would delay that. */
+#define LEASE_HEAD_START_US 2000
+
 /* A granted lease, as its backend recognises it. */
 struct lease_grant {
 	char key[LEASE_KEY_SIZE];

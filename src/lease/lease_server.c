@@ -15,7 +15,6 @@
 #define LEFTOVER_MS 600000
 #define PROOF_KEPT_S 86400 /* of a dead process: longer than any ttl */
 #define OFFER 1            /* begins no key */
-#define HEAD_START_US 2000 /* until the next one has it; our release would delay it */
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options)
 {
@@ -499,7 +498,7 @@ bool lease_server_offer(struct lease_server *server, const char *key, const char
 	lease_server_read_waiter(text, &next);
 	if (!lease_server_tell(&next, key, nonce))
 		return false;
-	usleep(HEAD_START_US);
+	usleep(LEASE_HEAD_START_US);
 	return true;
 }
 

@@ -8,9 +8,12 @@
  * after it ran (a failed commit): it leaves behind at most a guard's missing name or an
  * unlocked file in its place, which cost the next taker its look at orphans.
  *
+ * A holder that knows who waits behind it only says in its guard that it gave the lease
+ * up: that one's write does the rest. If it does not come, a write of its own follows.
+ *
  * Why at most one living, unlapsed holder:
  *
- * - A row passes to another nonce only when its holder released it, is of another boot,
+ * - A row passes to another nonce only when its holder gave it up, is of another boot,
  *   dropped its alive lock (its process is gone), or let expires_at pass, or by force.
  * - expires_at is on this boot's clock, the same for all processes. Only a renewal that
  *   finds its own nonce and an expires_at in the future moves it: what somebody saw
@@ -39,6 +42,11 @@ struct local {
 	int64_t start_time;   /* of this process, in ticks since boot; 0: unknown */
 	atomic_bool is_named; /* a row may name us for good: its release failed */
 };
+
+static struct local *local_of(struct lease_backend *backend)
+{
+	return (struct local *)backend;
+}
 
 /* A row of the table lease. */
 struct lease_row {
@@ -79,8 +87,6 @@ static int local_give_up(struct store_tx *tx, const struct local *local,
 #define SAY_EVERY_MS 1000
 
 _Static_assert(LEASE_NEXT_SIZE == ALIVE_NAME_SIZE, "it is the next one's alive file");
-
-#define HEAD_START_US 2000 /* until the next one has it; our release would delay it */
 
 struct ticket {
 	int64_t number;
@@ -574,8 +580,7 @@ static bool local_attempt_must_wait(struct attempt_work *work)
 static int local_try_acquire(struct lease_backend *backend, struct lease_attempt *attempt,
 			     struct err *err)
 {
-	struct attempt_work work = { .local = (struct local *)backend,
-				     .attempt = attempt };
+	struct attempt_work work = { .local = local_of(backend), .attempt = attempt };
 
 	bool is_told = local_files_drain_hints(attempt->hint_fd);
 	local_files_watch_self(&work.local->files, attempt->hint_fd);
@@ -592,11 +597,6 @@ static int local_try_acquire(struct lease_backend *backend, struct lease_attempt
 	attempt->handed = LEASE_NO_GRANT;
 	alive_touch(&work.local->files, work.next);
 	return 0;
-}
-
-static struct local *local_of(struct lease_backend *backend)
-{
-	return (struct local *)backend;
 }
 
 /* The store's own contention is no answer about the lease. */
@@ -727,7 +727,7 @@ static int local_pass(struct lease_backend *backend, const struct lease_grant *g
 struct release_work {
 	struct local *local;
 	const struct lease_grant *grant;
-	bool was_ours, is_there;
+	bool was_offered, was_ours, is_there;
 	char next[ALIVE_NAME_SIZE];
 };
 
@@ -751,9 +751,9 @@ static bool local_offer(struct release_work *work)
 
 	if (!grant->next[0] || !guard_mark(grant->guard_fd, grant->nonce))
 		return false;
-	work->was_ours = true;
+	work->was_offered = true;
 	alive_touch(&work->local->files, grant->next);
-	usleep(HEAD_START_US);
+	usleep(LEASE_HEAD_START_US);
 	return store_read(work->local->store, local_grant_is_there, work, ERR_IGNORED) ==
 		       0 &&
 	       !work->is_there;
@@ -764,7 +764,7 @@ static int release_work(struct store_tx *tx, void *arg, struct err *err)
 	struct release_work *work = arg;
 	int result = local_give_up(tx, work->local, work->grant, err);
 
-	work->was_ours |= result > 0;
+	work->was_ours = result > 0;
 	if (result < 0)
 		return -1;
 	return line_next(tx, work->local, work->grant->key, work->next, err);
@@ -784,7 +784,7 @@ static int local_release(struct lease_backend *backend, struct lease_grant *gran
 		close(grant->guard_fd);
 	if (result == 0)
 		alive_touch(&work.local->files, work.next);
-	*how = work.was_ours ? LEASE_RELEASED : LEASE_GONE;
+	*how = work.was_ours || work.was_offered ? LEASE_RELEASED : LEASE_GONE;
 	*grant = LEASE_NO_GRANT;
 	return result;
 }

@@ -155,8 +155,10 @@ int guard_take(const struct local_files *files, const char *key, struct err *err
 bool guard_mark(int guard_fd, const char *nonce)
 {
 	ssize_t len = (ssize_t)strlen(nonce);
+	struct stat st;
 
-	return guard_fd >= 0 && pwrite(guard_fd, nonce, (size_t)len, 0) == len;
+	return guard_fd >= 0 && fstat(guard_fd, &st) == 0 && st.st_nlink > 0 &&
+	       pwrite(guard_fd, nonce, (size_t)len, 0) == len;
 }
 
 bool guard_is_marked(const struct local_files *files, const char *key, const char *nonce)

@@ -1,11 +1,12 @@
 /*
  * The kernel's part in local leases: which managers are alive, and whether children of a
- * dead one still run. All by flock, which the kernel drops at the last close of an open
- * file, however its owners end.
+ * dead one still run; and what holders gave up. All but that by flock, which the kernel
+ * drops at the last close of an open file, however its owners end.
  *
  *	directory/alive/<pid>-<random>  flock'ed by a manager as long as it lives
  *	directory/guard/<sha256 of key> flock'ed by a holder and the children that
- *					inherit its descriptor
+ *					inherit its descriptor; if it begins with the
+ *					nonce of a grant, that is given up
  *
  * Owners open for writing and others for reading only, so that IN_CLOSE_WRITE means an
  * owner's last descriptor and never a reader's; IN_ATTRIB means that its owner is to
@@ -58,7 +59,7 @@ bool guard_is_busy(const struct local_files *files, const char *key);
 int guard_take(const struct local_files *files, const char *key, struct err *err);
 
 /* Says in our guard that the grant with this nonce is given up; -1 is allowed. False: it
- * could not be said. */
+ * could not be said, or nobody would see it: the guard is another's by now. */
 bool guard_mark(int guard_fd, const char *nonce);
 
 /* Whether the key's guard says so of this grant. */

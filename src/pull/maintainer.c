@@ -5,8 +5,6 @@
  */
 #include "pull/maintainer.h"
 
-#include <sys/resource.h>
-
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -20,7 +18,6 @@
 #define LATER_MS 30000 /* after it gave way */
 #define FAILED_LEAST_MS ((int64_t)10 * 60 * 1000)
 #define FAILED_MOST_MS ((int64_t)24 * 3600 * 1000)
-#define NICENESS 15
 #define PAGE 200
 
 /* Why a copy is not looked at for a while. */
@@ -340,8 +337,6 @@ static void *maintainer_run(void *arg)
 {
 	struct maintainer *maintainer = arg;
 
-	/* On Linux this is the thread's own. A kernel that refuses: a wish only. */
-	setpriority(PRIO_PROCESS, 0, NICENESS);
 	while (!maintainer_is_stopping(maintainer)) {
 		maintainer_obey(maintainer);
 		if (!maintainer->is_on)

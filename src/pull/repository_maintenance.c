@@ -17,6 +17,8 @@
  */
 #include "pull/repository_maintenance.h"
 
+#include <sys/resource.h>
+
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
@@ -32,6 +34,7 @@
 #define INDEX "objects/pack/multi-pack-index"
 #define BEAT_MS 5000
 #define ROW_MS 1000
+#define NICENESS 15
 
 struct maintaining {
 	const struct maintain_call *call;
@@ -254,6 +257,43 @@ static int maintaining_renew(struct maintaining *this, object_files *found,
 	return 0;
 }
 
+struct gentle_run {
+	const struct maintenance_request *request;
+	struct maintenance_result *result;
+	struct log_context context;
+	struct err *err;
+	int done;
+};
+
+static void *maintaining_run_gently(void *arg)
+{
+	struct gentle_run *run = arg;
+
+	log_set_context(run->context);
+	/* On Linux this is the thread's own. A kernel that refuses: a wish only. */
+	setpriority(PRIO_PROCESS, 0, NICENESS);
+	run->done = maintenance_run(run->request, run->result, run->err);
+	return NULL;
+}
+
+/* In a thread of its own, as the maintainer's also writes to the database, for others
+ * that wait there, and so must not be kept from the processors. */
+static int maintaining_run_maintenance(struct maintaining *this,
+				       const struct maintenance_request *request,
+				       struct err *err)
+{
+	struct gentle_run run = { .request = request,
+				  .result = &this->result,
+				  .err = err };
+	pthread_t thread;
+
+	run.context = log_set_context((struct log_context){ 0 });
+	log_set_context(run.context);
+	thread_start(&thread, "maintain-run", maintaining_run_gently, &run);
+	thread_join(thread);
+	return run.done;
+}
+
 static int maintaining_change(struct maintaining *this, struct err *err)
 {
 	const struct maintenance_request request = { .job = this->job,
@@ -271,7 +311,7 @@ static int maintaining_change(struct maintaining *this, struct err *err)
 	log_info("maintenance.started", LOG_NUMBER("folds", this->plan.folds),
 		 LOG_NUMBER("graph", this->plan.graphs),
 		 LOG_NUMBER("index", this->plan.indexes));
-	int done = maintenance_run(&request, &this->result, err);
+	int done = maintaining_run_maintenance(this, &request, err);
 	failpoint("maintenance.written");
 	if (lease_check(this->job->lease, &why) != 0) {
 		*err = why;

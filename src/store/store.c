@@ -14,6 +14,7 @@
 #include "store/store_conn.h"
 
 #define STORE_READERS 8
+#define BATCHES_MOST 16 /* that one caller runs */
 
 struct store_readers {
 	pthread_mutex_t mutex;
@@ -238,7 +239,7 @@ static void store_readers_give(struct store_readers *readers, struct store_conn 
 struct request {
 	store_work work;
 	void *arg;
-	struct err *err; /* the sleeping caller's */
+	struct err *err; /* the caller's */
 	bool is_unsynced;
 	int result;          /* its batch's thread only until done */
 	bool done;           /* guarded by the writer's mutex */
@@ -318,6 +319,17 @@ static void run_batch(struct store_writer *writer, struct request **requests,
 		atomic_fetch_add(&writer->commits, 1);
 }
 
+static void store_writer_take_queue_locked(struct store_writer *writer)
+{
+	struct request *request;
+
+	writer->batch.count = 0;
+	while ((request = TAILQ_FIRST(&writer->queue)) != NULL) {
+		TAILQ_REMOVE(&writer->queue, request, link);
+		vec_add(&writer->batch, request);
+	}
+}
+
 /* Waits until the request is done: false; or until nobody writes: then the caller does,
  * and what was queued is the batch. */
 static bool store_writer_begin(struct store_writer *writer, struct request *request)
@@ -330,27 +342,28 @@ static bool store_writer_begin(struct store_writer *writer, struct request *requ
 	if (request->done)
 		return false;
 	writer->is_busy = true;
-	writer->batch.count = 0;
-	while ((request = TAILQ_FIRST(&writer->queue)) != NULL) {
-		TAILQ_REMOVE(&writer->queue, request, link);
-		vec_add(&writer->batch, request);
-	}
+	store_writer_take_queue_locked(writer);
 	return true;
 }
 
-/* Under the mutex to the end: a request is gone as soon as its caller sees done. */
-static void store_writer_end(struct store_writer *writer)
+/* The batch is done. True: there is another one, which the caller is to run as well:
+ * under load the next one of those who wait may be long in waking up. Under the mutex to
+ * the end: a request is gone as soon as its caller sees done. */
+static bool store_writer_end(struct store_writer *writer, bool may_go_on)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&writer->mutex);
 	struct request *first = TAILQ_FIRST(&writer->queue);
 
-	writer->is_busy = false;
 	for (size_t i = 0; i < writer->batch.count; i++) {
 		writer->batch.items[i]->done = true;
 		pthread_cond_signal(&writer->batch.items[i]->turn);
 	}
-	if (first)
+	writer->is_busy = first && may_go_on;
+	if (writer->is_busy)
+		store_writer_take_queue_locked(writer);
+	else if (first)
 		pthread_cond_signal(&first->turn);
+	return writer->is_busy;
 }
 
 static struct store_writer *store_writer_new(struct store_conn *conn)
@@ -385,9 +398,11 @@ static int store_writer_run(struct store_writer *writer, store_work work, void *
 	if (store_writer_begin(writer, &request)) {
 		/* What others log in it is not about the caller's work. */
 		struct log_context before = log_set_context((struct log_context){ 0 });
-		run_batch(writer, writer->batch.items, writer->batch.count);
+		int batches = 0;
+		do
+			run_batch(writer, writer->batch.items, writer->batch.count);
+		while (store_writer_end(writer, ++batches < BATCHES_MOST));
 		log_set_context(before);
-		store_writer_end(writer);
 	}
 	pthread_cond_destroy(&request.turn);
 	return request.result;

@@ -470,45 +470,57 @@ static void *wait_until_stopped(void *arg)
 	return lease;
 }
 
-/* ann's lease goes to bob, which knows that there is a third; that one has it then, or is
- * gone. */
-static void hand_on_twice(bool is_third_gone)
+static pthread_t second, third;
+static struct stop third_stop;
+
+/* ann's lease goes to bob, which holds it and knows that a third one waits. */
+static void hand_on_once(void)
 {
 	struct lease *lease = must_acquire(ann, 0);
-	pthread_t second, third;
-	struct stop stop;
-	void *got = NULL;
 
-	stop_init(&stop);
+	stop_init(&third_stop);
 	may_release = false;
 	thread_start(&second, "second", hold_lease, bob);
 	wait_until(tickets() == 1);
-	thread_start(&third, "third", wait_until_stopped, &stop);
+	thread_start(&third, "third", wait_until_stopped, &third_stop);
 	wait_until(tickets() == 2);
 	lease_release(lease);
 	wait_until(strcmp(inspect().operation, "hold") == 0);
-	if (is_third_gone)
-		stop_request(&stop);
-	wait_until(tickets() == (is_third_gone ? 0 : 1));
+}
+
+/* bob gives it up. */
+static void hand_on_again(void)
+{
 	may_release = true;
 	thread_join(second);
-	if (is_third_gone)
-		lease_release(must_acquire(ann, 0));
+}
+
+/* Whether it got the lease. */
+static bool end_third(void)
+{
+	void *got = NULL;
+
 	pthread_join(third, &got);
-	assert_true(is_third_gone == (got == NULL));
-	stop_clear(&stop);
+	stop_clear(&third_stop);
+	return got != NULL;
 }
 
 TEST(the_next_one_gets_what_is_given_up_for_it)
 {
-	hand_on_twice(false);
+	hand_on_once();
+	hand_on_again();
+	assert_true(end_third());
 	assert_string_equal(inspect().operation, "late");
 }
 
 TEST(what_was_given_up_for_one_that_is_gone_is_free_at_once)
 {
-	hand_on_twice(true);
-	assert_string_equal(inspect().operation, "sync");
+	hand_on_once();
+	stop_request(&third_stop);
+	wait_until(tickets() == 0);
+	hand_on_again();
+	lease_release(must_acquire(ann, 0));
+	assert_false(end_third());
 }
 
 TEST(children_die_when_the_lease_is_taken_away)
@@ -666,6 +678,22 @@ static void everything_happens(void)
 	lease_release(other);
 }
 
+static void a_lease_with_waiters_is_forced(void)
+{
+	hand_on_once();
+	assert_ok(lease_force_release(ann, KEY, inspect().fence, "eve", "why", &err));
+	assert_true(end_third());
+	hand_on_again();
+}
+
+TEST(what_was_taken_away_is_not_given_up_for_the_next_one)
+{
+	AUTO_FREE char *text = log_of(a_lease_with_waiters_is_forced);
+
+	assert_non_null(strstr(text, "now=taken"));
+	assert_null(strstr(text, "now=free"));
+}
+
 TEST(all_of_it_is_logged_by_name)
 {
 	static const char *const lines[] = {
@@ -732,6 +760,7 @@ int main(void)
 		CASE(files_of_the_dead_go_when_nobody_needs_them),
 		CASE(closing_a_manager_releases_what_it_holds),
 		CASE_SHORT(all_of_it_is_logged_by_name),
+		CASE(what_was_taken_away_is_not_given_up_for_the_next_one),
 		CASE(keys_have_the_form_that_operators_look_for),
 	};
 
