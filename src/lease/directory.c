@@ -264,7 +264,7 @@ static int directory_extend_all(struct lease_backend *backend,
 
 /* ------------------------------------------------------------------ taking */
 
-static uint64_t directory_grant_next_fence(const struct lease_request *request,
+static uint64_t directory_grant_next_fence(const struct lease_attempt *attempt,
 					   const struct key_view *view)
 {
 	uint64_t fence = (uint64_t)clock_wall_ns() / 1000;
@@ -273,8 +273,8 @@ static uint64_t directory_grant_next_fence(const struct lease_request *request,
 		fence = view->number;
 	if (view->number > 0 && fence < view->owner.holder.fence + LEASE_FENCES - 1)
 		fence = view->owner.holder.fence + LEASE_FENCES - 1;
-	if (fence < request->fence_floor)
-		fence = request->fence_floor;
+	if (fence < lease_attempt_floor(attempt))
+		fence = lease_attempt_floor(attempt);
 	return fence + 1;
 }
 
@@ -288,7 +288,7 @@ static void directory_grant_describe_owner(const struct directory *directory,
 
 	*owner = (struct owner){
 		.ttl_ms = directory->base.ttl_ms,
-		.holder = { .fence = directory_grant_next_fence(request, view),
+		.holder = { .fence = directory_grant_next_fence(attempt, view),
 			    .pid = getpid(),
 			    .acquired_at = clock_wall_ms() },
 	};

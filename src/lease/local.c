@@ -373,8 +373,8 @@ static uint64_t local_attempt_next_fence(const struct lease_attempt *attempt,
 
 	if (row->holder.fence > 0 && fence < row->holder.fence + LEASE_FENCES)
 		fence = row->holder.fence + LEASE_FENCES;
-	if (fence <= attempt->request->fence_floor)
-		fence = attempt->request->fence_floor + 1;
+	if (fence <= lease_attempt_floor(attempt))
+		fence = lease_attempt_floor(attempt) + 1;
 	return fence;
 }
 

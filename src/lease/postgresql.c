@@ -94,7 +94,7 @@ static int postgresql_try_ask(struct try *try, struct err *err)
 	snprintf(waiter.holder.operation, sizeof(waiter.holder.operation), "waiting");
 	owner_format(&waiter, waiting);
 	snprintf(ttl, sizeof(ttl), "%" PRId64, postgresql->base.ttl_ms);
-	snprintf(floor, sizeof(floor), "%" PRIu64, request->fence_floor);
+	snprintf(floor, sizeof(floor), "%" PRIu64, lease_attempt_floor(try->attempt));
 	const struct postgresql_statement statement = {
 		.prepared = PREPARED_ACQUIRE,
 		.text = POSTGRESQL_ACQUIRE,

@@ -316,7 +316,7 @@ static int postgresql_run_on(PGconn *connection,
  * number.
  */
 static const char *const prepared_names[] = {
-	[PREPARED_ACQUIRE] = "refrelay_acquire_5",
+	[PREPARED_ACQUIRE] = "refrelay_acquire_6",
 	[PREPARED_RELEASE] = "refrelay_release_5",
 };
 

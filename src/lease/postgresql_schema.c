@@ -68,7 +68,7 @@ const char *const postgresql_schema[] = {
 	" '3 s' ORDER BY ticket LIMIT 1) first"
 	" $$",
 
-	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_5("
+	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_6("
 	" p_key text, p_nonce text, p_owner text, p_ttl_ms bigint, p_floor bigint,"
 	" p_give_up text, p_is_dead bool, p_dead_waiter text, p_me text, p_waiting text,"
 	" OUT outcome int, OUT fence bigint, OUT owner text, OUT nonce text,"
@@ -155,11 +155,12 @@ const char *const postgresql_schema[] = {
 	" END IF;\n"
 	" outcome := 1; nonce := p_nonce; owner := row.owner;\n"
 	" ended := CASE WHEN was_held THEN 'held' ELSE row.ended END;\n"
-	/* A crash may have taken grants that followed this one. */
-	" granted := greatest(coalesce(row.fence, 0) +"
-	"  CASE WHEN was_held OR row.ended = 'forced' THEN 1000000 ELSE 32 END, p_floor "
-	"+ 1,"
-	"  floor(extract(epoch FROM now) * 1000000)::bigint);\n"
+	" granted := floor(extract(epoch FROM now) * 1000000)::bigint;\n"
+	/* A crash may have taken grants that followed this one. They are below the clock,
+	 * unless that was set back: only then is the fence to be ahead of it. */
+	" granted := greatest(granted, p_floor + 1, coalesce(row.fence, 0) +"
+	"  CASE WHEN row.fence >= granted AND (was_held OR row.ended = 'forced')"
+	"  THEN 1000000 ELSE 32 END);\n"
 	" fence := granted; left_ms := p_ttl_ms;\n"
 	" IF row.key IS NULL THEN\n"
 	"  INSERT INTO refrelay.lease (key, fence, nonce, owner, expires_at)"

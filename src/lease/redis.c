@@ -174,7 +174,7 @@ static void redis_try_ask(struct redis_try *try)
 	snprintf(waiting.holder.operation, sizeof(waiting.holder.operation), "waiting");
 	owner_format(&waiting, waiter);
 	snprintf(ttl, sizeof(ttl), "%" PRId64, backend->base.ttl_ms);
-	snprintf(floor, sizeof(floor), "%" PRIu64, attempt->request->fence_floor);
+	snprintf(floor, sizeof(floor), "%" PRIu64, lease_attempt_floor(attempt));
 	snprintf(place, sizeof(place), "%" PRId64, attempt->place);
 	const bool waits = attempt->request->wait_ms > 0 && !backend->is_redlock_format;
 	const struct redis_call call = {

@@ -182,11 +182,27 @@ TEST(fences_grow_above_floor_clock_and_lost_rows)
 					       .operation = "sync",
 					       .fence_floor = before + 1000000000000 };
 	assert_ok(lease_acquire(ann, &request, &lease, &err));
-	assert_int_equal(lease_fence(lease), before + 1000000000001);
+	assert_int_equal(lease_fence(lease), before + 1000000000000 + LEASE_FENCES);
 	lease_release(lease);
 	lease = must_acquire(bob, 0);
-	assert_int_equal(lease_fence(lease), before + 1000000000001 + LEASE_FENCES);
+	assert_int_equal(lease_fence(lease), before + 1000000000000 + 2 * LEASE_FENCES);
 	lease_release(lease);
+}
+
+/* Else the fences after a loss of all rows, which follow the clock, might be those of
+ * grants from before. */
+TEST(a_takeover_does_not_put_fences_ahead_of_the_clock)
+{
+	struct lease *lease = must_acquire(ann, 0), *next;
+
+	pg_sql("UPDATE refrelay.lease SET expires_at = clock_timestamp() - interval '1 "
+	       "s'");
+	next = must_acquire(bob, 0);
+	assert_int_equal(lease_predecessor(next), LEASE_AFTER_LAPSE);
+	assert_in_range(lease_fence(next), lease_fence(lease) + 1,
+			(uint64_t)clock_wall_ns() / 1000);
+	lease_release(lease);
+	lease_release(next);
 }
 
 TEST(the_keeper_renews)
@@ -418,7 +434,7 @@ TEST(one_that_is_told_out_of_turn_frees_it_for_the_first)
 
 	pg_sql("INSERT INTO refrelay.lease_line (key, waiter, owner, seen) VALUES ('" KEY
 	       "', 'ghost', 'ttl=1', clock_timestamp() + interval '1 s')");
-	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_5('" KEY
+	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_6('" KEY
 				   "', 'x', 'o', 1000, 0, (SELECT nonce FROM "
 				   "refrelay.lease), false, NULL, 'late', 'w')"),
 			    "-1");
@@ -428,7 +444,7 @@ TEST(one_that_is_told_out_of_turn_frees_it_for_the_first)
 	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "2");
 	/* What a dead one had was not released. */
 	pg_sql("UPDATE refrelay.lease SET nonce = 'y', ended = NULL");
-	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_5('" KEY
+	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_6('" KEY
 				   "', 'x', 'o', 1000, 0, 'y', true, NULL, 'late', 'w')"),
 			    "-1");
 	assert_string_equal(pg_sql("SELECT nonce IS NULL AND ended = 'held' FROM "
@@ -871,6 +887,7 @@ int main(int argc, char *argv[])
 	const struct CMUnitTest tests[] = {
 		CASE(a_lease_excludes_until_it_is_released),
 		CASE(fences_grow_above_floor_clock_and_lost_rows),
+		CASE(a_takeover_does_not_put_fences_ahead_of_the_clock),
 		KEPT_CASE(the_keeper_renews),
 		CASE(what_lapsed_is_granted_anew_and_not_revived),
 		CASE(a_release_wakes_the_other_at_once),
