@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "lease/lease_backend.h"
 
 int directory_line_stand(int key_fd, const struct owner *owner, struct next *ticket)
 {
@@ -217,8 +218,10 @@ int directory_line_pass(int key_fd, uint64_t number, uint64_t fence)
 		if (result == 0)
 			result = directory_line_pass_to_first(key_fd, &tickets, number,
 							      fence, at_ns);
-		if (result > 0)
+		if (result > 0) {
+			usleep(LEASE_HEAD_START_US);
 			key_sweep(key_fd, &entries, number, at_ns);
+		}
 	}
 	vec_clear(&entries);
 	vec_clear(&tickets);
