@@ -59,12 +59,12 @@ struct lease_attempt {
 	int64_t retry_ms;  /* if held: ask again after this at the latest */
 };
 
-/* The grant's fence is above this: the repository's, and those that its holder may have
- * handed on within its process since, without the repository's or the backend's knowing.
- */
+/* The grant's fence is above this: the repository's, those that its holder may have
+ * handed on within its process since, and the next grant's with its own, which may have
+ * been given in a store that has lost it. */
 static inline uint64_t lease_attempt_floor(const struct lease_attempt *attempt)
 {
-	return attempt->request->fence_floor + LEASE_FENCES - 1;
+	return attempt->request->fence_floor + 3 * LEASE_FENCES - 1;
 }
 
 /* One of several leases to renew. */

@@ -274,7 +274,7 @@ int discover(const char *root, struct discovery *discovery, struct err *err)
 int discover_is_empty(const char *root, struct err *err)
 {
 	AUTO_CLOSE int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	alignas(struct dirent64) char entries[2 * sizeof(struct dirent64)];
+	alignas(struct dirent64) char entries[4096];
 	ssize_t len;
 
 	if (fd < 0)

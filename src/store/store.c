@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "base/bell.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
@@ -14,7 +15,7 @@
 #include "store/store_conn.h"
 
 #define STORE_READERS 8
-#define BATCHES_MOST 16 /* that one caller runs */
+#define WRITE_ON_MS 5 /* one caller writes for others, after its own */
 
 struct store_readers {
 	pthread_mutex_t mutex;
@@ -398,10 +399,12 @@ static int store_writer_run(struct store_writer *writer, store_work work, void *
 	if (store_writer_begin(writer, &request)) {
 		/* What others log in it is not about the caller's work. */
 		struct log_context before = log_set_context((struct log_context){ 0 });
-		int batches = 0;
-		do
+		run_batch(writer, writer->batch.items, writer->batch.count);
+		int64_t until = clock_boot_ms() + WRITE_ON_MS;
+		/* A caller that does not wait for the disk has no time for those that do.
+		 */
+		while (store_writer_end(writer, !is_unsynced && clock_boot_ms() < until))
 			run_batch(writer, writer->batch.items, writer->batch.count);
-		while (store_writer_end(writer, ++batches < BATCHES_MOST));
 		log_set_context(before);
 	}
 	pthread_cond_destroy(&request.turn);

@@ -384,15 +384,15 @@ TEST(fences_grow_over_release_lapse_force_and_floor)
 	}
 	request.fence_floor = ahead;
 	assert_ok(lease_acquire(ann, &request, &lease, &err));
-	assert_true(lease_fence(lease) == ahead + LEASE_FENCES);
+	assert_true(lease_fence(lease) == ahead + 3 * LEASE_FENCES);
 	set_back(TTL + 1000);
 	next = must_acquire(bob, 0);
-	assert_true(lease_fence(next) == ahead + 2 * LEASE_FENCES);
+	assert_true(lease_fence(next) == ahead + 4 * LEASE_FENCES);
 	assert_ok(lease_force_release(ann, KEY, lease_fence(next), "eve", "", &err));
 	lease_release(next);
 	lease_release(lease);
-	assert_true(pass(ann, LEASE_AFTER_FORCE) == ahead + 1 + 3 * LEASE_FENCES);
-	request.fence_floor = INT64_MAX - LEASE_FENCES;
+	assert_true(pass(ann, LEASE_AFTER_FORCE) == ahead + 1 + 5 * LEASE_FENCES);
+	request.fence_floor = INT64_MAX - 3 * LEASE_FENCES;
 	assert_ok(lease_acquire(ann, &request, &lease, &err));
 	lease_release(lease);
 	assert_fails(acquire_for(ann, 0, &lease), ERR_CORRUPT);

@@ -122,10 +122,10 @@ TEST(the_fence_grows_above_clock_floor_and_predecessor)
 					       .operation = "sync",
 					       .fence_floor = wall * 2 };
 	assert_ok(lease_acquire(ann, &request, &lease, &err));
-	assert_true(lease_fence(lease) == wall * 2 + LEASE_FENCES);
+	assert_true(lease_fence(lease) == wall * 2 + 3 * LEASE_FENCES);
 	lease_release(lease);
 	lease = must_acquire(ann, 0);
-	assert_true(lease_fence(lease) == wall * 2 + 2 * LEASE_FENCES);
+	assert_true(lease_fence(lease) == wall * 2 + 4 * LEASE_FENCES);
 	lease_release(lease);
 }
 

@@ -123,10 +123,10 @@ TEST(fences_grow_and_are_above_the_floor)
 					       .operation = "sync",
 					       .fence_floor = before + 1000000000 };
 	assert_ok(lease_acquire(ann, &request, &lease, &err));
-	assert_int_equal(lease_fence(lease), before + 1000000000 + LEASE_FENCES);
+	assert_int_equal(lease_fence(lease), before + 1000000000 + 3 * LEASE_FENCES);
 	lease_release(lease);
 	lease = must_acquire(bob, 0);
-	assert_int_equal(lease_fence(lease), before + 1000000000 + 2 * LEASE_FENCES);
+	assert_int_equal(lease_fence(lease), before + 1000000000 + 4 * LEASE_FENCES);
 	lease_release(lease);
 }
 
