@@ -432,7 +432,8 @@ static int local_attempt_take_lease(struct store_tx *tx, struct attempt_work *wo
 	work->place = 0;
 	if (line_next(tx, work->local, grant->key, work->next, err) != 0)
 		return -1;
-	attempt->has_others = work->next[0] != '\0';
+	memcpy(grant->next, work->next, sizeof(grant->next));
+	attempt->has_others = grant->next[0] != '\0';
 	return 0;
 }
 
@@ -591,7 +592,6 @@ static int local_try_acquire(struct lease_backend *backend, struct lease_attempt
 		return -1;
 	}
 	attempt->place = work.place;
-	memcpy(attempt->grant.next, work.next, sizeof(attempt->grant.next));
 	if (attempt->handed.guard_fd >= 0)
 		close(attempt->handed.guard_fd);
 	attempt->handed = LEASE_NO_GRANT;

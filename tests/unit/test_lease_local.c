@@ -507,10 +507,16 @@ static bool end_third(void)
 
 TEST(the_next_one_gets_what_is_given_up_for_it)
 {
+	char mark[64];
+
 	hand_on_once();
+	AUTO_FREE char *path = path_of_guard();
+	AUTO_CLOSE int guard = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(read(guard, mark, sizeof(mark)), 0);
 	hand_on_again();
 	assert_true(end_third());
 	assert_string_equal(inspect().operation, "late");
+	assert_int_equal(read(guard, mark, sizeof(mark)), 32);
 }
 
 TEST(what_was_given_up_for_one_that_is_gone_is_free_at_once)

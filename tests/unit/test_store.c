@@ -116,6 +116,53 @@ TEST(what_is_queued_is_committed_at_once)
 	store_close(store);
 }
 
+static atomic_bool work_runs, work_hangs;
+
+static int hang_in_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)tx;
+	(void)arg;
+	(void)error;
+	work_runs = true;
+	while (work_hangs)
+		nap();
+	return 0;
+}
+
+static void *write_unsynced(void *store)
+{
+	return store_write_unsynced(store, hang_in_work, NULL, ERR_IGNORED) == 0 ? store
+										 : NULL;
+}
+
+/* A write that does not wait for the disk does not go on with what was queued meanwhile:
+ * one of those that wait does. */
+TEST(those_who_wait_take_over_from_one_who_stops)
+{
+	struct add adds[3] = { { .id = 1 }, { .id = 2 }, { .id = 3 } };
+	struct store *store = open_items("db");
+	pthread_t thread;
+	void *done;
+
+	work_hangs = true;
+	thread_start(&thread, "test-hang", write_unsynced, store);
+	while (!work_runs)
+		nap();
+	atomic_store(&adds_begun, 0);
+	for (int i = 0; i < 3; i++)
+		start(store, &adds[i]);
+	while (adds_begun < 3)
+		nap();
+	poll(NULL, 0, 50); /* they have nothing to do but to queue */
+	work_hangs = false;
+	pthread_join(thread, &done);
+	assert_non_null(done);
+	for (int i = 0; i < 3; i++)
+		thread_join(adds[i].thread);
+	assert_int_equal(count_items(store), 3);
+	store_close(store);
+}
+
 TEST(a_failed_work_is_undone_alone)
 {
 	struct add adds[5] = { { .id = 1 },
@@ -563,6 +610,7 @@ int main(void)
 		STORE_CASE(values_come_back_as_they_went_in),
 		STORE_CASE(a_query_may_run_inside_itself),
 		STORE_CASE(what_is_queued_is_committed_at_once),
+		STORE_CASE(those_who_wait_take_over_from_one_who_stops),
 		STORE_CASE(a_failed_work_is_undone_alone),
 		STORE_CASE(another_process_sees_a_write_as_soon_as_it_returned),
 		STORE_CASE(only_what_is_to_be_durable_waits_for_the_disk),
