@@ -4,7 +4,8 @@
 #	format  clang-format has nothing to say
 #	floors  src/ keeps its floors
 #	size    functions, files and headers keep their limits
-#	listed  each test is listed in its meson.build, each mark of docs/security.md has one
+#	listed  each test is listed in its meson.build, each mark of docs/security.md has one;
+#	        no line of a test is of a kind that cannot fail
 #	tools   the tests of tools/ and of tests/lib/
 #	gcc     in build-gcc/: a build with gcc, unit tests that start no threads (of the others
 #	        it only compiles the code: both sanitizers' steps run them), models, a few site
@@ -84,12 +85,27 @@ check_listed() { # FOLDER PREFIX ENDING
 	return "$result"
 }
 
+# `set -e` does not see a `!` that fails, unless it is a function's last command.
+check_negations() {
+	local found
+
+	found=$(find tests -name '*.sh' -exec awk '
+		waits && $1 != "}" { print waits }
+		{ waits = "" }
+		/^\t+! / && !/\|\|/ && !/(\\|&&.*)$/ { waits = FILENAME ":" FNR ": write fails for" $0 }
+		' {} +)
+	[ -z "$found" ] && return
+	say "These cannot fail:" "$found"
+	return 1
+}
+
 step_listed() {
 	local result=0
 
 	check_listed unit test_ .c || result=1
 	check_listed site test_ .sh || result=1
 	check_listed fuzz fuzz_ .c || result=1
+	check_negations || result=1
 	tools/security_marks.py || result=1
 	return "$result"
 }

@@ -46,7 +46,7 @@ ids_that_lead_elsewhere() {
 		out%2fsecret link out "$(printf 'x%.0s' {1..251})" %0d%0a; do
 		said=$(get "$id")
 		[[ $said = 40[049] ]] || fail "GET $id: $said"
-		! grep -q precious answer
+		! grep -q precious answer || fail "it is given out"
 		for site in london paris; do
 			said=$(put "$site" "$id")
 			[[ $said = 40[049] ]] || fail "PUT $id at $site: $said"

@@ -144,7 +144,7 @@ who_waits_goes_first() {
 	add_commits london/git/r.git refs/heads/main 1
 	wait_until 20 in_sync
 	wait_until 5 was_logged paris maintenance.interrupted
-	! kill -0 "$(<hangs)" 2>/dev/null
+	fails kill -0 "$(<hangs)"
 	[ -z "$(find paris/git/r.git/objects -name '.tmp-*')" ]
 	is_sound paris/git/r.git
 
@@ -156,7 +156,7 @@ who_waits_goes_first() {
 	wait_until 20 test -e hangs
 	fails at paris repository remove r 2>err
 	grep 'its copy is wanted' err
-	! kill -0 "$(<hangs)" 2>/dev/null
+	fails kill -0 "$(<hangs)"
 	remove_repository london/git/r.git
 	wait_until 20 test ! -e paris/git/r.git
 	wait_until 20 in_sync
@@ -360,7 +360,7 @@ mirrors() {
 	kill -HUP "$(site_pid paris)"
 	at paris mirror remove acme/r
 	wait_until 20 test ! -e paris/git/acme/r.git
-	! kill -0 "$(<hangs)" 2>/dev/null
+	fails kill -0 "$(<hangs)"
 }
 
 mirror_of_a_path() {

@@ -569,7 +569,7 @@ gives_way() { # BACKEND
 	add_commits london/git/a.git refs/heads/main 1
 	syncs rome
 	wait_until 5 was_logged paris maintenance.interrupted
-	! kill -0 "$(<hangs)" 2>/dev/null
+	fails kill -0 "$(<hangs)"
 	syncs paris
 	both_have_it
 	nothing_is_wrong

@@ -73,7 +73,7 @@ is_down_then_back() {
 		"refused" in q["queue"][0]["failure"]["message"] and q["queue"][0]["next_at"]'
 	wait_until 20 is_told_as_refused
 	wait_until 20 both_wait_and_fail
-	! grep -q '^near' out
+	fails grep -q '^near' out
 	rule pass
 	wait_until 30 arrived far a b
 	wait_until 10 queue_says 'q["queue"] == []'
@@ -141,7 +141,7 @@ is_slow_but_moves() {
 	fails arrived far a
 	rule pass
 	wait_until 30 arrived far a
-	! was_logged home push.failed
+	fails was_logged home push.failed
 	stop_site home
 }
 
