@@ -494,6 +494,7 @@ static void mirror_poll_ask_void(struct mirror_poll *poll, const mirror_checks *
 			continue;
 		mirror_poll_set_text(&one->equal, NULL);
 		one->next_at = 0;
+		one->is_hurried |= one->is_asked; /* whose end would set that */
 	}
 }
 

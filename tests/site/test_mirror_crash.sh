@@ -29,6 +29,14 @@ ask() { # NAME
 	job=$("$SITE_HELP" member job <answer)
 }
 
+# What was answered counts.
+ask_what_may_die() {
+	[ "$(curl -s -o answer -w '%{http_code}' -X POST \
+		-H "Authorization: Bearer $(cat operator.token)" \
+		"$(site_url paris)/api/v1/mirrors/a/sync")" = 202 ] || return
+	job=$("$SITE_HELP" member job <answer)
+}
+
 job_is() { # ID STATE
 	curl -s "$(site_url paris)/api/v1/jobs/$1" >job
 	[ "$("$SITE_HELP" member state <job)" = "$2" ] || {
@@ -56,10 +64,12 @@ dies_with_requests() { # POINT...
 		kill_site paris
 		start_site paris "REFRELAY_FAILPOINT=$point=kill"
 		change_a
-		ask a
-		first=$job
+		job=
+		ask_what_may_die || true
 		wait_until 20 has_died paris
 		start_site paris
+		[ -n "$job" ] || ask a
+		first=$job
 		wait_until 30 job_is "$first" 'done'
 		[ "$("$SITE_HELP" member commit <job)" = "$(git -C london/git/a.git rev-parse HEAD)" ]
 		is_brought_whole
@@ -81,14 +91,6 @@ dies_at_its_making() { # POINT...
 		is_brought_whole
 		stop_site paris
 	done
-}
-
-# What was answered counts.
-ask_what_may_die() {
-	[ "$(curl -s -o answer -w '%{http_code}' -X POST \
-		-H "Authorization: Bearer $(cat operator.token)" \
-		"$(site_url paris)/api/v1/mirrors/a/sync")" = 202 ] || return
-	job=$("$SITE_HELP" member job <answer)
 }
 
 # Several wait while one runs.

@@ -124,7 +124,7 @@ lasted() { # SINCE SECONDS
 # Slower in all than the timeout, but it moves.
 is_slow_but_moves() {
 	local began
-	far_options=(timeout 4s)
+	far_options=(timeout 8s)
 	make_two_ways a b
 	start_site home
 	at home push start a b
@@ -137,7 +137,7 @@ is_slow_but_moves() {
 	wait_until 20 arrived far b
 	wait_until 10 queue_says '[u["state"] for u in q["queue"]] == ["running"]'
 	began=$SECONDS
-	wait_until 10 lasted "$began" 6
+	wait_until 10 lasted "$began" 10
 	fails arrived far a
 	rule pass
 	wait_until 30 arrived far a
