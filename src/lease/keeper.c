@@ -93,6 +93,8 @@ void keeper_add_locked(struct lease_manager *manager, struct lease *lease)
 {
 	TAILQ_INSERT_TAIL(&manager->held, lease, link);
 	lease_count_held(manager, 1);
+	if (lease->is_untold)
+		pass_add_untold_locked(lease);
 	if (manager->renew_at != INT64_MAX || manager->ways.is_fixed)
 		return;
 	manager->renew_at = clock_boot_ms() + period(manager);
@@ -248,12 +250,12 @@ static void collect_locked(struct lease_manager *manager, extensions *all)
 	TAILQ_FOREACH(lease, &manager->held, link)
 	{
 		struct lease_extension one = { .grant = lease->grant, .lease = lease };
-		if (!lease->lost)
+		if (!lease->lost && !lease->is_untold)
 			vec_add(all, one);
 	}
 	TAILQ_FOREACH(lease, &manager->held, link)
 	{
-		if (!lease->lost)
+		if (!lease->lost && !lease->is_untold)
 			lease->renewal = &all->items[at++];
 	}
 }
@@ -337,6 +339,8 @@ static int64_t next_due_locked(const struct lease_manager *manager)
 
 	if (is_to_be_probed(manager) && manager->probe_at < due)
 		due = manager->probe_at;
+	if (manager->untold.count > 0 && manager->tell_at < due)
+		due = manager->tell_at;
 	TAILQ_FOREACH(lease, &manager->held, link)
 	{
 		if (!lease->lost && lease->valid_until < due)
@@ -355,7 +359,9 @@ void *keeper_run(void *arg)
 	 * nothing to do is there a wait. */
 	while (!manager->closing) {
 		lose_lapsed_locked(manager, &lost);
-		if (clock_boot_ms() >= manager->renew_at)
+		if (manager->untold.count > 0 && clock_boot_ms() >= manager->tell_at)
+			pass_tell_untold_locked(manager);
+		else if (clock_boot_ms() >= manager->renew_at)
 			renew_locked(manager, &lost);
 		else if (is_to_be_probed(manager) && clock_boot_ms() >= manager->probe_at)
 			probe_locked(manager);

@@ -15,7 +15,8 @@
 #define LEASE_NONCE_SIZE 33
 #define LEASE_NEXT_SIZE 40
 
-/* Until the next one has what was given up for it: our release would delay that. */
+/* Until the next one has what was given up for it, and released for us: our release would
+ * delay that. */
 #define LEASE_HEAD_START_US 2000
 
 /* A granted lease, as its backend recognises it. */
@@ -26,6 +27,12 @@ struct lease_grant {
 	int guard_fd;               /* owned; -1: none */
 	char next[LEASE_NEXT_SIZE]; /* the backend's: who waited behind it; "": nobody, or
 				       unknown */
+	/* When it is released, and it may be handed to another process as it is: until
+	 * when it is valid, boot ms; else 0. */
+	int64_t valid_until;
+	/* Since the backend granted it: so often it was handed on as it is, that release
+	 * included. */
+	unsigned passes;
 };
 
 #define LEASE_NO_GRANT ((struct lease_grant){ .guard_fd = -1 })
@@ -46,6 +53,7 @@ struct lease_attempt {
 	/* The backend's mark for our place in the line; 0: none. It outlives attempts
 	 * that end in LEASE_HELD or an error. */
 	int64_t place;
+	int guard_fd; /* the backend's, of that place; -1: none */
 
 	/* The answer. */
 	enum lease_outcome outcome;
@@ -56,6 +64,8 @@ struct lease_attempt {
 	int64_t silent_ms; /* since the holder's last renewal; -1: unknown */
 	bool orphans;      /* its children still run */
 	bool has_others;   /* if granted: other processes wait for it */
+	bool is_untold;    /* if granted: by the one before; the backend is to be told by
+			      pass */
 	int64_t retry_ms;  /* if held: ask again after this at the latest */
 };
 
@@ -103,14 +113,15 @@ struct lease_backend_ops {
 	int (*extend_all)(struct lease_backend *backend, struct lease_extension *all,
 			  size_t count, int64_t sent_at, struct err *err);
 
-	/* Reports that the grant was handed on within this process: it is that holder's
-	 * now, with a fence above those reported for it before. If it has been handed on
-	 * or given up again since, this changes nothing. *has_others as above. NULL:
-	 * grants are not handed on this way. */
+	/* Reports that the grant was handed on to this process, or within it: it is that
+	 * holder's now, with a fence above those reported for it before. If it has been
+	 * handed on or given up again since, this changes nothing. *has_others as above.
+	 * 1: it is another's by now. NULL: grants are not handed on this way. */
 	int (*pass)(struct lease_backend *backend, const struct lease_grant *grant,
 		    const struct lease_holder *holder, bool *has_others, struct err *err);
 
-	/* Closes the guard in any case. -1: others must wait until it lapses. */
+	/* Or hands it on to another process. Closes the guard in any case. -1: others
+	 * must wait until it lapses. */
 	int (*release)(struct lease_backend *backend, struct lease_grant *grant,
 		       enum lease_released *how, struct err *err);
 

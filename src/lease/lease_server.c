@@ -1,4 +1,4 @@
-#include "lease/lease_server.h"
+#include "lease/lease_give.h"
 
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -14,7 +14,6 @@
 #define LEFTOVERS_MOST 1000
 #define LEFTOVER_MS 600000
 #define PROOF_KEPT_S 86400 /* of a dead process: longer than any ttl */
-#define OFFER 1            /* begins no key */
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options)
 {
@@ -69,8 +68,13 @@ void lease_server_clear(struct lease_server *server)
 		free(server->hints.items[i].key);
 	for (size_t i = 0; i < server->leftovers.count; i++)
 		free(server->leftovers.items[i].key);
+	for (size_t i = 0; i < server->taken.count; i++) {
+		close(server->taken.items[i].fd);
+		free(server->taken.items[i].path);
+	}
 	vec_clear(&server->hints);
 	vec_clear(&server->leftovers);
+	vec_clear(&server->taken);
 	map_clear_owned(&server->nexts);
 	if (server->control_fd >= 0)
 		close(server->control_fd);
@@ -223,6 +227,19 @@ static int server_open_guard(const struct lease_server *server, const char *name
 	return TAKE_FD(fd);
 }
 
+static bool server_name_guard_locked(const struct lease_server *server, int fd,
+				     char name[OWNER_GUARD_SIZE])
+{
+	for (size_t i = 0; i < server->guards.count; i++) {
+		const struct server_guard *guard = &server->guards.items[i];
+		if (!guard->is_used || guard->fd != fd)
+			continue;
+		snprintf(name, OWNER_GUARD_SIZE, "%s", guard->name);
+		return true;
+	}
+	return false;
+}
+
 static int server_take_guard_locked(struct lease_server *server,
 				    char name[OWNER_GUARD_SIZE])
 {
@@ -282,13 +299,11 @@ void lease_server_describe(struct lease_server *server,
 	snprintf(holder->job, sizeof(holder->job), "%s",
 		 request->job ? request->job : "");
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
-	if (guard_fd)
-		*guard_fd = -1;
 	if (!server_prepare_locked(server))
 		return;
 	int len = snprintf(owner->alive, sizeof(owner->alive), "%s/alive/%s",
 			   server->files.directory, server->files.alive_name);
-	if (guard_fd)
+	if (guard_fd && !server_name_guard_locked(server, *guard_fd, owner->guard))
 		*guard_fd = server_take_guard_locked(server, owner->guard);
 	/* What is not told whole proves nothing. */
 	if (len >= (int)sizeof(owner->alive) || (guard_fd && *guard_fd < 0))
@@ -308,13 +323,7 @@ bool lease_server_describe_passed(struct lease_server *server,
 
 	lease_server_describe(server, backend, &request, &owner, NULL);
 	lock(&server->mutex);
-	for (size_t i = 0; i < server->guards.count; i++) {
-		const struct server_guard *guard = &server->guards.items[i];
-		if (!guard->is_used || guard->fd != grant->guard_fd)
-			continue;
-		snprintf(owner.guard, sizeof(owner.guard), "%s", guard->name);
-		has_guard = true;
-	}
+	has_guard |= server_name_guard_locked(server, grant->guard_fd, owner.guard);
 	unlock(&server->mutex);
 	if (grant->guard_fd < 0) /* what is not told whole proves nothing */
 		owner.alive[0] = '\0';
@@ -322,18 +331,16 @@ bool lease_server_describe_passed(struct lease_server *server,
 	return has_guard;
 }
 
-/* beside ../alive/<name>: ../guard/<guard> */
-static bool server_is_guard_busy(const struct owner *owner)
+/* beside ../alive/<name>: ../guard/<guard>; NULL: there is none */
+static char *server_guard_of(const struct owner *owner)
 {
-	AUTO_FREE char *path = xstrdup(owner->alive);
-	char *name = strrchr(path, '/');
+	const char *name = strrchr(owner->alive, '/');
 
-	if (!name || name - path < 6 || strncmp(name - 6, "/alive", 6) != 0 ||
+	if (!name || name - owner->alive < 6 || strncmp(name - 6, "/alive", 6) != 0 ||
 	    !owner->guard[0] || strchr(owner->guard, '/'))
-		return false;
-	AUTO_FREE char *guard =
-		xasprintf("%.*s/guard/%s", (int)(name - 6 - path), path, owner->guard);
-	return alive_probe_path(guard) == ALIVE_YES;
+		return NULL;
+	return xasprintf("%.*s/guard/%s", (int)(name - 6 - owner->alive), owner->alive,
+			 owner->guard);
 }
 
 static void server_watch(struct lease_server *server, const char *path, int hint_fd)
@@ -359,8 +366,11 @@ void lease_server_judge(struct lease_server *server, struct owner *owner, int hi
 		server_watch(server, owner->alive, hint_fd);
 		state = alive_probe_path(owner->alive);
 	}
+	AUTO_FREE char *guard = state == ALIVE_UNKNOWN ? NULL : server_guard_of(owner);
+	if (state == ALIVE_YES && guard && lease_give_is_taker_dead(guard))
+		state = ALIVE_NO;
 	holder->is_dead = state == ALIVE_NO;
-	*orphans = holder->is_dead && server_is_guard_busy(owner);
+	*orphans = holder->is_dead && guard && lease_give_is_guard_busy(guard);
 	snprintf(holder->proof, sizeof(holder->proof), "%s",
 		 state == ALIVE_YES  ? "alive"
 		 : state == ALIVE_NO ? "dead: process is gone"
@@ -388,29 +398,27 @@ void lease_server_drop_hint(struct lease_server *server, int hint_fd)
 }
 
 static void server_take_offer_locked(const struct lease_server *server, int hint_fd,
-				     const char *key, char offered[LEASE_NONCE_SIZE])
+				     const char *key, struct lease_offer *offer)
 {
 	for (size_t i = 0; i < server->hints.count; i++) {
 		const struct server_hint *hint = &server->hints.items[i];
 		if (hint->fd == hint_fd && strcmp(hint->key, key) == 0)
-			memcpy(offered, hint->offered, LEASE_NONCE_SIZE);
+			*offer = hint->offer;
 	}
 }
 
 void lease_server_hint(struct lease_server *server, const char *key, int hint_fd,
-		       char offered[LEASE_NONCE_SIZE])
+		       struct lease_offer *offer)
 {
 	struct server_hint hint = { .fd = hint_fd, .watch = -1 };
 	eventfd_t ignored;
 
-	if (offered)
-		offered[0] = '\0';
+	*offer = (struct lease_offer){ 0 };
 	if (hint_fd < 0)
 		return;
 	lock(&server->mutex);
 	eventfd_read(hint_fd, &ignored);
-	if (offered)
-		server_take_offer_locked(server, hint_fd, key, offered);
+	server_take_offer_locked(server, hint_fd, key, offer);
 	const bool is_first = server->hints.count == 0; /* else it listens already */
 	server_drop_hint_locked(server, hint_fd);
 	hint.key = xstrdup(key);
@@ -420,7 +428,8 @@ void lease_server_hint(struct lease_server *server, const char *key, int hint_fd
 		lease_server_poke(server);
 }
 
-static void server_signal(struct lease_server *server, const char *key, const char *nonce)
+static void server_signal(struct lease_server *server, const char *key,
+			  const struct lease_offer *offer)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
 
@@ -428,8 +437,8 @@ static void server_signal(struct lease_server *server, const char *key, const ch
 		struct server_hint *hint = &server->hints.items[i];
 		if (key && strcmp(hint->key, key) != 0)
 			continue;
-		if (nonce)
-			snprintf(hint->offered, sizeof(hint->offered), "%s", nonce);
+		if (offer)
+			hint->offer = *offer;
 		eventfd_write(hint->fd, 1);
 	}
 }
@@ -439,11 +448,10 @@ void lease_server_signal(struct lease_server *server, const char *key)
 	server_signal(server, key, NULL);
 }
 
-/* ../told/<name> beside ../alive/<name>. A key, 0, OFFER, a nonce, 0. */
-bool lease_server_tell(const struct owner *waiter, const char *key, const char *nonce)
+/* ../told/<name> beside ../alive/<name>. */
+bool lease_server_write_told(const struct owner *reader, const char *message, size_t len)
 {
-	char message[LEASE_KEY_SIZE + LEASE_NONCE_SIZE + 1];
-	AUTO_FREE char *alive = xstrdup(waiter->alive);
+	AUTO_FREE char *alive = xstrdup(reader->alive);
 	char *name = strrchr(alive, '/');
 	struct stat st;
 
@@ -452,15 +460,15 @@ bool lease_server_tell(const struct owner *waiter, const char *key, const char *
 	AUTO_FREE char *path =
 		xasprintf("%.*s/told%s", (int)(name - 6 - alive), alive, name);
 	AUTO_CLOSE int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-	int len = snprintf(message, sizeof(message), "%s", key) + 1;
 
-	if (nonce)
-		len += snprintf(message + len, sizeof(message) - (size_t)len, "%c%s",
-				OFFER, nonce) +
-		       1;
 	/* So little is written whole or not. */
 	return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
-	       write(fd, message, (size_t)len) == len;
+	       len <= PIPE_BUF && write(fd, message, len) == (ssize_t)len;
+}
+
+bool lease_server_tell(const struct owner *waiter, const char *key)
+{
+	return lease_server_write_told(waiter, key, strlen(key) + 1);
 }
 
 void lease_server_read_waiter(const char *text, struct owner *owner)
@@ -486,22 +494,6 @@ void lease_server_keep_next(struct lease_server *server, const char *key,
 		map_put(&server->nexts, key, xstrdup(text));
 }
 
-bool lease_server_offer(struct lease_server *server, const char *key, const char *nonce)
-{
-	lock(&server->mutex);
-	AUTO_FREE char *text = map_remove(&server->nexts, key);
-	unlock(&server->mutex);
-	struct owner next;
-
-	if (!text)
-		return false;
-	lease_server_read_waiter(text, &next);
-	if (!lease_server_tell(&next, key, nonce))
-		return false;
-	usleep(LEASE_HEAD_START_US);
-	return true;
-}
-
 int lease_server_told_fd(struct lease_server *server)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
@@ -509,27 +501,44 @@ int lease_server_told_fd(struct lease_server *server)
 	return server->told_fd;
 }
 
-static const char *server_find_offer(const char *text, const char *end)
+/* The next string, if it is whole and begins so: what follows that, else NULL. */
+static const char *server_take_part(const char **at, const char *end, char begin)
 {
-	size_t size = LEASE_NONCE_SIZE;
+	const char *text = *at;
+	size_t len = strnlen(text, (size_t)(end - text));
 
-	return end - text > (ssize_t)size && text[0] == OFFER && text[size] == '\0'
-		       ? text + 1
-		       : NULL;
+	if (text + len == end || text[0] != begin)
+		return NULL;
+	*at = text + len + 1;
+	return text + 1;
+}
+
+static void server_take_message(struct lease_server *server, const char *key,
+				const char **at, const char *end)
+{
+	struct lease_offer offer = { 0 };
+	const char *nonce = server_take_part(at, end, LEASE_TOLD_OFFER);
+	const char *guard = nonce ? server_take_part(at, end, LEASE_TOLD_GUARD) : NULL;
+
+	snprintf(offer.nonce, sizeof(offer.nonce), "%s", nonce ? nonce : "");
+	snprintf(offer.guard, sizeof(offer.guard), "%s", guard ? guard : "");
+	server_signal(server, key, nonce ? &offer : NULL);
 }
 
 /* What does not end is told to all, who ask for themselves. */
 void lease_server_take_told(struct lease_server *server)
 {
-	char keys[4096];
-	ssize_t len = read(lease_server_told_fd(server), keys, sizeof(keys));
-	const char *end = keys + (len > 0 ? len : 0);
+	char messages[4 * PIPE_BUF];
+	ssize_t len = read(lease_server_told_fd(server), messages, sizeof(messages));
+	const char *end = messages + (len > 0 ? len : 0);
 
-	for (const char *at = keys; at < end;) {
-		const char *next = at + strnlen(at, (size_t)(end - at)) + 1;
-		const char *nonce = next < end ? server_find_offer(next, end) : NULL;
-		server_signal(server, next <= end ? at : NULL, nonce);
-		at = nonce ? nonce + LEASE_NONCE_SIZE : next;
+	for (const char *at = messages; at < end;) {
+		const char *key = at;
+		at += strnlen(at, (size_t)(end - at)) + 1;
+		if (at <= end)
+			server_take_message(server, key, &at, end);
+		else
+			lease_server_signal(server, NULL);
 	}
 }
 

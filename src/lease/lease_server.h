@@ -5,10 +5,12 @@
  *
  *	directory/server/alive/<pid>-<random>	flock'ed by a backend as long as it lives
  *	directory/server/guard/<the same>.<n>	flock'ed by a holder and its children
- *	directory/server/told/<the same>	a FIFO: keys it waits for that may be free
+ *	directory/server/told/<the same>	a FIFO: keys it waits for, which may be
+ *						free, or given up for it
  *
  * The owner text names both (lease/owner.h). A contender of the same boot of the same
- * kernel that can lock both knows that the holder and its children are gone. A file that
+ * kernel that can lock both knows that the holder and its children are gone, unless the
+ * guard says that the lease was given to another (lease/lease_give.h). A file that
  * it does not find proves nothing: it may be in another container. Names are random, so
  * no two are the same. Guards are reused once it is certain that no child has them open.
  *
@@ -25,17 +27,38 @@
 #define LEASE_SERVER_CHANNELS 4
 #define LEASE_SERVER_ID_SIZE 33
 
+/* What follows a key in a message. */
+#define LEASE_TOLD_OFFER 1 /* a nonce: given up for it */
+#define LEASE_TOLD_GUARD 2 /* and the guard that gives it */
+
 struct server_guard {
 	char name[OWNER_GUARD_SIZE];
 	int fd; /* owned by the grant while is_used */
 	bool is_used;
 };
 
+#define LEASE_GUARD_PATH_SIZE (OWNER_PATH_SIZE + OWNER_GUARD_SIZE)
+
+/* A grant that its holder gave up for us. */
+struct lease_offer {
+	char nonce[LEASE_NONCE_SIZE];      /* "": none */
+	char guard[LEASE_GUARD_PATH_SIZE]; /* of the former holder, which may have what it
+					      takes to have the lease at once; or "" */
+};
+
 struct server_hint {
-	char *key;                      /* owned */
-	int fd;                         /* the manager's eventfd */
-	int watch;                      /* of the holder's alive file; -1: none */
-	char offered[LEASE_NONCE_SIZE]; /* of a grant that was given up for us; or "" */
+	char *key; /* owned */
+	int fd;    /* the manager's eventfd */
+	int watch; /* of the holder's alive file; -1: none */
+	struct lease_offer offer;
+};
+
+/* The grant that another process gave to one of ours, until the server has heard. */
+struct server_taken {
+	char former[LEASE_NONCE_SIZE]; /* the server's */
+	char nonce[LEASE_NONCE_SIZE];
+	char *path; /* owned: of that one's guard */
+	int fd;     /* owned: the same, with its lock */
 };
 
 /* A grant that an unanswered request may have left at one of the servers. */
@@ -61,6 +84,7 @@ struct lease_server {
 	unsigned guard_count;                  /* guarded by mutex; ever made */
 	VEC(struct server_hint) hints;         /* guarded by mutex */
 	VEC(struct server_leftover) leftovers; /* guarded by mutex */
+	VEC(struct server_taken) taken;        /* guarded by mutex */
 	int control_fd; /* an eventfd: hints or leftovers came, or it closes */
 	int inotify_fd;
 	bool is_told;     /* constant: others of this kernel notify it by the FIFO */
@@ -78,7 +102,8 @@ int lease_server_borrow(struct lease_server *server, int64_t until);
 void lease_server_give_back(struct lease_server *server, int channel);
 
 /* Fills in how this backend's grant, or place in a line, is described to others. With a
- * guard, unless guard_fd is NULL; *guard_fd -1: there is none. */
+ * guard, unless guard_fd is NULL: the one that is there, or a new one; *guard_fd -1:
+ * there is none. */
 void lease_server_describe(struct lease_server *server,
 			   const struct lease_backend *backend,
 			   const struct lease_request *request, struct owner *owner,
@@ -95,25 +120,27 @@ bool lease_server_describe_passed(struct lease_server *server,
 /* Ends the use of a guard; -1 is allowed. */
 void lease_server_drop_guard(struct lease_server *server, int guard_fd);
 
-/* Fills in holder.is_dead and holder.proof; *orphans: its children run. hint_fd, unless
- * -1, becomes readable when it dies hereafter. */
+/* Fills in holder.is_dead and holder.proof; *orphans: its children run, or another
+ * process has what it gave (lease_give.h). hint_fd, unless -1, becomes readable when it
+ * dies hereafter. */
 void lease_server_judge(struct lease_server *server, struct owner *owner, int hint_fd,
 			bool *orphans);
 
 /* hint_fd becomes readable when the key is signalled, until it is dropped. This replaces
- * the key it was for before, and gives what was offered for that; "": nothing. -1 and
- * NULL are allowed. */
+ * the key it was for before, and gives what was offered for that. -1 is allowed. */
 void lease_server_hint(struct lease_server *server, const char *key, int hint_fd,
-		       char offered[LEASE_NONCE_SIZE]);
+		       struct lease_offer *offer);
 void lease_server_drop_hint(struct lease_server *server, int hint_fd);
 
 /* Signals one key; NULL: all. */
 void lease_server_signal(struct lease_server *server, const char *key);
 
 /* Notifies a waiter of this kernel that the key may be free; false: it cannot be reached
- * this way. A nonce, unless NULL, is of the grant that the caller gives up: the waiter
- * may say so for it. */
-bool lease_server_tell(const struct owner *waiter, const char *key, const char *nonce);
+ * this way. */
+bool lease_server_tell(const struct owner *waiter, const char *key);
+
+/* Writes a message for a process of this kernel, which has its key first (take_told). */
+bool lease_server_write_told(const struct owner *reader, const char *message, size_t len);
 
 /* Reads the text of a waiter, which has neither nonce nor fence; if it makes no sense,
  * *owner is empty. */
@@ -123,13 +150,8 @@ void lease_server_read_waiter(const char *text, struct owner *owner);
 void lease_server_keep_next(struct lease_server *server, const char *key,
 			    const char *text);
 
-/* Tells the one that was kept, if it is of this kernel, that the grant with this nonce is
- * given up for it, and gives it a moment to say so to the server. True: it was told; what
- * the caller says to the server hereafter may find the lease taken. */
-bool lease_server_offer(struct lease_server *server, const char *key, const char *nonce);
-
-/* For poll; when readable, call the second, which signals the keys we were notified
- * of. */
+/* For poll; when readable, call the second, which signals the keys we were notified of.
+ */
 int lease_server_told_fd(struct lease_server *server);
 void lease_server_take_told(struct lease_server *server);
 

@@ -32,12 +32,8 @@
  * its first waiter), that waiter's attempt. A waiter that leaves passes it on, or gives
  * it back.
  *
- * Unless others wait at the backend, the waiter does not even ask: it has the grant as it
- * is, with the next of its fences, and for no longer than the one before had it. Whoever
- * released it tells the backend afterwards, and hears whether others wait by now: so
- * these are passed over once at most. What is told too late changes nothing; should it
- * never be told, the fences of the next grant are above these all the same
- * (LEASE_FENCES).
+ * Unless others wait at the backend, the waiter does not even ask (pass.c). A backend may
+ * hand a grant to another process so, too.
  */
 
 #define REPORT_EVERY_MS 10000
@@ -135,6 +131,7 @@ static void waiter_enter(struct waiter *waiter, struct lease_manager *manager,
 		.request = *request,
 		.attempt = { .request = &waiter->request,
 			     .hint_fd = -1,
+			     .guard_fd = -1,
 			     .grant = LEASE_NO_GRANT,
 			     .handed = LEASE_NO_GRANT },
 		.turn_fd = -1,
@@ -506,6 +503,7 @@ void lease_manager_close(struct lease_manager *manager)
 	for (size_t i = 0; i < manager->spare_hints.count; i++)
 		close(manager->spare_hints.items[i]);
 	vec_clear(&manager->spare_hints);
+	vec_clear(&manager->untold);
 	map_clear(&manager->queues);
 	map_clear_owned(&manager->denials);
 	lease_ways_clear(&manager->ways);
@@ -569,6 +567,7 @@ static struct lease *lease_new(struct lease_manager *manager,
 
 	lease->manager = manager;
 	lease->grant = attempt->grant;
+	memcpy(lease->nonce, attempt->grant.nonce, sizeof(lease->nonce));
 	lease->predecessor = attempt->predecessor;
 	lease->valid_until = valid_until;
 	lease_describe_self(manager, attempt->request, &lease->self);
@@ -619,6 +618,7 @@ static int ask_once(struct lease_manager *manager, struct lease_attempt *attempt
 	for (int i = 0; i < SLOW_GRANTS; i++) {
 		attempt->sent_at = clock_boot_ms();
 		attempt->valid_ms = 0;
+		attempt->is_untold = false;
 		if (ops->try_acquire(manager->backend, attempt, err) != 0)
 			return -1;
 		if (attempt->outcome != LEASE_GRANTED)
@@ -687,20 +687,12 @@ static int lease_manager_ask_backend(struct waiter *waiter, struct err *err)
 	}
 }
 
-/* A third of the ttl may pass until the next renewal, and its children are killed a
- * quarter before its end. */
-static bool lasts_beyond_renewal(const struct lease_manager *manager, int64_t valid_until)
-{
-	return valid_until - clock_boot_ms() >= manager->backend->ttl_ms * 6 / 10;
-}
-
 /* What was handed to it is its own. */
 static bool waiter_take_passed(struct waiter *waiter)
 {
 	struct lease_attempt *attempt = &waiter->attempt;
 
-	if (!waiter->passed_until ||
-	    !lasts_beyond_renewal(waiter->manager, waiter->passed_until))
+	if (!waiter->passed_until || !pass_lasts(waiter->manager, waiter->passed_until))
 		return false;
 	attempt->grant = attempt->handed;
 	attempt->handed = LEASE_NO_GRANT;
@@ -722,8 +714,8 @@ static int64_t waiter_take_lease(struct waiter *waiter, struct err *err)
 	if (lease_manager_ask_backend(waiter, err) != 0)
 		return 0;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&waiter->manager->mutex);
-	queue->passes = 0;
-	queue->is_pass_untold = false;
+	queue->passes = waiter->attempt.grant.passes;
+	queue->is_pass_untold = waiter->attempt.is_untold;
 	queue->has_others = waiter->attempt.has_others;
 	return attempt_valid_until(waiter->manager, &waiter->attempt);
 }
@@ -758,45 +750,13 @@ int lease_acquire(struct lease_manager *manager, const struct lease_request *req
 	if (valid_until != 0) {
 		*lease = lease_new(manager, &waiter.attempt, valid_until);
 		(*lease)->queue = waiter.queue;
+		(*lease)->is_untold = waiter.attempt.is_untold;
 		log_acquired(&waiter);
 	}
 	lease_count_acquire(manager, *lease ? ERR_NONE : err->class,
 			    clock_boot_ms() - waiter.since);
 	waiter_exit(&waiter, *lease);
 	return *lease ? 0 : -1;
-}
-
-/* What the backend is to be told of a grant that was handed on without it. */
-struct pass_note {
-	struct lease_grant grant; /* key "": nothing */
-	struct lease_holder holder;
-};
-
-/* Whether the first waiter may have the grant as it is. */
-static bool may_pass_locked(const struct lease *lease, const struct waiter *first)
-{
-	const struct lease_manager *manager = lease->manager;
-	const struct waiter_queue *queue = lease->queue;
-
-	return first && manager->backend->ops->pass &&
-	       !manager->backend->is_never_passed && !manager->ways.is_fixed &&
-	       !queue->has_others && !queue->is_pass_untold &&
-	       queue->passes + 1 < LEASE_FENCES &&
-	       first->request.fence_floor <= lease->grant.fence &&
-	       lasts_beyond_renewal(manager, lease->valid_until);
-}
-
-static void pass_locked(struct lease *lease, const struct waiter *first,
-			struct pass_note *note)
-{
-	struct waiter_queue *queue = lease->queue;
-
-	lease->grant.fence++;
-	queue->passes++;
-	queue->is_pass_untold = true;
-	queue->passed_until = lease->valid_until;
-	note->grant = lease->grant;
-	lease_describe_self(lease->manager, &first->request, &note->holder);
 }
 
 /* Whether somebody of this process got it in our stead. */
@@ -809,27 +769,15 @@ static bool hand_over(struct lease *lease, bool *ours, struct pass_note *note)
 	if (!*ours)
 		return false;
 	const struct waiter *first = TAILQ_FIRST(&lease->queue->waiters);
+	const bool may_pass = pass_may_locked(lease);
 	lease->queue->passed_until = 0;
-	if (may_pass_locked(lease, first))
-		pass_locked(lease, first, note);
+	lease->grant.valid_until = !first && may_pass ? lease->valid_until : 0;
+	lease->grant.passes = lease->queue->passes + 1;
+	if (first && may_pass && !lease->queue->has_others &&
+	    first->request.fence_floor <= lease->grant.fence)
+		pass_to_locked(lease, &first->request, note);
 	return !is_polling(manager) &&
 	       queue_drop_holder_locked(manager, lease->queue, &lease->grant);
-}
-
-/* Whoever has the grant now does not wait for this. */
-static void tell_of_pass(struct lease_manager *manager, const struct pass_note *note)
-{
-	bool has_others = false;
-	int result = manager->backend->ops->pass(manager->backend, &note->grant,
-						 &note->holder, &has_others, ERR_IGNORED);
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
-	struct waiter_queue *queue = map_get(&manager->queues, note->grant.key);
-
-	if (!queue)
-		return;
-	queue->has_others |= has_others;
-	if (result == 0)
-		queue->is_pass_untold = false;
 }
 
 static void log_released(const struct lease *lease)
@@ -872,7 +820,7 @@ void lease_release(struct lease *lease)
 	else
 		log_released(lease);
 	if (note.grant.nonce[0])
-		tell_of_pass(lease->manager, &note);
+		pass_tell(lease->manager, &note);
 	deadline_clear(&lease->deadline);
 	free(lease);
 }

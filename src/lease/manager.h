@@ -77,13 +77,24 @@ struct lease {
 	struct lease_manager *manager;
 	struct waiter_queue *queue; /* NULL once lost */
 	struct lease_grant grant;
+	char nonce[LEASE_NONCE_SIZE]; /* constant: the grant's */
 	enum lease_predecessor predecessor;
 	struct lease_holder self; /* as described to this process's waiters */
 	struct deadline deadline;
-	int64_t valid_until;             /* guarded by mutex */
-	bool lost;                       /* guarded by mutex */
+	int64_t valid_until; /* guarded by mutex */
+	bool lost;           /* guarded by mutex */
+	bool is_untold; /* guarded by mutex; another process gave it, and the backend has
+			   not heard yet: it cannot be renewed */
 	struct lease_extension *renewal; /* guarded by mutex; while under way */
 };
+
+/* What the backend is to be told of a grant that was handed on without it. */
+struct pass_note {
+	struct lease_grant grant; /* key "": nothing */
+	struct lease_holder holder;
+};
+
+typedef VEC(struct pass_note) pass_notes;
 
 struct lease_manager {
 	pthread_mutex_t mutex;
@@ -91,6 +102,8 @@ struct lease_manager {
 	struct map queues;             /* guarded by mutex; struct waiter_queue by key */
 	struct lease_list_head held; /* guarded by mutex; lost ones too, until released */
 	VEC(int) spare_hints; /* guarded by mutex; closing an inotify takes 10 ms */
+	pass_notes untold;    /* guarded by mutex; for the keeper to tell, at tell_at */
+	int64_t tell_at;      /* guarded by mutex; boot ms */
 	pthread_t keeper;
 	pthread_cond_t keeper_wake;
 	int64_t renew_at; /* guarded by mutex; INT64_MAX: nothing is held */
@@ -109,6 +122,26 @@ void lease_ways_clear(struct lease_ways *ways);
 /* Sets the ways that lease_manager_open() found; they are taken. Before the first
  * acquire. */
 void lease_manager_set_ways(struct lease_manager *manager, struct lease_ways *ways);
+
+/* pass.c: whether a grant that is valid until then may be handed on. */
+bool pass_lasts(const struct lease_manager *manager, int64_t valid_until);
+
+/* Whether this one may be as it is. */
+bool pass_may_locked(const struct lease *lease);
+
+/* Makes it that of the queue's first waiter, whose request this is. */
+void pass_to_locked(struct lease *lease, const struct lease_request *request,
+		    struct pass_note *note);
+
+/* Tells the backend. Whoever has the grant now does not wait for this. 1: it is another's
+ * by now; -1: no answer. */
+int pass_tell(struct lease_manager *manager, const struct pass_note *note);
+
+/* The keeper is to tell of a lease that another process gave. */
+void pass_add_untold_locked(struct lease *lease);
+
+/* Does so; gives the mutex away meanwhile. */
+void pass_tell_untold_locked(struct lease_manager *manager);
 
 /* keeper.c: the thread that renews held leases, until manager->closing. */
 void *keeper_run(void *arg);

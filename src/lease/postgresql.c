@@ -27,6 +27,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "lease/lease_give.h"
 #include "lease/postgresql_client.h"
 #include "lease/postgresql_statements.h"
 
@@ -62,7 +63,6 @@ try {
 	bool is_after_death;
 	bool is_after_ours; /* a grant of this attempt whose answer was lost */
 	struct owner owner, in_the_way;
-	int guard_fd;
 	PGresult *answer;
 };
 
@@ -150,7 +150,7 @@ static void postgresql_try_grant(struct try *try)
 	snprintf(grant->key, sizeof(grant->key), "%s", attempt->request->key);
 	snprintf(grant->nonce, sizeof(grant->nonce), "%s", try->nonce);
 	grant->fence = (uint64_t)postgresql_number(try->answer, 0, FENCE);
-	grant->guard_fd = TAKE_FD(try->guard_fd);
+	grant->guard_fd = TAKE_FD(attempt->guard_fd);
 	attempt->valid_ms = postgresql_number(try->answer, 0, LEFT_MS);
 }
 
@@ -248,36 +248,6 @@ static int postgresql_try_run(struct try *try, struct err *err)
 	return result;
 }
 
-static int postgresql_try_acquire(struct lease_backend *base,
-				  struct lease_attempt *attempt, struct err *err)
-{
-	struct postgresql *postgresql = postgresql_of(base);
-	const char *key = attempt->request->key;
-	struct try try = {
-		.postgresql = postgresql, .attempt = attempt, .key = key, .guard_fd = -1
-	};
-	char offered[LEASE_NONCE_SIZE];
-
-	random_hex(try.nonce, (LEASE_NONCE_SIZE - 1) / 2);
-	snprintf(try.give_up, sizeof(try.give_up), "%s", attempt->handed.nonce);
-	attempt->outcome = LEASE_HELD;
-	attempt->grant = LEASE_NO_GRANT;
-	lease_server_hint(&postgresql->server, key, attempt->hint_fd, offered);
-	if (!try.give_up[0])
-		memcpy(try.give_up, offered, sizeof(try.give_up));
-	lease_server_describe(&postgresql->server, base, attempt->request, &try.owner,
-			      &try.guard_fd);
-	int result = postgresql_try_run(&try, err);
-	lease_server_drop_guard(&postgresql->server, try.guard_fd);
-	if (result != 0 || attempt->place == 0)
-		lease_server_drop_hint(&postgresql->server, attempt->hint_fd);
-	if (result < 0)
-		return -1;
-	lease_server_drop_guard(&postgresql->server, attempt->handed.guard_fd);
-	attempt->handed = LEASE_NO_GRANT;
-	return 0;
-}
-
 static int postgresql_hint_open(struct lease_backend *base)
 {
 	postgresql_wake_start(postgresql_of(base));
@@ -297,6 +267,7 @@ static void postgresql_leave(struct lease_backend *base, struct lease_attempt *a
 	PGresult *result;
 
 	lease_server_drop_hint(&postgresql->server, attempt->hint_fd);
+	lease_server_drop_guard(&postgresql->server, TAKE_FD(attempt->guard_fd));
 	attempt->place = 0;
 	postgresql_run_short(postgresql, &statement, &result, ERR_IGNORED);
 	pq.clear(result);
@@ -360,27 +331,51 @@ static int postgresql_extend_all(struct lease_backend *base, struct lease_extens
 	return done;
 }
 
+/* The grant is the holder's that the text describes, with its fence, and a nonce that
+ * follows the one that the server knows; else that. 1: the server knows it now; 0: it is
+ * another's by now; -1. */
+static int postgresql_tell(struct postgresql *postgresql, const struct lease_grant *grant,
+			   const char *text, bool *has_others, struct err *err)
+{
+	char former[LEASE_NONCE_SIZE], fence[24];
+	const bool is_given =
+		lease_give_is_untold(&postgresql->server, grant->nonce, former);
+	const struct postgresql_statement statement = {
+		.prepared = PREPARED_PASS,
+		.text = POSTGRESQL_PASS,
+		.values = { grant->key, is_given ? former : grant->nonce, fence, text,
+			    grant->nonce, is_given ? postgresql->server.me : "" },
+		.count = 6,
+	};
+	PGresult *result;
+
+	snprintf(fence, sizeof(fence), "%" PRIu64, grant->fence);
+	int done = postgresql_run_short(postgresql, &statement, &result, err);
+	if (done == 0 && pq.ntuples(result) > 0) {
+		*has_others = !pq.getisnull(result, 0, 0);
+		if (is_given)
+			lease_server_keep_next(
+				&postgresql->server, grant->key,
+				*has_others ? postgresql_value(result, 0, 0) : NULL);
+		if (is_given)
+			lease_give_settle(&postgresql->server, grant->nonce, true);
+		done = 1;
+	}
+	pq.clear(result);
+	return done;
+}
+
 static int postgresql_pass(struct lease_backend *base, const struct lease_grant *grant,
 			   const struct lease_holder *holder, bool *has_others,
 			   struct err *err)
 {
 	struct postgresql *postgresql = postgresql_of(base);
-	char text[OWNER_TEXT_SIZE], fence[24];
-	const struct postgresql_statement statement = {
-		.text = POSTGRESQL_PASS,
-		.values = { grant->key, grant->nonce, fence, text },
-		.count = 4,
-	};
-	PGresult *result;
+	char text[OWNER_TEXT_SIZE];
 
 	if (!lease_server_describe_passed(&postgresql->server, base, grant, holder, text))
 		return -1;
-	snprintf(fence, sizeof(fence), "%" PRIu64, grant->fence);
-	int done = postgresql_run_short(postgresql, &statement, &result, err);
-	*has_others = done == 0 && pq.ntuples(result) > 0 &&
-		      postgresql_value(result, 0, 0)[0] == 't';
-	pq.clear(result);
-	return done;
+	int known = postgresql_tell(postgresql, grant, text, has_others, err);
+	return known < 0 ? -1 : !known;
 }
 
 /* Tells who is first in the line, if it is of this kernel. */
@@ -396,10 +391,108 @@ static void postgresql_tell_neighbour(struct postgresql *postgresql, const char 
 	if (pq.getisnull(released, 0, 1))
 		return;
 	lease_server_read_waiter(postgresql_value(released, 0, 1), &owner);
-	if (lease_server_tell(&owner, key, NULL))
+	if (lease_server_tell(&owner, key))
 		return;
 	postgresql_run_short(postgresql, &wake, &result, ERR_IGNORED);
 	pq.clear(result);
+}
+
+/* What was handed on to us was given to this process a moment before, and the server may
+ * not have heard of it. */
+static int postgresql_try_tell(struct try *try, struct err *err)
+{
+	const struct lease_grant *handed = &try->attempt->handed;
+	struct postgresql *postgresql = try->postgresql;
+	char former[LEASE_NONCE_SIZE], text[OWNER_TEXT_SIZE];
+	bool has_others = false;
+
+	if (!handed->nonce[0] ||
+	    !lease_give_is_untold(&postgresql->server, handed->nonce, former))
+		return 0;
+	owner_format(&try->owner, text);
+	if (postgresql_tell(postgresql, handed, text, &has_others, err) < 0)
+		return -1;
+	lease_give_settle(&postgresql->server, handed->nonce, true);
+	return 0;
+}
+
+static int postgresql_try_acquire(struct lease_backend *base,
+				  struct lease_attempt *attempt, struct err *err)
+{
+	struct postgresql *postgresql = postgresql_of(base);
+	const char *key = attempt->request->key;
+	struct try try = { .postgresql = postgresql, .attempt = attempt, .key = key };
+	const char *handed = attempt->handed.nonce;
+	struct lease_offer offer;
+
+	random_hex(try.nonce, (LEASE_NONCE_SIZE - 1) / 2);
+	attempt->outcome = LEASE_HELD;
+	attempt->grant = LEASE_NO_GRANT;
+	lease_server_hint(&postgresql->server, key, attempt->hint_fd, &offer);
+	memcpy(try.give_up, handed[0] ? handed : offer.nonce, sizeof(try.give_up));
+	lease_server_describe(&postgresql->server, base, attempt->request, &try.owner,
+			      &attempt->guard_fd);
+	int result = !handed[0] && lease_give_take(&postgresql->server, key, &offer,
+						   base->ttl_ms, attempt)
+			     ? 1
+			     : postgresql_try_tell(&try, err);
+	if (result == 0)
+		result = postgresql_try_run(&try, err);
+	if (result != 0 || attempt->place == 0) {
+		lease_server_drop_hint(&postgresql->server, attempt->hint_fd);
+		lease_server_drop_guard(&postgresql->server, TAKE_FD(attempt->guard_fd));
+	}
+	if (result < 0)
+		return -1;
+	lease_server_drop_guard(&postgresql->server, attempt->handed.guard_fd);
+	attempt->handed = LEASE_NO_GRANT;
+	return 0;
+}
+
+/* 1: it was in force; 0: it was not; -1. */
+static int postgresql_release_nonce(struct postgresql *postgresql, const char *key,
+				    const char *nonce, bool is_offered, struct err *err)
+{
+	const struct postgresql_statement statement = {
+		.prepared = PREPARED_RELEASE,
+		.text = POSTGRESQL_RELEASE,
+		.values = { key, nonce, clock_boot_id(), is_offered ? "true" : "false" },
+		.count = 4,
+	};
+	PGresult *result;
+	int done = postgresql_run_short(postgresql, &statement, &result, err);
+
+	if (done == 0 && postgresql_number(result, 0, 0) == 1) {
+		postgresql_tell_neighbour(postgresql, key, result);
+		done = 1;
+	}
+	pq.clear(result);
+	if (done >= 0)
+		return done;
+	postgresql_wake_start(postgresql);
+	lease_server_add_leftover(&postgresql->server, key, nonce, 0);
+	return -1;
+}
+
+/* If the server has not heard that it was given to us, it has it by the former nonce, and
+ * shows our place in the line. */
+static int postgresql_give_back(struct postgresql *postgresql, const char *key,
+				const char *nonce, bool is_offered, struct err *err)
+{
+	struct lease_attempt attempt = {
+		.request = &(struct lease_request){ .key = key },
+		.hint_fd = -1,
+		.guard_fd = -1,
+	};
+	char former[LEASE_NONCE_SIZE];
+
+	if (!lease_give_is_untold(&postgresql->server, nonce, former))
+		return postgresql_release_nonce(postgresql, key, nonce, is_offered, err);
+	postgresql_leave(&postgresql->base, &attempt);
+	int done = postgresql_release_nonce(postgresql, key, former, is_offered, err);
+	int own = postgresql_release_nonce(postgresql, key, nonce, is_offered, err);
+	lease_give_settle(&postgresql->server, nonce, done >= 0 && own >= 0);
+	return own > done ? own : done;
 }
 
 /* The guard stays locked until the server has heard: nobody takes us for dead. */
@@ -407,30 +500,17 @@ static int postgresql_release(struct lease_backend *base, struct lease_grant *gr
 			      enum lease_released *how, struct err *err)
 {
 	struct postgresql *postgresql = postgresql_of(base);
-	AUTO_FREE char *key = xstrdup(grant->key);
-	bool is_offered = lease_server_offer(&postgresql->server, key, grant->nonce);
-	const struct postgresql_statement statement = {
-		.prepared = PREPARED_RELEASE,
-		.text = POSTGRESQL_RELEASE,
-		.values = { key, grant->nonce, clock_boot_id(),
-			    is_offered ? "true" : "false" },
-		.count = 4,
-	};
-	PGresult *result;
-	int done = postgresql_run_short(postgresql, &statement, &result, err);
-	bool was_ours = done == 0 && postgresql_number(result, 0, 0) == 1;
+	struct lease_giving giving;
+	int done = 1;
 
-	*how = was_ours || is_offered ? LEASE_RELEASED : LEASE_GONE;
-	if (was_ours)
-		postgresql_tell_neighbour(postgresql, key, result);
-	pq.clear(result);
-	if (done != 0) {
-		postgresql_wake_start(postgresql);
-		lease_server_add_leftover(&postgresql->server, key, grant->nonce, 0);
-	}
+	if (!lease_give(&postgresql->server, grant->key, grant, &giving))
+		done = postgresql_give_back(postgresql, grant->key, grant->nonce,
+					    giving.was_told, err);
+	lease_give_end(&giving);
+	*how = done > 0 || giving.was_told ? LEASE_RELEASED : LEASE_GONE;
 	lease_server_drop_guard(&postgresql->server, grant->guard_fd);
 	*grant = LEASE_NO_GRANT;
-	return done;
+	return done < 0 ? -1 : 0;
 }
 
 static int postgresql_is_wanted(struct lease_backend *base, const char *key,

@@ -318,6 +318,7 @@ static int postgresql_run_on(PGconn *connection,
 static const char *const prepared_names[] = {
 	[PREPARED_ACQUIRE] = "refrelay_acquire_6",
 	[PREPARED_RELEASE] = "refrelay_release_5",
+	[PREPARED_PASS] = "refrelay_pass_2",
 };
 
 static int postgresql_prepare(struct postgresql *postgresql, int channel,

@@ -32,7 +32,12 @@ struct postgresql {
 };
 
 /* What is asked often is prepared: its number is the bit that says so. */
-enum postgresql_prepared { PREPARED_NEVER, PREPARED_ACQUIRE, PREPARED_RELEASE };
+enum postgresql_prepared {
+	PREPARED_NEVER,
+	PREPARED_ACQUIRE,
+	PREPARED_RELEASE,
+	PREPARED_PASS
+};
 
 struct postgresql_statement {
 	enum postgresql_prepared prepared;

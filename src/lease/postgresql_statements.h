@@ -47,13 +47,17 @@ extern const char *const postgresql_schema[];
 	"SELECT EXISTS (SELECT FROM refrelay.lease_line w WHERE w.key = $1 AND"          \
 	" w.waiter <> $2 AND " POSTGRESQL_PRESENT ")"
 
-/* Only forward: a later report may arrive first. */
+/* Only forward: a later report may arrive first. From the nonce $2 to $5, which is the
+ * same if it was handed on within a process; else $6 has left the line with it. The text
+ * of the first there, or NULL. */
 #define POSTGRESQL_PASS                                                                  \
-	"UPDATE refrelay.lease l SET fence = $3, owner = $4 WHERE l.key = $1 AND "       \
-	"l.nonce = $2"                                                                   \
-	" AND l.fence < $3::bigint RETURNING EXISTS (SELECT FROM refrelay.lease_line w " \
-	"WHERE w.key = $1"                                                               \
-	" AND " POSTGRESQL_PRESENT "), " POSTGRESQL_NOT_SYNCED
+	"WITH ours AS (SELECT key FROM refrelay.lease WHERE key = $1 AND nonce IN"       \
+	" ($2, $5) AND fence <= $3::bigint FOR UPDATE), gone AS (DELETE FROM"            \
+	" refrelay.lease_line w USING ours WHERE w.key = ours.key AND w.waiter = $6)"    \
+	" UPDATE refrelay.lease l SET nonce = $5, fence = $3::bigint, owner = $4"        \
+	" FROM ours WHERE l.key = ours.key RETURNING (SELECT w.owner FROM"               \
+	" refrelay.lease_line w WHERE w.key = $1 AND w.waiter <> $6 AND"                 \
+	" " POSTGRESQL_PRESENT " ORDER BY w.ticket LIMIT 1), " POSTGRESQL_NOT_SYNCED
 
 /* Never a lapsed or missing one. Keys and nonces: arrays. */
 #define POSTGRESQL_EXTEND                                                                \

@@ -10,8 +10,8 @@
  * - It ends at the server by its ttl; for its holder, counted from before the request was
  *   sent, a hundredth and 2 ms earlier (lease/manager.c).
  * - A server that began to run within the ttl may have forgotten to whom it gave its
- * vote: of several, it has none until then. (One that is alone and keeps nothing on disk
- *   loses its leases; so does one that fails over to a replica. What makes the former
+ *   vote: of several, it has none until then. (One that is alone and keeps nothing on
+ * disk loses its leases; so does one that fails over to a replica. What makes the former
  *   holder harmless then is its fence.)
  * - An answer that does not come in time may mean a grant: it is taken back by its nonce
  *   until the server has answered that (redis_wake.c).
@@ -26,8 +26,9 @@
  * Waiting: who finds the lease held stands in a line at the server, for as long as it
  * asks again within 3 seconds. Whoever releases tells the first in the line, which asks
  * at once; all others are refused. Everybody asks once a second anyway. If the holder
- * knows who is next, and that is of its kernel, it gives that one its nonce instead of
- * releasing: the request of the next one then does both.
+ * knows who is next, and that is of its kernel, it gives that one its grant
+ * (lease_give.h), or if that cannot be, its nonce: then the request of the next one
+ * releases, too.
  */
 #include <assert.h>
 #include <sys/eventfd.h>
@@ -37,6 +38,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "lease/lease_give.h"
 #include "lease/redis_round.h"
 
 #define POLL_MS 1000        /* should a wake-up fail us */
@@ -75,10 +77,10 @@ struct redis_try {
 	const char *key;
 	char nonce[LEASE_NONCE_SIZE];
 	char give_up[LEASE_NONCE_SIZE];
+	struct lease_offer offer;
 	char dead_waiter[LEASE_SERVER_ID_SIZE];
 	bool is_after_death;
 	struct owner owner;
-	int guard_fd;
 	struct redis_round round;
 	struct redis_view in_the_way;
 	struct redis_view dead; /* whom we take it from */
@@ -302,7 +304,7 @@ static void redis_try_grant(struct redis_try *try)
 	snprintf(grant->key, sizeof(grant->key), "%s", attempt->request->key);
 	snprintf(grant->nonce, sizeof(grant->nonce), "%s", try->nonce);
 	grant->fence = try->fence;
-	grant->guard_fd = TAKE_FD(try->guard_fd);
+	grant->guard_fd = TAKE_FD(attempt->guard_fd);
 }
 
 /* Whether who is in the way is dead, and can be passed with one more try. */
@@ -409,17 +411,26 @@ static bool redis_try_look(struct redis_try *try)
 static void redis_try_init(struct redis_try *try, struct redis_backend *backend,
 			   struct lease_attempt *attempt, const char *key)
 {
-	*try = (struct redis_try){
-		.backend = backend, .attempt = attempt, .key = key, .guard_fd = -1
-	};
-	lease_server_hint(&backend->server, key, attempt->hint_fd, try->give_up);
-	if (attempt->handed.nonce[0])
-		snprintf(try->give_up, sizeof(try->give_up), "%s", attempt->handed.nonce);
+	*try = (struct redis_try){ .backend = backend, .attempt = attempt, .key = key };
+	lease_server_hint(&backend->server, key, attempt->hint_fd, &try->offer);
+	memcpy(try->give_up,
+	       attempt->handed.nonce[0] ? attempt->handed.nonce : try->offer.nonce,
+	       sizeof(try->give_up));
 	attempt->outcome = LEASE_HELD;
 	attempt->grant = LEASE_NO_GRANT;
 	if (!backend->is_redlock_format)
 		lease_server_describe(&backend->server, &backend->base, attempt->request,
-				      &try->owner, &try->guard_fd);
+				      &try->owner, &attempt->guard_fd);
+}
+
+/* What was given up for us, as it is or by the servers. */
+static bool redis_try_take(struct redis_try *try)
+{
+	struct redis_backend *backend = try->backend;
+
+	return !try->attempt->handed.nonce[0] &&
+	       lease_give_take(&backend->server, try->key, &try->offer,
+			       backend->base.ttl_ms, try->attempt);
 }
 
 static int redis_try_run(struct redis_try *try, struct err *err)
@@ -454,34 +465,6 @@ static void redis_try_give_way(struct redis_backend *backend,
 					    backend->poll_ms + backend->poll_jitter_ms);
 }
 
-static int redis_try_acquire(struct lease_backend *base, struct lease_attempt *attempt,
-			     struct err *err)
-{
-	struct redis_backend *backend = redis_of(base);
-	AUTO_FREE char *key = redis_server_key(attempt->request->key, err);
-	struct redis_try try;
-
-	if (!key)
-		return -1;
-	if (attempt->request->fence_floor >= FENCE_MOST)
-		return err_set(err, ERR_CORRUPT, "lease %.300s: its fences are used up",
-			       key);
-	if (backend->is_redlock_format && attempt->handed.nonce[0]) {
-		redis_try_give_way(backend, attempt, key);
-		return 0;
-	}
-	redis_try_init(&try, backend, attempt, key);
-	int result = redis_try_run(&try, err);
-	lease_server_drop_guard(&backend->server, try.guard_fd);
-	if (result != 0 || attempt->place == 0)
-		lease_server_drop_hint(&backend->server, attempt->hint_fd);
-	if (result < 0)
-		return -1;
-	lease_server_drop_guard(&backend->server, attempt->handed.guard_fd);
-	attempt->handed = LEASE_NO_GRANT;
-	return 0;
-}
-
 static int redis_hint_open(struct lease_backend *base)
 {
 	struct redis_backend *backend = redis_of(base);
@@ -493,17 +476,24 @@ static int redis_hint_open(struct lease_backend *base)
 }
 
 /* A place that stays behind is passed over after 3 seconds. */
+static void redis_leave_line(struct redis_backend *backend, const char *key)
+{
+	const struct redis_call call = { .script = REDIS_LEAVE, .key = key };
+	struct redis_round round;
+
+	redis_round_run(backend, &round, &call, 1, redis_until(backend));
+	redis_round_clear(&round);
+}
+
 static void redis_leave(struct lease_backend *base, struct lease_attempt *attempt)
 {
 	struct redis_backend *backend = redis_of(base);
 	AUTO_FREE char *key = redis_server_key(attempt->request->key, ERR_IGNORED);
-	const struct redis_call call = { .script = REDIS_LEAVE, .key = key };
-	struct redis_round round;
 
 	lease_server_drop_hint(&backend->server, attempt->hint_fd);
+	lease_server_drop_guard(&backend->server, TAKE_FD(attempt->guard_fd));
 	attempt->place = 0;
-	redis_round_run(backend, &round, &call, 1, redis_until(backend));
-	redis_round_clear(&round);
+	redis_leave_line(backend, key);
 }
 
 /* ------------------------------------------------------------------ what we hold */
@@ -553,33 +543,159 @@ static int redis_extend_all(struct lease_backend *base, struct lease_extension *
 	return result;
 }
 
+/* Servers that did not hear of the new nonce: there the former one is in the way. */
+static void redis_forget_former(struct redis_backend *backend,
+				const struct redis_round *round, const char *key,
+				const char *former)
+{
+	for (size_t i = 0; i < round->count; i++) {
+		if (redis_round_reply(round, i, 0))
+			continue;
+		redis_wake_start(backend);
+		lease_server_add_leftover(&backend->server, key, former, i);
+	}
+}
+
+/* The grant is the holder's that the text describes, with its fence, and a nonce that
+ * follows the one that the servers know; else that. 1: a majority knows it now; 0: it is
+ * another's by now; -1. */
+static int redis_tell(struct redis_backend *backend, const struct lease_grant *grant,
+		      const char *key, const char *text, bool *has_others,
+		      struct err *err)
+{
+	char former[LEASE_NONCE_SIZE], fence[24];
+	const bool is_given =
+		lease_give_is_untold(&backend->server, grant->nonce, former);
+	const struct redis_call call = { .script = REDIS_PASS,
+					 .key = key,
+					 .arguments = { is_given ? former : grant->nonce,
+							fence, text, grant->nonce,
+							is_given ? "1" : "" },
+					 .count = 5 };
+	const char *next = "";
+	struct redis_round round;
+	size_t known = 0, refused = 0;
+
+	snprintf(fence, sizeof(fence), "%" PRIu64, grant->fence);
+	redis_round_run(backend, &round, &call, 1, redis_until(backend));
+	for (size_t i = 0; i < round.count; i++) {
+		const struct redisReply *reply = redis_round_reply(&round, i, 0);
+		refused += reply && redis_reply_number(reply, 0) < 0;
+		if (!reply || redis_reply_number(reply, 0) < 0)
+			continue;
+		known++;
+		*has_others |= redis_reply_number(reply, 0) > 0;
+		next = next[0] ? next : redis_reply_text(reply, 1);
+	}
+	int result = known >= backend->quorum                     ? 1
+		     : refused > backend->count - backend->quorum ? 0
+								  : -1;
+	if (result > 0 && is_given) {
+		lease_server_keep_next(&backend->server, key, next);
+		redis_forget_former(backend, &round, key, former);
+		lease_give_settle(&backend->server, grant->nonce, true);
+	} else if (result < 0 && redis_unavailable(backend, &round, err) < 0 &&
+		   err->class == ERR_NONE) {
+		err_set(err, ERR_NETWORK, "leases: too few servers know who has %.300s",
+			key);
+	}
+	redis_round_clear(&round);
+	return result;
+}
+
 static int redis_pass(struct lease_backend *base, const struct lease_grant *grant,
 		      const struct lease_holder *holder, bool *has_others,
 		      struct err *err)
 {
 	struct redis_backend *backend = redis_of(base);
 	AUTO_FREE char *key = redis_server_key(grant->key, err);
-	char text[OWNER_TEXT_SIZE], fence[24];
-	struct redis_round round;
+	char text[OWNER_TEXT_SIZE];
 
 	if (!key ||
 	    !lease_server_describe_passed(&backend->server, base, grant, holder, text))
 		return -1;
-	snprintf(fence, sizeof(fence), "%" PRIu64, grant->fence);
-	const struct redis_call call = { .script = REDIS_PASS,
-					 .key = key,
-					 .arguments = { grant->nonce, fence, text },
-					 .count = 3 };
-	redis_round_run(backend, &round, &call, 1, redis_until(backend));
-	for (size_t i = 0; i < round.count; i++) {
-		const struct redisReply *reply = redis_round_reply(&round, i, 0);
-		*has_others |= reply && redis_reply_number(reply, 0) > 0;
+	int known = redis_tell(backend, grant, key, text, has_others, err);
+	return known < 0 ? -1 : !known;
+}
+
+/* What was handed on to us was given to this process a moment before, and the servers may
+ * not have heard of it. */
+static int redis_try_tell(struct redis_try *try, struct err *err)
+{
+	const struct lease_grant *handed = &try->attempt->handed;
+	struct redis_backend *backend = try->backend;
+	char former[LEASE_NONCE_SIZE], text[OWNER_TEXT_SIZE];
+	bool has_others = false;
+
+	if (!handed->nonce[0] ||
+	    !lease_give_is_untold(&backend->server, handed->nonce, former))
+		return 0;
+	owner_format(&try->owner, text);
+	if (redis_tell(backend, handed, try->key, text, &has_others, err) < 0)
+		return -1;
+	lease_give_settle(&backend->server, handed->nonce, true);
+	return 0;
+}
+
+static int redis_try_acquire(struct lease_backend *base, struct lease_attempt *attempt,
+			     struct err *err)
+{
+	struct redis_backend *backend = redis_of(base);
+	AUTO_FREE char *key = redis_server_key(attempt->request->key, err);
+	struct redis_try try;
+
+	if (!key)
+		return -1;
+	if (attempt->request->fence_floor >= FENCE_MOST)
+		return err_set(err, ERR_CORRUPT, "lease %.300s: its fences are used up",
+			       key);
+	if (backend->is_redlock_format && attempt->handed.nonce[0]) {
+		redis_try_give_way(backend, attempt, key);
+		return 0;
 	}
-	int result = round.answered < backend->quorum
-			     ? redis_unavailable(backend, &round, err)
-			     : 0;
+	redis_try_init(&try, backend, attempt, key);
+	int result = redis_try_take(&try) ? 1 : redis_try_tell(&try, err);
+	if (result == 0)
+		result = redis_try_run(&try, err);
+	if (result != 0 || attempt->place == 0) {
+		lease_server_drop_hint(&backend->server, attempt->hint_fd);
+		lease_server_drop_guard(&backend->server, TAKE_FD(attempt->guard_fd));
+	}
+	if (result < 0)
+		return -1;
+	lease_server_drop_guard(&backend->server, attempt->handed.guard_fd);
+	attempt->handed = LEASE_NO_GRANT;
+	return 0;
+}
+
+/* As redis_round_decide(). */
+static int redis_release_nonce(struct redis_backend *backend, const char *key,
+			       const char *nonce, struct err *err)
+{
+	struct redis_round round;
+
+	redis_take_back(backend, &round, key, nonce);
+	int decided = redis_round_decide(backend, &round, 0);
+	if (decided < 0)
+		redis_unavailable(backend, &round, err);
 	redis_round_clear(&round);
-	return result;
+	return decided;
+}
+
+/* Servers that have not heard that it was given to us have it by the former nonce, and
+ * show our place in the line. */
+static int redis_give_back(struct redis_backend *backend, const char *key,
+			   const char *nonce, struct err *err)
+{
+	char former[LEASE_NONCE_SIZE];
+
+	if (!lease_give_is_untold(&backend->server, nonce, former))
+		return redis_release_nonce(backend, key, nonce, err);
+	int decided = redis_release_nonce(backend, key, former, err);
+	redis_leave_line(backend, key);
+	int own = redis_release_nonce(backend, key, nonce, err);
+	lease_give_settle(&backend->server, nonce, decided >= 0 && own >= 0);
+	return own > decided ? own : decided;
 }
 
 /* The guard stays locked until the server has heard: nobody takes us for dead. */
@@ -588,15 +704,13 @@ static int redis_release(struct lease_backend *base, struct lease_grant *grant,
 {
 	struct redis_backend *backend = redis_of(base);
 	AUTO_FREE char *key = redis_server_key(grant->key, ERR_IGNORED);
-	struct redis_round round;
+	struct lease_giving giving;
+	int decided = 1;
 
-	bool is_offered = lease_server_offer(&backend->server, key, grant->nonce);
-	redis_take_back(backend, &round, key, grant->nonce);
-	int decided = redis_round_decide(backend, &round, 0);
-	*how = decided > 0 || is_offered ? LEASE_RELEASED : LEASE_GONE;
-	if (decided < 0)
-		redis_unavailable(backend, &round, err);
-	redis_round_clear(&round);
+	if (!lease_give(&backend->server, key, grant, &giving))
+		decided = redis_give_back(backend, key, grant->nonce, err);
+	lease_give_end(&giving);
+	*how = decided > 0 || giving.was_told ? LEASE_RELEASED : LEASE_GONE;
 	lease_server_drop_guard(&backend->server, grant->guard_fd);
 	*grant = LEASE_NO_GRANT;
 	return decided < 0 ? -1 : 0;

@@ -122,18 +122,23 @@ static const char acquire_script[] = COMMON
 
 _Static_assert(LEASE_FENCES == 32, "the script has the number as well");
 
-/* 3 nonce, 4 fence, 5 owner text: whom it was handed to. 1: others wait; 0; -1: it
- * is another's by now. */
+/* 3 nonce, 4 fence, 5 owner text: whom it was handed to; 6 its nonce now, 7 "1": who asks
+ * has left the line with it. {1, the text of the first who waits}, {0, ""}, {-1}: it is
+ * another's by now. */
 static const char pass_script[] =
 	COMMON "local v,left=call('GET',K),call('PTTL',K)\n"
-	       "if not is(v,ARGV[3]) or left<=0 then return -1 end\n"
+	       "if not (is(v,ARGV[3]) or is(v,ARGV[6])) or left<=0 then "
+	       "return {-1} end\n"
 	       "local n=tonumber(ARGV[4])\n"
-	       "if tonumber(string.match(v,' fence=(%d+)') or '0')<n then\n"
-	       " v=ARGV[3]..' fence='..ARGV[4]..' '..ARGV[5]\n"
+	       "if tonumber(string.match(v,' fence=(%d+)') or '0')<=n then\n"
+	       " v=ARGV[6]..' fence='..ARGV[4]..' '..ARGV[5]\n"
 	       " keep(math.max(fence_of(call('GET',F)),n),'held',v)\n"
 	       " call('SET',K,v,'PX',left)\n"
 	       "end\n"
-	       "return #call('ZRANGE',L,0,0)\n";
+	       "if ARGV[7]~='' then call('ZREM',L,me) call('DEL',K..'#wait:'..me) end\n"
+	       "local head=call('ZRANGE',L,0,0)[1]\n"
+	       "if not head then return {0,''} end\n"
+	       "return {1,call('GET',K..'#wait:'..head) or ''}\n";
 
 /* 3 nonce, 4 fence: the lease has it from now on, here too. 1: it has. */
 static const char confirm_script[] =

@@ -350,7 +350,8 @@ static void let_releases_do_nothing(void)
 	       " 'SELECT 0, NULL::text'");
 }
 
-/* Ann knows of carl since she was granted it. No release reaches the server. */
+/* Ann knows of carl since she was granted it, and a child of hers keeps her from giving
+ * it to him as it is. No release reaches the server. */
 TEST(who_is_next_releases_and_takes_it_in_one)
 {
 	struct lease_manager *carl = open_as("carl", TTL);
@@ -365,10 +366,12 @@ TEST(who_is_next_releases_and_takes_it_in_one)
 	thread_join(first.thread);
 	assert_non_null(first.lease);
 	uint64_t fence = lease_fence(first.lease);
+	AUTO_CLOSE int child = fcntl(lease_guard_fd(first.lease), F_DUPFD_CLOEXEC, 0);
 	let_releases_do_nothing();
 	lease_release(first.lease);
 	thread_join(second.thread);
 	assert_non_null(second.lease);
+	assert_true(child >= 0);
 	assert_int_equal(lease_predecessor(second.lease), LEASE_AFTER_RELEASE);
 	assert_true(lease_fence(second.lease) >= fence + LEASE_FENCES);
 	lease_release(second.lease);

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "lease/lease_give.h"
 #include "lease/manager.h"
 #include "lease/redis_round.h"
 
@@ -596,7 +597,12 @@ TEST(what_is_given_up_for_the_next_one_needs_no_release)
 	lease_release(lease);
 	thread_join(second.thread);
 	struct lease_server *server = &redis_of(three[1]->backend)->server;
-	wait_until(lease_server_offer(server, KEY, second.lease->grant.nonce));
+	struct lease_giving giving;
+	/* Bob was given it, and hears who is next when he tells the servers of that. */
+	wait_until((lease_give(server, KEY, &second.lease->grant, &giving),
+		    giving.was_told));
+	assert_int_equal(giving.fd, -1);
+	lease_give_end(&giving);
 	thread_join(third.thread);
 	assert_int_equal(lease_predecessor(third.lease), LEASE_AFTER_RELEASE);
 	assert_true(lease_fence(third.lease) >= lease_fence(second.lease) + LEASE_FENCES);
