@@ -359,10 +359,10 @@ void *keeper_run(void *arg)
 	 * nothing to do is there a wait. */
 	while (!manager->closing) {
 		lose_lapsed_locked(manager, &lost);
-		if (manager->untold.count > 0 && clock_boot_ms() >= manager->tell_at)
-			pass_tell_untold_locked(manager);
-		else if (clock_boot_ms() >= manager->renew_at)
+		if (clock_boot_ms() >= manager->renew_at)
 			renew_locked(manager, &lost);
+		else if (manager->untold.count > 0 && clock_boot_ms() >= manager->tell_at)
+			pass_tell_untold_locked(manager);
 		else if (is_to_be_probed(manager) && clock_boot_ms() >= manager->probe_at)
 			probe_locked(manager);
 		else if (lost.count == 0)

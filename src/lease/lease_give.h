@@ -2,24 +2,27 @@
  * A lease of a server that passes to a process of the same kernel without the server.
  *
  * A holder that knows who waits behind it writes into its guard that it gives its grant,
- * with the nonce and the fence of the next one, drops the lock, and tells that one. Which
- * takes the lock, writes that it took it, and has the lease. It tells the server
+ * with the nonce and the fence of the next one, drops the lock, and tells that one. That
+ * one takes the lock, writes that it took it, and has the lease. It tells the server
  * afterwards (struct lease_backend_ops, pass), while it works already, and lets go of the
  * giver's guard then.
  *
  * Why at most one of them has it: until the server has heard, it says that the giver
- *holds the lease. From a giver that lives nobody takes it. The giver itself releases what
- *was not taken in LEASE_GIVE_US, once it has the lock again. If the giver is dead, its
- *guard tells whether somebody has taken the lease: a lock says so, and a taker that finds
- *the giver dead when it has the lock does not take it, since others may have found the
- *guard without a lock by then. What the server hears too late changes nothing: the former
- * nonce is no longer there. And whoever found the giver dead, but comes too late with
- * that, gives up a nonce that is no more.
+ * holds the lease. From a giver that lives nobody takes it, unless its guard shows that
+ * the taker is dead. The giver itself releases what was not taken in LEASE_GIVE_US, once
+ * it has the lock again. If the giver is dead, its guard tells whether somebody has taken
+ * the lease: a lock says so, and a taker that finds the giver dead when it has the lock
+ * does not take it, since others may have found the guard without a lock by then. What
+ * the server hears too late changes nothing: the former nonce is no longer there. And
+ * whoever found the giver dead, but comes too late with that, gives up a nonce that is no
+ * more.
  *
  * No child of the giver has the lock: else nothing is given.
  *
- *	the guard: given <nonce> <next nonce> <fence> <valid until, boot ms> <passes>
- *<clock> taken <the taker's own guard, for its children> void
+ * The guard says one of
+ *	given <nonce> <next> <fence> <valid until, boot ms> <passes> <clock>
+ *	taken <the taker's own guard, for its children>
+ *	void
  *
  * All calls are safe from any thread.
  */
@@ -60,8 +63,8 @@ bool lease_give_take(struct lease_server *server, const char *key,
 bool lease_give_is_untold(struct lease_server *server, const char *nonce,
 			  char former[LEASE_NONCE_SIZE]);
 
-/* It has, or the grant is no more; else that is not certain, and the giver's guard goes
- * on to say that nobody has it. */
+/* It has, or the grant is no more; else that is not certain, and the giver's guard stays,
+ * without a lock. */
 void lease_give_settle(struct lease_server *server, const char *nonce, bool is_known);
 
 /* Whether a guard is in use: of a holder that is dead, by its children, or by who took

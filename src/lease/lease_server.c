@@ -397,6 +397,17 @@ void lease_server_drop_hint(struct lease_server *server, int hint_fd)
 	server_drop_hint_locked(server, hint_fd);
 }
 
+bool lease_server_has_hint(struct lease_server *server, const char *key)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	for (size_t i = 0; i < server->hints.count; i++) {
+		if (strcmp(server->hints.items[i].key, key) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void server_take_offer_locked(const struct lease_server *server, int hint_fd,
 				     const char *key, struct lease_offer *offer)
 {

@@ -131,6 +131,7 @@ void lease_server_judge(struct lease_server *server, struct owner *owner, int hi
 void lease_server_hint(struct lease_server *server, const char *key, int hint_fd,
 		       struct lease_offer *offer);
 void lease_server_drop_hint(struct lease_server *server, int hint_fd);
+bool lease_server_has_hint(struct lease_server *server, const char *key);
 
 /* Signals one key; NULL: all. */
 void lease_server_signal(struct lease_server *server, const char *key);

@@ -97,24 +97,42 @@ static void pass_told_locked(struct lease *lease, bool is_known)
 		manager->renew_at = due;
 }
 
+/* Gives the mutex away while it asks. */
+static void pass_tell_one_locked(struct lease_manager *manager,
+				 const struct pass_note *note)
+{
+	int64_t again;
+
+	if (!pass_find_held_locked(manager, note))
+		return;
+	unlock(&manager->mutex);
+	int result = pass_tell(manager, note);
+	lock(&manager->mutex);
+	struct lease *lease = pass_find_held_locked(manager, note);
+	if (lease && result >= 0)
+		pass_told_locked(lease, result == 0);
+	if (!lease || result >= 0)
+		return;
+	vec_add(&manager->untold, *note);
+	again = clock_boot_ms() + manager->backend->ttl_ms / 12;
+	if (again < manager->tell_at)
+		manager->tell_at = again;
+}
+
+/* Renewals do not wait for it. */
 void pass_tell_untold_locked(struct lease_manager *manager)
 {
 	pass_notes all = manager->untold;
 
 	manager->untold = (pass_notes){ 0 };
-	manager->tell_at = clock_boot_ms() + manager->backend->ttl_ms / 12;
+	manager->tell_at = INT64_MAX;
 	for (size_t i = 0; i < all.count; i++) {
-		const struct pass_note *note = &all.items[i];
-		if (!pass_find_held_locked(manager, note))
+		if (!manager->closing && clock_boot_ms() < manager->renew_at) {
+			pass_tell_one_locked(manager, &all.items[i]);
 			continue;
-		unlock(&manager->mutex);
-		int result = pass_tell(manager, note);
-		lock(&manager->mutex);
-		struct lease *lease = pass_find_held_locked(manager, note);
-		if (lease && result < 0)
-			vec_add(&manager->untold, *note);
-		else if (lease)
-			pass_told_locked(lease, result == 0);
+		}
+		vec_add(&manager->untold, all.items[i]);
+		manager->tell_at = 0;
 	}
 	vec_clear(&all);
 }

@@ -488,11 +488,15 @@ static int postgresql_give_back(struct postgresql *postgresql, const char *key,
 
 	if (!lease_give_is_untold(&postgresql->server, nonce, former))
 		return postgresql_release_nonce(postgresql, key, nonce, is_offered, err);
-	postgresql_leave(&postgresql->base, &attempt);
+	if (!lease_server_has_hint(&postgresql->server,
+				   key)) /* of another waiter of ours */
+		postgresql_leave(&postgresql->base, &attempt);
 	int done = postgresql_release_nonce(postgresql, key, former, is_offered, err);
 	int own = postgresql_release_nonce(postgresql, key, nonce, is_offered, err);
 	lease_give_settle(&postgresql->server, nonce, done >= 0 && own >= 0);
-	return own > done ? own : done;
+	if (done > 0 || own > 0)
+		return 1;
+	return done < 0 || own < 0 ? -1 : 0;
 }
 
 /* The guard stays locked until the server has heard: nobody takes us for dead. */

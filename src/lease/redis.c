@@ -692,10 +692,13 @@ static int redis_give_back(struct redis_backend *backend, const char *key,
 	if (!lease_give_is_untold(&backend->server, nonce, former))
 		return redis_release_nonce(backend, key, nonce, err);
 	int decided = redis_release_nonce(backend, key, former, err);
-	redis_leave_line(backend, key);
+	if (!lease_server_has_hint(&backend->server, key)) /* of another waiter of ours */
+		redis_leave_line(backend, key);
 	int own = redis_release_nonce(backend, key, nonce, err);
 	lease_give_settle(&backend->server, nonce, decided >= 0 && own >= 0);
-	return own > decided ? own : decided;
+	if (decided > 0 || own > 0)
+		return 1;
+	return decided < 0 || own < 0 ? -1 : 0;
 }
 
 /* The guard stays locked until the server has heard: nobody takes us for dead. */

@@ -812,6 +812,7 @@ static void mirror_poll_look(void *arg)
 	} else {
 		mirror_poll_set_text(&one->equal, NULL);
 		one->next_at = 0;
+		one->is_hurried |= one->is_asked; /* whose end would set that */
 	}
 }
 
