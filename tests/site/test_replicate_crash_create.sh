@@ -32,7 +32,7 @@ every_point_has_its_test() {
 		cut -d '"' -f 2 | sort -u >"$TEST_DIR/points"
 	test -s "$TEST_DIR/points"
 	while read -r point; do
-		grep -qwF -- "$point" test_*.sh || fail "no test for $point"
+		grep -qwF -- "$point" test_*.sh ../unit/test_*.c || fail "no test for $point"
 	done <"$TEST_DIR/points"
 }
 
