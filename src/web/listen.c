@@ -214,6 +214,7 @@ enum {
 	PRESSED_MS = 5000,       /* for so long a reader's rate is measured ... */
 	PRESSED_RATE = 16 << 10, /* ... and must be this, in bytes a second */
 	LOOK_MS = 1000, /* how often is looked for clients that have ended their side */
+	ENDED_LOOKS = 5,
 };
 
 struct idle_conn {
@@ -230,8 +231,10 @@ struct idle_conn {
 	_Atomic int64_t deadline; /* INT64_MAX: held */
 	_Atomic int64_t turn_at;  /* since when it is the client's turn */
 	atomic_bool is_sending;   /* the client, or it should */
-	int64_t ended_at; /* the deadline with which it was seen at its end; watch's
-			     thread only */
+	/* The deadline with which it was seen at its end, and so often; watch's thread
+	 * only. */
+	int64_t ended_at;
+	unsigned ended_looks;
 };
 
 struct idle_watch {
@@ -265,18 +268,19 @@ static bool is_taking(struct idle_conn *conn)
 	return conn->sent - before >= PROGRESS;
 }
 
-/* What it has sent may just be on its way to be answered: so it counts from the second
- * time on, if the client's turn was the same one then. */
+/* What it has sent may just be on its way to be answered, which on a busy machine takes a
+ * while: so it counts once it was seen for so long, if the client's turn was the same one
+ * all the time. */
 static bool idle_has_ended(struct idle_conn *conn, int64_t deadline)
 {
 	char byte;
 
 	if (recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
 		return false;
-	if (conn->ended_at == deadline)
-		return true;
+	if (conn->ended_at != deadline)
+		conn->ended_looks = 0;
 	conn->ended_at = deadline;
-	return false;
+	return ++conn->ended_looks > ENDED_LOOKS;
 }
 
 /* Returns when to look again at one whose turn it is to send. */

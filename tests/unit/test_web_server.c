@@ -415,7 +415,7 @@ TEST(a_client_that_ends_its_side_gets_its_answer_and_the_end)
 		/* Both in one segment. */
 		assert_true(send(fd, head, strlen(head), MSG_MORE) > 0);
 		shutdown(fd, SHUT_WR);
-		if (!receive_all(fd, 5000, &answer))
+		if (!receive_all(fd, 20000, &answer))
 			fail_msg("%s is not ended", targets[i]);
 		assert_int_equal(status_of(answer.data), 200);
 		close(fd);
