@@ -52,9 +52,12 @@ static int fake_hint_open(struct lease_backend *backend)
 static int fake_try_acquire(struct lease_backend *backend, struct lease_attempt *attempt,
 			    struct err *error)
 {
-	int number = ++fake.attempts;
+	eventfd_t ignored;
 
 	(void)backend;
+	/* Before it is counted: what comes then is for it. */
+	eventfd_read(attempt->hint_fd, &ignored);
+	int number = ++fake.attempts;
 	fake.places += attempt->request->wait_ms > 0;
 	fake.handed += attempt->handed.nonce[0] != '\0';
 	if (number > 1 && clock_boot_ms() - fake.attempted_at < fake.least_gap)
@@ -62,8 +65,6 @@ static int fake_try_acquire(struct lease_backend *backend, struct lease_attempt 
 	fake.attempted_at = clock_boot_ms();
 	if (fail_if_told(error) != 0)
 		return -1;
-	eventfd_t ignored;
-	eventfd_read(attempt->hint_fd, &ignored);
 	attempt->retry_ms = fake.retry_ms ? fake.retry_ms : 10;
 	attempt->handed = LEASE_NO_GRANT;
 	attempt->outcome = fake.held ? LEASE_HELD : LEASE_GRANTED;
