@@ -187,17 +187,17 @@ void lease_give_end(struct lease_giving *giving)
 
 /* ------------------------------------------------------------------ taking */
 
-/* <directory>/guard/<name>.<n>: <directory>/alive/<name> */
+/* Its alive file has the guard's name without the number. */
 static bool give_is_giver_alive(const char *guard)
 {
-	const char *name = strrchr(guard, '/'), *dot = strrchr(guard, '.');
+	const char *file = strrchr(guard, '/');
+	AUTO_FREE char *name = xstrdup(file ? file + 1 : "");
+	char *dot = strrchr(name, '.');
 
-	if (!name || name - guard < 6 || strncmp(name - 6, "/guard", 6) != 0 ||
-	    dot < name)
-		return false;
-	AUTO_FREE char *alive = xasprintf("%.*s/alive%.*s", (int)(name - 6 - guard),
-					  guard, (int)(dot - name), name);
-	return alive_probe_path(alive) == ALIVE_YES;
+	if (dot)
+		*dot = '\0';
+	AUTO_FREE char *alive = lease_server_beside(guard, "guard", "alive", name);
+	return dot && alive && alive_probe_path(alive) == ALIVE_YES;
 }
 
 static bool give_is_of_use(const struct given *given, const struct lease_offer *offer,
@@ -215,16 +215,10 @@ static bool give_is_of_use(const struct given *given, const struct lease_offer *
 static bool give_mark_taken(struct lease_server *server, int fd, int own_guard_fd)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+	AUTO_FREE char *own = lease_server_guard_path_locked(server, own_guard_fd);
+	AUTO_FREE char *mark = own ? xasprintf(TAKEN "%s ", own) : NULL;
 
-	for (size_t i = 0; i < server->guards.count; i++) {
-		const struct server_guard *guard = &server->guards.items[i];
-		if (!guard->is_used || guard->fd != own_guard_fd)
-			continue;
-		AUTO_FREE char *mark = xasprintf(TAKEN "%s/guard/%s ",
-						 server->files.directory, guard->name);
-		return strlen(mark) < MARK_SIZE && give_write_mark(fd, mark);
-	}
-	return false;
+	return mark && strlen(mark) < MARK_SIZE && give_write_mark(fd, mark);
 }
 
 static void give_note_taken(struct lease_server *server, const struct given *given,

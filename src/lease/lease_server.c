@@ -240,6 +240,15 @@ static bool server_name_guard_locked(const struct lease_server *server, int fd,
 	return false;
 }
 
+char *lease_server_guard_path_locked(const struct lease_server *server, int guard_fd)
+{
+	char name[OWNER_GUARD_SIZE];
+
+	if (!server_name_guard_locked(server, guard_fd, name))
+		return NULL;
+	return xasprintf("%s/guard/%s", server->files.directory, name);
+}
+
 static int server_take_guard_locked(struct lease_server *server,
 				    char name[OWNER_GUARD_SIZE])
 {
@@ -331,16 +340,24 @@ bool lease_server_describe_passed(struct lease_server *server,
 	return has_guard;
 }
 
-/* beside ../alive/<name>: ../guard/<guard>; NULL: there is none */
+char *lease_server_beside(const char *path, const char *folder, const char *other,
+			  const char *name)
+{
+	const char *end = strrchr(path, '/');
+	const size_t len = strlen(folder);
+
+	if (!end || (size_t)(end - path) <= len || strncmp(end - len, folder, len) != 0 ||
+	    end[-(ssize_t)len - 1] != '/')
+		return NULL;
+	return xasprintf("%.*s%s/%s", (int)((size_t)(end - path) - len), path, other,
+			 name);
+}
+
 static char *server_guard_of(const struct owner *owner)
 {
-	const char *name = strrchr(owner->alive, '/');
-
-	if (!name || name - owner->alive < 6 || strncmp(name - 6, "/alive", 6) != 0 ||
-	    !owner->guard[0] || strchr(owner->guard, '/'))
+	if (!owner->guard[0] || strchr(owner->guard, '/'))
 		return NULL;
-	return xasprintf("%.*s/guard/%s", (int)(name - 6 - owner->alive), owner->alive,
-			 owner->guard);
+	return lease_server_beside(owner->alive, "alive", "guard", owner->guard);
 }
 
 static void server_watch(struct lease_server *server, const char *path, int hint_fd)
@@ -459,17 +476,16 @@ void lease_server_signal(struct lease_server *server, const char *key)
 	server_signal(server, key, NULL);
 }
 
-/* ../told/<name> beside ../alive/<name>. */
 bool lease_server_write_told(const struct owner *reader, const char *message, size_t len)
 {
-	AUTO_FREE char *alive = xstrdup(reader->alive);
-	char *name = strrchr(alive, '/');
+	const char *name = strrchr(reader->alive, '/');
+	AUTO_FREE char *path =
+		name ? lease_server_beside(reader->alive, "alive", "told", name + 1)
+		     : NULL;
 	struct stat st;
 
-	if (!name || name - alive < 6 || strncmp(name - 6, "/alive", 6) != 0)
+	if (!path)
 		return false;
-	AUTO_FREE char *path =
-		xasprintf("%.*s/told%s", (int)(name - 6 - alive), alive, name);
 	AUTO_CLOSE int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 
 	/* So little is written whole or not. */

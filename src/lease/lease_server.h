@@ -140,6 +140,14 @@ void lease_server_signal(struct lease_server *server, const char *key);
  * this way. */
 bool lease_server_tell(const struct owner *waiter, const char *key);
 
+/* Of <directory>/<folder>/<file>: <directory>/<other>/<name>. Owned; NULL: the path is
+ * not of that folder. */
+char *lease_server_beside(const char *path, const char *folder, const char *other,
+			  const char *name);
+
+/* The path of a guard that is in use, or NULL. Owned. Under the mutex. */
+char *lease_server_guard_path_locked(const struct lease_server *server, int guard_fd);
+
 /* Writes a message for a process of this kernel, which has its key first (take_told). */
 bool lease_server_write_told(const struct owner *reader, const char *message, size_t len);
 

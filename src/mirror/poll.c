@@ -483,6 +483,15 @@ static void mirror_poll_take_checks(struct mirror_poll *poll, mirror_checks *che
 	}
 }
 
+/* What a list tells is no longer equal to the clone: the upstream is asked, again if it
+ * is being asked, since the end of that sets when the next is due. */
+static void mirror_poll_ask_again_locked(struct mirror_polled *one)
+{
+	mirror_poll_set_text(&one->equal, NULL);
+	one->next_at = 0;
+	one->is_hurried |= one->is_asked;
+}
+
 /* What a list told is equal to a copy that was replaced since: it is asked. */
 static void mirror_poll_ask_void(struct mirror_poll *poll, const mirror_checks *checks)
 {
@@ -490,11 +499,8 @@ static void mirror_poll_ask_void(struct mirror_poll *poll, const mirror_checks *
 
 	for (size_t i = 0; i < checks->count; i++) {
 		struct mirror_polled *one = checks->items[i].one;
-		if (!checks->items[i].is_void)
-			continue;
-		mirror_poll_set_text(&one->equal, NULL);
-		one->next_at = 0;
-		one->is_hurried |= one->is_asked; /* whose end would set that */
+		if (checks->items[i].is_void)
+			mirror_poll_ask_again_locked(one);
 	}
 }
 
@@ -810,9 +816,7 @@ static void mirror_poll_look(void *arg)
 		one->checked_at = one->told_at;
 		one->is_by_list = true;
 	} else {
-		mirror_poll_set_text(&one->equal, NULL);
-		one->next_at = 0;
-		one->is_hurried |= one->is_asked; /* whose end would set that */
+		mirror_poll_ask_again_locked(one);
 	}
 }
 

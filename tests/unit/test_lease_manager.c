@@ -26,6 +26,9 @@ static struct {
 	atomic_bool lost;       /* what renewals say */
 	atomic_bool hang;       /* renewals and passes do not return */
 	atomic_bool has_others; /* what passes say */
+	atomic_bool given;      /* grants are another process's, which the backend does
+				   not know yet */
+	atomic_int pass_result; /* what passes return */
 	atomic_int passes, passed_fence;
 	atomic_int hint_fd, retry_ms, attempts, renewals, releases, leaves, hints;
 	atomic_int places; /* attempts that would stand in the line */
@@ -80,6 +83,7 @@ static int fake_try_acquire(struct lease_backend *backend, struct lease_attempt 
 		 attempt->request->key);
 	snprintf(attempt->grant.nonce, sizeof(attempt->grant.nonce), "%d", number);
 	attempt->grant.fence = (uint64_t)number;
+	attempt->is_untold = fake.given;
 	return 0;
 }
 
@@ -127,7 +131,7 @@ static int fake_pass(struct lease_backend *backend, const struct lease_grant *gr
 	fake.passed_fence = (int)grant->fence;
 	fake.passes++;
 	*has_others = fake.has_others;
-	return fail_if_told(error);
+	return fail_if_told(error) != 0 ? -1 : fake.pass_result;
 }
 
 static int fake_inspect(struct lease_backend *backend, const char *key,
@@ -607,6 +611,37 @@ TEST(a_lease_that_was_handed_on_and_is_lost_is_noticed)
 	lease_release(lease);
 }
 
+/* A renewal would find the grant of the one before, and end ours. */
+TEST(what_was_given_is_told_until_it_is_known_and_renewed_then)
+{
+	fake.base.ttl_ms = 9000; /* told again after 750 ms, to be renewed after 3 s */
+	fake.given = true;
+	fake.pass_result = -1;
+	struct lease *lease = must_acquire("a");
+
+	wait_for(&fake.passes, 6);
+	assert_int_equal(fake.renewals, 0);
+	assert_ok(lease_check(lease, &err));
+	fake.pass_result = 0;
+	wait_for(&fake.renewals, 1);
+	assert_ok(lease_check(lease, &err));
+	lease_release(lease);
+}
+
+/* By a person's word, or since the backend lost it. */
+TEST(what_was_given_and_is_anothers_by_now_is_lost_at_once)
+{
+	fake.given = true;
+	fake.pass_result = 1;
+	fake.lost = true;
+	struct lease *lease = must_acquire("a");
+
+	wait_until(is_lost(lease));
+	assert_int_equal(fake.passes, 1);
+	assert_int_equal(fake.renewals, 1);
+	lease_release(lease);
+}
+
 /* The kernel tells of a close just before it drops the lock. */
 TEST(a_hint_that_comes_too_early_makes_us_look_twice)
 {
@@ -792,6 +827,8 @@ int main(void)
 		PASSING_CASE(what_is_soon_over_is_not_handed_on),
 		PASSING_CASE(whoever_needs_a_higher_fence_asks_for_it),
 		PASSING_CASE(a_lease_that_was_handed_on_and_is_lost_is_noticed),
+		PASSING_CASE(what_was_given_is_told_until_it_is_known_and_renewed_then),
+		PASSING_CASE(what_was_given_and_is_anothers_by_now_is_lost_at_once),
 		CASE(a_hint_that_comes_too_early_makes_us_look_twice),
 		CASE(whoever_polls_asks_at_its_own_times_until_its_deadline),
 		CASE(whoever_polls_leaves_the_time_between_two_tries_that_was_set),
