@@ -634,9 +634,12 @@ TEST(what_was_given_and_is_anothers_by_now_is_lost_at_once)
 	fake.given = true;
 	fake.pass_result = 1;
 	fake.lost = true;
+	const int64_t before = clock_boot_ms();
 	struct lease *lease = must_acquire("a");
 
 	wait_until(is_lost(lease));
+	assert_in_range(clock_boot_ms() - before, 0,
+			LONG_TTL / 6); /* renewals: a third */
 	assert_int_equal(fake.passes, 1);
 	assert_int_equal(fake.renewals, 1);
 	lease_release(lease);
