@@ -346,6 +346,11 @@ bool lease_give_is_guard_busy(const char *guard)
 bool lease_give_is_taker_dead(const char *guard)
 {
 	char mark[MARK_SIZE];
+	AUTO_CLOSE int fd = give_open(guard, O_RDONLY);
 
-	return give_probe(guard, mark) == 0 && text_starts_with(mark, TAKEN);
+	if (fd < 0)
+		return false;
+	/* Not with the lock first, which would keep the next one from what is given. */
+	give_read_mark(fd, mark);
+	return text_starts_with(mark, TAKEN) && give_lock(fd, LOCK_SH);
 }
