@@ -71,22 +71,49 @@ static void add_to_index(struct conf *conf, const struct conf_entry *entry)
 	vec_add(list, entry);
 }
 
-/* The assignment that was parsed; value NULL: a key without "=". */
-static void conf_store_entry(struct parser *parser, const char *value, unsigned line)
+/* A copy of the one that is given. */
+static void conf_store_entry(struct conf *conf, const struct conf_entry *given)
 {
 	struct conf_entry *entry = xmalloc(sizeof(*entry));
 
 	*entry = (struct conf_entry){
-		.section = xstrdup(parser->section.data),
-		.subsection =
-			parser->has_subsection ? xstrdup(parser->subsection.data) : NULL,
-		.key = xstrdup(parser->key.data),
-		.value = value ? xstrdup(value) : NULL,
+		.section = xstrdup(given->section),
+		.subsection = given->subsection ? xstrdup(given->subsection) : NULL,
+		.key = xstrdup(given->key),
+		.value = given->value ? xstrdup(given->value) : NULL,
+		.file = given->file,
+		.line = given->line,
+	};
+	vec_add(&conf->entries, entry);
+	add_to_index(conf, entry);
+}
+
+/* The assignment that was parsed; value NULL: a key without "=". */
+static void conf_store_parsed(struct parser *parser, const char *value, unsigned line)
+{
+	const struct conf_entry entry = {
+		.section = parser->section.data,
+		.subsection = parser->has_subsection ? parser->subsection.data : NULL,
+		.key = parser->key.data,
+		.value = (char *)(uintptr_t)value,
 		.file = parser->file,
 		.line = line,
 	};
-	vec_add(&parser->conf->entries, entry);
-	add_to_index(parser->conf, entry);
+
+	conf_store_entry(parser->conf, &entry);
+}
+
+void conf_add_default(struct conf *conf, const char *section, const char *subsection,
+		      const char *key, const char *value)
+{
+	const struct conf_entry entry = {
+		.section = (char *)(uintptr_t)section,
+		.subsection = (char *)(uintptr_t)subsection,
+		.key = (char *)(uintptr_t)key,
+		.value = (char *)(uintptr_t)value,
+	};
+
+	conf_store_entry(conf, &entry);
 }
 
 static int conf_add_file(struct conf *conf, const char *path, int depth, struct err *err);
@@ -159,7 +186,7 @@ static int conf_add_parsed(struct parser *parser, const char *value, unsigned li
 		return err_set(err, ERR_CONFIG,
 			       "%s:%u: includeIf is not supported here; use include.path",
 			       parser->file, line);
-	conf_store_entry(parser, value, line);
+	conf_store_parsed(parser, value, line);
 	return 0;
 }
 

@@ -16,7 +16,7 @@ struct conf_entry {
 	char *section, *key; /* spelt as in the file */
 	char *subsection;    /* NULL: none */
 	char *value;         /* NULL: a key without "=", which means true */
-	const char *file;    /* static as long as the configuration */
+	const char *file;    /* static as long as the configuration; NULL: a default */
 	unsigned line;       /* where the key stands */
 };
 
@@ -56,6 +56,10 @@ const struct conf_entry *conf_get(const struct conf *conf, const char *section,
  * NULL. */
 const struct conf_list *conf_get_all(const struct conf *conf, const char *section,
 				     const char *subsection, const char *key);
+
+/* Adds an entry of no file, line 0. It must not be one that is there. */
+void conf_add_default(struct conf *conf, const char *section, const char *subsection,
+		      const char *key, const char *value);
 
 /* Appends the subsections of a section, each once, in order. As in git, one without
  * any key does not exist. The names are borrowed; the caller clears the array. */

@@ -145,6 +145,21 @@ int setting_read_all(const struct setting *row, const struct conf_list *all, voi
 	return 0;
 }
 
+/* What depends on other things. */
+static int setting_read_derived(const struct setting_table *table,
+				const struct setting *row, const struct conf *conf,
+				void *target, struct err *err)
+{
+	AUTO_FREE char *value = row->derive ? row->derive(conf) : NULL;
+	const struct conf_entry entry = {
+		.section = (char *)(uintptr_t)table->section,
+		.key = (char *)(uintptr_t)row->key,
+		.value = value,
+	};
+
+	return value ? setting_read(row, &entry, target, err) : 0;
+}
+
 int settings_read(const struct setting_table *table, const struct conf *conf,
 		  const char *subsection, void *target, struct err *err)
 {
@@ -154,10 +169,50 @@ int settings_read(const struct setting_table *table, const struct conf *conf,
 			conf_get_all(conf, table->section, subsection, row->key);
 		if (all->count == 0 && row->is_required)
 			return settings_miss(table, subsection, row, err);
-		if (setting_read_all(row, all, target, err) != 0)
+		if ((all->count == 0 &&
+		     setting_read_derived(table, row, conf, target, err) != 0) ||
+		    setting_read_all(row, all, target, err) != 0)
 			return -1;
 	}
 	return 0;
+}
+
+static void settings_add_section(const struct setting_table *table,
+				 const char *subsection, struct conf *conf)
+{
+	for (const struct setting *row = table->rows; row->key; row++) {
+		AUTO_FREE char *derived = row->derive ? row->derive(conf) : NULL;
+		const char *value = derived ? derived : row->initial;
+		if (value && !conf_get(conf, table->section, subsection, row->key))
+			conf_add_default(conf, table->section, subsection, row->key,
+					 value);
+	}
+}
+
+static bool settings_has_section(const struct setting_table *table,
+				 const struct conf *conf)
+{
+	const struct conf_list *all = conf_entries(conf);
+
+	for (size_t i = 0; i < all->count; i++)
+		if (strcasecmp(all->items[i]->section, table->section) == 0)
+			return true;
+	return false;
+}
+
+void settings_add_defaults(const struct setting_table *const *tables, struct conf *conf)
+{
+	for (; *tables; tables++) {
+		const struct setting_table *table = *tables;
+		struct conf_names names = { 0 };
+		if (table->has_subsection)
+			conf_subsections(conf, table->section, &names);
+		else if (!table->is_lenient || settings_has_section(table, conf))
+			settings_add_section(table, NULL, conf);
+		for (size_t i = 0; i < names.count; i++)
+			settings_add_section(table, names.items[i], conf);
+		vec_clear(&names);
+	}
 }
 
 static bool is_text(const struct setting *row)
@@ -356,5 +411,19 @@ int settings_check(const struct setting_table *const *tables, const struct conf 
 		if (!settings_find(tables, all->items[i]) &&
 		    refuse_unknown(tables, all->items[i], err) != 0)
 			return -1;
+	return 0;
+}
+
+int settings_check_built(const struct setting_table *const *tables,
+			 const struct conf *conf, struct err *err)
+{
+	const struct conf_list *all = conf_entries(conf);
+
+	for (size_t i = 0; i < all->count; i++) {
+		if (setting_is_built(tables, all->items[i]))
+			continue;
+		conf_error(all->items[i], err, "this is not implemented yet");
+		return err_remedy(err, "remove it from the configuration");
+	}
 	return 0;
 }

@@ -30,8 +30,11 @@ struct setting {
 	size_t offset;       /* of the field in the table's struct */
 	const char *initial; /* the default, in the syntax of the file; NULL: leaves the
 				field as it was */
-	uint64_t min, max;   /* max 0: none */
-	enum conf_unit unit; /* for a bare number; 0: seconds */
+	/* The default instead, if it depends on other things; the caller frees it. NULL:
+	 * it is `initial`. */
+	char *(*derive)(const struct conf *conf);
+	uint64_t min, max;        /* max 0: none */
+	enum conf_unit unit;      /* for a bare number; 0: seconds */
 	const char *const *words; /* end in NULL */
 	bool is_required;
 	bool is_repeated; /* may occur several times: each is read, in order */
@@ -76,8 +79,12 @@ struct setting_table {
 int settings_read(const struct setting_table *table, const struct conf *conf,
 		  const char *subsection, void *target, struct err *err);
 
-/* The parts of that. If a key is set twice the last entry counts, unless it may be
- * repeated. */
+/* Adds the defaults of all that is not set: of sections that need not be there, and of
+ * those that are. The tables end in NULL. */
+void settings_add_defaults(const struct setting_table *const *tables, struct conf *conf);
+
+/* The parts of settings_read(). If a key is set twice the last entry counts, unless it
+ * may be repeated. */
 void settings_init(const struct setting_table *table, void *target);
 int setting_read_all(const struct setting *row, const struct conf_list *all, void *target,
 		     struct err *err);
@@ -117,8 +124,11 @@ const struct setting *settings_find(const struct setting_table *const *tables,
 int settings_check(const struct setting_table *const *tables, const struct conf *conf,
 		   struct err *err);
 
-/* Whether the feature of the entry is built. */
+/* Whether the feature of the entry is built; and ERR_CONFIG for the first one that is
+ * not. */
 bool setting_is_built(const struct setting_table *const *tables,
 		      const struct conf_entry *entry);
+int settings_check_built(const struct setting_table *const *tables,
+			 const struct conf *conf, struct err *err);
 
 #endif

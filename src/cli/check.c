@@ -61,6 +61,18 @@ static void check_formats_report_unsupported(struct checking *checking,
 		  found->example->name, found->why.text);
 }
 
+/* What the walk could not take for a repository, or may have missed. */
+static void check_discovered(struct checking *checking, const struct discovery *discovery)
+{
+	for (size_t i = 0; i < discovery->findings.count; i++) {
+		const struct discover_finding *finding = &discovery->findings.items[i];
+		struct err err = finding->err;
+		err_prefix(&err, "%.300s", finding->path);
+		check_report(checking, finding->is_harmless ? CHECK_NOTE : CHECK_WRONG,
+			     "repositories", &err);
+	}
+}
+
 /* Whether there are repositories of a format that is not supported. */
 static void check_formats(struct checking *checking)
 {
@@ -72,6 +84,7 @@ static void check_formats(struct checking *checking)
 	if (root < 0 ||
 	    discover(checking->site.repositories, &discovery, ERR_IGNORED) != 0)
 		return; /* as check_repositories() says */
+	check_discovered(checking, &discovery);
 	for (size_t i = 0; i < discovery.found.count; i++)
 		check_formats_inspect_repository(root, &discovery.found.items[i], &found);
 	if (found.count > 0)
@@ -205,7 +218,10 @@ void check_report(struct checking *checking, enum check_verdict verdict, const c
 		      verdict == CHECK_WRONG ? "wrong" : words[verdict]);
 	json_put_text(finding, "what", what);
 	json_put_message(finding, "finding", err->text);
-	json_put_text(finding, "remedy", err->remedy);
+	const char *remedy = err->remedy;
+	if (verdict == CHECK_WRONG && !remedy[0] && err->class == ERR_CONFIG)
+		remedy = "refrelay.conf(5) has what is accepted";
+	json_put_text(finding, "remedy", remedy);
 	if (verdict != CHECK_GOOD && was_reported(checking, finding)) {
 		json_decref(finding);
 		return;
@@ -215,7 +231,7 @@ void check_report(struct checking *checking, enum check_verdict verdict, const c
 	if (checking->is_json)
 		return;
 	cli_print("%-5s  %-13s %s%s%s", words[verdict], what, err->text,
-		  err->remedy[0] ? "; hint: " : "", err->remedy);
+		  remedy[0] ? "; hint: " : "", remedy);
 }
 
 void check_say(struct checking *checking, enum check_verdict verdict, const char *what,
@@ -697,17 +713,24 @@ static int cli_check_run(const struct cli *cli, bool is_json)
 				     .findings = json_array() };
 	struct err err;
 
+	int status = -1;
+
 	json_put(object, "findings", checking.findings);
-	if (cli_load_config(cli, &conf, &err) != 0 ||
-	    site_from_conf(conf, &checking.site, &err) != 0)
-		return cli_fail(&err);
-	checking.conf = conf;
-	cli_check_run_all(&checking);
+	if (cli_read_config(cli, &conf, &err) != 0 ||
+	    site_from_conf(conf, &checking.site, &err) != 0) {
+		status = cli_fail(&err);
+		if (is_json)
+			check_report(&checking, CHECK_WRONG, "configuration", &err);
+	} else {
+		checking.conf = conf;
+		cli_check_run_all(&checking);
+		status = checking.wrong > 0 ? EXIT_FAILED : EXIT_DONE;
+	}
 	json_put_number(object, "wrong", (int64_t)checking.wrong);
 	if (is_json)
 		json_write(stdout, object);
 	site_clear(&checking.site);
-	return checking.wrong > 0 ? EXIT_FAILED : EXIT_DONE;
+	return status;
 }
 
 int cli_check(struct cli *cli, char **argv)

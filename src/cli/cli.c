@@ -431,8 +431,12 @@ static int cli_take_option(struct cli_line *line, const struct cli_option *row,
 {
 	if (row && row->argument && !value && *line->next)
 		value = *line->next++;
-	if (!row || !row->argument != !value)
+	if (!row)
 		return cli_usage(line->command->name, "unknown option %s", word);
+	if (row->argument && !value)
+		return cli_usage(line->command->name, "%s takes %s", word, row->argument);
+	if (!row->argument && value)
+		return cli_usage(line->command->name, "%s takes no value", word);
 	if (row == &help_option) {
 		cli_help(line->command);
 		return EXIT_DONE;
@@ -620,7 +624,7 @@ int cli_serve(struct cli *cli, char **argv)
 	return status >= 0 ? status : cli->node->serve(cli);
 }
 
-int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
+int cli_read_config(const struct cli *cli, struct conf **conf, struct err *err)
 {
 	if (conf_load(cli->config_path, conf, err) != 0) {
 		if (err->class == ERR_MISSING) {
@@ -631,6 +635,16 @@ int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
 		return -1;
 	}
 	if (settings_check(cli->settings, *conf, err) == 0)
+		return 0;
+	conf_free(TAKE(*conf));
+	return -1;
+}
+
+int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
+{
+	if (cli_read_config(cli, conf, err) != 0)
+		return -1;
+	if (settings_check_built(cli->settings, *conf, err) == 0)
 		return 0;
 	conf_free(TAKE(*conf));
 	return -1;

@@ -187,14 +187,14 @@ const char *cli_nearest_command(const char *word);
 int cli_read_options(const struct command *command, char **argv, void *call,
 		     struct cli_operands *operands);
 
-/* Reads the configuration and checks it for unknown keys. */
+/* Unknown keys, and for the latter what is not built yet as well, are ERR_CONFIG. */
+int cli_read_config(const struct cli *cli, struct conf **conf, struct err *err);
 int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err);
 
 /* Makes the stop, which SIGINT, SIGTERM and SIGHUP request from now on; a second SIGINT
  * ends the program at once. Call it before starting other threads. */
 void cli_catch_signals(struct stop *stop);
 
-/* Ends that again, and clears the stop. */
-void cli_end_signals(struct stop *stop);
+void cli_end_signals(struct stop *stop); /* and clears it */
 
 #endif

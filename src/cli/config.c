@@ -32,8 +32,8 @@ static json_t *to_json(const struct conf_entry *entry)
 	conf_render_value(entry, &value);
 	json_put_text(object, "name", name.data);
 	json_put_text(object, "value", value.data);
-	json_put_text(object, "file", entry->file);
-	json_put_number(object, "line", entry->line);
+	json_put(object, "file", entry->file ? json_string(entry->file) : json_null());
+	json_put(object, "line", entry->file ? json_integer(entry->line) : json_null());
 	return object;
 }
 
@@ -96,10 +96,9 @@ static const struct conf_entry *cli_config_find_entry(const struct cli *cli,
 		entry = conf_get(conf, wanted.section, wanted.subsection, wanted.key);
 		is_key = settings_find(cli->settings, &wanted) != NULL;
 	}
-	if (!entry && is_key)
-		err_set(err, ERR_MISSING, "%s is not set", name);
-	if (!entry && !is_key) {
-		err_set(err, ERR_MISSING, "no such key: %s", name);
+	if (!entry) {
+		err_set(err, ERR_MISSING, is_key ? "%s is not set" : "no such key: %s",
+			name);
 		err_remedy(err, "see refrelay.conf(5)");
 	}
 	return entry;
@@ -134,10 +133,12 @@ int cli_config(struct cli *cli, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (cli_load_config(cli, &conf, &err) != 0)
+	if (cli_read_config(cli, &conf, &err) != 0)
 		return cli_fail(&err);
+	if (operands.count == 0)
+		report_unbuilt(cli, conf);
+	settings_add_defaults(cli->settings, conf);
 	if (operands.count > 0)
 		return cli_config_get_entry(cli, conf, operands.items[0], call.is_json);
-	report_unbuilt(cli, conf);
 	return cli_config_list_entries(conf, call.is_json);
 }

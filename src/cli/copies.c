@@ -456,8 +456,10 @@ static int copies_open_all(const struct cli *cli, struct copies_call *call,
 	    kinds_read(conf, &call->types, err) != 0 || choose_kinds(call, err) != 0)
 		return -1;
 	if (call->is_dry || strcmp(call->verb, "list") == 0 ||
-	    strcmp(call->verb, "show") == 0)
+	    strcmp(call->verb, "show") == 0) {
+		site_note_if_alone(&call->site);
 		return site_data_open_to_read(call->site.data, &call->data, err);
+	}
 	return site_data_check_owner(call->site.data, err) == 0
 		       ? site_data_open(&call->site, &call->data, err)
 		       : -1;

@@ -40,6 +40,8 @@ struct copies_call {
 	struct site_data data;
 	struct kinds_here types;
 	VEC(const char *) kinds; /* of the request; borrowed */
+	json_t *shown;           /* the objects of show, if they are several */
+	size_t shown_count;
 };
 
 int copies_run(struct cli *cli, const struct copies_command *command, char **argv);

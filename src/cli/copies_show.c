@@ -21,7 +21,7 @@ static const char asking[] = "sync resync reverify remove";
 static const char waiting[] = "sync resync reverify";
 static const char takes[] = "list, show, sync, resync, reverify or remove";
 static const char list_help[] = "list all, or those selected by --state or --failed";
-static const char show_help[] = "everything known about one";
+static const char show_help[] = "everything known about each";
 static const char sync_help[] = "copy now instead of at the next retry";
 static const char wait_help[] =
 	"sync, resync, reverify: wait for the result; exit status 1 if it\nfailed";
@@ -45,7 +45,7 @@ static const struct cli_option blob_rows[] = {
 
 static const struct cli_verb blob_verbs[] = {
 	{ "list", 0, ANY, .help = list_help },
-	{ "show", 1, 1, "one ID", "ID", show_help },
+	{ "show", 1, ANY, "at least one ID", "ID...", show_help },
 	{ "sync", 0, ANY, .help = sync_help },
 	{ "resync", 0, ANY, .help = "copy now, ignoring records: compare and verify" },
 	{ "reverify", 0, ANY,
@@ -84,7 +84,7 @@ static const struct cli_option repository_rows[] = {
 
 static const struct cli_verb repository_verbs[] = {
 	{ "list", 0, ANY, .help = list_help },
-	{ "show", 1, 1, "one NAME", "NAME", show_help },
+	{ "show", 1, ANY, "at least one NAME", "NAME...", show_help },
 	{ "sync", 0, ANY, .help = sync_help },
 	{ "resync", 0, ANY,
 	  .help = "copy now, ignoring records: compare and verify everything" },
@@ -263,12 +263,36 @@ static void print_members(const json_t *object)
 	}
 }
 
-static void print_object(const struct copies_call *call, const json_t *object)
+/* Of several, JSON is one object all the same: copies_show_end() prints it. */
+static void print_object(struct copies_call *call, json_t *object)
 {
-	if (call->is_json)
+	if (call->shown) {
+		json_array_append(call->shown, object);
+	} else if (call->is_json) {
 		json_write(stdout, object);
-	else
+	} else {
+		if (call->shown_count++ > 0)
+			puts("");
 		print_members(object);
+	}
+}
+
+static void copies_show_begin(struct copies_call *call)
+{
+	if (call->is_json && call->name_count > 1)
+		call->shown = json_array();
+}
+
+static int copies_show_end(struct copies_call *call, int status)
+{
+	json_auto_t *object = json_object();
+
+	if (!call->shown)
+		return status;
+	json_put(object, call->command->all, TAKE(call->shown));
+	if (status >= 0)
+		json_write(stdout, object);
+	return status;
 }
 
 /* Why its changes are fetched by Git, as far as this site's own repository decides it. */
@@ -309,7 +333,8 @@ static int show_row(struct copies_call *call, struct registry_row *row, void *ar
 
 int copies_show(struct copies_call *call, struct err *err)
 {
-	return copies_walk(call, show_row, NULL, err);
+	copies_show_begin(call);
+	return copies_show_end(call, copies_walk(call, show_row, NULL, err));
 }
 
 /* A blob that was not read yet is there, but nobody knows what is in it. */
@@ -404,6 +429,21 @@ static int list_origin(struct copies_call *call, struct err *err)
 	return status;
 }
 
+static int show_origin_named(struct copies_call *call, const char *name, void *arg,
+			     struct err *err)
+{
+	const char *kind = call->kinds.items[0];
+	json_auto_t *row = inventory_row(call->data.store, kind, name, err);
+
+	(void)arg;
+	if (!row || put_repository(call, kind, name, row, err) != 0)
+		return -1;
+	if (call->command->has_types)
+		json_put_text(row, "kind", kind);
+	print_object(call, row);
+	return 0;
+}
+
 /* A primary has no copies: nothing to sync or to remove. */
 int copies_origin(struct copies_call *call, struct err *err)
 {
@@ -415,16 +455,9 @@ int copies_origin(struct copies_call *call, struct err *err)
 		return list_origin(call, err);
 	}
 	if (strcmp(call->verb, "show") == 0) {
-		AUTO_FREE char *name = call->command->name_of(call->names[0]);
-		json_auto_t *row =
-			inventory_row(call->data.store, call->kinds.items[0], name, err);
-		if (!row ||
-		    put_repository(call, call->kinds.items[0], name, row, err) != 0)
-			return -1;
-		if (call->command->has_types)
-			json_put_text(row, "kind", call->kinds.items[0]);
-		print_object(call, row);
-		return EXIT_DONE;
+		copies_show_begin(call);
+		return copies_show_end(
+			call, copies_walk_names(call, show_origin_named, NULL, err));
 	}
 	if (strcmp(call->verb, "reverify") != 0 || call->name_count == 0) {
 		err_set(err, ERR_CONFIG, "%s works only at secondaries: this site is %s",

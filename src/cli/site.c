@@ -9,6 +9,7 @@
 #include "change/origin_root.h"
 #include "git/git_child.h"
 #include "replicable/name.h"
+#include "store/data_lock.h"
 
 /* What is in it tells who works on what: nobody else's business. */
 int site_data_make(const char *directory, struct err *err)
@@ -72,7 +73,7 @@ static struct lease_place lease_place_of(const struct site *site,
 	return (struct lease_place){
 		.store = data->store,
 		.directory = directory,
-		.node = site ? site->name : NULL,
+		.node = site ? site->node : NULL,
 		.site = site && site->name ? site->name : "",
 		.repositories = site ? site->repositories : "",
 	};
@@ -165,8 +166,18 @@ static int from_directory(const char *directory, struct site *site, struct err *
 
 static const char *const roles[] = { "primary", "secondary", "standalone", NULL };
 
+static char *derive_host(const struct conf *conf)
+{
+	char host[HOST_NAME_MAX + 1] = "localhost";
+
+	(void)conf;
+	gethostname(host, sizeof(host) - 1);
+	return xstrdup(host);
+}
+
 static const struct setting site_rows[] = {
 	{ "name", AT(TEXT, name), .at_start = true },
+	{ "node", AT(TEXT, node), .derive = derive_host, .at_start = true },
 	{ "role", AT(CHOICE, role), .words = roles, .at_start = true },
 	{ "repositories", AT(PATH, repositories), .is_required = true, .at_start = true },
 	{ "data", AT(PATH, data), .is_required = true, .at_start = true },
@@ -187,18 +198,13 @@ const struct setting_table site_settings[] = {
 };
 
 /* It stands in tokens, rows and log lines. */
-static int check_site_name(struct site *site, struct err *err)
+static int check_site_name(const char *key, const char *name, struct err *err)
 {
-	char host[65] = "localhost";
-
-	gethostname(host, sizeof(host) - 1);
-	if (!site->name)
-		site->name = xstrdup(host);
-	if (site->name[0] && strlen(site->name) <= 64 &&
-	    strspn(site->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-			       "0123456789-_.") == strlen(site->name))
+	if (name[0] && strlen(name) <= 64 &&
+	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			 "0123456789-_.") == strlen(name))
 		return 0;
-	err_set(err, ERR_CONFIG, "invalid site.name %s", site->name);
+	err_set(err, ERR_CONFIG, "invalid site.%s %s", key, name);
 	return err_remedy(err, "use up to 64 letters, digits and - _ .");
 }
 
@@ -210,7 +216,12 @@ int site_from_conf(const struct conf *conf, struct site *site, struct err *err)
 	for (size_t i = 0; i < SITE_SETTINGS && result == 0; i++)
 		result = settings_read(&site_settings[i], conf, NULL, site, err);
 	if (result == 0)
-		result = check_site_name(site, err);
+		result = check_site_name("name", site->name ? site->name : site->node,
+					 err);
+	if (result == 0)
+		result = check_site_name("node", site->node, err);
+	if (result == 0 && !site->name)
+		site->name = xstrdup(site->node);
 	if (result == 0)
 		result = lease_settings_read(conf, &site->lease, err);
 	if (result != 0)
@@ -248,6 +259,12 @@ int site_check_apart(const struct site *site, struct err *err)
 int site_wake(const char *data)
 {
 	return hook_socket_report(data, "wake", 1000, NULL, 0, ERR_IGNORED);
+}
+
+void site_note_if_alone(const struct site *site)
+{
+	if (!data_lock_is_held(site->data))
+		cli_note("no node is running here; this is what the last one recorded");
 }
 
 static bool is_blob(const struct conf_entry *entry)

@@ -15,6 +15,7 @@ struct site {
 	char *repositories; /* absolute path of the tree; owned */
 	char *data;         /* owned */
 	char *name;         /* site.name, or the host's; owned */
+	char *node;         /* the same of site.node; owned; NULL: there is no site */
 	enum site_role role;
 	/* Of a secondary; owned, may be NULL. */
 	char *primary_url, *primary_secret, *primary_ca_file;
@@ -43,6 +44,10 @@ bool site_shares_tree(const struct site *site);
 /* Has the node of site.data, if one runs, look at once. 0: none runs. Nodes on other
  * hosts look at their next interval. */
 int site_wake(const char *data);
+
+/* For commands that print what the node has recorded: notes that none runs here, so that
+ * it may be old. */
+void site_note_if_alone(const struct site *site);
 
 /* Whether there are sections for the other role, which are not obeyed. *err names the
  * first, and the remedy. They may be meant for a change of role, so this is not an

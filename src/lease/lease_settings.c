@@ -14,6 +14,22 @@ static const char *const backends[] = { "local", "directory", "redis", "postgres
 static const char *const compatibilities[] = { "none", "docora", NULL };
 static const char *const formats[] = { "refrelay", "redlock", NULL };
 
+/* Seed 004: 120 s, never extended; 31 tries at 2 s, 0.4 s more or less, within a minute.
+ */
+#define DOCORA_TTL "120s"
+#define DOCORA_POLL_MS 2000
+#define DOCORA_JITTER_MS 400
+
+static char *derive_ttl(const struct conf *conf)
+{
+	const struct conf_entry *entry = conf_get(conf, "lease", NULL, "compatibility");
+	size_t choice = 0;
+
+	if (!entry || conf_read_choice(entry, compatibilities, &choice, ERR_IGNORED) != 0)
+		choice = 0;
+	return choice ? xstrdup(DOCORA_TTL) : NULL;
+}
+
 static const struct setting rows[] = {
 	{ "backend", AT(CHOICE, backend), "local", .words = backends, .at_start = true },
 	{ "url", AT(TEXT, urls), .at_start = true },
@@ -23,7 +39,8 @@ static const struct setting rows[] = {
 	{ "userFile", AT(PATH, user_file), .at_start = true },
 	{ "passwordFile", AT(PATH, password_file), .at_start = true },
 	{ "caFile", AT(PATH, ca_file), .at_start = true },
-	{ "ttl", AT(DURATION, ttl_ms), "30s", .min = CONF_SECOND, .at_start = true },
+	{ "ttl", AT(DURATION, ttl_ms), "30s", .min = CONF_SECOND, .at_start = true,
+	  .derive = derive_ttl },
 	{ "wait", AT(DURATION, wait_ms), "60s", .min = CONF_SECOND, .at_start = true },
 	{ "compatibility", AT(CHOICE, compatibility), "none", .words = compatibilities,
 	  .at_start = true },
@@ -34,12 +51,6 @@ static const struct setting rows[] = {
 const struct setting_table lease_settings_table = { .section = "lease", .rows = rows };
 
 #define PLACE_BYTES 8
-
-/* Seed 004: 120 s, never extended; 31 tries at 2 s, 0.4 s more or less, within a minute.
- */
-#define DOCORA_TTL_MS 120000
-#define DOCORA_POLL_MS 2000
-#define DOCORA_JITTER_MS 400
 
 void lease_settings_clear(struct lease_settings *settings)
 {
@@ -131,8 +142,6 @@ int lease_settings_read(const struct conf *conf, struct lease_settings *settings
 	    check_backend(conf, settings, err) != 0 ||
 	    check_key_format(conf, settings, err) != 0)
 		return -1;
-	if (settings->compatibility && !conf_get(conf, "lease", NULL, "ttl"))
-		settings->ttl_ms = DOCORA_TTL_MS;
 	return 0;
 }
 

@@ -6,16 +6,14 @@
 #include "lease/directory.h"
 #include "replicable/discover.h"
 
-/* Sites of one name on one host differ in their data directories. */
+/* Nodes of one name differ in their data directories. */
 #define DATA_DIGEST_BYTES 4
 
 static char *node_push_make_name(const struct site *site)
 {
-	char host[HOST_NAME_MAX + 1] = "localhost";
 	AUTO_STR struct str name = STR_INIT;
 
-	gethostname(host, sizeof(host) - 1);
-	str_addf(&name, "%s@%s:", site->name, host);
+	str_addf(&name, "%s@%s:", site->name, site->node);
 	hash_add_hex(HASH_SHA256, site->data, strlen(site->data), DATA_DIGEST_BYTES,
 		     &name);
 	return str_take(&name);
@@ -66,7 +64,7 @@ static int node_push_open_leases(const struct node_settings *settings,
 
 	return lease_manager_open_directory(
 		&(struct lease_options){ .directory = directory,
-					 .node = settings->site.name,
+					 .node = settings->site.node,
 					 .ttl_ms = settings->site.lease.ttl_ms },
 		&parts->leases, err);
 }

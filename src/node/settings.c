@@ -95,19 +95,6 @@ static int node_settings_read_primary(struct node_settings *settings, struct err
 	return site_key_read(site->name, site->primary_secret, &settings->key, err);
 }
 
-static int check_built(const struct conf *conf, struct err *err)
-{
-	const struct conf_list *all = conf_entries(conf);
-
-	for (size_t i = 0; i < all->count; i++) {
-		if (setting_is_built(node_settings_tables, all->items[i]))
-			continue;
-		conf_error(all->items[i], err, "this is not implemented yet");
-		return err_remedy(err, "remove it from the configuration");
-	}
-	return 0;
-}
-
 static int check_role(const struct conf *conf, struct err *err)
 {
 	if (!conf_get(conf, "site", NULL, "role")) {
@@ -163,7 +150,7 @@ static int read_push(const struct conf *conf, struct node_settings *settings,
 static int node_settings_read_all(const struct conf *conf, struct node_settings *settings,
 				  struct err *err)
 {
-	if (check_built(conf, err) != 0 ||
+	if (settings_check_built(node_settings_tables, conf, err) != 0 ||
 	    site_from_conf(conf, &settings->site, err) != 0 ||
 	    check_role(conf, err) != 0 || site_check_apart(&settings->site, err) != 0 ||
 	    transport_read(conf, &settings->transport, err) != 0 ||

@@ -29,6 +29,26 @@ static int read_listen(const struct setting *row, const struct conf_entry *entry
 	return 0;
 }
 
+static int read_public_url(const struct setting *row, const struct conf_entry *entry,
+			   void *target, struct err *err)
+{
+	char **url = setting_field(row, target);
+	const char *text = NULL, *host;
+
+	if (conf_read_text(entry, &text, err) != 0)
+		return -1;
+	host = strstr(text, "://");
+	if (text[0] && ((!text_starts_with(text, "http://") &&
+			 !text_starts_with(text, "https://")) ||
+			strchr("/?#", host[3]))) {
+		conf_error(entry, err, "\"%.60s\" is not the URL of a web server", text);
+		return err_remedy(err, "write it as https://HOST/");
+	}
+	free(*url);
+	*url = xstrdup(text);
+	return 0;
+}
+
 static int read_proxy(const struct setting *row, const struct conf_entry *entry,
 		      void *target, struct err *err)
 {
@@ -44,7 +64,7 @@ static int read_proxy(const struct setting *row, const struct conf_entry *entry,
 static const struct setting rows[] = {
 	{ "listen", AT(TEXT, listen), "127.0.0.1:8418", .read = read_listen,
 	  .at_start = true },
-	{ "url", AT(TEXT, url) },
+	{ "url", AT(TEXT, url), .read = read_public_url },
 	{ "tlsCertificate", AT(TEXT, certificate) },
 	{ "tlsKey", AT(TEXT, key) },
 	{ "trustedProxy", .type = SETTING_OWN, .read = read_proxy, .is_repeated = true,

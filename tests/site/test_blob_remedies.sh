@@ -71,7 +71,7 @@ mistakes_are_answered_with_what_would_be_right() {
 	expect 2 at paris blob show a/1
 	grep -q 'this site has several blob types: films, uploads$' err
 	expect 2 at paris blob show --type uploads
-	grep -q 'show takes one ID$' err
+	grep -q 'show takes at least one ID$' err
 	expect 2 at paris blob sync --all --failed
 	grep -q 'cannot be combined$' err
 	expect 4 at paris blob show --type uploads nowhere

@@ -48,9 +48,9 @@ one_runs_at_a_time_and_the_other_is_told_of_its_job() {
 	make_conf
 	hold k
 	expect 5 lease run k --wait 0 -- touch ran
-	grep -q "Cannot obtain an exclusive lease for refrelay:paris:k: held by paris, process $holder, job $(cat job)" err
+	grep -q "Cannot obtain an exclusive lease for refrelay:paris:k: held by $(hostname), process $holder, job $(cat job)" err
 	expect 5 lease run k --wait 1 -- touch ran
-	grep -q "^refrelay: Lock timeout waiting for repo: k: held by paris, process $holder, job $(cat job) (run)" err
+	grep -q "^refrelay: Lock timeout waiting for repo: k: held by $(hostname), process $holder, job $(cat job) (run)" err
 	grep -q 'ev=lease.timeout .*code=lock_timeout' err
 	[ ! -e ran ]
 	lease list --json >listed

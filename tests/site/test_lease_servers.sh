@@ -81,7 +81,7 @@ make_conf() { # NODE [LINE...]
 	shift
 	mkdir -p "$node/git"
 	printf '%s\n' '[site]' 'name = paris' "repositories = $PWD/$node/git" \
-		"data = $PWD/$node/data" '[lease]' "backend = ${backend:-redis}" \
+		"data = $PWD/$node/data" "node = at-$node" '[lease]' "backend = ${backend:-redis}" \
 		"url = $(url_of "${backend:-redis}")" "$@" >"$node/conf"
 }
 
@@ -102,7 +102,7 @@ two_data_directories_exclude_each_other() { # BACKEND
 	wait_until 20 test -s job
 	"$backend"_has_lease refrelay:paris:k
 	expect 5 lease two run k --wait 1 -- touch ran
-	grep -q "^refrelay: Lock timeout waiting for repo: k: held by paris, process $!, job $(cat job) (run)" err
+	grep -q "^refrelay: Lock timeout waiting for repo: k: held by at-one, process $!, job $(cat job) (run)" err
 	lease two list >listed
 	grep -qx refrelay:paris:k listed
 	lease two show k >shown

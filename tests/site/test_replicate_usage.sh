@@ -81,8 +81,10 @@ each_command_refuses_what_it_does_not_know() {
 	done
 	mistake 2 'list, show' refrelay repository
 	mistake 2 'unknown subcommand' refrelay repository copy r
-	mistake 2 'one NAME' refrelay repository show
-	mistake 2 'one NAME' refrelay repository show a b
+	mistake 2 'at least one NAME' refrelay repository show
+	mistake 2 'unknown option --stale' refrelay repository list --stale
+	mistake 2 '--state takes S' refrelay repository list --state
+	mistake 2 '--all=1 takes no value' refrelay repository list --all=1
 	mistake 2 '"good" is not a valid state' refrelay repository list --state good
 	mistake 2 'not both' refrelay repository list --all r
 	for name in sync resync reverify remove; do
@@ -206,6 +208,69 @@ a_bad_configuration_names_file_and_line() {
 	expect 0 refrelay -c good.conf config list --json
 	python3 -m json.tool out >/dev/null
 	mistake 2 'site.data' refrelay -c good.conf lease list
+}
+
+# What the value of a setting is, says its JSON: value, file, line.
+setting() {
+	refrelay -c some.conf config get --json "$1" |
+		python3 -c 'import json,sys
+o = json.load(sys.stdin); print(o["value"], o["file"], o["line"])'
+}
+
+what_is_not_set_has_its_default() {
+	printf '[site]\n\trepositories = /srv/git\n[lease]\n\twait = 5s\n[blob "lfs"]\n\tpath = /srv/lfs\n' >some.conf
+	[ "$(setting lease.wait)" = '5s some.conf 4' ]
+	[ "$(setting lease.TTL)" = '30s None None' ]
+	[ "$(setting blob.lfs.layout)" = 'plain None None' ]
+	[ "$(refrelay -c some.conf config get site.node)" = "$(hostname)" ]
+	mistake 4 'blob.uploads.layout is not set' refrelay -c some.conf config get blob.uploads.layout
+	mistake 4 'site.data is not set' refrelay -c some.conf config get site.data
+	expect 0 refrelay -c some.conf config list
+	grep -qx 'http.listen=127.0.0.1:8418' out
+	[ "$(grep -c '^lease.wait=' out)" = 1 ]
+	fails grep -q '^remote\|^replication\|^gerrit' out
+	printf '[lease]\n\tcompatibility = docora\n' >>some.conf
+	[ "$(setting lease.ttl)" = '120s None None' ]
+}
+
+what_is_not_built_is_refused_by_each_command() {
+	local command
+	mkdir git data
+	printf '[site]\n\tname = a\n\trole = primary\n\trepositories = %s\n\tdata = %s\n' \
+		"$PWD/git" "$PWD/data" >later.conf
+	printf '[database]\n\turl = postgresql://x/y\n' >>later.conf
+	for command in 'repository list' 'lease list' status 'changed one' 'hooks list' events; do
+		# shellcheck disable=SC2086
+		mistake 2 'database.url: this is not implemented yet' refrelay -c later.conf $command
+	done
+	[ -z "$(ls data)" ]
+	expect 1 refrelay -c later.conf check
+	grep -q '^FAIL .*database.url: this is not implemented yet; hint' out
+	expect 0 refrelay -c later.conf config list
+}
+
+check_says_what_is_wrong_and_what_to_do() {
+	mkdir git data
+	chmod 700 data
+	git init -q --bare git/two
+	git init -q --bare git/two.git
+	printf '[site]\n\tname = a\n\trole = standalone\n\trepositories = %s\n\tdata = %s\n' \
+		"$PWD/git" "$PWD/data" >bad.conf
+	expect 1 refrelay -c bad.conf check
+	grep -q '^FAIL   repositories  two.*two' out
+	for setting in '[sync]\n\tscanInterval = 5x' '[http]\n\turl = ftp://x' '[http]\n\turl = nonsense' \
+		'[http]\n\turl = https://'; do
+		cp bad.conf worse.conf
+		# shellcheck disable=SC2059
+		printf "$setting\n" >>worse.conf
+		expect 1 refrelay -c worse.conf check
+		grep -q '^FAIL   configuration worse.conf:7: .*; hint: .' out
+	done
+	printf '[sync]\n\tscanIntervall = 5s\n' >>bad.conf
+	expect 2 refrelay -c bad.conf check --json
+	python3 -c 'import json
+o = json.load(open("out")); f = o["findings"][0]
+assert o["wrong"] == 1 and f["verdict"] == "wrong" and "scanIntervall" in f["finding"] and f["remedy"], o'
 }
 
 checksum() {
@@ -349,6 +414,10 @@ tap_test "roots that cannot be" roots_that_cannot_be
 tap_test "paths of all sorts" paths_of_all_sorts
 tap_test "an empty source is well" an_empty_source_is_well
 tap_test "a bad configuration names file and line" a_bad_configuration_names_file_and_line
+tap_test "what is not set has its default" what_is_not_set_has_its_default
+tap_test "what is not built is refused by each command" \
+	what_is_not_built_is_refused_by_each_command
+tap_test "check says what is wrong, and what to do" check_says_what_is_wrong_and_what_to_do
 tap_test "checksums are those that others compute" checksums_are_those_of_others
 tap_test "our own checksum covers all" the_own_checksum_covers_all
 tap_test "repositories without a checksum" repositories_without_a_checksum

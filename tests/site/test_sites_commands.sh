@@ -57,6 +57,11 @@ for key in sys.argv[1].split("."):
 print(value)' "$1"
 }
 
+names_shown() { # NAME...
+	[ "$(python3 -c 'import json
+print(*(row["name"] for row in json.load(open("out"))["repositories"]))')" = "$*" ]
+}
+
 repositories_are_listed_and_shown() {
 	local i
 	make_some 3
@@ -77,7 +82,14 @@ repositories_are_listed_and_shown() {
 	expect 4 at paris repository show nowhere
 	grep -q nowhere err
 	expect 2 at paris repository show
-	expect 2 at paris repository show r1 r2
+	expect 0 at paris repository show r1 r2
+	[ "$(grep -c '^name  *r[12]$' out)" = 2 ] && [ "$(grep -cx '' out)" = 1 ]
+	expect 0 at paris repository show --json r1 r2
+	names_shown r1 r2
+	expect 4 at paris repository show r1 nowhere
+	[ "$(grep -c '^name  *r1$' out)" = 1 ]
+	expect 0 at london repository show --json r1 r2
+	names_shown r1 r2
 	expect 2 at paris repository list --state strange
 	expect 2 at paris repository
 

@@ -60,13 +60,13 @@ a_dead_one_is_shown_and_costs_nothing() {
 	lease_of_a_is held true
 	lease_of_a_is proof "dead: process is gone"
 	lease_of_a_is pid "$pid"
-	lease_of_a_is node paris
+	lease_of_a_is node "$(hostname)"
 	lease_of_a_is operation sync
 	key=$(lease_of_a key)
 	at paris lease list >out
 	grep -A 1 -xF "$key" out | grep -F "held: dead: process is gone"
 	at paris lease show "$key" >out
-	grep -F "  by process $pid on paris, for sync of a, since " out
+	grep -F "  by process $pid on $(hostname), for sync of a, since " out
 
 	begun=$SECONDS
 	start_site paris
