@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "lease/lease_backend.h"
 
+#define INEXACT_MS 1000 /* so much "since when" may be too early */
+
 int directory_line_stand(int key_fd, const struct owner *owner, struct next *ticket)
 {
 	char name[ENTRY_NAME_SIZE], id[17];
@@ -151,25 +153,6 @@ int directory_line_claim(int key_fd, const struct next *ticket, int64_t ttl_ms,
 	return 0;
 }
 
-/* 0: it has the lease now; 1: it has left; 2: the number is taken; -1. */
-static int directory_line_give(int key_fd, const char *name, uint64_t number,
-			       struct owner *owner)
-{
-	AUTO_CLOSE int fd =
-		openat(key_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char next[ENTRY_NAME_SIZE];
-
-	snprintf(next, sizeof(next), "%" PRIu64, number);
-	owner->holder.acquired_at = clock_wall_ms();
-	if (fd < 0 || owner_replace(fd, owner) != 0)
-		return errno == ENOENT || errno == ESTALE ? 1 : -1;
-	if (renameat(key_fd, name, key_fd, next) == 0)
-		return 0;
-	if (errno == ENOENT || errno == ESTALE)
-		return 1;
-	return next_came_late(errno) ? 2 : -1;
-}
-
 static uint64_t directory_line_fence(uint64_t fence, const struct owner *owner)
 {
 	uint64_t next = (uint64_t)clock_wall_ns() / 1000;
@@ -179,6 +162,39 @@ static uint64_t directory_line_fence(uint64_t fence, const struct owner *owner)
 	if (next < owner->holder.fence)
 		next = owner->holder.fence;
 	return next + 1;
+}
+
+/* The fence that a ticket has from its beginning mostly does; and "since when" it has
+ * from then is right but for as long as it waits. To write both anew takes longest of
+ * all. */
+static int directory_line_describe(int key_fd, const char *name, uint64_t fence,
+				   struct owner *owner)
+{
+	const int64_t waited_ms = clock_wall_ms() - owner->holder.acquired_at;
+	AUTO_CLOSE int fd = -1;
+
+	if (owner->holder.fence > fence && waited_ms >= 0 && waited_ms < INEXACT_MS)
+		return 0;
+	fd = openat(key_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	owner->holder.fence = directory_line_fence(fence, owner);
+	owner->holder.acquired_at = clock_wall_ms();
+	return fd < 0 ? -1 : owner_replace(fd, owner);
+}
+
+/* 0: it has the lease now; 1: it has left; 2: the number is taken; -1. */
+static int directory_line_give(int key_fd, const char *name, uint64_t number,
+			       uint64_t fence, struct owner *owner)
+{
+	char next[ENTRY_NAME_SIZE];
+
+	snprintf(next, sizeof(next), "%" PRIu64, number);
+	if (directory_line_describe(key_fd, name, fence, owner) != 0)
+		return errno == ENOENT || errno == ESTALE ? 1 : -1;
+	if (renameat(key_fd, name, key_fd, next) == 0)
+		return 0;
+	if (errno == ENOENT || errno == ESTALE)
+		return 1;
+	return next_came_late(errno) ? 2 : -1;
 }
 
 /* 1: somebody has it; 0: nobody waits. */
@@ -196,8 +212,7 @@ static int directory_line_pass_to_first(int key_fd, const key_entries *tickets,
 			key_remove_ticket(key_fd, name);
 		if (state != LINE_WAITS)
 			continue;
-		owner.holder.fence = directory_line_fence(fence, &owner);
-		given = directory_line_give(key_fd, name, number + 1, &owner);
+		given = directory_line_give(key_fd, name, number + 1, fence, &owner);
 	}
 	return given < 0 ? -1 : given != 1;
 }

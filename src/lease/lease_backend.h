@@ -146,6 +146,7 @@ struct lease_backend {
 	char node[64];
 	int64_t ttl_ms;
 	bool is_never_passed; /* although ops->pass exists */
+	bool may_forget;      /* what pass() told, though not a grant */
 };
 
 /* Fills in the defaults of the options. */

@@ -30,18 +30,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "lease/lease_backend.h"
-#include "lease/local_files.h"
-#include "store/store.h"
-#include <stdatomic.h>
-
-struct local {
-	struct lease_backend base;
-	struct store *store; /* borrowed */
-	struct local_files files;
-	int64_t start_time;   /* of this process, in ticks since boot; 0: unknown */
-	atomic_bool is_named; /* a row may name us for good: its release failed */
-};
+#include "lease/local_line.h"
 
 static struct local *local_of(struct lease_backend *backend)
 {
@@ -70,166 +59,6 @@ static int local_write(struct local *local, store_work work, void *arg, struct e
 /* Releases a grant: 1 if it was still in force, else 0. */
 static int local_give_up(struct store_tx *tx, const struct local *local,
 			 const struct lease_grant *grant, struct err *err);
-
-/*
- * The line between processes: a ticket for each process that waits for a key (its first
- * waiter's), served in the order of their numbers. Who is dead leaves no gap, and who is
- * merely stopped holds nobody up: a ticket whose owner has not asked for a while is
- * passed over until it asks again.
- *
- * Only the first one watches the holder, and is woken by its end. Whoever takes, releases
- * or leaves wakes the first of those who wait then, by a touch of its alive file: else a
- * crowd would be woken at each release, to find that it is not its turn.
- */
-
-/* Those who wait ask about every second. */
-#define SILENT_MS 5000
-#define SAY_EVERY_MS 1000
-
-_Static_assert(LEASE_NEXT_SIZE == ALIVE_NAME_SIZE, "it is the next one's alive file");
-
-struct ticket {
-	int64_t number;
-	int64_t pid;
-	int64_t seen;
-	char boot_id[40];
-	char alive_file[ALIVE_NAME_SIZE];
-};
-
-enum ticket_state { TICKET_WAITS, TICKET_SILENT, TICKET_DEAD };
-
-static void take_ticket(struct query *query, void *arg)
-{
-	const char *boot_id = query_text(query, 3), *alive = query_text(query, 4);
-	struct ticket *ticket = arg;
-
-	ticket->number = query_int(query, 0);
-	ticket->pid = query_int(query, 1);
-	ticket->seen = query_int(query, 2);
-	snprintf(ticket->boot_id, sizeof(ticket->boot_id), "%s", boot_id ? boot_id : "");
-	snprintf(ticket->alive_file, sizeof(ticket->alive_file), "%s",
-		 alive ? alive : "");
-}
-
-/* The first one of the key between the two, both excluded: 1 and *ticket, or 0. */
-static int find_ticket(struct store_tx *tx, const char *key, int64_t after,
-		       int64_t before, struct ticket *ticket, struct err *err)
-{
-	return query_one(tx, take_ticket, ticket, err,
-			 "SELECT ticket, pid, seen, boot_id, alive_file FROM lease_waiter"
-			 " WHERE key = ?1 AND ticket > ?2 AND ticket < ?3"
-			 " ORDER BY ticket LIMIT 1",
-			 QUERY_TEXT(key), QUERY_INT(after), QUERY_INT(before));
-}
-
-/* One of our own is a remnant: we have one place a key, and it is not before itself. */
-static enum ticket_state judge_ticket(const struct local *local,
-				      const struct ticket *ticket)
-{
-	bool silent = ticket->seen + SILENT_MS <= clock_boot_ms();
-
-	if (strcmp(ticket->boot_id, clock_boot_id()) != 0 ||
-	    strcmp(ticket->alive_file, local->files.alive_name) == 0)
-		return TICKET_DEAD;
-	switch (alive_probe(&local->files, ticket->alive_file)) {
-	case ALIVE_NO:
-		return TICKET_DEAD;
-	case ALIVE_UNKNOWN:
-		return silent ? TICKET_DEAD : TICKET_WAITS;
-	default:
-		return silent ? TICKET_SILENT : TICKET_WAITS;
-	}
-}
-
-static int line_leave(struct store_tx *tx, int64_t place, struct err *err)
-{
-	return query_write(tx, err, "DELETE FROM lease_waiter WHERE ticket = ?1",
-			   QUERY_INT(place));
-}
-
-enum line_look { LINE_LEAVE_DEAD, LINE_REMOVE_DEAD };
-
-/* Who stands in the line for the key before `place` (0: anybody) and still waits: 1 and
- * *front, or 0. */
-static int line_front(struct store_tx *tx, const struct local *local, const char *key,
-		      int64_t place, enum line_look how, struct ticket *front,
-		      struct err *err)
-{
-	int found;
-
-	*front = (struct ticket){ 0 };
-	while ((found = find_ticket(tx, key, front->number, place ? place : INT64_MAX,
-				    front, err)) > 0) {
-		enum ticket_state state = judge_ticket(local, front);
-		if (state == TICKET_WAITS)
-			break;
-		if (state == TICKET_DEAD && how == LINE_REMOVE_DEAD &&
-		    line_leave(tx, front->number, err) != 0)
-			return -1;
-	}
-	return found;
-}
-
-static void describe_front(const struct local *local, const char *key,
-			   const struct ticket *ticket, struct lease_holder *front)
-{
-	*front = (struct lease_holder){ .pid = ticket->pid,
-					.operation = "waiting",
-					.proof = "alive" };
-	snprintf(front->key, sizeof(front->key), "%s", key);
-	snprintf(front->node, sizeof(front->node), "%s", local->base.node);
-	snprintf(front->boot_id, sizeof(front->boot_id), "%s", ticket->boot_id);
-}
-
-/* The alive file of whoever is to be woken once this is committed; "": nobody waits. */
-static int line_next(struct store_tx *tx, const struct local *local, const char *key,
-		     char next[ALIVE_NAME_SIZE], struct err *err)
-{
-	struct ticket front;
-	int found = line_front(tx, local, key, 0, LINE_REMOVE_DEAD, &front, err);
-
-	snprintf(next, ALIVE_NAME_SIZE, "%s", found > 0 ? front.alive_file : "");
-	return found < 0 ? -1 : 0;
-}
-
-/* 1: we have it still. */
-static int say_that_we_wait(struct store_tx *tx, int64_t place, struct err *err)
-{
-	int64_t now = clock_boot_ms();
-	int64_t seen = -1;
-
-	if (query_number(tx, &seen, err,
-			 "SELECT seen FROM lease_waiter WHERE ticket = ?1",
-			 QUERY_INT(place)) != 0)
-		return -1;
-	if (seen < 0 || seen + SAY_EVERY_MS > now)
-		return seen >= 0;
-	return query_write(tx, err, "UPDATE lease_waiter SET seen = ?2 WHERE ticket = ?1",
-			   QUERY_INT(place), QUERY_INT(now)) == 0
-		       ? 1
-		       : -1;
-}
-
-/* Takes a place at the end, if *place is 0 or gone; says that we still wait. */
-static int line_stand(struct store_tx *tx, const struct local *local, const char *key,
-		      int64_t *place, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int found = *place ? say_that_we_wait(tx, *place, err) : 0;
-
-	if (found != 0)
-		return found < 0 ? -1 : 0;
-	if (query_ask(tx, &query, err,
-		      "INSERT INTO lease_waiter (key, boot_id, pid, alive_file, since,"
-		      " seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING ticket",
-		      QUERY_TEXT(key), QUERY_TEXT(clock_boot_id()), QUERY_INT(getpid()),
-		      QUERY_TEXT(local->files.alive_name), QUERY_INT(clock_wall_ms()),
-		      QUERY_INT(clock_boot_ms())) != 0 ||
-	    query_step(query, err) < 0)
-		return -1;
-	*place = query_int(query, 0);
-	return query_step(query, err) < 0 ? -1 : 0; /* to its end */
-}
 
 #define SELECT_ROW                                                                       \
 	"SELECT key, fence, nonce, node, boot_id, pid, alive_file, job, operation,"      \
@@ -357,6 +186,7 @@ struct attempt_work {
 	struct lease_attempt *attempt;
 	int64_t place; /* as it is once this is committed */
 	char next[ALIVE_NAME_SIZE];
+	bool was_offered; /* whoever offered it tells the next one (local_offer) */
 	bool must_wait;
 };
 
@@ -416,6 +246,8 @@ static int local_attempt_take_lease(struct store_tx *tx, struct attempt_work *wo
 	struct lease_grant *grant = &attempt->grant;
 
 	attempt->outcome = LEASE_GRANTED;
+	work->was_offered = row->nonce[0] && row->predecessor == LEASE_AFTER_RELEASE &&
+			    !was_handed(attempt, row);
 	attempt->predecessor =
 		was_handed(attempt, row) ? LEASE_AFTER_RELEASE : row->predecessor;
 	snprintf(grant->key, sizeof(grant->key), "%s", attempt->request->key);
@@ -427,10 +259,10 @@ static int local_attempt_take_lease(struct store_tx *tx, struct attempt_work *wo
 	grant->guard_fd = guard_take(&work->local->files, grant->key, err);
 	if (grant->guard_fd < 0 || write_grant(tx, work, err) != 0)
 		return -1;
-	if (work->place != 0 && line_leave(tx, work->place, err) != 0)
+	if (work->place != 0 && local_line_leave(tx, work->place, err) != 0)
 		return -1;
 	work->place = 0;
-	if (line_next(tx, work->local, grant->key, work->next, err) != 0)
+	if (local_line_next(tx, work->local, grant->key, work->next, err) != 0)
 		return -1;
 	memcpy(grant->next, work->next, sizeof(grant->next));
 	attempt->has_others = grant->next[0] != '\0';
@@ -466,11 +298,13 @@ static int stay_out(struct store_tx *tx, struct attempt_work *work,
 	attempt->outcome = LEASE_HELD;
 	if (was_handed(attempt, row) &&
 	    (local_give_up(tx, work->local, &attempt->handed, err) < 0 ||
-	     line_next(tx, work->local, attempt->request->key, work->next, err) != 0))
+	     local_line_next(tx, work->local, attempt->request->key, work->next, err) !=
+		     0))
 		return -1;
 	if (attempt->request->wait_ms <= 0)
 		return 0;
-	return line_stand(tx, work->local, attempt->request->key, &work->place, err);
+	return local_line_stand(tx, work->local, attempt->request->key, &work->place,
+				err);
 }
 
 /* What is left of a run before this one, which was undone. */
@@ -482,6 +316,7 @@ static void local_attempt_start_over(struct attempt_work *work)
 		close(attempt->grant.guard_fd);
 	attempt->grant = LEASE_NO_GRANT;
 	work->place = attempt->place;
+	work->was_offered = false;
 	work->next[0] = '\0';
 }
 
@@ -519,8 +354,8 @@ static int decide(struct store_tx *tx, void *arg, struct err *err)
 	struct lease_row row;
 
 	local_attempt_start_over(work);
-	int waits =
-		line_front(tx, local, key, attempt->place, LINE_REMOVE_DEAD, &front, err);
+	int waits = local_line_front(tx, local, key, attempt->place, LINE_REMOVE_DEAD,
+				     &front, err);
 	if (waits < 0 || row_load(tx, key, &row, err) != 0)
 		return -1;
 	bool is_free = local_attempt_judge(work, &row);
@@ -531,7 +366,7 @@ static int decide(struct store_tx *tx, void *arg, struct err *err)
 	if (is_free && waits == 0)
 		return local_attempt_take_lease(tx, work, &row, err);
 	if (is_free)
-		describe_front(local, key, &front, &attempt->holder);
+		local_line_describe(local, key, &front, &attempt->holder);
 	attempt->retry_ms = local_attempt_retry_after(attempt, &row, is_free);
 	return stay_out(tx, work, &row, err);
 }
@@ -544,21 +379,21 @@ static int look_at_line(struct store_tx *tx, void *arg, struct err *err)
 	const char *key = attempt->request->key;
 	struct ticket own, front;
 	struct lease_row row;
-	int found =
-		find_ticket(tx, key, attempt->place - 1, attempt->place + 1, &own, err);
+	int found = local_line_find(tx, key, attempt->place - 1, attempt->place + 1, &own,
+				    err);
 
 	work->must_wait = false;
 	if (found <= 0 || own.seen + SAY_EVERY_MS <= clock_boot_ms())
 		return found < 0 ? -1 : 0;
-	int waits = line_front(tx, work->local, key, attempt->place, LINE_LEAVE_DEAD,
-			       &front, err);
+	int waits = local_line_front(tx, work->local, key, attempt->place,
+				     LINE_LEAVE_DEAD, &front, err);
 	if (waits <= 0 || row_load(tx, key, &row, err) != 0)
 		return waits < 0 || waits > 0 ? -1 : 0;
 	row_judge(work->local, &row);
 	attempt->outcome = LEASE_HELD;
 	attempt->holder = row.holder;
 	if (row.free)
-		describe_front(work->local, key, &front, &attempt->holder);
+		local_line_describe(work->local, key, &front, &attempt->holder);
 	attempt->silent_ms = silence(&row);
 	attempt->orphans = false;
 	attempt->retry_ms = local_attempt_retry_after(attempt, &row, row.free);
@@ -595,7 +430,8 @@ static int local_try_acquire(struct lease_backend *backend, struct lease_attempt
 	if (attempt->handed.guard_fd >= 0)
 		close(attempt->handed.guard_fd);
 	attempt->handed = LEASE_NO_GRANT;
-	alive_touch(&work.local->files, work.next);
+	if (!work.was_offered)
+		alive_touch(&work.local->files, work.next);
 	return 0;
 }
 
@@ -636,9 +472,10 @@ static int leave_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct attempt_work *work = arg;
 
-	if (line_leave(tx, work->attempt->place, err) != 0)
+	if (local_line_leave(tx, work->attempt->place, err) != 0)
 		return -1;
-	return line_next(tx, work->local, work->attempt->request->key, work->next, err);
+	return local_line_next(tx, work->local, work->attempt->request->key, work->next,
+			       err);
 }
 
 /* A ticket that stays behind is passed over after a while (local.c). */
@@ -710,7 +547,7 @@ static int pass_work(struct store_tx *tx, void *arg, struct err *err)
 			QUERY_TEXT(holder->operation), QUERY_INT(holder->acquired_at),
 			QUERY_TEXT(grant->key), QUERY_TEXT(grant->nonce)) != 0)
 		return -1;
-	return line_next(tx, work->local, grant->key, work->next, err);
+	return local_line_next(tx, work->local, grant->key, work->next, err);
 }
 
 static int local_pass(struct lease_backend *backend, const struct lease_grant *grant,
@@ -731,20 +568,28 @@ struct release_work {
 	char next[ALIVE_NAME_SIZE];
 };
 
-/* Whether the row still is the grant's. */
+/* Whether the row still is the grant's; if not, who is to be told that it is the first in
+ * the line now. */
 static int local_grant_is_there(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct release_work *work = arg;
+	struct ticket front;
 	int found = query_one(
 		tx, NULL, NULL, err, "SELECT 1 FROM lease WHERE key = ?1 AND nonce = ?2",
 		QUERY_TEXT(work->grant->key), QUERY_TEXT(work->grant->nonce));
 
 	work->is_there = found != 0;
+	if (found == 0)
+		found = local_line_front(tx, work->local, work->grant->key, 0,
+					 LINE_LEAVE_DEAD, &front, err);
+	if (found > 0 && !work->is_there)
+		snprintf(work->next, sizeof(work->next), "%s", front.alive_file);
 	return found < 0 ? -1 : 0;
 }
 
 /* Gives the lease up for the one that waited behind it, without a write of ours before
- * that one's. True: that one has it by now. */
+ * that one's. True: that one has it by now. It works already: so we tell the next one
+ * that it is the first in the line. */
 static bool local_offer(struct release_work *work)
 {
 	const struct lease_grant *grant = work->grant;
@@ -767,7 +612,7 @@ static int release_work(struct store_tx *tx, void *arg, struct err *err)
 	work->was_ours = result > 0;
 	if (result < 0)
 		return -1;
-	return line_next(tx, work->local, work->grant->key, work->next, err);
+	return local_line_next(tx, work->local, work->grant->key, work->next, err);
 }
 
 /* The guard is closed after the commit: that wakes those who wait. */
@@ -846,8 +691,8 @@ static int wanted_work(struct store_tx *tx, void *arg, struct err *err)
 	struct look_work *work = arg;
 	struct ticket front;
 
-	work->waits =
-		line_front(tx, work->local, work->key, 0, LINE_LEAVE_DEAD, &front, err);
+	work->waits = local_line_front(tx, work->local, work->key, 0, LINE_LEAVE_DEAD,
+				       &front, err);
 	return work->waits < 0 ? -1 : 0;
 }
 

@@ -70,12 +70,15 @@ static int file_error(const char *what, const char *path, struct err *err)
 	return err_remedy(err, "its directory was moved or removed: restart refrelay");
 }
 
-/* A new file, ours alone, with its lock. */
+/* A new file, ours alone, with its lock. Whoever sweeps may look at it this moment. */
 static int local_files_make_locked(const char *path, struct err *err)
 {
 	AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	int locked = -1;
 
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
+	while (fd >= 0 && (locked = flock(fd, LOCK_EX)) != 0 && errno == EINTR)
+		;
+	if (locked != 0)
 		return file_error("make and lock", path, err);
 	return TAKE_FD(fd);
 }

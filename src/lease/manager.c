@@ -819,8 +819,10 @@ void lease_release(struct lease *lease)
 		lease_manager_give_up(lease, ours);
 	else
 		log_released(lease);
-	if (note.grant.nonce[0])
+	if (note.grant.nonce[0]) {
+		sched_yield(); /* to the one that has it by now, and may wait for us */
 		pass_tell(lease->manager, &note);
+	}
 	deadline_clear(&lease->deadline);
 	free(lease);
 }

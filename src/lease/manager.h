@@ -51,7 +51,8 @@ struct waiter_queue {
 	struct lease *holder;
 	struct lease_grant handed; /* for the first waiter: see struct lease_attempt */
 	int64_t passed_until;      /* already has that, until then; 0: asks the backend */
-	unsigned passes;           /* of the present grant, or the one in `handed` */
+	unsigned passes;           /* of the present grant, or the one in `handed`, that
+				      the backend may not know */
 	bool has_others;           /* other processes wait for the key */
 	bool is_pass_untold;       /* the backend has not confirmed the latest pass */
 	struct lease_holder seen;  /* the one in the way most recently */

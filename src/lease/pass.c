@@ -4,7 +4,8 @@
  * afterwards: of what was handed on within the process by whoever released it; of what
  * another process gave by the keeper. It answers whether others wait by now: so these are
  * passed over once at most. What is told too late changes nothing; should it never be
- * told, the fences of the next grant are above these all the same (LEASE_FENCES).
+ * told, the fences of the next grant are above these all the same (LEASE_FENCES): so many
+ * may the backend not know of.
  */
 #include "lease/manager.h"
 
@@ -55,8 +56,10 @@ int pass_tell(struct lease_manager *manager, const struct pass_note *note)
 	if (holder && strcmp(holder->nonce, note->grant.nonce) != 0)
 		return result; /* it is another grant by now */
 	queue->has_others |= has_others;
-	if (result == 0)
+	if (result == 0) {
 		queue->is_pass_untold = false;
+		queue->passes = manager->backend->may_forget ? queue->passes : 0;
+	}
 	return result;
 }
 

@@ -741,6 +741,7 @@ int lease_manager_open_postgresql(const struct lease_options *options,
 		return -1;
 	postgresql = xcalloc(1, sizeof(*postgresql));
 	lease_backend_init(&postgresql->base, &ops, options);
+	postgresql->base.may_forget = true; /* in a crash: it waits for no disk */
 	lease_server_init(&postgresql->server, options);
 	postgresql->server.is_told = true;
 	postgresql->url = xstrdup(options->urls[0]);

@@ -478,7 +478,7 @@ int postgresql_run(struct postgresql *postgresql,
 		done = postgresql_run_in(postgresql, channel, statement,
 					 clock_boot_ms() + limit_ms, result, &refused,
 					 err);
-		*was_sent = done != 0 && !refused;
+		*was_sent |= done != 0 && !refused;
 		/* The schema is gone: it is made with the next connection. */
 		bool is_missing = refused && err->class == ERR_CONFIG;
 		if (is_missing)
@@ -490,6 +490,8 @@ int postgresql_run(struct postgresql *postgresql,
 		if (!was_open || err->class == ERR_TIMEOUT)
 			break;
 	}
+	if (done != 0)
+		pq.clear(TAKE(*result));
 	lease_server_give_back(&postgresql->server, channel);
 	return done;
 }

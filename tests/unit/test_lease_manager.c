@@ -535,8 +535,22 @@ TEST(a_waiter_of_ones_own_has_the_grant_with_the_next_fence_unasked)
 	assert_int_equal(fake.releases, 1);
 }
 
-TEST(a_grant_is_handed_on_no_more_often_than_it_has_fences)
+TEST(a_grant_is_handed_on_as_often_as_the_backend_keeps_its_fence)
 {
+	struct lease *lease = must_acquire("a");
+	uint64_t first = lease_fence(lease);
+
+	for (int i = 0; i < 2 * LEASE_FENCES; i++)
+		lease = pass_to_next(lease, 0);
+	assert_int_equal(fake.attempts, 1);
+	assert_int_equal(lease_fence(lease), first + 2 * LEASE_FENCES);
+	lease_release(lease);
+}
+
+/* The next grant is above as many. */
+TEST(what_the_backend_may_forget_is_handed_on_no_more_often_than_it_has_fences)
+{
+	fake.base.may_forget = true;
 	struct lease *lease = must_acquire("a");
 
 	for (int i = 1; i < LEASE_FENCES; i++)
@@ -824,7 +838,10 @@ int main(void)
 		LONG_CASE(what_was_handed_to_a_failing_waiter_is_released),
 		PASSING_CASE(
 			a_waiter_of_ones_own_has_the_grant_with_the_next_fence_unasked),
-		PASSING_CASE(a_grant_is_handed_on_no_more_often_than_it_has_fences),
+		PASSING_CASE(
+			a_grant_is_handed_on_as_often_as_the_backend_keeps_its_fence),
+		PASSING_CASE(
+			what_the_backend_may_forget_is_handed_on_no_more_often_than_it_has_fences),
 		PASSING_CASE(once_others_are_known_to_wait_the_backend_decides),
 		PASSING_CASE(a_pass_that_the_backend_did_not_hear_of_is_the_last),
 		PASSING_CASE(what_is_soon_over_is_not_handed_on),
