@@ -148,6 +148,9 @@ static int give_name(struct putter *putter, int which, const char *name)
 	return 0;
 }
 
+/* What has its name stays, also after a failure: if this thread has lost its lease
+ * meanwhile, somebody else may have made and published the very pack. Without an index it
+ * is none, and is swept. */
 static int give_names(struct putter *putter, const char *pack, const char *index)
 {
 	if (give_name(putter, 0, pack) != 0)
@@ -186,18 +189,6 @@ static int keep_present(const struct putter *putter, const char *pack, const cha
 		       : -1;
 }
 
-static int place(struct putter *putter, const char *pack, const char *index)
-{
-	bool was_there = faccessat(putter->folder, index, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	if (give_names(putter, pack, index) == 0)
-		return 0;
-	if (!was_there) {
-		unlinkat(putter->folder, index, 0);
-		unlinkat(putter->folder, pack, 0);
-	}
-	return -1;
-}
-
 static void putter_clear(struct putter *putter)
 {
 	for (int which = 0; putter->folder >= 0 && which < 2; which++)
@@ -224,7 +215,7 @@ int pack_put(const struct repo *repo, const struct pack_put *put, struct err *er
 	result = keep_present(&putter, pack, index);
 	if (result > 0 && (result = write_both(&putter)) == 0) {
 		failpoint("small_pack.indexed");
-		result = place(&putter, pack, index);
+		result = give_names(&putter, pack, index);
 	}
 	putter_clear(&putter);
 	return result;

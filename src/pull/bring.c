@@ -246,18 +246,39 @@ static int bring_publish(const struct bring_state *state, struct err *err)
 	return 0;
 }
 
+/* The final refs; and if HEAD moves while refs go from packed-refs, which takes two
+ * renames (git/publish.c), what they are before HEAD moves, and before the second. */
+static int bring_write_intent(const struct bring_state *state, struct err *err)
+{
+	const struct bring_request *request = state->request;
+	const struct ref_snapshot *from = &state->from, *to = &request->view->refs;
+	struct checksum sums[COPY_INTENTS_MOST];
+	const bool has_steps = state->diff.head_changed && state->diff.deletions > 0;
+
+	checksum_of_refs(to, &sums[0]);
+	sums[1] = sums[0];
+	for (size_t i = 0; has_steps && i < state->diff.changes.count; i++) {
+		const struct ref_change *change = &state->diff.changes.items[i];
+		if (!change->after)
+			checksum_put(&sums[1], change->name, change->before->target,
+				     &change->before->oid);
+	}
+	sums[2] = sums[1];
+	checksum_take(&sums[2], "HEAD", to->head_target, &to->head_oid);
+	checksum_put(&sums[2], "HEAD", from->head_target, &from->head_oid);
+	return copy_intent_write(request->copy->fd, sums, has_steps ? 3 : 1, err);
+}
+
 static int change_refs(struct bring_state *state, struct sync_result *result,
 		       struct err *err)
 {
 	const struct bring_request *request = state->request;
-	struct checksum sum;
 
 	if ((!publish_is_loose(&state->from, &state->diff) &&
 	     bring_learn_peels(state, err) != 0) ||
 	    lease_check(request->job->lease, err) != 0)
 		return -1;
-	checksum_of_refs(&request->view->refs, &sum);
-	if (copy_intent_write(request->copy->fd, &sum, err) != 0 ||
+	if (bring_write_intent(state, err) != 0 ||
 	    bring_settings(request->copy, request->view, err) != 0)
 		return -1;
 	result->outcome = SYNC_UPDATED;

@@ -473,21 +473,31 @@ int copy_record_settle(int dir, const struct copy_record *record,
 	return copy_record_put(dir, &now, err);
 }
 
-int copy_intent_write(int dir, const struct checksum *sum, struct err *err)
+/* Always of the same length, as it is written over what is there. */
+int copy_intent_write(int dir, const struct checksum *sums, size_t count, struct err *err)
 {
-	char text[CHECKSUM_TEXT_SIZE];
+	AUTO_STR struct str text = STR_INIT;
+	char line[CHECKSUM_TEXT_SIZE];
 
-	checksum_format(sum, text);
-	return file_overwrite(dir, INTENT, text, strlen(text), FILE_ORDERED, err);
+	for (size_t i = 0; i < COPY_INTENTS_MOST; i++) {
+		checksum_format(&sums[i < count ? i : count - 1], line);
+		str_addf(&text, "%s\n", line);
+	}
+	return file_overwrite(dir, INTENT, text.data, text.len, FILE_ORDERED, err);
 }
 
 bool copy_intent_is(int dir, const struct checksum *sum)
 {
 	AUTO_STR struct str text = STR_INIT;
 	struct checksum intent;
+	bool is_intended = false;
 
-	return file_read(dir, INTENT, LIMIT, &text, ERR_IGNORED) == 0 &&
-	       checksum_parse(text.data, &intent) && checksum_equal(&intent, sum);
+	if (file_read(dir, INTENT, LIMIT, &text, ERR_IGNORED) != 0)
+		return false;
+	for (char *rest = text.data, *line; (line = strsep(&rest, "\n")) != NULL;)
+		is_intended |=
+			checksum_parse(line, &intent) && checksum_equal(&intent, sum);
+	return is_intended;
 }
 
 void copy_record_clear(struct copy_record *record)

@@ -72,10 +72,12 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err);
 int copy_record_settle(int dir, const struct copy_record *record,
 		       const struct fingerprint *copy_fingerprint, struct err *err);
 
-/* Records the checksum of refs that are about to be published, wherever their history is
- * cut, so that after a crash in between they are recognized as ours:
- * NAME.git/refrelay/intent. */
-int copy_intent_write(int dir, const struct checksum *sum, struct err *err);
+/* Records the checksums of refs that are about to be published, wherever their history is
+ * cut, so that after a crash in between they are recognized as ours: of the final ones,
+ * and of what they are on the way to these. NAME.git/refrelay/intent, a line each. */
+#define COPY_INTENTS_MOST 3
+int copy_intent_write(int dir, const struct checksum *sums, size_t count,
+		      struct err *err);
 bool copy_intent_is(int dir, const struct checksum *sum);
 void copy_record_clear(struct copy_record *record);
 

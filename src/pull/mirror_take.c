@@ -524,7 +524,7 @@ static int mirror_take_write_intent(const struct taking *taking, int git, struct
 	if (ref_snapshot_read(git, taking->clone.repo.oid_len, &refs, err) != 0)
 		return -1;
 	checksum_of_refs(&refs, &sum);
-	return copy_intent_write(git, &sum, err);
+	return copy_intent_write(git, &sum, 1, err);
 }
 
 /* Whether the tree is kept: on disk before anything of what says so goes. */

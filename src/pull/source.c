@@ -572,8 +572,21 @@ static int source_primary_look(struct source *source, const char *name,
 	return err_set(err, ERR_CONFLICT, "a primary tells no fingerprints");
 }
 
+/* What a tag finally names its own object tells (objects_peel): no checksum covers what
+ * the primary says of it, and git believes what is in packed-refs. */
+static void source_primary_forget_peels(struct ref_snapshot *refs)
+{
+	for (size_t i = 0; i < refs->refs.count; i++) {
+		struct ref *ref = &refs->refs.items[i];
+		if (ref->peel == REF_PEEL_TAG ||
+		    text_starts_with(ref->name, "refs/tags/"))
+			ref->peel = REF_PEEL_UNKNOWN;
+	}
+}
+
 static void source_primary_fill_view(struct wire_refs *refs, struct source_view *view)
 {
+	source_primary_forget_peels(&refs->refs);
 	view->refs = refs->refs;
 	view->oid_len = refs->oid_len;
 	view->description = refs->description;

@@ -11,10 +11,42 @@ dies_as_git_fetches() {
 	dies_at paris objects.fetched change_a
 }
 
+# A history of its own for the new default branch; that of the former one, which nothing
+# else reaches, goes with it. HEAD moves between two renames then.
+starts=0
+start_again() {
+	local repository=london/git/a.git
+
+	starts=$((starts + 1))
+	git -C "$repository" update-ref "refs/heads/start-$starts" \
+		"$(git -C "$repository" commit-tree -m "start $starts" 'main^{tree}')"
+	git -C "$repository" symbolic-ref HEAD "refs/heads/start-$starts"
+	git -C "$repository" update-ref -d "refs/heads/start-$((starts - 1))"
+	at london changed a
+}
+
+dies_as_all_starts_again() {
+	local point
+
+	start_crash_sites
+	start_again
+	wait_until 20 is_whole
+	for point in publish.renamed publish.head publish.renamed@2; do
+		echo "$point:"
+		kill_site paris
+		start_again
+		launch_site paris "REFRELAY_FAILPOINT=$point=kill"
+		wait_until 15 has_died paris
+		start_site paris
+		is_whole_again paris
+	done
+}
+
 tap_test "killed before it publishes" dies_at_each sync.leased sync.read sync.fenced sync.fetched
 tap_test "killed while git fetches" dies_as_git_fetches
 tap_test "killed while it publishes" \
 	dies_at_each publish.pending publish.locked publish.checked publish.written \
 	publish.head publish.renamed publish.changed state.key
+tap_test "killed while all starts again" dies_as_all_starts_again
 tap_test "killed after it published" dies_at_each sync.verified sync.done
 tap_done

@@ -137,12 +137,37 @@ the_scan_notices_repositories_that_come_go_and_move() {
 	[ "$(git -C paris/git/sha.git rev-parse --show-object-format)" = sha1 ]
 }
 
+tagged() { # REPOSITORY NAME: what packed-refs says that the tag names
+	git -C "$1" -c user.name=A -c user.email=a@x tag -a -m t "$2" main~1
+	git -C "$1" pack-refs --all
+}
+
+# No checksum covers what packed-refs says that a tag finally names, and Git believes it.
+what_a_tag_names_is_not_believed() {
+	local right
+
+	make_sites
+	make_repository london/git/a.git 4
+	right=$(git -C london/git/a.git rev-parse main~1)
+	tagged london/git/a.git v1
+	sed -i "s/^^.*/^$(git -C london/git/a.git rev-parse main)/" london/git/a.git/packed-refs
+	fails grep -qx "$right.refs/tags/v1^{}" <(git -C london/git/a.git show-ref -d)
+	start_sites
+	converge
+	grep -qx "$right.refs/tags/v1^{}" <(git -C paris/git/a.git show-ref -d)
+	tagged london/git/a.git v2
+	sed -i "s/^^.*/^$(git -C london/git/a.git rev-parse main)/" london/git/a.git/packed-refs
+	changes_arrive
+	[ "$(grep -cx "$right.refs/tags/v[12]^{}" <(git -C paris/git/a.git show-ref -d))" = 2 ]
+}
+
 tap_test "50 repositories reach an empty secondary, are verified, and are let alone" \
 	fifty_repositories_reach_an_empty_secondary
 tap_test "a push arrives by its hook long before a scan" \
 	a_push_arrives_by_its_hook_long_before_a_scan
 tap_test "the scan notices all that changes inside repositories" \
 	the_scan_notices_all_that_changes_inside_repositories
+tap_test "what a tag names is not believed" what_a_tag_names_is_not_believed
 tap_test "the scan notices repositories that come, go, move and are made again" \
 	the_scan_notices_repositories_that_come_go_and_move
 tap_done
