@@ -183,6 +183,9 @@ static void settings_add_section(const struct setting_table *table,
 	for (const struct setting *row = table->rows; row->key; row++) {
 		AUTO_FREE char *derived = row->derive ? row->derive(conf) : NULL;
 		const char *value = derived ? derived : row->initial;
+		if (table->is_lenient && !row->is_own &&
+		    conf_get(conf, "replication", NULL, "config"))
+			continue; /* it is in Gerrit's file */
 		if (value && !conf_get(conf, table->section, subsection, row->key))
 			conf_add_default(conf, table->section, subsection, row->key,
 					 value);

@@ -61,16 +61,25 @@ static void check_formats_report_unsupported(struct checking *checking,
 		  found->example->name, found->why.text);
 }
 
+#define DISCOVERED_MOST 10
+
 /* What the walk could not take for a repository, or may have missed. */
 static void check_discovered(struct checking *checking, const struct discovery *discovery)
 {
-	for (size_t i = 0; i < discovery->findings.count; i++) {
+	size_t count = discovery->findings.count;
+
+	for (size_t i = 0; i < count && i < DISCOVERED_MOST; i++) {
 		const struct discover_finding *finding = &discovery->findings.items[i];
 		struct err err = finding->err;
 		err_prefix(&err, "%.300s", finding->path);
 		check_report(checking, finding->is_harmless ? CHECK_NOTE : CHECK_WRONG,
 			     "repositories", &err);
 	}
+	if (count > DISCOVERED_MOST)
+		check_say(checking, CHECK_NOTE, "repositories",
+			  "refrelay hooks list names all",
+			  "%zu more of the kind in site.repositories",
+			  count - DISCOVERED_MOST);
 }
 
 /* Whether there are repositories of a format that is not supported. */
@@ -219,7 +228,7 @@ void check_report(struct checking *checking, enum check_verdict verdict, const c
 	json_put_text(finding, "what", what);
 	json_put_message(finding, "finding", err->text);
 	const char *remedy = err->remedy;
-	if (verdict == CHECK_WRONG && !remedy[0] && err->class == ERR_CONFIG)
+	if (verdict == CHECK_WRONG && !remedy[0] && strcmp(what, "configuration") == 0)
 		remedy = "refrelay.conf(5) has what is accepted";
 	json_put_text(finding, "remedy", remedy);
 	if (verdict != CHECK_GOOD && was_reported(checking, finding)) {

@@ -58,7 +58,7 @@ static void report_unbuilt(const struct cli *cli, const struct conf *conf)
 		if (setting_is_built(cli->settings, entry))
 			continue;
 		conf_render_name(entry, &name);
-		cli_note("%s:%u: %s is not implemented yet: serve refuses it",
+		cli_note("%s:%u: %s is not implemented yet: other commands refuse it",
 			 entry->file, entry->line, name.data);
 	}
 }

@@ -166,12 +166,21 @@ static int from_directory(const char *directory, struct site *site, struct err *
 
 static const char *const roles[] = { "primary", "secondary", "standalone", NULL };
 
+#define SITE_NAME_CHARACTERS                                                             \
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+#define SITE_NAME_MOST 63
+
+/* A host's name may have others, as "(none)". */
 static char *derive_host(const struct conf *conf)
 {
-	char host[HOST_NAME_MAX + 1] = "localhost";
+	char host[HOST_NAME_MAX + 1] = "";
 
 	(void)conf;
-	gethostname(host, sizeof(host) - 1);
+	if (gethostname(host, sizeof(host) - 1) != 0 || !host[0])
+		return xstrdup("localhost");
+	host[SITE_NAME_MOST] = '\0';
+	for (char *at = host; *(at += strspn(at, SITE_NAME_CHARACTERS));)
+		*at = '-';
 	return xstrdup(host);
 }
 
@@ -198,14 +207,14 @@ const struct setting_table site_settings[] = {
 };
 
 /* It stands in tokens, rows and log lines. */
-static int check_site_name(const char *key, const char *name, struct err *err)
+static int check_site_name(const char *key, const char *name, size_t most,
+			   struct err *err)
 {
-	if (name[0] && strlen(name) <= 64 &&
-	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-			 "0123456789-_.") == strlen(name))
+	if (name[0] && strlen(name) <= most &&
+	    strspn(name, SITE_NAME_CHARACTERS) == strlen(name))
 		return 0;
 	err_set(err, ERR_CONFIG, "invalid site.%s %s", key, name);
-	return err_remedy(err, "use up to 64 letters, digits and - _ .");
+	return err_remedy(err, "use up to %zu letters, digits and - _ .", most);
 }
 
 int site_from_conf(const struct conf *conf, struct site *site, struct err *err)
@@ -216,10 +225,10 @@ int site_from_conf(const struct conf *conf, struct site *site, struct err *err)
 	for (size_t i = 0; i < SITE_SETTINGS && result == 0; i++)
 		result = settings_read(&site_settings[i], conf, NULL, site, err);
 	if (result == 0)
-		result = check_site_name("name", site->name ? site->name : site->node,
+		result = check_site_name("name", site->name ? site->name : site->node, 64,
 					 err);
 	if (result == 0)
-		result = check_site_name("node", site->node, err);
+		result = check_site_name("node", site->node, SITE_NAME_MOST, err);
 	if (result == 0 && !site->name)
 		site->name = xstrdup(site->node);
 	if (result == 0)

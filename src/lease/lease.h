@@ -40,7 +40,7 @@ struct lease_holder {
 	uint64_t fence; /* of the latest grant; 0: never granted */
 	uint64_t mark;  /* differs for each grant, also without a fence; 0: unknown */
 	bool held;      /* granted and neither released nor lapsed */
-	char node[64];  /* host name, or the site's name for it */
+	char node[64];  /* the holder's site.node */
 	char boot_id[40];
 	int64_t pid;
 	char job[256];       /* "<job's id> <name>" for lease_job_split(); may be cut */

@@ -142,7 +142,7 @@ static bool bring_is_recorded(int dir, const struct copy_record *record,
 	checksum_of(from, &sum);
 	checksum_of_refs(from, &refs_sum);
 	return (record->is_there && checksum_equal(&record->refs_sum, &refs_sum)) ||
-	       copy_intent_is(dir, &refs_sum) ||
+	       copy_intent_is(dir, record, &refs_sum) ||
 	       (checksum && checksum_parse(checksum, &proved) &&
 		checksum_equal(&proved, &sum));
 }
@@ -246,8 +246,9 @@ static int bring_publish(const struct bring_state *state, struct err *err)
 	return 0;
 }
 
-/* The final refs; and if HEAD moves while refs go from packed-refs, which takes two
- * renames (git/publish.c), what they are before HEAD moves, and before the second. */
+/* The final refs; what they are now, which may be a step of a way that did not end; and
+ * if HEAD moves while refs go from packed-refs, which takes two renames (git/publish.c),
+ * what they are before HEAD moves, and before the second. */
 static int bring_write_intent(const struct bring_state *state, struct err *err)
 {
 	const struct bring_request *request = state->request;
@@ -256,17 +257,18 @@ static int bring_write_intent(const struct bring_state *state, struct err *err)
 	const bool has_steps = state->diff.head_changed && state->diff.deletions > 0;
 
 	checksum_of_refs(to, &sums[0]);
-	sums[1] = sums[0];
+	checksum_of_refs(state->is_ours ? from : to, &sums[1]);
+	sums[2] = sums[0];
 	for (size_t i = 0; has_steps && i < state->diff.changes.count; i++) {
 		const struct ref_change *change = &state->diff.changes.items[i];
 		if (!change->after)
-			checksum_put(&sums[1], change->name, change->before->target,
+			checksum_put(&sums[2], change->name, change->before->target,
 				     &change->before->oid);
 	}
-	sums[2] = sums[1];
-	checksum_take(&sums[2], "HEAD", to->head_target, &to->head_oid);
-	checksum_put(&sums[2], "HEAD", from->head_target, &from->head_oid);
-	return copy_intent_write(request->copy->fd, sums, has_steps ? 3 : 1, err);
+	sums[3] = sums[2];
+	checksum_take(&sums[3], "HEAD", to->head_target, &to->head_oid);
+	checksum_put(&sums[3], "HEAD", from->head_target, &from->head_oid);
+	return copy_intent_write(request->copy->fd, sums, has_steps ? 4 : 2, err);
 }
 
 static int change_refs(struct bring_state *state, struct sync_result *result,

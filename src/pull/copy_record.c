@@ -486,18 +486,23 @@ int copy_intent_write(int dir, const struct checksum *sums, size_t count, struct
 	return file_overwrite(dir, INTENT, text.data, text.len, FILE_ORDERED, err);
 }
 
-bool copy_intent_is(int dir, const struct checksum *sum)
+bool copy_intent_is(int dir, const struct copy_record *record, const struct checksum *sum)
 {
 	AUTO_STR struct str text = STR_INIT;
 	struct checksum intent;
-	bool is_intended = false;
+	char *rest, *line;
 
 	if (file_read(dir, INTENT, LIMIT, &text, ERR_IGNORED) != 0)
 		return false;
-	for (char *rest = text.data, *line; (line = strsep(&rest, "\n")) != NULL;)
-		is_intended |=
-			checksum_parse(line, &intent) && checksum_equal(&intent, sum);
-	return is_intended;
+	rest = text.data;
+	while ((line = strsep(&rest, "\n")) != NULL && checksum_parse(line, &intent)) {
+		if (checksum_equal(&intent, sum))
+			return true;
+		if (record->is_there && line == text.data &&
+		    checksum_equal(&intent, &record->refs_sum))
+			return false;
+	}
+	return false;
 }
 
 void copy_record_clear(struct copy_record *record)

@@ -1,5 +1,7 @@
 #include "web/tls.h"
 
+#include <strings.h>
+
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -38,8 +40,8 @@ static int read_public_url(const struct setting *row, const struct conf_entry *e
 	if (conf_read_text(entry, &text, err) != 0)
 		return -1;
 	host = strstr(text, "://");
-	if (text[0] && ((!text_starts_with(text, "http://") &&
-			 !text_starts_with(text, "https://")) ||
+	if (text[0] && ((strncasecmp(text, "http://", 7) != 0 &&
+			 strncasecmp(text, "https://", 8) != 0) ||
 			strchr("/?#", host[3]))) {
 		conf_error(entry, err, "\"%.60s\" is not the URL of a web server", text);
 		return err_remedy(err, "write it as https://HOST/");

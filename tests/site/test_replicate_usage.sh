@@ -231,6 +231,10 @@ what_is_not_set_has_its_default() {
 	fails grep -q '^remote\|^replication\|^gerrit' out
 	printf '[lease]\n\tcompatibility = docora\n' >>some.conf
 	[ "$(setting lease.ttl)" = '120s None None' ]
+	printf '[replication]\n\tdistributionInterval = 1s\n' >>some.conf
+	[ "$(setting replication.maxRetries)" = '0 None None' ]
+	printf '[replication]\n\tconfig = /etc/gerrit.config\n' >>some.conf
+	mistake 4 'replication.maxRetries is not set' refrelay -c some.conf config get replication.maxRetries
 }
 
 what_is_not_built_is_refused_by_each_command() {

@@ -42,11 +42,31 @@ dies_as_all_starts_again() {
 	done
 }
 
+a_is_held() {
+	at paris repository list --state held | grep -q '^held  *a '
+}
+
+# The steps of a change that is done are nobody's: the branch is somebody else's now.
+what_was_given_up_is_not_ours_for_ever() {
+	local left
+
+	start_crash_sites
+	start_again
+	wait_until 20 is_whole
+	left=$(git -C london/git/a.git rev-parse refs/heads/start-1)
+	start_again
+	wait_until 20 is_whole
+	git -C paris/git/a.git -c core.hooksPath=/dev/null update-ref refs/heads/start-1 "$left"
+	wait_until 20 a_is_held
+	[ "$(git -C paris/git/a.git rev-parse refs/heads/start-1)" = "$left" ]
+}
+
 tap_test "killed before it publishes" dies_at_each sync.leased sync.read sync.fenced sync.fetched
 tap_test "killed while git fetches" dies_as_git_fetches
 tap_test "killed while it publishes" \
 	dies_at_each publish.pending publish.locked publish.checked publish.written \
 	publish.head publish.renamed publish.changed state.key
 tap_test "killed while all starts again" dies_as_all_starts_again
+tap_test "what was given up is not ours for ever" what_was_given_up_is_not_ours_for_ever
 tap_test "killed after it published" dies_at_each sync.verified sync.done
 tap_done
