@@ -57,6 +57,7 @@ static bool node_push_is_deleted(void *arg, const char *name, struct err *why)
 	       noticed.why.class == ERR_CONFIG;
 }
 
+/* The queue shows who pushes by the site's name: each node that pushes has its own. */
 static int node_push_open_leases(const struct node_settings *settings,
 				 struct node_push *parts, struct err *err)
 {
@@ -64,7 +65,7 @@ static int node_push_open_leases(const struct node_settings *settings,
 
 	return lease_manager_open_directory(
 		&(struct lease_options){ .directory = directory,
-					 .node = settings->site.node,
+					 .node = settings->site.name,
 					 .ttl_ms = settings->site.lease.ttl_ms },
 		&parts->leases, err);
 }
