@@ -721,8 +721,7 @@ static int cli_check_run(const struct cli *cli, bool is_json)
 				     .is_json = is_json,
 				     .findings = json_array() };
 	struct err err;
-
-	int status = -1;
+	int status;
 
 	json_put(object, "findings", checking.findings);
 	if (cli_read_config(cli, &conf, &err) != 0 ||

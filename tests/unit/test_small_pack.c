@@ -769,6 +769,7 @@ TEST(a_disk_that_fails_is_an_error)
 {
 	AUTO_STR struct str pack = STR_INIT;
 	AUTO_FREE char *before = output_of(TREE_OF_COPY);
+	int kept = 0;
 
 	make_pack("main", "main~1", &pack);
 	for (int *step = steps; step < steps + ARRAY_SIZE(steps); step++) {
@@ -782,6 +783,8 @@ TEST(a_disk_that_fails_is_an_error)
 			assert_int_equal(result, -1);
 			assert_int_equal(err.class, ERR_DISK);
 			/* What has its name stays: it may be another's by now. */
+			AUTO_FREE char *left = output_of("ls copy.git/objects/pack");
+			kept += strstr(left, ".pack") != NULL;
 			must("rm -f copy.git/objects/pack/pack-*");
 			AUTO_FREE char *after = output_of(TREE_OF_COPY);
 			assert_string_equal(before, after);
@@ -790,6 +793,7 @@ TEST(a_disk_that_fails_is_an_error)
 		must("rm -f copy.git/objects/pack/* && "
 		     "git -C copy.git update-ref -d refs/x/new && rmdir copy.git/refs/x");
 	}
+	assert_true(kept > 0);
 	assert_true(failures >= 2 + 3 + 2); /* more where one log orders all */
 }
 
