@@ -93,11 +93,12 @@ class Storm:
     longest waits beside the ideal, in which all others have it once before."""
 
     def __init__(self, grants, contenders):
+        grants = self.all_at_it(grants, contenders)
         counts = collections.Counter(grant[:2] for grant in grants)
         held = [grant[4] - grant[3] for grant in grants]
         waits = sorted(grant[2] for grant in grants)
         fewest = min(counts.values()) if len(counts) == contenders else 0
-        self.use = self.use_of(self.all_at_it(grants, contenders))
+        self.use = self.use_of(grants)
         self.fair = fewest / max(counts.values())
         ideal = max(contenders - 1, 1) * statistics.mean(held)
         self.wait = waits[int(len(waits) * 0.99)] / ideal

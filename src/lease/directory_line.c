@@ -153,20 +153,10 @@ int directory_line_claim(int key_fd, const struct next *ticket, int64_t ttl_ms,
 	return 0;
 }
 
-static uint64_t directory_line_fence(uint64_t fence, const struct owner *owner)
-{
-	uint64_t next = (uint64_t)clock_wall_ns() / 1000;
-
-	if (next < fence)
-		next = fence;
-	if (next < owner->holder.fence)
-		next = owner->holder.fence;
-	return next + 1;
-}
-
 /* The fence that a ticket has from its beginning mostly does; and "since when" it has
  * from then is right but for as long as it waits. To write both anew takes longest of
- * all. */
+ * all: so the fence is no greater than it must be, or those of all who wait already
+ * would be below it. */
 static int directory_line_describe(int key_fd, const char *name, uint64_t fence,
 				   struct owner *owner)
 {
@@ -176,7 +166,8 @@ static int directory_line_describe(int key_fd, const char *name, uint64_t fence,
 	if (owner->holder.fence > fence && waited_ms >= 0 && waited_ms < INEXACT_MS)
 		return 0;
 	fd = openat(key_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	owner->holder.fence = directory_line_fence(fence, owner);
+	if (owner->holder.fence <= fence)
+		owner->holder.fence = fence + 1;
 	owner->holder.acquired_at = clock_wall_ms();
 	return fd < 0 ? -1 : owner_replace(fd, owner);
 }

@@ -354,6 +354,9 @@ void *keeper_run(void *arg)
 	struct lease_manager *manager = arg;
 	losses lost = { 0 };
 
+	/* It is often woken by the thread that got a lease, from the processor of which
+	 * it must not take its first moments. */
+	sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
 	lock(&manager->mutex);
 	/* What is done without the mutex may miss a signal: only after a look that found
 	 * nothing to do is there a wait. */

@@ -17,7 +17,7 @@
 
 void lease_server_init(struct lease_server *server, const struct lease_options *options)
 {
-	*server = (struct lease_server){ .files.alive_fd = -1, .told_fd = -1 };
+	*server = (struct lease_server){ .files.alive_fd = -1 };
 	random_hex(server->me, (LEASE_SERVER_ID_SIZE - 1) / 2);
 	mutex_init(&server->mutex);
 	cond_init(&server->freed);
@@ -38,15 +38,19 @@ static void server_remove_guard(const struct lease_server *server,
 		close(guard->fd);
 }
 
-static void server_close_told(struct lease_server *server)
+static char *server_fifo_path(const struct lease_server *server, size_t number)
 {
-	AUTO_FREE char *path = xasprintf("%s/told/%s", server->files.directory,
-					 server->files.alive_name);
+	return xasprintf("%s/told/%s.%zu", server->files.directory,
+			 server->files.alive_name, number);
+}
 
-	if (server->told_fd < 0)
-		return;
-	unlink(path);
-	close(TAKE_FD(server->told_fd));
+static void server_remove_fifos(struct lease_server *server)
+{
+	for (size_t i = 0; i < server->fifos.count; i++) {
+		AUTO_FREE char *path = server_fifo_path(server, i + 1);
+		unlink(path);
+	}
+	vec_clear(&server->fifos);
 }
 
 /* What we leave behind at a server is found dead by our alive file, without its lock. */
@@ -55,7 +59,7 @@ static void server_close_files(struct lease_server *server)
 	for (size_t i = 0; i < server->guards.count; i++)
 		server_remove_guard(server, &server->guards.items[i]);
 	vec_clear(&server->guards);
-	server_close_told(server);
+	server_remove_fifos(server);
 	if (server->leaves_proof && server->files.alive_fd >= 0)
 		close(TAKE_FD(server->files.alive_fd));
 	local_files_close(&server->files);
@@ -175,19 +179,6 @@ static void server_sweep(const struct lease_server *server)
 	}
 }
 
-/* Without it the server tells us, as it does those of other hosts. */
-static void server_make_told_locked(struct lease_server *server)
-{
-	AUTO_FREE char *folder = xasprintf("%s/told", server->files.directory);
-	AUTO_FREE char *path = xasprintf("%s/%s", folder, server->files.alive_name);
-
-	if (!server->is_told || dir_make(AT_FDCWD, folder, ERR_IGNORED) != 0 ||
-	    mkfifo(path, 0600) != 0)
-		return;
-	server->told_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	lease_server_poke(server);
-}
-
 /* At the first grant: who only looks at leases writes nothing. Without such files leases
  * work as well, but a death is known by the ttl alone. */
 static bool server_prepare_locked(struct lease_server *server)
@@ -200,7 +191,6 @@ static bool server_prepare_locked(struct lease_server *server)
 	if (local_files_open(&server->files, server->directory, &err) == 0 &&
 	    alive_start(&server->files, &err) == 0) {
 		server_sweep(server);
-		server_make_told_locked(server);
 		return true;
 	}
 	log_warn("lease.no_locks", LOG_TEXT("path", server->directory), LOG_ERR(&err));
@@ -291,10 +281,10 @@ void lease_server_drop_guard(struct lease_server *server, int guard_fd)
 	}
 }
 
-void lease_server_describe(struct lease_server *server,
-			   const struct lease_backend *backend,
-			   const struct lease_request *request, struct owner *owner,
-			   int *guard_fd)
+static void server_describe_locked(struct lease_server *server,
+				   const struct lease_backend *backend,
+				   const struct lease_request *request,
+				   struct owner *owner)
 {
 	struct lease_holder *holder = &owner->holder;
 
@@ -307,16 +297,38 @@ void lease_server_describe(struct lease_server *server,
 	snprintf(holder->operation, sizeof(holder->operation), "%s", request->operation);
 	snprintf(holder->job, sizeof(holder->job), "%s",
 		 request->job ? request->job : "");
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
 	if (!server_prepare_locked(server))
 		return;
 	int len = snprintf(owner->alive, sizeof(owner->alive), "%s/alive/%s",
 			   server->files.directory, server->files.alive_name);
-	if (guard_fd && !server_name_guard_locked(server, *guard_fd, owner->guard))
-		*guard_fd = server_take_guard_locked(server, owner->guard);
-	/* What is not told whole proves nothing. */
-	if (len >= (int)sizeof(owner->alive) || (guard_fd && *guard_fd < 0))
+	if (len >= (int)sizeof(owner->alive)) /* what is not told whole proves nothing */
 		owner->alive[0] = '\0';
+}
+
+/* 0: it is no FIFO. */
+static int64_t server_fifo_number_locked(const struct lease_server *server, int hint_fd)
+{
+	for (size_t i = 0; i < server->fifos.count; i++) {
+		if (server->fifos.items[i] == hint_fd)
+			return (int64_t)i + 1;
+	}
+	return 0;
+}
+
+void lease_server_describe(struct lease_server *server,
+			   const struct lease_backend *backend,
+			   struct lease_attempt *attempt, struct owner *owner)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	server_describe_locked(server, backend, attempt->request, owner);
+	if (!server->files.directory)
+		return;
+	if (!server_name_guard_locked(server, attempt->guard_fd, owner->guard))
+		attempt->guard_fd = server_take_guard_locked(server, owner->guard);
+	if (attempt->guard_fd < 0)
+		owner->alive[0] = '\0';
+	owner->told = server_fifo_number_locked(server, attempt->hint_fd);
 }
 
 bool lease_server_describe_passed(struct lease_server *server,
@@ -330,11 +342,11 @@ bool lease_server_describe_passed(struct lease_server *server,
 	bool has_guard = grant->guard_fd < 0;
 	struct owner owner;
 
-	lease_server_describe(server, backend, &request, &owner, NULL);
 	lock(&server->mutex);
+	server_describe_locked(server, backend, &request, &owner);
 	has_guard |= server_name_guard_locked(server, grant->guard_fd, owner.guard);
 	unlock(&server->mutex);
-	if (grant->guard_fd < 0) /* what is not told whole proves nothing */
+	if (grant->guard_fd < 0)
 		owner.alive[0] = '\0';
 	owner_format(&owner, text);
 	return has_guard;
@@ -425,13 +437,75 @@ bool lease_server_has_hint(struct lease_server *server, const char *key)
 	return false;
 }
 
-static void server_take_offer_locked(const struct lease_server *server, int hint_fd,
-				     const char *key, struct lease_offer *offer)
+static int server_fifo_open(const char *path)
 {
-	for (size_t i = 0; i < server->hints.count; i++) {
-		const struct server_hint *hint = &server->hints.items[i];
-		if (hint->fd == hint_fd && strcmp(hint->key, key) == 0)
-			*offer = hint->offer;
+	int fd = mkfifo(path, 0600) == 0 ? open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
+					 : -1;
+
+	if (fd < 0)
+		unlink(path);
+	return fd;
+}
+
+int lease_server_hint_open(struct lease_server *server)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	if (server_prepare_locked(server)) {
+		AUTO_FREE char *folder = xasprintf("%s/told", server->files.directory);
+		AUTO_FREE char *path = server_fifo_path(server, server->fifos.count + 1);
+		int fd = dir_make(AT_FDCWD, folder, ERR_IGNORED) == 0
+				 ? server_fifo_open(path)
+				 : -1;
+		if (fd >= 0) {
+			vec_add(&server->fifos, fd);
+			return fd;
+		}
+	}
+	/* Then the server tells us, as it does those of other hosts. */
+	return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+/* The next string, if it is whole and begins so: what follows that, else NULL. */
+static const char *server_take_part(const char **at, const char *end, char begin)
+{
+	const char *text = *at;
+	size_t len = strnlen(text, (size_t)(end - text));
+
+	if (text + len == end || text[0] != begin)
+		return NULL;
+	*at = text + len + 1;
+	return text + 1;
+}
+
+static void server_take_message(const char **at, const char *end,
+				struct lease_offer *offer)
+{
+	const char *nonce = server_take_part(at, end, LEASE_TOLD_OFFER);
+	const char *guard = nonce ? server_take_part(at, end, LEASE_TOLD_GUARD) : NULL;
+
+	if (!nonce)
+		return;
+	snprintf(offer->nonce, sizeof(offer->nonce), "%s", nonce);
+	snprintf(offer->guard, sizeof(offer->guard), "%s", guard ? guard : "");
+}
+
+/* Messages, and what server_wake() wrote between them; those of keys that it was for
+ * before are of no use. */
+static void server_drain_hint(int hint_fd, const char *key, struct lease_offer *offer)
+{
+	char messages[4 * PIPE_BUF];
+	ssize_t len = read(hint_fd, messages, sizeof(messages));
+	const char *end = messages + (len > 0 ? len : 0);
+
+	for (const char *at = messages; at < end;) {
+		struct lease_offer other, *to = &other;
+		size_t size = strnlen(at, (size_t)(end - at)) + 1;
+		if (size == strlen(key) + 1 && memcmp(at, key, size - 1) == 0)
+			to = offer;
+		at += size;
+		if (at < end)
+			server_take_message(&at, end, to);
 	}
 }
 
@@ -439,14 +513,12 @@ void lease_server_hint(struct lease_server *server, const char *key, int hint_fd
 		       struct lease_offer *offer)
 {
 	struct server_hint hint = { .fd = hint_fd, .watch = -1 };
-	eventfd_t ignored;
 
 	*offer = (struct lease_offer){ 0 };
 	if (hint_fd < 0)
 		return;
+	server_drain_hint(hint_fd, key, offer);
 	lock(&server->mutex);
-	eventfd_read(hint_fd, &ignored);
-	server_take_offer_locked(server, hint_fd, key, offer);
 	const bool is_first = server->hints.count == 0; /* else it listens already */
 	server_drop_hint_locked(server, hint_fd);
 	hint.key = xstrdup(key);
@@ -456,34 +528,32 @@ void lease_server_hint(struct lease_server *server, const char *key, int hint_fd
 		lease_server_poke(server);
 }
 
-static void server_signal(struct lease_server *server, const char *key,
-			  const struct lease_offer *offer)
+/* In a FIFO these eight bytes are no message. Should it be full, it is readable. */
+static void server_wake(const struct server_hint *hint)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
-
-	for (size_t i = 0; i < server->hints.count; i++) {
-		struct server_hint *hint = &server->hints.items[i];
-		if (key && strcmp(hint->key, key) != 0)
-			continue;
-		if (offer)
-			hint->offer = *offer;
-		eventfd_write(hint->fd, 1);
-	}
+	eventfd_write(hint->fd, 1);
 }
 
 void lease_server_signal(struct lease_server *server, const char *key)
 {
-	server_signal(server, key, NULL);
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	for (size_t i = 0; i < server->hints.count; i++) {
+		const struct server_hint *hint = &server->hints.items[i];
+		if (!key || strcmp(hint->key, key) == 0)
+			server_wake(hint);
+	}
 }
 
 bool lease_server_write_told(const struct owner *reader, const char *message, size_t len)
 {
-	const char *name = strrchr(reader->alive, '/');
-	AUTO_FREE char *path =
-		name ? lease_server_beside(reader->alive, "alive", "told", name + 1)
-		     : NULL;
+	const char *alive = strrchr(reader->alive, '/');
 	struct stat st;
 
+	if (!alive || reader->told <= 0)
+		return false;
+	AUTO_FREE char *name = xasprintf("%s.%" PRId64, alive + 1, reader->told);
+	AUTO_FREE char *path = lease_server_beside(reader->alive, "alive", "told", name);
 	if (!path)
 		return false;
 	AUTO_CLOSE int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
@@ -521,54 +591,6 @@ void lease_server_keep_next(struct lease_server *server, const char *key,
 		map_put(&server->nexts, key, xstrdup(text));
 }
 
-int lease_server_told_fd(struct lease_server *server)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
-
-	return server->told_fd;
-}
-
-/* The next string, if it is whole and begins so: what follows that, else NULL. */
-static const char *server_take_part(const char **at, const char *end, char begin)
-{
-	const char *text = *at;
-	size_t len = strnlen(text, (size_t)(end - text));
-
-	if (text + len == end || text[0] != begin)
-		return NULL;
-	*at = text + len + 1;
-	return text + 1;
-}
-
-static void server_take_message(struct lease_server *server, const char *key,
-				const char **at, const char *end)
-{
-	struct lease_offer offer = { 0 };
-	const char *nonce = server_take_part(at, end, LEASE_TOLD_OFFER);
-	const char *guard = nonce ? server_take_part(at, end, LEASE_TOLD_GUARD) : NULL;
-
-	snprintf(offer.nonce, sizeof(offer.nonce), "%s", nonce ? nonce : "");
-	snprintf(offer.guard, sizeof(offer.guard), "%s", guard ? guard : "");
-	server_signal(server, key, nonce ? &offer : NULL);
-}
-
-/* What does not end is told to all, who ask for themselves. */
-void lease_server_take_told(struct lease_server *server)
-{
-	char messages[4 * PIPE_BUF];
-	ssize_t len = read(lease_server_told_fd(server), messages, sizeof(messages));
-	const char *end = messages + (len > 0 ? len : 0);
-
-	for (const char *at = messages; at < end;) {
-		const char *key = at;
-		at += strnlen(at, (size_t)(end - at)) + 1;
-		if (at <= end)
-			server_take_message(server, key, &at, end);
-		else
-			lease_server_signal(server, NULL);
-	}
-}
-
 void lease_server_take_deaths(struct lease_server *server)
 {
 	char bytes[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -580,7 +602,7 @@ void lease_server_take_deaths(struct lease_server *server)
 		for (size_t i = 0; i < server->hints.count; i++) {
 			const struct server_hint *hint = &server->hints.items[i];
 			if (hint->watch == event->wd || (event->mask & IN_Q_OVERFLOW))
-				eventfd_write(hint->fd, 1);
+				server_wake(hint);
 		}
 		at += (ssize_t)(sizeof(*event) + event->len);
 	}

@@ -5,8 +5,8 @@
  *
  *	directory/server/alive/<pid>-<random>	flock'ed by a backend as long as it lives
  *	directory/server/guard/<the same>.<n>	flock'ed by a holder and its children
- *	directory/server/told/<the same>	a FIFO: keys it waits for, which may be
- *						free, or given up for it
+ *	directory/server/told/<the same>.<n>	a FIFO that wakes a waiter: its key may
+ *						be free, or was given up for it
  *
  * The owner text names both (lease/owner.h). A contender of the same boot of the same
  * kernel that can lock both knows that the holder and its children are gone, unless the
@@ -48,9 +48,8 @@ struct lease_offer {
 
 struct server_hint {
 	char *key; /* owned */
-	int fd;    /* the manager's eventfd */
+	int fd;    /* the manager's, from lease_server_hint_open() */
 	int watch; /* of the holder's alive file; -1: none */
-	struct lease_offer offer;
 };
 
 /* The grant that another process gave to one of ours, until the server has heard. */
@@ -87,8 +86,9 @@ struct lease_server {
 	VEC(struct server_taken) taken;        /* guarded by mutex */
 	int control_fd; /* an eventfd: hints or leftovers came, or it closes */
 	int inotify_fd;
-	bool is_told;     /* constant: others of this kernel notify it by the FIFO */
-	int told_fd;      /* owned; guarded by mutex; -1: there is none */
+	VEC(int)
+	fifos;            /* guarded by mutex; the manager's hints that are such, by their
+			     numbers from 1 on */
 	struct map nexts; /* guarded by mutex; of leases that we hold: who waited behind,
 			     as an owner's text, if it is of this kernel */
 };
@@ -101,13 +101,11 @@ void lease_server_clear(struct lease_server *server);
 int lease_server_borrow(struct lease_server *server, int64_t until);
 void lease_server_give_back(struct lease_server *server, int channel);
 
-/* Fills in how this backend's grant, or place in a line, is described to others. With a
- * guard, unless guard_fd is NULL: the one that is there, or a new one; *guard_fd -1:
- * there is none. */
+/* Fills in how the attempt's grant, or place in a line, is described to others: with its
+ * guard, or a new one (attempt->guard_fd -1: there is none), and how its hint is told. */
 void lease_server_describe(struct lease_server *server,
 			   const struct lease_backend *backend,
-			   const struct lease_request *request, struct owner *owner,
-			   int *guard_fd);
+			   struct lease_attempt *attempt, struct owner *owner);
 
 /* The same for a grant that this holder has by now, with its guard. False: the grant has
  * been given up since. */
@@ -125,6 +123,9 @@ void lease_server_drop_guard(struct lease_server *server, int guard_fd);
  * dies hereafter. */
 void lease_server_judge(struct lease_server *server, struct owner *owner, int hint_fd,
 			bool *orphans);
+
+/* For a manager's hint_fd, which the caller closes; -1: errno. */
+int lease_server_hint_open(struct lease_server *server);
 
 /* hint_fd becomes readable when the key is signalled, until it is dropped. This replaces
  * the key it was for before, and gives what was offered for that. -1 is allowed. */
@@ -148,7 +149,7 @@ char *lease_server_beside(const char *path, const char *folder, const char *othe
 /* The path of a guard that is in use, or NULL. Owned. Under the mutex. */
 char *lease_server_guard_path_locked(const struct lease_server *server, int guard_fd);
 
-/* Writes a message for a process of this kernel, which has its key first (take_told). */
+/* Writes a message for a waiter of this kernel, which has its key first. */
 bool lease_server_write_told(const struct owner *reader, const char *message, size_t len);
 
 /* Reads the text of a waiter, which has neither nonce nor fence; if it makes no sense,
@@ -158,11 +159,6 @@ void lease_server_read_waiter(const char *text, struct owner *owner);
 /* Keeps who waits behind a grant of ours, by its text; NULL or "": nobody. */
 void lease_server_keep_next(struct lease_server *server, const char *key,
 			    const char *text);
-
-/* For poll; when readable, call the second, which signals the keys we were notified of.
- */
-int lease_server_told_fd(struct lease_server *server);
-void lease_server_take_told(struct lease_server *server);
 
 /* Reads inotify_fd, and signals the keys whose holders have died. */
 void lease_server_take_deaths(struct lease_server *server);

@@ -24,7 +24,7 @@ static bool owner_can_tell_path(const char *path)
 void owner_format(const struct owner *owner, char text[OWNER_TEXT_SIZE])
 {
 	struct lease_holder holder = owner->holder;
-	char proof[OWNER_PATH_SIZE + OWNER_GUARD_SIZE + 16] = "";
+	char proof[OWNER_PATH_SIZE + OWNER_GUARD_SIZE + 16] = "", told[32] = "";
 
 	owner_clean(holder.node, false);
 	owner_clean(holder.operation, false);
@@ -32,12 +32,14 @@ void owner_format(const struct owner *owner, char text[OWNER_TEXT_SIZE])
 	if (owner_can_tell_path(owner->alive))
 		snprintf(proof, sizeof(proof), " alive=%s guard=%s", owner->alive,
 			 owner->guard);
+	if (proof[0] && owner->told > 0)
+		snprintf(told, sizeof(told), " told=%" PRId64, owner->told);
 	snprintf(text, OWNER_TEXT_SIZE,
 		 "ttl=%" PRId64 " pid=%" PRId64 " at=%" PRId64
-		 " boot=%s node=%s op=%s%s%s job=%s",
+		 " boot=%s node=%s op=%s%s%s%s job=%s",
 		 owner->ttl_ms, holder.pid, holder.acquired_at, holder.boot_id,
 		 holder.node, holder.operation, owner->forced ? " forced=1" : "", proof,
-		 holder.job);
+		 told, holder.job);
 }
 
 static bool owner_read_number(const char *value, int64_t *number)
@@ -83,6 +85,8 @@ static bool owner_read_field(const char *name, const char *value, struct owner *
 		return OWNER_TEXT(value, owner->alive);
 	if (strcmp(name, "guard") == 0)
 		return OWNER_TEXT(value, owner->guard);
+	if (strcmp(name, "told") == 0)
+		return owner_read_number(value, &owner->told);
 	if (strcmp(name, "forced") == 0)
 		owner->forced = true;
 	return true;

@@ -23,8 +23,6 @@
  */
 #include "lease/postgresql.h"
 
-#include <sys/eventfd.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "lease/lease_give.h"
@@ -251,7 +249,7 @@ static int postgresql_try_run(struct try *try, struct err *err)
 static int postgresql_hint_open(struct lease_backend *base)
 {
 	postgresql_wake_start(postgresql_of(base));
-	return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return lease_server_hint_open(&postgresql_of(base)->server);
 }
 
 /* A place that stays behind is passed over after 3 seconds. */
@@ -430,8 +428,7 @@ static int postgresql_try_acquire(struct lease_backend *base,
 	attempt->grant = LEASE_NO_GRANT;
 	lease_server_hint(&postgresql->server, key, attempt->hint_fd, &offer);
 	memcpy(try.give_up, handed[0] ? handed : offer.nonce, sizeof(try.give_up));
-	lease_server_describe(&postgresql->server, base, attempt->request, &try.owner,
-			      &attempt->guard_fd);
+	lease_server_describe(&postgresql->server, base, attempt, &try.owner);
 	int result = !handed[0] && lease_give_take(&postgresql->server, key, &offer,
 						   base->ttl_ms, attempt)
 			     ? 1
@@ -743,7 +740,6 @@ int lease_manager_open_postgresql(const struct lease_options *options,
 	lease_backend_init(&postgresql->base, &ops, options);
 	postgresql->base.may_forget = true; /* in a crash: it waits for no disk */
 	lease_server_init(&postgresql->server, options);
-	postgresql->server.is_told = true;
 	postgresql->url = xstrdup(options->urls[0]);
 	postgresql->user = xstrdup_or_null(options->user);
 	postgresql->password_file = xstrdup_or_null(options->password_file);

@@ -643,7 +643,6 @@ static void postgresql_wake_wait(struct postgresql *postgresql, int64_t until)
 		{ server->control_fd, POLLIN, 0 },
 		{ server->inotify_fd, POLLIN, 0 },
 		{ postgresql->wake ? pq.socket(postgresql->wake) : -1, POLLIN, 0 },
-		{ lease_server_told_fd(server), POLLIN, 0 },
 	};
 	int64_t left = until - clock_boot_ms();
 	eventfd_t ignored;
@@ -655,8 +654,6 @@ static void postgresql_wake_wait(struct postgresql *postgresql, int64_t until)
 	eventfd_read(server->control_fd, &ignored);
 	if (watched[1].revents)
 		lease_server_take_deaths(server);
-	if (watched[3].revents)
-		lease_server_take_told(server);
 	if (watched[2].revents && postgresql_take_notices(postgresql) != 0)
 		postgresql_disconnect(&postgresql->wake);
 }

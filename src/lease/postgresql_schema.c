@@ -68,7 +68,7 @@ const char *const postgresql_schema[] = {
 	" '3 s' ORDER BY ticket LIMIT 1) first"
 	" $$",
 
-	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_6("
+	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_7("
 	" p_key text, p_nonce text, p_owner text, p_ttl_ms bigint, p_floor bigint,"
 	" p_give_up text, p_is_dead bool, p_dead_waiter text, p_me text, p_waiting text,"
 	" OUT outcome int, OUT fence bigint, OUT owner text, OUT nonce text,"
@@ -144,7 +144,8 @@ const char *const postgresql_schema[] = {
 	"  IF p_waiting IS NOT NULL THEN\n"
 	"   INSERT INTO refrelay.lease_line AS l (key, waiter, owner, seen)"
 	"    VALUES (p_key, p_me, p_waiting, now) ON CONFLICT (key, waiter) DO UPDATE"
-	"    SET seen = excluded.seen RETURNING l.ticket INTO ticket;\n"
+	"    SET seen = excluded.seen, owner = excluded.owner RETURNING l.ticket INTO "
+	"ticket;\n"
 	"  END IF;\n"
 	"  RETURN;\n"
 	" END IF;\n"

@@ -13,7 +13,7 @@ extern const char *const postgresql_schema[];
 	"SELECT count(DISTINCT p.proname) = 6 FROM pg_proc p JOIN pg_namespace n ON "    \
 	"n.oid ="                                                                        \
 	" p.pronamespace WHERE n.nspname = 'refrelay' AND p.proname IN"                  \
-	" ('lease_acquire_6', 'lease_release_5', 'lease_leave_1', 'lease_force_1',"      \
+	" ('lease_acquire_7', 'lease_release_5', 'lease_leave_1', 'lease_force_1',"      \
 	" 'lease_wake_1', 'lease_is_older_1')"                                           \
 	" AND to_regclass('refrelay.lease') IS NOT NULL"                                 \
 	" AND to_regclass('refrelay.lease_line') IS NOT NULL"                            \
@@ -28,7 +28,7 @@ extern const char *const postgresql_schema[];
 #define POSTGRESQL_ACQUIRE                                                               \
 	"SELECT outcome, fence, owner, nonce, left_ms, ticket, waiter, ended, "          \
 	"next, is_older FROM"                                                            \
-	" refrelay.lease_acquire_6($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+	" refrelay.lease_acquire_7($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 #define POSTGRESQL_RELEASE                                                               \
 	"SELECT done, neighbour FROM refrelay.lease_release_5($1, $2, $3, $4)"
 /* Whether nobody has the lock of this key. */

@@ -31,7 +31,6 @@
  * releases, too.
  */
 #include <assert.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 
 #include <hiredis/hiredis.h>
@@ -419,8 +418,8 @@ static void redis_try_init(struct redis_try *try, struct redis_backend *backend,
 	attempt->outcome = LEASE_HELD;
 	attempt->grant = LEASE_NO_GRANT;
 	if (!backend->is_redlock_format)
-		lease_server_describe(&backend->server, &backend->base, attempt->request,
-				      &try->owner, &attempt->guard_fd);
+		lease_server_describe(&backend->server, &backend->base, attempt,
+				      &try->owner);
 }
 
 /* What was given up for us, as it is or by the servers. */
@@ -472,7 +471,7 @@ static int redis_hint_open(struct lease_backend *base)
 	if (backend->is_redlock_format)
 		return -1;
 	redis_wake_start(backend);
-	return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return lease_server_hint_open(&backend->server);
 }
 
 /* A place that stays behind is passed over after 3 seconds. */
@@ -848,7 +847,6 @@ static struct redis_backend *redis_new(const struct lease_options *options)
 		.judge_arg = backend,
 	};
 	redis_set_times(backend, options);
-	backend->server.is_told = !backend->is_redlock_format;
 	redis_scripts_init(backend);
 	return backend;
 }

@@ -171,7 +171,7 @@ static int64_t redis_wake_prepare(struct redis_backend *backend, size_t place,
 
 static void redis_wake_wait(struct redis_backend *backend, int64_t wake_at)
 {
-	struct pollfd watched[REDIS_SERVERS_MOST + 3];
+	struct pollfd watched[REDIS_SERVERS_MOST + 2];
 	size_t count = backend->count;
 	eventfd_t ignored;
 
@@ -185,18 +185,14 @@ static void redis_wake_wait(struct redis_backend *backend, int64_t wake_at)
 	}
 	watched[count] = (struct pollfd){ backend->server.control_fd, POLLIN, 0 };
 	watched[count + 1] = (struct pollfd){ backend->server.inotify_fd, POLLIN, 0 };
-	watched[count + 2] =
-		(struct pollfd){ lease_server_told_fd(&backend->server), POLLIN, 0 };
 	int64_t left = wake_at - clock_boot_ms();
-	poll(watched, (nfds_t)count + 3,
+	poll(watched, (nfds_t)count + 2,
 	     left <= 0      ? 0
 	     : left > 60000 ? 60000
 			    : (int)left);
 	eventfd_read(backend->server.control_fd, &ignored);
 	if (watched[count + 1].revents)
 		lease_server_take_deaths(&backend->server);
-	if (watched[count + 2].revents)
-		lease_server_take_told(&backend->server);
 }
 
 /* Until somebody answers, something comes to be done, or it is `until`. */

@@ -441,6 +441,20 @@ TEST(a_guard_tells_who_has_what_was_given)
 	assert_false(lease_give_is_taker_dead(path));
 }
 
+static int take_guard(struct lease_server *server)
+{
+	const struct lease_backend backend = { .ttl_ms = HOLD_TTL };
+	const struct lease_request request = { .key = KEY, .operation = "sync" };
+	struct lease_attempt attempt = { .request = &request,
+					 .hint_fd = -1,
+					 .guard_fd = -1 };
+	struct owner owner;
+
+	lease_server_describe(server, &backend, &attempt, &owner);
+	assert_true(attempt.guard_fd >= 0);
+	return attempt.guard_fd;
+}
+
 static bool take(struct lease_server *server, const char *mark, uint64_t floor)
 {
 	AUTO_FREE char *path = make_file(GUARD, mark);
@@ -450,15 +464,11 @@ static bool take(struct lease_server *server, const char *mark, uint64_t floor)
 	struct lease_attempt attempt = { .request = &request,
 					 .sent_at = clock_boot_ms(),
 					 .hint_fd = -1,
-					 .guard_fd = -1 };
+					 .guard_fd = take_guard(server) };
 	struct lease_offer offer = { .nonce = FORMER };
-	struct lease_backend backend = { .ttl_ms = HOLD_TTL };
 	char former[LEASE_NONCE_SIZE];
-	struct owner owner;
 
 	snprintf(offer.guard, sizeof(offer.guard), "%s", path);
-	lease_server_describe(server, &backend, &request, &owner, &attempt.guard_fd);
-	assert_true(attempt.guard_fd >= 0);
 	bool is_taken = lease_give_take(server, KEY, &offer, HOLD_TTL, &attempt);
 	if (is_taken) {
 		const struct lease_grant *grant = &attempt.grant;
@@ -500,13 +510,10 @@ TEST(only_what_is_of_use_is_taken)
 	const struct lease_options options = { .directory = directory };
 	const int64_t long_ms = HOLD_TTL - 500;
 	struct lease_server server;
-	struct owner owner;
 
 	assert_int_equal(mkdir(directory, 0700), 0);
 	lease_server_init(&server, &options);
-	lease_server_describe(&server, &(struct lease_backend){ .ttl_ms = HOLD_TTL },
-			      &(struct lease_request){ .key = KEY, .operation = "sync" },
-			      &owner, NULL);
+	lease_server_drop_guard(&server, take_guard(&server));
 	AUTO_FREE char *alive = make_file("/data/server/alive/1-aa", "");
 	assert_false(take_given(&server, FORMER, long_ms, 3, true, 77)); /* it is dead */
 	int fd = lock_file(alive);
@@ -522,6 +529,56 @@ TEST(only_what_is_of_use_is_taken)
 	assert_false(take(&server, "void", 0));
 	close(fd);
 	lease_server_clear(&server);
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd watched = { .fd = fd, .events = POLLIN };
+
+	return poll(&watched, 1, 0) > 0;
+}
+
+TEST(a_waiter_is_told_by_a_fifo_of_its_own)
+{
+	static const char given[] = "other\0\1aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\0a key\0\1"
+				    "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\0\2/guard/1-aa.0";
+	AUTO_FREE char *directory = xasprintf("%s/fifo", root);
+	const struct lease_options options = { .directory = directory };
+	const struct lease_backend backend = { .ttl_ms = HOLD_TTL };
+	const struct lease_request request = { .key = "a key", .operation = "sync" };
+	struct lease_server server;
+	struct lease_offer offer;
+	struct owner owner;
+
+	assert_int_equal(mkdir(directory, 0700), 0);
+	lease_server_init(&server, &options);
+	struct lease_attempt attempt = { .request = &request, .guard_fd = -1 };
+	AUTO_CLOSE int other = lease_server_hint_open(&server);
+	AUTO_CLOSE int hint = lease_server_hint_open(&server);
+	attempt.hint_fd = hint;
+	lease_server_describe(&server, &backend, &attempt, &owner);
+	assert_int_equal(owner.told, 2);
+	AUTO_FREE char *path = xasprintf("%s/server/told/%s.2", directory,
+					 strrchr(owner.alive, '/') + 1);
+	assert_true(file_is_there(AT_FDCWD, path));
+	lease_server_hint(&server, request.key, hint, &offer);
+	assert_string_equal(offer.nonce, "");
+	assert_true(lease_server_write_told(&owner, given, sizeof(given)));
+	assert_true(is_readable(hint));
+	assert_false(is_readable(other));
+	lease_server_signal(&server, request.key); /* the server, too, says that */
+	lease_server_hint(&server, request.key, hint, &offer);
+	assert_string_equal(offer.nonce, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb");
+	assert_string_equal(offer.guard, "/guard/1-aa.0");
+	assert_false(is_readable(hint));
+	lease_server_signal(&server, NULL);
+	assert_true(is_readable(hint));
+	lease_server_hint(&server, request.key, hint, &offer);
+	assert_string_equal(offer.nonce, "");
+	lease_server_drop_guard(&server, attempt.guard_fd);
+	lease_server_clear(&server);
+	assert_false(file_is_there(AT_FDCWD, path));
+	assert_false(lease_server_tell(&owner, request.key));
 }
 
 #define OF_KIND(test)                                                                    \
@@ -549,6 +606,7 @@ int main(int argc, char *argv[])
 		OF_KIND(nothing_is_given_while_a_child_has_the_guard),
 		OF_KIND(a_guard_tells_who_has_what_was_given),
 		OF_KIND(only_what_is_of_use_is_taken),
+		OF_KIND(a_waiter_is_told_by_a_fifo_of_its_own),
 	};
 	return cmocka_run_group_tests(tests, start_servers, end_servers);
 }

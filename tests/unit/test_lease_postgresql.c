@@ -328,7 +328,7 @@ TEST(who_has_no_fifo_that_we_see_is_told_by_a_notice)
 {
 	AUTO_FREE char *told = xasprintf("%s/bob/server/told", root);
 
-	lease_release(must_acquire(bob, 0)); /* makes the FIFO */
+	assert_release_is_told(); /* makes the FIFO */
 	assert_ok(tree_remove(AT_FDCWD, told, &err));
 	assert_release_is_told();
 }
@@ -418,7 +418,7 @@ TEST(a_nonce_that_is_not_of_the_grant_takes_nothing)
 	start_asking(&asker, bob);
 	wait_for_line("1");
 	tell_bob(told, sizeof(told));
-	tell_bob(told, sizeof(told) - 10); /* what has no end is told to all */
+	tell_bob(told, sizeof(told) - 10); /* what has no end is none */
 	tell_bob("\1", 2);
 	usleep(300000);
 	assert_ok(lease_check(lease, &err));
@@ -437,7 +437,7 @@ TEST(one_that_is_told_out_of_turn_frees_it_for_the_first)
 
 	pg_sql("INSERT INTO refrelay.lease_line (key, waiter, owner, seen) VALUES ('" KEY
 	       "', 'ghost', 'ttl=1', clock_timestamp() + interval '1 s')");
-	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_6('" KEY
+	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_7('" KEY
 				   "', 'x', 'o', 1000, 0, (SELECT nonce FROM "
 				   "refrelay.lease), false, NULL, 'late', 'w')"),
 			    "-1");
@@ -447,7 +447,7 @@ TEST(one_that_is_told_out_of_turn_frees_it_for_the_first)
 	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "2");
 	/* What a dead one had was not released. */
 	pg_sql("UPDATE refrelay.lease SET nonce = 'y', ended = NULL");
-	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_6('" KEY
+	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_7('" KEY
 				   "', 'x', 'o', 1000, 0, 'y', true, NULL, 'late', 'w')"),
 			    "-1");
 	assert_string_equal(pg_sql("SELECT nonce IS NULL AND ended = 'held' FROM "
