@@ -356,7 +356,8 @@ void *keeper_run(void *arg)
 
 	/* It is often woken by the thread that got a lease, from the processor of which
 	 * it must not take its first moments. */
-	sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
+	if (sched_getscheduler(0) == SCHED_OTHER)
+		sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
 	lock(&manager->mutex);
 	/* What is done without the mutex may miss a signal: only after a look that found
 	 * nothing to do is there a wait. */

@@ -1,5 +1,6 @@
 #include "lease/lease_give.h"
 
+#include <endian.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -322,7 +323,7 @@ void lease_server_describe(struct lease_server *server,
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
 
 	server_describe_locked(server, backend, attempt->request, owner);
-	if (!server->files.directory)
+	if (server->files.alive_fd < 0)
 		return;
 	if (!server_name_guard_locked(server, attempt->guard_fd, owner->guard))
 		attempt->guard_fd = server_take_guard_locked(server, owner->guard);
@@ -444,6 +445,8 @@ static int server_fifo_open(const char *path)
 
 	if (fd < 0)
 		unlink(path);
+	else
+		fcntl(fd, F_SETPIPE_SZ, PIPE_BUF); /* else a user may have but few */
 	return fd;
 }
 
@@ -484,7 +487,7 @@ static void server_take_message(const char **at, const char *end,
 	const char *nonce = server_take_part(at, end, LEASE_TOLD_OFFER);
 	const char *guard = nonce ? server_take_part(at, end, LEASE_TOLD_GUARD) : NULL;
 
-	if (!nonce)
+	if (!nonce || !nonce[0])
 		return;
 	snprintf(offer->nonce, sizeof(offer->nonce), "%s", nonce);
 	snprintf(offer->guard, sizeof(offer->guard), "%s", guard ? guard : "");
@@ -507,6 +510,9 @@ static void server_drain_hint(int hint_fd, const char *key, struct lease_offer *
 		if (at < end)
 			server_take_message(&at, end, to);
 	}
+	while (len ==
+	       (ssize_t)sizeof(messages)) /* what may begin within a message is none */
+		len = read(hint_fd, messages, sizeof(messages));
 }
 
 void lease_server_hint(struct lease_server *server, const char *key, int hint_fd,
@@ -531,7 +537,7 @@ void lease_server_hint(struct lease_server *server, const char *key, int hint_fd
 /* In a FIFO these eight bytes are no message. Should it be full, it is readable. */
 static void server_wake(const struct server_hint *hint)
 {
-	eventfd_write(hint->fd, 1);
+	eventfd_write(hint->fd, htole64(1));
 }
 
 void lease_server_signal(struct lease_server *server, const char *key)
