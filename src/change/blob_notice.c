@@ -317,9 +317,16 @@ static void blob_fill(struct comparisons *all, struct comparison *one,
 	if (digest) {
 		set_proved(row, &fingerprint, digest,
 			   all->kind->notice->options.reverify_ms);
+		/* What the disk damages before it is read would pass for a change. */
+		if (all->kind->of.blobs->layout != BLOB_LFS)
+			row->verification_due_at = clock_wall_ms();
 		return;
 	}
+	/* No more than its links or rights changed: damaged it stays. */
+	const bool stays_damaged =
+		one->step == STEP_NOTED && row->is_settled && blob_row_is_damaged(row);
 	set_unread(row, &fingerprint);
+	row->is_settled = stays_damaged;
 	if (one->step == STEP_CREATED || one->step == STEP_UPDATED)
 		put_content(all->kind->of.blobs, row);
 	else if (row->verification != VERIFICATION_FAILED) /* until it is read */

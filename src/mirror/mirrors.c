@@ -58,6 +58,7 @@ static void watcher_clear(struct watcher *watcher)
 {
 	settings_clear(&watcher_settings_table, watcher);
 	text_list_clear(&watcher->mirrors);
+	text_list_clear(&watcher->hosts);
 	free(watcher->name);
 }
 
@@ -365,12 +366,84 @@ static int mirrors_check_apart(const struct mirrors *mirrors, struct err *err)
 	return result;
 }
 
-static bool watcher_watches(const struct watcher *watcher, const struct mirror *mirror)
+static bool watcher_names(const struct watcher *watcher, const struct mirror *mirror)
 {
 	for (size_t i = 0; i < watcher->mirrors.count; i++)
 		if (fnmatch(watcher->mirrors.items[i], mirror->name, 0) == 0)
 			return true;
-	return mirror->list && text_list_has(&mirror->list->watchers, watcher->name);
+	return false;
+}
+
+static bool watcher_may_be_at(const struct watcher *watcher, const struct mirror *mirror)
+{
+	bool has_credential =
+		watcher->token_file || watcher->password_file || watcher->ssh_key_file;
+
+	if (!mirror->list || !has_credential || !mirror->uri.host)
+		return true;
+	for (size_t i = 0; i < watcher->hosts.count; i++)
+		if (strcasecmp(watcher->hosts.items[i], mirror->uri.host) == 0)
+			return true;
+	return false;
+}
+
+static bool watcher_watches(const struct watcher *watcher, const struct mirror *mirror)
+{
+	return (watcher_names(watcher, mirror) && watcher_may_be_at(watcher, mirror)) ||
+	       (mirror->list && text_list_has(&mirror->list->watchers, watcher->name));
+}
+
+/* The upstreams of "api.x" are at "x". */
+static void watcher_add_hosts(struct watcher *watcher, const char *host)
+{
+	vec_add(&watcher->hosts, xstrdup(host));
+	if (strncasecmp(host, "api.", 4) == 0)
+		vec_add(&watcher->hosts, xstrdup(host + 4));
+}
+
+static void watcher_add_host_of_list(struct watcher *watcher,
+				     const struct mirror_list *list)
+{
+	AUTO_URI struct uri_text uri = { 0 };
+
+	if (uri_text_read(list->source.url, &uri, ERR_IGNORED) == 0 && uri.host)
+		watcher_add_hosts(watcher, uri.host);
+}
+
+static bool mirrors_have_one_list_host(const struct mirrors *mirrors)
+{
+	AUTO_FREE char *only = NULL;
+
+	for (size_t i = 0; i < mirrors->lists.count; i++) {
+		AUTO_URI struct uri_text uri = { 0 };
+		if (uri_text_read(mirrors->lists.items[i]->source.url, &uri,
+				  ERR_IGNORED) != 0 ||
+		    !uri.host)
+			continue;
+		if (only && strcasecmp(only, uri.host) != 0)
+			return false;
+		if (!only)
+			only = xstrdup(uri.host);
+	}
+	return true;
+}
+
+/* Those of its mirrors with a section, and of lists that name it. If there are none, it
+ * is for the lists; but only if these are at one host, it is known which. */
+static void watcher_find_hosts(const struct mirrors *mirrors, struct watcher *watcher)
+{
+	for (size_t i = 0; i < mirrors->sections.count; i++) {
+		const struct mirror *mirror = mirrors->sections.items[i];
+		if (mirror->uri.host && watcher_names(watcher, mirror))
+			watcher_add_hosts(watcher, mirror->uri.host);
+	}
+	for (size_t i = 0; i < mirrors->lists.count; i++)
+		if (text_list_has(&mirrors->lists.items[i]->watchers, watcher->name))
+			watcher_add_host_of_list(watcher, mirrors->lists.items[i]);
+	if (watcher->hosts.count > 0 || !mirrors_have_one_list_host(mirrors))
+		return;
+	for (size_t i = 0; i < mirrors->lists.count; i++)
+		watcher_add_host_of_list(watcher, mirrors->lists.items[i]);
 }
 
 static int watcher_check(const struct conf_entry *entry, const struct watcher *watcher,
@@ -436,6 +509,7 @@ static int mirrors_read_watcher(const struct conf *conf, const char *name,
 	    watcher_check_use(entry, &watcher, mirrors, err) == 0 &&
 	    watcher_check_mirrors(conf_get(conf, "watcher", name, "mirror"), &watcher,
 				  mirrors, err) == 0) {
+		watcher_find_hosts(mirrors, &watcher);
 		vec_add(&mirrors->watchers, watcher);
 		return 0;
 	}

@@ -18,6 +18,8 @@ struct watcher {
 	char *token_file;                      /* or these two: */
 	char *user_name, *password_file;       /* for HTTP */
 	char *ssh_key_file, *known_hosts_file; /* for ssh */
+	text_list hosts; /* those to which its credential may go for a list's mirrors that
+			    it names: a list says itself what their names are */
 };
 
 struct mirrors {

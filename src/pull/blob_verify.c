@@ -5,9 +5,12 @@
  * here of the one before does not count. After a reverification the worker rests as long
  * as that took.
  */
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pull/blob_work.h"
+
+#define SPELL_MOST_MS 60000
 
 static const char *blob_verify_expected_digest(const struct registry_row *row)
 {
@@ -71,11 +74,20 @@ static int check_one(struct blob_work *work, struct pull_item *item, struct err 
 		       : blob_verify_report_mismatch(work, item, expected, err);
 }
 
+/* Large ones are not kept unrecorded until all are read, nor beyond their claims: those
+ * that are not read by then are due again at once. */
 void blob_verify_job(struct pull_job *job)
 {
+	const int64_t spell_ms = pull_settings_now(job->pull).timeout_ms / 4;
+	const int64_t until =
+		clock_boot_ms() + (spell_ms < SPELL_MOST_MS ? spell_ms : SPELL_MOST_MS);
 	struct pull_item *item;
 
-	for (size_t at = 0; (item = pull_job_next(job, &at, PULL_OPEN));) {
+	for (size_t at = 0, read = 0; (item = pull_job_next(job, &at, PULL_OPEN));) {
+		if (read++ > 0 && clock_boot_ms() >= until) {
+			err_set(&item->why, ERR_CANCELED, "others took long");
+			continue;
+		}
 		item->generation = item->row->generation;
 		memcpy(item->timeline, item->row->timeline, sizeof(item->timeline));
 		if (check_one(job->own, item, &item->why) == 0)

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/thread.h"
+#include "net/http.h"
 #include "net/http_ask.h"
 #include "push/push_run.h"
 #include "push/task_list.h"
@@ -345,11 +346,13 @@ static int post(struct push_events *events, const struct push_settings *settings
 		const char *body, struct err *err)
 {
 	AUTO_FREE char *signature = signature_of(settings, body);
-	AUTO_STR struct str said = STR_INIT;
+	AUTO_STR struct str host = STR_INIT, said = STR_INIT;
 	int status = 0;
 
+	http_check_url(settings->webhook, true, &host); /* a secret may follow it */
 	if (http_ask(&(struct http_ask_request){ .method = "POST",
 						 .url = settings->webhook,
+						 .peer = host.data,
 						 .setting = "replication.webhook",
 						 .ca_file = settings->webhook_ca_file,
 						 .body = body,
@@ -360,7 +363,7 @@ static int post(struct push_events *events, const struct push_settings *settings
 		return -1;
 	if (status < 300)
 		return 1;
-	err_set(err, ERR_NETWORK, "%.200s answers %d", settings->webhook, status);
+	err_set(err, ERR_NETWORK, "%.200s answers %d", host.data, status);
 	return status < 500 && status != 408 && status != 429 ? 0 : -1;
 }
 

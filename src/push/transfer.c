@@ -19,7 +19,7 @@
 #define RECEIVE_PACK HERE "receive-pack"
 #define BULK_RECEIVE_PACK HERE "-c core.fsync=objects,derived-metadata receive-pack"
 
-#define LISTING_LIMIT ((size_t)2 << 30)
+#define LISTING_LIMIT ((size_t)256 << 20) /* of some two million refs */
 
 static char *program_option(const char *option, const char *program)
 {

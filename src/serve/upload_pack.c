@@ -106,7 +106,6 @@ static int upload_pack_start_git(const struct upload_pack_request *request,
 	}
 	args[count++] = "upload-pack";
 	args[count++] = "--strict";
-	args[count++] = "--timeout=300";
 	args[count++] = "--stateless-rpc";
 	if (advertises)
 		args[count++] = "--http-backend-info-refs";

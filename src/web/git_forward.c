@@ -190,7 +190,7 @@ static bool git_forward_is_refusal(int status, bool is_read)
 	static const int refusals[] = { 400, 401, 403, 404, 413, 415 };
 
 	if (is_read)
-		return status >= 300 && status < 500;
+		return status >= 300;
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
 		if (status == refusals[i])
 			return true;
@@ -323,6 +323,7 @@ static int git_forward_ask_primary(const struct web_request *request, const char
 	if (!passing)
 		return 1;
 	passing->shows_refs = git_forward_shows_refs(request);
+	passing->is_spared = fresh == FRESH_NOT_HEARD;
 	return git_forward_send(passing, fresh_name(fresh),
 				git_forward_choose_silence(request, fresh), response,
 				err);

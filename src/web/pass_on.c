@@ -256,11 +256,14 @@ static bool pass_on_is_of_type(const struct pass_on *passing, const char *type)
 }
 
 /* What a server in front says of a primary that it does not reach. refrelay itself
- * refuses with text for Git, and JSON for others. */
+ * refuses with text for Git, and JSON for others; as some such servers do, too. */
 static int pass_on_check_front(const struct pass_on *passing, struct err *err)
 {
 	int status = forward_status(passing->forward);
 
+	if (passing->is_spared && (status >= 500 || status == 429))
+		return err_set(err, ERR_NETWORK, "the primary answers with status %d",
+			       status);
 	if (status < 502 || status > 504 || pass_on_is_of_type(passing, "text/plain") ||
 	    pass_on_is_of_type(passing, "application/json") ||
 	    pass_on_is_of_type(passing, WEB_PROBLEM_TYPE))

@@ -56,6 +56,7 @@ struct pass_on {
 	bool has_begun_body;
 	/* For git_forward.c: */
 	bool shows_refs; /* of a read: its answer may be newer than the copy */
+	bool is_spared;  /* the copy does if the primary has nothing to say */
 	bool is_marked;  /* the same of a push that has begun */
 	bool *is_noted;  /* false: the mark of a push could not be written */
 };

@@ -50,6 +50,33 @@ dies_while_it_verifies() {
 	done
 }
 
+verified_as() { # WORD
+	curl -fsS -m 30 "$(site_url paris)/metrics" |
+		sed -n "s/^refrelay_verifications_total{.*\"uploads\".*\"$1\"} //p"
+}
+
+has_verified() { # WORD COUNT
+	[ "$(verified_as "$1")" -ge "$2" ]
+}
+
+# A claim lasts for sync.timeout; after a quarter of it no other one is begun.
+what_is_not_read_in_time_is_due_again() {
+	local before
+
+	start_blob_sites
+	stop_site paris
+	set_conf paris sync.timeout 4s
+	start_site paris REFRELAY_FAILPOINT=verify.read=stop
+	at paris blob reverify --all --type uploads
+	wait_until 20 is_paused paris
+	sleep 1.5
+	kill -CONT "$(site_pid paris)"
+	wait_until 20 has_verified superseded 2
+	before=$(verified_as proved)
+	wait_until 20 has_verified proved $((before + 2))
+	[ "$(verified_as disproved)" -eq 0 ]
+}
+
 bytes_of_last_sync() {
 	grep ' ev=blob.done ' paris/log | tail -n 1 | grep -o ' bytes=[0-9]*' | cut -d = -f 2
 }
@@ -109,6 +136,7 @@ a_part_of_another_version_is_of_no_use() {
 	[ "$(bytes_of_last_sync)" -ge 20000000 ]
 }
 
+tap_test 'what is not read in time is due again' what_is_not_read_in_time_is_due_again
 tap_test "killed between a claim and the last byte" \
 	dies_while_it_brings blob.claimed blob.written blob.written@3
 tap_test "killed while what has come gets its place" \

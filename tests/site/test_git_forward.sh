@@ -129,28 +129,28 @@ primary_down() {
 }
 
 # What a server in front answers while the node behind it does not run.
-web_server() { # PORT
+web_server() { # PORT STATUS TYPE
 	exec python3 -c '
 import http.server, sys
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         page = b"<html>Bad Gateway</html>"
-        self.send_response(502)
-        self.send_header("Content-Type", "text/html")
+        self.send_response(int(sys.argv[2]))
+        self.send_header("Content-Type", sys.argv[3])
         self.send_header("Content-Length", str(len(page)))
         self.end_headers()
         self.wfile.write(page)
     do_POST = do_GET
     def log_message(self, *args): pass
-http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()' "$1"
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()' "$@"
 }
 
-answers_502() { # PORT
-	[ "$(curl -s -o answer -w '%{http_code}' "http://127.0.0.1:$1/")" = 502 ]
+answers() { # PORT STATUS
+	[ "$(curl -s -o answer -w '%{http_code}' "http://127.0.0.1:$1/")" = "$2" ]
 }
 
 down_behind_a_web_server() {
-	local port
+	local port server
 
 	make_pair
 	commit_in work
@@ -159,17 +159,28 @@ down_behind_a_web_server() {
 	port=$(site_url london)
 	port=${port##*:}
 	stop_site london
-	web_server "$port" &
-	local server=$!
-	wait_until 20 answers_502 "$port"
+	web_server "$port" 502 text/html &
+	server=$!
+	wait_until 20 answers "$port" 502
 	wait_until 10 served_unheard
 	fails git -C work push -q origin main 2>err
 	kill "$server"
 	grep -q "remote: pushes go to the primary, and it does not answer: .*status 502" err
+	# Others answer in the words that the primary has, too.
+	web_server "$port" 503 text/plain &
+	server=$!
+	wait_until 20 answers "$port" 503
+	wait_until 20 served_in_spite_of 503
+	kill "$server"
 }
 
 served_unheard() {
 	git ls-remote "$(site_url paris)/r.git" >refs && [ "$(decided read here_primary_down)" -gt 0 ]
+}
+
+served_in_spite_of() { # STATUS
+	git ls-remote "$(site_url paris)/r.git" >refs &&
+		was_logged paris git.served_unheard "answers with status $1"
 }
 
 who_may_not() {

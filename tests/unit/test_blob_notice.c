@@ -132,6 +132,13 @@ TEST(what_changed_although_nobody_wrote_is_damaged_and_not_passed_on)
 	assert_int_equal(row.generation, 1);
 	assert_int_equal(row.verification_retry_count, 1);
 	assert_true(row.verification_due_at > clock_wall_ms() + 10000);
+	usleep(20000);
+	must("chmod 600 files/x"); /* which says nothing of its content */
+	look(files, "x");
+	verify(files, "x");
+	AUTO_ORIGIN_ROW struct origin_row again = row_of(files, "x");
+	assert_int_equal(again.failure_reason, REASON_DAMAGED);
+	assert_int_equal(again.generation, 1);
 	assert_int_equal(all_events()->count, 2);
 	must("touch files/x"); /* a person accepts it */
 	verify(files, "x");
@@ -150,8 +157,12 @@ TEST(an_upload_is_proved_at_once)
 	assert_ok(notice_compare_this(notice, files, &one, &err));
 	assert_true(one.is_changed);
 	assert_int_equal(one.row.verification, VERIFICATION_SUCCEEDED);
+	assert_true(one.row.verification_due_at <= clock_wall_ms()); /* read soon */
 	noticed_clear(&one);
 	expect_event(EVENT_CREATED, 1, DIGEST_A);
+	verify(files, "d/x");
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "d/x");
+	assert_true(row.verification_due_at > clock_wall_ms() + 10000);
 	assert_int_equal(all_events()->count, 1);
 }
 

@@ -485,6 +485,36 @@ TEST(a_section_goes_before_a_list_and_a_list_before_the_next)
 	str_clear(&refused);
 }
 
+/* A list gives its mirrors what names it likes. */
+TEST(a_credential_goes_to_hosts_of_its_own_alone)
+{
+	assert_ok(read_text(
+		"[mirrors \"ours\"]\nfrom = github\nurl = "
+		"https://api.ours.example/orgs/a\n"
+		"watcher = listed\n"
+		"[mirrors \"theirs\"]\nfrom = gitea\nurl = https://theirs.example/\n"
+		"[mirror \"acme/s\"]\nurl = https://Ours.example/s\n"
+		"[watcher \"section\"]\nmirror = acme/*\ntokenFile = /t\n"
+		"[watcher \"listed\"]\nmirror = other/*\ntokenFile = /t\n"
+		"[watcher \"lost\"]\nmirror = other/*\nsshKeyFile = /t\n"
+		"[watcher \"open\"]\nmirror = *\n"));
+	tell(0, "acme/a", "ours.example");
+	tell(0, "other/a", "ours.example");
+	tell(1, "acme/b", "theirs.example");
+	tell(1, "other/b", "theirs.example");
+	replace_told();
+	assert_string_equal(watchers_of("acme/s"), "section open ");
+	assert_string_equal(watchers_of("acme/a"), "section listed open ");
+	assert_string_equal(watchers_of("other/a"), "listed open ");
+	assert_string_equal(watchers_of("acme/b"), "open ");
+	assert_string_equal(watchers_of("other/b"), "open ");
+	assert_ok(read_text(LIST_A "[watcher \"w\"]\nmirror = *\ntokenFile = /t\n"));
+	tell(0, "acme/a", "example.com");
+	replace_told();
+	assert_string_equal(watchers_of("acme/a"), "w ");
+	str_clear(&refused);
+}
+
 TEST(each_of_a_list_is_as_its_section_says)
 {
 	assert_ok(
@@ -620,6 +650,7 @@ int main(void)
 		MIRRORS_CASE(a_list_says_what_it_is_and_where),
 		MIRRORS_CASE(lists_that_differ_are_not_the_same),
 		MIRRORS_CASE(a_section_goes_before_a_list_and_a_list_before_the_next),
+		MIRRORS_CASE(a_credential_goes_to_hosts_of_its_own_alone),
 		MIRRORS_CASE(each_of_a_list_is_as_its_section_says),
 		MIRRORS_CASE(what_a_list_has_lost_can_still_be_looked_at),
 		MIRRORS_CASE(
