@@ -145,12 +145,23 @@ static int flush_names(int root, const struct group *group, struct err *err)
 	return 0;
 }
 
+/* What did not get to the disk is no part to go on with: the kernel still gives it to
+ * those who read, and does not try to write it again. */
+static void blob_incoming_forget(struct blob_incoming *incoming)
+{
+	incoming->is_broken = true;
+	incoming->stored = 0;
+}
+
 static int commit_group(int root, struct group *group, struct err *err)
 {
 	assert(group->files.items); /* at least one */
 	group->way = flush_way_for(group->files.items[0], group->files.count);
-	if (flush_data(group->files.items, group->files.count, group->way, err) != 0)
+	if (flush_data(group->files.items, group->files.count, group->way, err) != 0) {
+		for (size_t i = 0; i < group->items.count; i++)
+			blob_incoming_forget(group->items.items[i]->incoming);
 		return -1;
+	}
 	failpoint("blob.synced");
 	for (size_t i = 0; i < group->items.count; i++) {
 		struct err why;

@@ -58,6 +58,8 @@
 #define OBJECTS "objects"
 #define ORIGIN "refs/remotes/origin/"
 #define HEADS "refs/heads/"
+#define STASHES "logs/refs/stash"
+#define LOG_MOST ((size_t)1 << 20)
 #define DEPTH_MOST 64
 #define FILE_MOST ((size_t)256 << 20)
 
@@ -72,8 +74,9 @@ struct taking {
 	char *lender;   /* what has the objects, absolute; NULL: NAME.git; owned */
 	struct mirror_fit clone; /* what dot_git has */
 	bool is_own;             /* it has commits that the upstream does not have */
-	bool is_unsure;          /* it has tags that may be a person's */
-	bool is_foreign;         /* its upstream may be another than the mirror's */
+	bool is_unsure;  /* it has tags that may be a person's, or stashes that no ref
+			    names */
+	bool is_foreign; /* its upstream may be another than the mirror's */
 };
 
 static char *mirror_take_below(const struct mirror_take *take)
@@ -310,6 +313,20 @@ static bool mirror_take_has_tags(const struct taking *taking, const oid_list *lo
 	return at && *at;
 }
 
+/* All but the latest are named by its log alone. */
+static bool mirror_take_has_older_stashes(const struct taking *taking)
+{
+	AUTO_STR struct str log = STR_INIT;
+	const char *end;
+
+	if (!file_is_there(taking->dot_git, STASHES))
+		return false;
+	if (file_read(taking->dot_git, STASHES, LOG_MOST, &log, ERR_IGNORED) != 0)
+		return true;
+	end = strchr(log.data, '\n');
+	return end && end[1];
+}
+
 /* What cannot be told counts as a person's. */
 static void mirror_take_judge_refs(struct taking *taking)
 {
@@ -326,7 +343,8 @@ static void mirror_take_judge_refs(struct taking *taking)
 		local.count > 0 &&
 		(mirror_take_run_git(taking, args, &input, &output, ERR_IGNORED) != 0 ||
 		 output.len > 0);
-	taking->is_unsure = mirror_take_has_tags(taking, &local);
+	taking->is_unsure = mirror_take_has_tags(taking, &local) ||
+			    mirror_take_has_older_stashes(taking);
 	vec_clear(&known);
 	vec_clear(&local);
 }

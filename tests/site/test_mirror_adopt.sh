@@ -312,6 +312,19 @@ stashes_one() {
 	own=$(git -C "$tree" rev-parse refs/stash)
 }
 
+older_stashes() {
+	stashes_one
+	echo more >>"$tree/part-1/file-1.txt"
+	git -C "$tree" stash -q
+	own=$(git -C "$tree" rev-parse refs/stash)
+}
+
+older_stashes_are_kept() {
+	own_commits older_stashes
+	[ "$(git -C "$(kept_tree)" stash list | wc -l)" -eq 2 ]
+	git -C "$(kept_tree)" cat-file -e 'stash@{1}^{tree}'
+}
+
 killed_while_it_is_taken() {
 	local point
 
@@ -667,6 +680,7 @@ tap_test "one of another upstream is held" of_another_upstream
 tap_test "a commit of its own is held" own_commits commits_one
 tap_test "a commit that only HEAD names is held" own_commits commits_detached
 tap_test "what was stashed is held" own_commits stashes_one
+tap_test "what only the log of stashes names is kept" older_stashes_are_kept
 tap_test "work that git does not list is kept" hidden_work
 tap_test "a clone that is in any way unusual stays where it is" unfit_clones
 tap_test "a lock that a killed node left does not stop it for good" an_old_lock

@@ -2,9 +2,31 @@
 
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define PIECE ((size_t)256 << 10)
+
+static int sync_error; /* errno of bringing a file to disk; 0: none */
+
+int fsync(int fd)
+{
+	errno = sync_error;
+	return sync_error ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+	errno = sync_error;
+	return sync_error ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
+int sync_file_range(int fd, off64_t offset, off64_t count, unsigned int flags)
+{
+	errno = sync_error;
+	return sync_error ? -1
+			  : (int)syscall(SYS_sync_file_range, fd, offset, count, flags);
+}
 
 /* In a process of its own that a failpoint kills. Files of 600 kB in three pieces. */
 static void bring_killed(const char *failpoint)
@@ -221,6 +243,27 @@ TEST(what_is_wrong_or_not_named_for_resuming_is_not_kept)
 	assert_int_equal(left_over(), 0);
 }
 
+/* It would be read from memory, and never be written. */
+TEST(what_did_not_get_to_the_disk_is_not_gone_on_with)
+{
+	char digest[BLOB_DIGEST_SIZE];
+	blob_arrivals arrivals = { 0 };
+	struct blob_arrival arrival = { .incoming = open_one("a", 3, "1-1") };
+
+	assert_ok(blob_incoming_write(arrival.incoming, "abc", 3, &err));
+	assert_ok(blob_incoming_digest(arrival.incoming, digest, &err));
+	vec_add(&arrivals, arrival);
+	sync_error = EIO;
+	int result = blob_arrivals_commit(root_fd, &arrivals, &err);
+	sync_error = 0;
+	assert_int_equal(result, -1);
+	vec_clear(&arrivals);
+	assert_int_equal(left_over(), 0);
+	arrival.incoming = open_one("a", 3, "1-1");
+	assert_int_equal(blob_incoming_size(arrival.incoming), 0);
+	blob_incoming_close(arrival.incoming, true);
+}
+
 TEST(two_who_bring_the_same_bytes_do_not_write_into_one_file)
 {
 	struct blob_incoming *one = open_one("a", 6, "1-1");
@@ -378,6 +421,7 @@ int main(void)
 		CASE(what_was_cut_is_continued_from_where_it_was_at_any_byte),
 		CASE(what_is_kept_holds_no_more_of_the_disk_than_came),
 		CASE(what_is_wrong_or_not_named_for_resuming_is_not_kept),
+		CASE(what_did_not_get_to_the_disk_is_not_gone_on_with),
 		CASE(two_who_bring_the_same_bytes_do_not_write_into_one_file),
 		CASE(a_file_that_also_has_another_name_is_not_written_to),
 		CASE(neither_more_nor_fewer_bytes_than_told_are_taken),
