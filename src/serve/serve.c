@@ -46,6 +46,20 @@ static int lies_in_another(int dir, const char *path)
 	return -1;
 }
 
+/* Whether one of the folders is named as the copy of a repository beside it would be: no
+ * change in it is ever recorded (replicable/name.c). */
+static bool lies_in_a_copys_place(int root, const char *below)
+{
+	for (const char *at = below; (at = strstr(at, ".git/")) != NULL; at++) {
+		AUTO_FREE char *other = xasprintf("%.*s", (int)(at - below), below);
+		AUTO_CLOSE int fd =
+			path_open_beneath(root, other, O_RDONLY | O_DIRECTORY);
+		if (fd >= 0 && repo_look_at(fd) != REPO_NOTHING)
+			return true;
+	}
+	return false;
+}
+
 /* Whether errno says that nothing that could be served is there. */
 static bool find_is_absent(void)
 {
@@ -60,7 +74,8 @@ static int open_at(int root, const char *below, struct err *err)
 
 	if (hidden < 0 && !find_is_absent())
 		return err_errno(err, "cannot open directory %s", below);
-	if (hidden != 0 || repo_look_at(fd) == REPO_NOTHING)
+	if (hidden != 0 || repo_look_at(fd) == REPO_NOTHING ||
+	    lies_in_a_copys_place(root, below))
 		return err_set(err, ERR_MISSING, "no repository is there");
 	return TAKE_FD(fd);
 }

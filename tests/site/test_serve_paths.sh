@@ -43,6 +43,8 @@ no_link_leads_out() {
 	make_served
 	make_outside
 	make_repository one/git/a/b/c.git 3
+	make_repository one/git/plain 3
+	make_repository one/git/plain.git/x.git 3
 	ln -s "$PWD/outside.git" one/git/l.git
 	ln -s ../../../outside.git one/git/a/l.git
 	ln -s "$PWD/outside.git" one/git/a/b/l.git
@@ -62,6 +64,8 @@ no_link_leads_out() {
 	start_site one
 	python3 "$PEERS/paths.py" "$(port_of one)" "$SECRET" "${names[@]}"
 	[ "$(code "${U%r.git}a/b/c.git/$REFS")" = 200 ]
+	[ "$(code "${U%r.git}plain.git/$REFS")" = 200 ]
+	[ "$(code "${U%r.git}plain.git/x.git/$REFS")" = 404 ] # no change of it would be recorded
 	stop_site one
 }
 
