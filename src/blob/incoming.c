@@ -520,13 +520,15 @@ static int blob_incoming_start_writeback(struct blob_incoming *incoming, struct 
 			      SYNC_FILE_RANGE_WAIT_AFTER;
 
 	if (sync_file_range(incoming->fd, (off_t)last, (off_t)ROLL,
-			    SYNC_FILE_RANGE_WRITE) != 0)
+			    SYNC_FILE_RANGE_WRITE) != 0 ||
+	    (last >= ROLL &&
+	     sync_file_range(incoming->fd, (off_t)before, (off_t)ROLL, wait) != 0)) {
+		blob_incoming_forget(incoming);
 		return err_errno(err, "cannot write %s", incoming->id);
-	if (last < ROLL)
-		return 0;
-	if (sync_file_range(incoming->fd, (off_t)before, (off_t)ROLL, wait) != 0)
-		return err_errno(err, "cannot write %s", incoming->id);
-	posix_fadvise(incoming->fd, (off_t)before, (off_t)ROLL, POSIX_FADV_DONTNEED);
+	}
+	if (last >= ROLL)
+		posix_fadvise(incoming->fd, (off_t)before, (off_t)ROLL,
+			      POSIX_FADV_DONTNEED);
 	return 0;
 }
 
@@ -617,8 +619,10 @@ int blob_incoming_digest(struct blob_incoming *incoming, char digest[BLOB_DIGEST
 			       incoming->id, incoming->stored, incoming->expected);
 	/* A flush comes; what is written until then it need not wait for. */
 	if (incoming->stored >= PIECE && incoming->stored < ROLL &&
-	    sync_file_range(incoming->fd, 0, 0, SYNC_FILE_RANGE_WRITE) != 0)
+	    sync_file_range(incoming->fd, 0, 0, SYNC_FILE_RANGE_WRITE) != 0) {
+		blob_incoming_forget(incoming);
 		return err_errno(err, "cannot write %s", incoming->id);
+	}
 	if (!incoming->has_digest) {
 		hash_end(&incoming->hash, bytes);
 		blob_digest_format(bytes, incoming->digest);

@@ -755,6 +755,13 @@ int mirrors_find_watcher(const struct mirrors *mirrors, const struct mirror *mir
 			return 0;
 	err_set(err, ERR_CONFIG, "no watcher \"%s\" watches the mirror %s", name,
 		mirror->name);
+	if (mirror->list)
+		return err_remedy(
+			err,
+			"name it in mirrors.%s.watcher: by a pattern alone, its "
+			"credential goes to no host at which it has no other "
+			"mirror or list",
+			mirror->list->name);
 	return err_remedy(err, "name one whose section [watcher] has this mirror");
 }
 

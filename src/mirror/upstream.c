@@ -208,10 +208,12 @@ static int upstream_fail_status(const struct http_call *call, struct upstream_vi
 			     : "readers without a credential",
 			whom ? whom : "", status);
 		err_because(err, REASON_REFUSED);
-		return err_remedy(err,
-				  whom ? "put a credential that may read it into the "
-					 "watcher's file"
-				       : "give the mirror a [watcher] with a credential");
+		return err_remedy(
+			err,
+			whom ? "put a credential that may read it into the "
+			       "watcher's file"
+			     : "give the mirror a [watcher] with a credential; one of a "
+			       "list, in mirrors.watcher");
 	}
 	if (status == 404 || status == 410) {
 		err_set(err, ERR_MISSING, "%s has no such repository%s%s (HTTP %ld)",

@@ -473,29 +473,46 @@ static size_t push_group_count_kept(const struct transfer_result *result)
 	return count;
 }
 
+/* What became of those that were kept at first. */
+static void push_group_take_kept(struct transfer_result *result,
+				 struct transfer_result *again)
+{
+	for (size_t i = 0; i < result->refs.count; i++) {
+		struct ref_result *kept = &result->refs.items[i];
+		if (kept->status != REF_REJECTED_NODELETE)
+			continue;
+		for (size_t j = 0; j < again->refs.count; j++) {
+			struct ref_result *now = &again->refs.items[j];
+			if (strcmp(now->dst, kept->dst) != 0)
+				continue;
+			struct ref_result before = *kept;
+			*kept = *now;
+			*now = before;
+			break;
+		}
+	}
+}
+
 /* A destination keeps the branch that its HEAD names. So HEAD goes before the branch, and
  * what it is to name before HEAD. */
 static int push_group_transfer(struct push_run *run, const struct push_group *group,
 			       struct transfer_result *result, bool *is_head_served,
 			       struct err *err)
 {
+	struct transfer_result again = { 0 };
+
 	if (transfer(run, group, result, err) != 0)
 		return -1;
 	if (!has_request(run, REQUEST_HEAD) || push_group_count_kept(result) == 0)
 		return 0;
-	serve_head(run, group);
 	*is_head_served = true;
-	if (run->is_stuck || run->is_interrupted)
+	const bool is_set = serve_head(run, group);
+	if (run->is_interrupted)
+		return err_set(err, ERR_CANCELED, "the node ends");
+	if (!is_set || run->is_stuck || transfer(run, group, &again, ERR_IGNORED) != 0)
 		return 0;
-	if (!run->is_head) {
-		transfer_result_clear(result);
-		*result = (struct transfer_result){ 0 };
-		return transfer(run, group, result, err);
-	}
-	run->is_head = false; /* it is tried again, and they with it */
-	for (size_t i = 0; i < result->refs.count; i++)
-		if (result->refs.items[i].status == REF_REJECTED_NODELETE)
-			result->refs.items[i].is_transient = true;
+	push_group_take_kept(result, &again);
+	transfer_result_clear(&again);
 	return 0;
 }
 

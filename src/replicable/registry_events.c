@@ -465,9 +465,18 @@ static enum outcome superseded(struct stored_row *stored,
 {
 	if (is_lost(stored, move))
 		return MOVE_LOST;
-	if (stored->row.state != REGISTRY_SYNCED)
+	struct registry_row *row = &stored->row;
+	/* It was not looked at: what was proved before still is, and is due again. */
+	const bool stays_proved =
+		row->is_proved && move->err && move->err->class == ERR_CANCELED;
+
+	if (row->state != REGISTRY_SYNCED)
 		return MOVE_REFUSED;
-	verify_at(&stored->row, now + move->timeout_ms);
+	verify_at(row, now + move->timeout_ms);
+	if (stays_proved && row->verification == VERIFICATION_PENDING) {
+		row->verification = VERIFICATION_SUCCEEDED;
+		row->is_proved = true;
+	}
 	return MOVE_DONE;
 }
 

@@ -165,6 +165,7 @@ down_behind_a_web_server() {
 	wait_until 10 served_unheard
 	fails git -C work push -q origin main 2>err
 	kill "$server"
+	wait "$server" || true
 	grep -q "remote: pushes go to the primary, and it does not answer: .*status 502" err
 	# Others answer in the words that the primary has, too.
 	web_server "$port" 503 text/plain &
@@ -172,6 +173,7 @@ down_behind_a_web_server() {
 	wait_until 20 answers "$port" 503
 	wait_until 20 served_in_spite_of 503
 	kill "$server"
+	wait "$server" || true
 }
 
 served_unheard() {

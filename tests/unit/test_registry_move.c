@@ -334,6 +334,33 @@ TEST(a_superseded_verification_is_no_failure)
 	close_all();
 }
 
+static enum registry_verification cut_verification(bool was_proved)
+{
+	static const struct err cut = { .class = ERR_CANCELED };
+	struct registry_move said = { .event = REGISTRY_SUPERSEDED, .err = &cut };
+
+	open_synced();
+	if (was_proved) {
+		assert_ok(move(REGISTRY_CHECKING, 0));
+		assert_ok(move(REGISTRY_PROVED, 3));
+		assert_true(read_row()->is_proved);
+	}
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	said.id = read_row()->id;
+	assert_ok(registry_move(store, &said, &err));
+	assert_int_equal(read_row()->is_proved, was_proved);
+	assert_true(row.verification_due_at <= clock_wall_ms());
+	const enum registry_verification found = row.verification;
+	close_all();
+	return found;
+}
+
+TEST(one_that_did_not_come_to_it_leaves_the_proof_as_it_was)
+{
+	assert_int_equal(cut_verification(false), VERIFICATION_PENDING);
+	assert_int_equal(cut_verification(true), VERIFICATION_SUCCEEDED);
+}
+
 static int doubt(uint64_t generation)
 {
 	static const struct err damage = { .class = ERR_CORRUPT, .text = "bad pack" };
@@ -614,6 +641,7 @@ int main(void)
 		CASE(a_row_that_is_wanted_again_is_not_removed_but_begins_anew),
 		CASE(a_verification_that_was_overtaken_proves_nothing),
 		CASE(a_superseded_verification_is_no_failure),
+		CASE(one_that_did_not_come_to_it_leaves_the_proof_as_it_was),
 		CASE(a_copy_that_is_doubted_is_not_synced_any_more),
 		CASE(a_doubt_waits_as_long_as_it_says),
 		CASE(a_doubt_of_another_generation_is_none),
