@@ -340,11 +340,11 @@ static enum registry_verification cut_verification(bool was_proved)
 	struct registry_move said = { .event = REGISTRY_SUPERSEDED, .err = &cut };
 
 	open_synced();
-	if (was_proved) {
+	if (!was_proved) {
 		assert_ok(move(REGISTRY_CHECKING, 0));
-		assert_ok(move(REGISTRY_PROVED, 3));
-		assert_true(read_row()->is_proved);
+		assert_ok(move(REGISTRY_SUPERSEDED, 0));
 	}
+	assert_int_equal(read_row()->is_proved, was_proved);
 	assert_ok(move(REGISTRY_CHECKING, 0));
 	said.id = read_row()->id;
 	assert_ok(registry_move(store, &said, &err));
