@@ -433,13 +433,15 @@ static void lease_server_finding(void *arg, bool is_error, const char *what,
 static void check_leases(struct checking *checking, struct lease_manager *leases)
 {
 	const struct lease_settings *settings = &checking->site.lease;
+	char key[LEASE_KEY_SIZE];
 	struct lease_holder holder;
 	struct err err;
 
 	lease_settings_try(settings, checking->site.name, lease_server_finding, checking);
 	if (settings->backend != LEASE_POSTGRESQL && settings->backend != LEASE_REDIS)
 		return;
-	if (lease_inspect(leases, "refrelay:check", &holder, &err) == 0 ||
+	if ((lease_key_of_person(leases, "check", key, &err) == 0 &&
+	     lease_inspect(leases, key, &holder, &err) == 0) ||
 	    err.class == ERR_MISSING)
 		check_say(checking, CHECK_GOOD, "leases", "", "%s answers",
 			  settings->urls);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/proc.h"
 #include "cli/site.h"
 #include "lease/lease_json.h"
@@ -28,7 +29,7 @@ static const struct cli_option rows[] = {
 	  "configured site's",
 	  AT(TEXT, directory) },
 	{ "fence", 0, "N", "release: the fence that list or show printed",
-	  AT(NUMBER, fence), .min = 1, .verbs = "release" },
+	  AT(NUMBER, fence), .verbs = "release" },
 	{ "reason", 0, "TEXT", "release: the reason, for the log", AT(TEXT, reason),
 	  .verbs = "release" },
 	{ "wait", 0, "TIME",
@@ -137,9 +138,14 @@ static int cli_lease_release_key(struct lease_manager *leases,
 		.repositories = call->repositories,
 	};
 
-	if (lease_take_away(leases, &what, err) != 0)
+	int raised = lease_take_away(leases, &what, err);
+	if (raised < 0)
 		return -1;
-	cli_note("released %s; its former holder can no longer publish", call->key);
+	cli_note(raised ? "released %s; its former holder can no longer publish"
+			: "released %s; no repository's fence was raised: its former "
+			  "holder is stopped at its next renewal, or goes on until its "
+			  "end if it renews nothing",
+		 call->key);
 	return 0;
 }
 
@@ -180,8 +186,15 @@ static int run_under(struct lease *lease, const struct lease_call *call, const c
 	vec_clear(&env);
 	if (ended == 0)
 		return lease_check(lease, err);
-	if (err->class == ERR_LOST) /* whatever it made of its SIGTERM */
+	if (err->class == ERR_LOST) { /* whatever it made of its SIGTERM */
+		struct err why = *err;
+		lease_blame(lease, &why);
+		if (why.class == ERR_TIMEOUT) { /* what no lease is renewed for */
+			*err = why;
+			err->class = ERR_LOST;
+		}
 		return -1;
+	}
 	if (result.exit_code >= 0)
 		return result.exit_code;
 	if (err->class == ERR_CONFIG) {
@@ -200,6 +213,7 @@ static int run_leased(struct lease_manager *leases, const struct lease_call *cal
 	int status;
 
 	lease_job_new(job);
+	log_set_context((struct log_context){ .job = "run", .job_id = job });
 	if (lease_key_of_person(leases, call->key, key, err) != 0 ||
 	    lease_acquire(leases,
 			  &(struct lease_request){
@@ -216,6 +230,7 @@ static int run_leased(struct lease_manager *leases, const struct lease_call *cal
 		return -1;
 	status = run_under(lease, call, job, stop, err);
 	lease_release(lease);
+	log_set_context((struct log_context){ 0 });
 	return status;
 }
 
@@ -242,12 +257,19 @@ static void find_key(struct lease_manager *leases, struct lease_call *call,
 	struct err err;
 
 	if (!call->key || call->argv ||
-	    lease_inspect(leases, call->key, &ignored, &err) == 0 ||
-	    err.class != ERR_MISSING ||
-	    lease_key_of_person(leases, call->key, key, &err) != 0 ||
-	    lease_inspect(leases, key, &ignored, &err) != 0)
+	    lease_key_of_person(leases, call->key, key, &err) != 0)
 		return;
-	call->key = key;
+	const size_t prefix_len = strlen(key) - strlen(call->key);
+	const bool is_whole = strncmp(call->key, key, prefix_len) == 0;
+
+	if (is_whole && lease_inspect(leases, call->key, &ignored, &err) == 0)
+		return;
+	/* Beyond the prefix a server may refuse to say anything. */
+	if (lease_inspect(leases, key, &ignored, &err) == 0 ||
+	    (err.class == ERR_MISSING && !is_whole &&
+	     lease_inspect(leases, call->key, &ignored, &err) != 0 &&
+	     err.class != ERR_MISSING))
+		call->key = key;
 }
 
 static bool must_write(lease_verb verb)
@@ -294,7 +316,7 @@ int cli_lease(struct cli *cli, char **argv)
 					   [SHOW] = cli_lease_show_holder,
 					   [RELEASE] = cli_lease_release_key,
 					   [RUN] = cli_lease_run_command };
-	struct lease_call call = { .wait_ms = -1 };
+	struct lease_call call = { .wait_ms = -1, .fence = UINT64_MAX };
 	struct cli_operands operands;
 	int status = cli_read_options(cli->command, argv, &call, &operands);
 
@@ -304,7 +326,7 @@ int cli_lease(struct cli *cli, char **argv)
 	if (operands.count > 1)
 		call.argv = operands.items + 1;
 	if (operands.verb_at == RELEASE &&
-	    (call.fence == 0 || !call.reason || !call.reason[0]))
+	    (call.fence == UINT64_MAX || !call.reason || !call.reason[0]))
 		return cli_usage("lease", "release takes --fence N, as show prints it, "
 					  "and --reason TEXT");
 	return cli_lease_run_verb(cli, &call, runs[operands.verb_at]);

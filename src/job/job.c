@@ -14,8 +14,10 @@ static void job_log_outcome(const struct job_request *request, int64_t started,
 		log_debug("job.done", LOG_NUMBER("dur_ms", took),
 			  LOG_TEXT("op", request->operation));
 	else if (err_is_deferral(err->class) && err->class != ERR_LOST)
-		log_info("job.deferred", LOG_NUMBER("dur_ms", took), LOG_ERR(err),
-			 LOG_TEXT("op", request->operation));
+		/* Whoever has the lease was told of once, by lease.denied. */
+		log_at(err->class == ERR_BUSY ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
+		       "job.deferred", LOG_NUMBER("dur_ms", took), LOG_ERR(err),
+		       LOG_TEXT("op", request->operation));
 	else if (err_is_transient(err->class))
 		log_warn("job.failed", LOG_NUMBER("dur_ms", took), LOG_ERR(err),
 			 LOG_TEXT("op", request->operation));

@@ -78,6 +78,7 @@ void lease_count_takeover(const struct lease_manager *manager)
 
 struct loss {
 	struct lease_grant grant;
+	char job[LEASE_JOB_SIZE];
 	const char *cause;
 };
 
@@ -116,6 +117,8 @@ static void lose_locked(struct lease_manager *manager, struct lease *lease,
 			const char *cause, losses *lost)
 {
 	struct loss loss = { .grant = lease->grant, .cause = cause };
+
+	lease_job_split(lease->self.job, loss.job);
 
 	lease->lost = true;
 	deadline_expire(&lease->deadline);
@@ -196,14 +199,16 @@ void keeper_note_answer(struct lease_manager *manager, const struct err *why)
 /* Gives the mutex away while it asks for a key that nobody has. */
 static void probe_locked(struct lease_manager *manager)
 {
+	char key[LEASE_KEY_SIZE];
 	struct lease_holder holder;
 	struct err err;
 
+	/* With the prefix: the rights of its user may end there. */
+	lease_key_of_person(manager, "probe", key, ERR_IGNORED);
 	manager->asked_at = clock_boot_ms();
 	manager->probe_at = manager->asked_at + PROBE_EVERY_MS;
 	unlock(&manager->mutex);
-	int result = manager->backend->ops->inspect(manager->backend, "refrelay:probe",
-						    &holder, &err);
+	int result = manager->backend->ops->inspect(manager->backend, key, &holder, &err);
 	keeper_note_answer(manager,
 			   result == 0 || err.class == ERR_MISSING ? NULL : &err);
 	lock(&manager->mutex);
@@ -328,6 +333,7 @@ static void keeper_report_losses(losses *lost)
 	for (size_t i = 0; i < lost->count; i++)
 		log_error("lease.lost", LOG_TEXT("lease_key", lost->items[i].grant.key),
 			  LOG_NUMBER("fence", lost->items[i].grant.fence),
+			  LOG_TEXT("holder_job", lost->items[i].job),
 			  LOG_TEXT("cause", lost->items[i].cause));
 	vec_clear(lost);
 }

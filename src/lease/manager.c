@@ -213,24 +213,29 @@ static void waiter_report_holder(struct waiter *waiter)
 }
 
 /* -1: ERR_CANCELED; 1: fd is readable; 0: it is `until`, or anything else. */
-static int waiter_sleep_until(struct waiter *waiter, int fd, int64_t until,
-			      struct err *err)
+static int waiter_pause(const struct waiter *waiter, int fd, int64_t until,
+			struct err *err)
 {
 	const struct lease_request *request = waiter->attempt.request;
 	struct pollfd watched[] = {
 		{ .fd = fd, .events = POLLIN },
 		{ .fd = request->stop ? request->stop->fd : -1, .events = POLLIN },
 	};
-
-	waiter_report_holder(waiter);
-	if (until > waiter->report_at)
-		until = waiter->report_at;
 	int64_t left = until - clock_boot_ms();
 	poll(watched, ARRAY_SIZE(watched), left > 0 ? (int)left : 0);
 	if (request->stop && stop_is_requested(request->stop))
 		return err_set(err, ERR_CANCELED, "lease %.300s: no longer wanted",
 			       request->key);
 	return (watched[0].revents & POLLIN) != 0;
+}
+
+/* The same, and says now and then who is in the way. */
+static int waiter_sleep_until(struct waiter *waiter, int fd, int64_t until,
+			      struct err *err)
+{
+	waiter_report_holder(waiter);
+	return waiter_pause(waiter, fd,
+			    until < waiter->report_at ? until : waiter->report_at, err);
 }
 
 /* Until it is to ask again, or has waited for as long as it would. ERR_CANCELED. */
@@ -385,10 +390,21 @@ static int deny_after_wait(struct waiter *waiter, const struct lease_holder *hol
 	return -1;
 }
 
+static bool waiter_has_holder(const struct waiter *waiter)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&waiter->manager->mutex);
+
+	return waiter->queue->holder != NULL;
+}
+
 int waiter_deny(struct waiter *waiter, struct err *err)
 {
 	struct lease_holder holder;
 
+	/* The one before us in the line waits for an answer: nobody may have it. */
+	if (!waiter_has_holder(waiter) &&
+	    lease_manager_away_since(waiter->manager, err) != 0)
+		return -1;
 	look_at_holder(waiter, &holder);
 	if (waiter->request.holder)
 		*waiter->request.holder = holder;
@@ -642,17 +658,21 @@ static bool waiter_outlasts(struct waiter *waiter, struct err *err)
 	bool may_pass = err->class == ERR_NETWORK || err->class == ERR_TIMEOUT;
 	int64_t until = clock_boot_ms() +
 			(is_polling(manager) ? next_poll_ms(manager) : AWAY_RETRY_MS);
+	struct err why;
 
 	if (!keeper_is_away(waiter->manager, err))
 		return false;
 	keeper_note_answer(waiter->manager, err);
 	err->class = ERR_LOCK_UNAVAILABLE;
 	err_because(err, REASON_LOCK_UNAVAILABLE);
-	return manager->ways.is_patient && may_pass &&
-	       waiter_sleep_until(waiter, -1,
-				  until < waiter->until ? until : waiter->until,
-				  ERR_IGNORED) == 0 &&
-	       clock_boot_ms() < waiter->until;
+	if (!manager->ways.is_patient || !may_pass)
+		return false;
+	if (waiter_pause(waiter, -1, until < waiter->until ? until : waiter->until,
+			 &why) < 0) {
+		*err = why;
+		return false;
+	}
+	return clock_boot_ms() < waiter->until;
 }
 
 static int lease_manager_ask_backend(struct waiter *waiter, struct err *err)

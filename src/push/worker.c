@@ -738,8 +738,11 @@ void push_run_work(void *arg)
 	struct err err;
 
 	bell_ring();
+	struct log_context before = log_set_context(
+		(struct log_context){ .job = "push", .job_id = run->job_id });
 	if (work_uri(run, &err) != 0)
 		push_worker_put_off(run, &err);
+	log_set_context(before);
 	bell_ring();
 	lock(&push->mutex);
 	TAILQ_INSERT_TAIL(&push->finished, run, link);

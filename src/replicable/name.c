@@ -127,7 +127,7 @@ int locate_repository(int root, const char *name, char **path, struct err *err)
 	return look_for(fd, part, name, path, err);
 }
 
-/* The job of such a lease names the repository. */
+/* The job of such a lease names the repository. 1: it was raised, or is already. */
 static int take_away_raise_fence(const struct lease_manager *leases,
 				 const struct take_away *what,
 				 const struct lease_holder *holder, struct err *err)
@@ -144,8 +144,8 @@ static int take_away_raise_fence(const struct lease_manager *leases,
 		return 0;
 	copy = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (copy < 0 || fence_raise(copy, what->fence + LEASE_FENCES, err) == 0)
-		return 0;
-	return err->class == ERR_LOST ? 0 : -1; /* the next holder was quicker */
+		return 1;
+	return err->class == ERR_LOST ? 1 : -1; /* the next holder was quicker */
 }
 
 int lease_take_away(struct lease_manager *leases, const struct take_away *what,
@@ -157,10 +157,11 @@ int lease_take_away(struct lease_manager *leases, const struct take_away *what,
 	    lease_force_release(leases, what->key, what->fence, what->actor, what->reason,
 				err) != 0)
 		return -1;
-	if (take_away_raise_fence(leases, what, &holder, err) != 0)
+	int raised = take_away_raise_fence(leases, what, &holder, err);
+	if (raised < 0)
 		return err_prefix(err, "the lease is released, but its holder may "
 				       "publish once more");
-	return 0;
+	return raised;
 }
 
 static int name_refuse(const char *why, struct err *err)

@@ -17,8 +17,8 @@ struct take_away {
 
 /* Releases it, and raises the fence of the repository that it guards: the displaced
  * holder notices only at its next renewal; until then the repository's own fence keeps it
- * from publishing. Errors as lease_force_release(); ERR_MISSING also for a key that was
- * never granted. */
+ * from publishing. 1; 0: it is released, but is not known to guard a repository. Errors
+ * as lease_force_release(); ERR_MISSING also for a key that was never granted. */
 int lease_take_away(struct lease_manager *leases, const struct take_away *what,
 		    struct err *err);
 

@@ -133,11 +133,11 @@ static int delete_lease(const struct web_request *request, struct web_response *
 
 	if (web_query_number(request, "fence", INT64_MAX, &what.fence, err) != 0)
 		return -1;
-	if (what.fence == 0 || !what.reason || !what.reason[0])
+	if (!web_query(request, "fence") || !what.reason || !what.reason[0])
 		return err_set(err, ERR_CONFIG,
 			       "it takes ?fence=N, as GET /api/v1/leases gives it, and "
 			       "&reason=TEXT");
-	if (lease_take_away(leases, &what, err) != 0 ||
+	if (lease_take_away(leases, &what, err) < 0 ||
 	    lease_inspect(leases, what.key, &holder, err) != 0)
 		return -1;
 	web_answer_json(response, 200, lease_holder_json(&holder));

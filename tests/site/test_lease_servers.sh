@@ -297,6 +297,32 @@ a_secondary_says_so_and_goes_on_when_it_is_back() { # BACKEND
 	stop_"$1"
 }
 
+# As docs/leases.md has them, and nothing else is asked for.
+the_documented_rights_of_a_redis_user_suffice() {
+	local rights
+	start_redis
+	make_sites
+	set_conf paris lease.backend redis
+	set_conf paris lease.url "$(url_of redis)"
+	set_conf paris lease.userFile "$PWD/user"
+	set_conf paris lease.passwordFile "$PWD/password"
+	printf refrelay >user
+	printf PASSWORD >password
+	chmod 600 user password
+	read -ra rights < <(sed -n '/^    ACL SETUSER/,/^$/p' "$TESTS/../docs/leases.md" | tr '\n' ' ') || :
+	[ "$(redis-cli -s "$PWD/redis" "${rights[@]}")" = OK ]
+	"$REFRELAY" -c paris/refrelay.conf check >out 2>&1 || :
+	grep -q 'ok .*leases .*answers' out || cat out
+	grep -q 'ok .*leases .*answers' out
+	at paris lease run k --wait 0 -- "$REFRELAY" -c paris/refrelay.conf lease show k >shown
+	grep -q '^refrelay:paris:k$' shown
+	at paris lease show k >shown
+	[ -z "$(redis-cli -s "$PWD/redis" ACL LOG)" ]
+	fails at paris lease show none 2>err
+	grep -q 'no lease refrelay:paris:none was ever granted' err
+	stop_redis
+}
+
 for backend in redis postgresql; do
 	tap_test "two data directories exclude each other with $backend" \
 		two_data_directories_exclude_each_other "$backend"
@@ -314,4 +340,6 @@ for backend in redis postgresql; do
 	tap_test "a secondary says that $backend is away, and goes on when it is back" \
 		a_secondary_says_so_and_goes_on_when_it_is_back "$backend"
 done
+tap_test "the documented rights of a Redis user suffice" \
+	the_documented_rights_of_a_redis_user_suffice
 tap_done

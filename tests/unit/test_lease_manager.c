@@ -801,6 +801,47 @@ TEST(an_error_about_one_lease_says_nothing_of_all)
 	fake.fail = 0;
 }
 
+struct patient {
+	pthread_t thread;
+	struct stop stop;
+	struct lease *lease;
+	struct err why;
+};
+
+static void *wait_patiently(void *arg)
+{
+	struct patient *patient = arg;
+	const struct lease_request request = {
+		.key = "a", .operation = "sync", .stop = &patient->stop, .wait_ms = 60000
+	};
+
+	lease_acquire(manager, &request, &patient->lease, &patient->why);
+	return NULL;
+}
+
+/* Not that somebody has it, which is not known. */
+TEST(who_stands_behind_one_that_waits_for_an_answer_hears_that_there_is_none)
+{
+	struct lease_ways ways = { .where = LEASE_AT_SERVER, .is_patient = true };
+	struct patient patient;
+	struct lease *none;
+
+	lease_manager_set_ways(manager, &ways);
+	stop_init(&patient.stop);
+	fake.fail = ETIMEDOUT;
+	thread_start(&patient.thread, "patient", wait_patiently, &patient);
+	wait_until(is_away() && somebody_waits());
+	assert_fails(acquire("a", 0, &none), ERR_LOCK_UNAVAILABLE);
+	assert_int_equal(err.reason, REASON_LOCK_UNAVAILABLE);
+	assert_fails(acquire("a", 50, &none), ERR_LOCK_UNAVAILABLE);
+	stop_request(&patient.stop);
+	thread_join(patient.thread);
+	assert_null(patient.lease);
+	assert_int_equal(patient.why.class, ERR_CANCELED);
+	stop_clear(&patient.stop);
+	fake.fail = 0;
+}
+
 /* As of a file server that is gone: what asks it hangs. */
 TEST(a_place_that_does_not_even_fail_is_away_after_a_while)
 {
@@ -855,6 +896,7 @@ int main(void)
 		CASE(whoever_polls_is_handed_nothing_within_its_process),
 		CASE(a_disk_or_directory_that_fails_is_away_until_it_is_back),
 		CASE(an_error_about_one_lease_says_nothing_of_all),
+		CASE(who_stands_behind_one_that_waits_for_an_answer_hears_that_there_is_none),
 		CASE(a_place_that_does_not_even_fail_is_away_after_a_while),
 	};
 
