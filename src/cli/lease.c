@@ -210,11 +210,11 @@ static int run_leased(struct lease_manager *leases, const struct lease_call *cal
 {
 	char key[LEASE_KEY_SIZE], job[LEASE_JOB_SIZE];
 	struct lease *lease = NULL;
-	int status;
+	int status = -1;
 
 	lease_job_new(job);
 	log_set_context((struct log_context){ .job = "run", .job_id = job });
-	if (lease_key_of_person(leases, call->key, key, err) != 0 ||
+	if (lease_key_of_person(leases, call->key, key, err) == 0 &&
 	    lease_acquire(leases,
 			  &(struct lease_request){
 				  .key = key,
@@ -226,9 +226,8 @@ static int run_leased(struct lease_manager *leases, const struct lease_call *cal
 						     : lease_manager_wait_ms(leases),
 				  .stop = stop,
 			  },
-			  &lease, err) != 0)
-		return -1;
-	status = run_under(lease, call, job, stop, err);
+			  &lease, err) == 0)
+		status = run_under(lease, call, job, stop, err);
 	lease_release(lease);
 	log_set_context((struct log_context){ 0 });
 	return status;

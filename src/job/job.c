@@ -6,7 +6,7 @@
 #include "replicable/name.h"
 
 static void job_log_outcome(const struct job_request *request, int64_t started,
-			    int result, const struct err *err)
+			    bool was_leased, int result, const struct err *err)
 {
 	int64_t took = clock_boot_ms() - started;
 
@@ -15,7 +15,8 @@ static void job_log_outcome(const struct job_request *request, int64_t started,
 			  LOG_TEXT("op", request->operation));
 	else if (err_is_deferral(err->class) && err->class != ERR_LOST)
 		/* Whoever has the lease was told of once, by lease.denied. */
-		log_at(err->class == ERR_BUSY ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
+		log_at(err->class == ERR_BUSY && !was_leased ? LOG_LEVEL_DEBUG
+							     : LOG_LEVEL_INFO,
 		       "job.deferred", LOG_NUMBER("dur_ms", took), LOG_ERR(err),
 		       LOG_TEXT("op", request->operation));
 	else if (err_is_transient(err->class))
@@ -85,7 +86,7 @@ int job_run(const struct job_request *request, struct err *err)
 		result = run_leased(request, lease, err);
 		lease_release(lease);
 	}
-	job_log_outcome(request, started, result, err);
+	job_log_outcome(request, started, lease != NULL, result, err);
 	log_set_context(before);
 	return result;
 }

@@ -199,7 +199,7 @@ void keeper_note_answer(struct lease_manager *manager, const struct err *why)
 /* Gives the mutex away while it asks for a key that nobody has. */
 static void probe_locked(struct lease_manager *manager)
 {
-	char key[LEASE_KEY_SIZE];
+	char key[LEASE_KEY_SIZE] = "probe";
 	struct lease_holder holder;
 	struct err err;
 

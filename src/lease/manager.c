@@ -251,14 +251,30 @@ static int waiter_sleep_poll(struct waiter *waiter, struct err *err)
 	return 0;
 }
 
+static bool waiter_has_holder(const struct waiter *waiter)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&waiter->manager->mutex);
+
+	return waiter->queue->holder != NULL;
+}
+
+/* Where the one before it waits for an answer of the backend, nobody may have it. */
+static int waiter_deny_turn(struct waiter *waiter, struct err *err)
+{
+	return !waiter_has_holder(waiter) &&
+			       lease_manager_away_since(waiter->manager, err) != 0
+		       ? -1
+		       : waiter_deny(waiter, err);
+}
+
 /* Waits until it is first in the line and nobody here holds the key. ERR_BUSY after
- * request->wait_ms; ERR_CANCELED. */
+ * request->wait_ms; ERR_LOCK_UNAVAILABLE; ERR_CANCELED. */
 static int waiter_wait_turn(struct waiter *waiter, struct err *err)
 {
 	while (!take_turn(waiter)) {
 		int64_t now = clock_boot_ms(), until = waiter->until;
 		if (now >= until)
-			return waiter_deny(waiter, err);
+			return waiter_deny_turn(waiter, err);
 		if (is_polling(waiter->manager)) {
 			if (waiter_sleep_poll(waiter, err) != 0)
 				return -1;
@@ -390,21 +406,10 @@ static int deny_after_wait(struct waiter *waiter, const struct lease_holder *hol
 	return -1;
 }
 
-static bool waiter_has_holder(const struct waiter *waiter)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&waiter->manager->mutex);
-
-	return waiter->queue->holder != NULL;
-}
-
 int waiter_deny(struct waiter *waiter, struct err *err)
 {
 	struct lease_holder holder;
 
-	/* The one before us in the line waits for an answer: nobody may have it. */
-	if (!waiter_has_holder(waiter) &&
-	    lease_manager_away_since(waiter->manager, err) != 0)
-		return -1;
 	look_at_holder(waiter, &holder);
 	if (waiter->request.holder)
 		*waiter->request.holder = holder;

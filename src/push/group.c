@@ -464,69 +464,15 @@ static int64_t oldest(const struct push_run *run, const struct push_group *group
 	return since;
 }
 
-static size_t push_group_count_kept(const struct transfer_result *result)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < result->refs.count; i++)
-		count += result->refs.items[i].status == REF_REJECTED_NODELETE;
-	return count;
-}
-
-/* What became of those that were kept at first. */
-static void push_group_take_kept(struct transfer_result *result,
-				 struct transfer_result *again)
-{
-	for (size_t i = 0; i < result->refs.count; i++) {
-		struct ref_result *kept = &result->refs.items[i];
-		if (kept->status != REF_REJECTED_NODELETE)
-			continue;
-		for (size_t j = 0; j < again->refs.count; j++) {
-			struct ref_result *now = &again->refs.items[j];
-			if (strcmp(now->dst, kept->dst) != 0)
-				continue;
-			struct ref_result before = *kept;
-			*kept = *now;
-			*now = before;
-			break;
-		}
-	}
-}
-
-/* A destination keeps the branch that its HEAD names. So HEAD goes before the branch, and
- * what it is to name before HEAD. */
-static int push_group_transfer(struct push_run *run, const struct push_group *group,
-			       struct transfer_result *result, bool *is_head_served,
-			       struct err *err)
-{
-	struct transfer_result again = { 0 };
-
-	if (transfer(run, group, result, err) != 0)
-		return -1;
-	if (!has_request(run, REQUEST_HEAD) || push_group_count_kept(result) == 0)
-		return 0;
-	*is_head_served = true;
-	const bool is_set = serve_head(run, group);
-	if (run->is_interrupted)
-		return err_set(err, ERR_CANCELED, "the node ends");
-	if (!is_set || run->is_stuck || transfer(run, group, &again, ERR_IGNORED) != 0)
-		return 0;
-	push_group_take_kept(result, &again);
-	transfer_result_clear(&again);
-	return 0;
-}
-
-/* Whether HEAD was set meanwhile, or that was tried. */
-static bool push_group_push_refs(struct push_run *run, const struct push_group *group)
+static void push_group_push_refs(struct push_run *run, const struct push_group *group)
 {
 	struct transfer_result result = { 0 };
 	int64_t began = clock_boot_ms();
-	bool is_head_served = false;
 	struct err why;
 
 	if (group->tasks.count == 0)
-		return false;
-	if (push_group_transfer(run, group, &result, &is_head_served, &why) != 0) {
+		return;
+	if (transfer(run, group, &result, &why) != 0) {
 		fail_group(run, group, &why);
 		if (why.class != ERR_LOST && why.class != ERR_CANCELED)
 			ref_events_add(run, group, NULL);
@@ -548,7 +494,6 @@ static bool push_group_push_refs(struct push_run *run, const struct push_group *
 		});
 	}
 	transfer_result_clear(&result);
-	return is_head_served;
 }
 
 /* What it lacks, a destination would lack as well, or refuse. */
@@ -613,7 +558,7 @@ void push_group_work(struct push_run *run, struct push_group *group)
 		push_group_skip_cut(run, group);
 		return;
 	}
-	bool is_head_served = push_group_push_refs(run, group);
-	if (!is_head_served && !run->is_failed && !run->is_stuck && !run->is_interrupted)
+	push_group_push_refs(run, group);
+	if (!run->is_failed && !run->is_stuck && !run->is_interrupted)
 		serve_head(run, group);
 }

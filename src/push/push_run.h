@@ -75,8 +75,8 @@ bool has_to_wait(const struct push_run *run);
 
 /* Handles deletion, if requested. True: it was, and the tasks were moved on. */
 bool serve_deletion(struct push_run *run, const struct push_group *group);
-/* Makes the destination's HEAD ours, if requested. True: it is, by now. */
-bool serve_head(struct push_run *run, const struct push_group *group);
+/* Makes the destination's HEAD ours, if requested. */
+void serve_head(struct push_run *run, const struct push_group *group);
 void forget_head(struct push_run *run);
 
 /* The tasks wait again; or they are done. After loss of the lease, nothing is moved. */

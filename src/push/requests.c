@@ -349,15 +349,15 @@ static void fail_head(struct push_run *run, const struct push_group *group,
 	run->is_head = true;
 }
 
-bool serve_head(struct push_run *run, const struct push_group *group)
+void serve_head(struct push_run *run, const struct push_group *group)
 {
 	struct err why;
 
 	if (!has_request(run, REQUEST_HEAD))
-		return false;
+		return;
 	if (run->state.is_head && has_to_wait(run)) {
 		run->is_head = true;
-		return false;
+		return;
 	}
 	if (uri_request_begin(run->push->options.tasks, run->uri_key, REQUEST_HEAD,
 			      &why) != 0)
@@ -372,5 +372,4 @@ bool serve_head(struct push_run *run, const struct push_group *group)
 		end_head(run);
 	else
 		fail_head(run, group, &why);
-	return result == 0 && !run->is_stuck;
 }

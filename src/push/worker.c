@@ -483,8 +483,6 @@ static int take_lease(struct push_run *run, struct err *err)
 					 .name = run->uri,
 					 .stop = &push->kill };
 
-	lease_job_new(run->job_id);
-
 	if (lease_inspect(push->options.leases, key, &holder, err) == 0 &&
 	    push_holder_lives(&holder))
 		return 0;
@@ -738,6 +736,7 @@ void push_run_work(void *arg)
 	struct err err;
 
 	bell_ring();
+	lease_job_new(run->job_id);
 	struct log_context before = log_set_context(
 		(struct log_context){ .job = "push", .job_id = run->job_id });
 	if (work_uri(run, &err) != 0)

@@ -115,23 +115,6 @@ head_and_deletions_go_by_ssh() {
 	stop_site home
 }
 
-# A destination keeps the branch that its HEAD names.
-a_renamed_default_branch_is_renamed_there() {
-	make_ssh_home mirror true
-	make_source a 1
-	start_ready home
-	expect 0 at home push start --all --wait
-	git -C git/a.git branch -m main trunk
-	[ "$(git -C git/a.git symbolic-ref HEAD)" = refs/heads/trunk ]
-	at home changed a
-	wait_until 20 same_refs git/a.git far/home/a.git
-	[ "$(git -C far/home/a.git symbolic-ref HEAD)" = refs/heads/trunk ]
-	fails git -C far/home/a.git rev-parse --verify -q refs/heads/main
-	wait_until 20 store_is_empty
-	fails was_logged home push.gave_up
-	stop_site home
-}
-
 # As at most hosts of repositories: who logs in may fetch and push, and nothing else.
 a_head_that_an_account_without_a_shell_refuses_delays_no_ref() {
 	make_ssh_home
@@ -162,7 +145,6 @@ tap_test "what fails there is no success" what_fails_there_is_no_success
 tap_test "a command that hangs is ended" a_command_that_hangs_is_ended
 tap_test "nothing is made unless it is asked for" nothing_is_made_unless_asked_for
 tap_test "HEAD and deletions go by ssh" head_and_deletions_go_by_ssh
-tap_test "a renamed default branch is renamed there" a_renamed_default_branch_is_renamed_there
 tap_test "a HEAD that an account without a shell refuses delays no ref" \
 	a_head_that_an_account_without_a_shell_refuses_delays_no_ref
 tap_done

@@ -826,9 +826,9 @@ TEST(who_stands_behind_one_that_waits_for_an_answer_hears_that_there_is_none)
 	struct patient patient;
 	struct lease *none;
 
+	fake.fail = ETIMEDOUT;
 	lease_manager_set_ways(manager, &ways);
 	stop_init(&patient.stop);
-	fake.fail = ETIMEDOUT;
 	thread_start(&patient.thread, "patient", wait_patiently, &patient);
 	wait_until(is_away() && somebody_waits());
 	assert_fails(acquire("a", 0, &none), ERR_LOCK_UNAVAILABLE);
