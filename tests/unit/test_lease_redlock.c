@@ -572,11 +572,17 @@ static void *succeed(void *arg)
 static void start_waiting(struct successor *successor, struct lease_manager *manager,
 			  const char *place)
 {
+	AUTO_FREE char *text =
+		xasprintf("%s#wait:%s", KEY, redis_of(manager->backend)->server.me);
+
 	*successor = (struct successor){ .manager = manager };
 	thread_start(&successor->thread, "successor", succeed, successor);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		wait_until(strcmp(redis_cli(&servers[i], "ZCARD", KEY "#line"), place) ==
 			   0);
+		/* It has asked once more since, and says how it is told. */
+		wait_until(strstr(redis_cli(&servers[i], "GET", text), " told="));
+	}
 }
 
 /* Bob knows of carol since he was granted it. No release reaches a server before carol
