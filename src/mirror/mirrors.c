@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "mirror/then.h"
+#include "mirror/upstream_entry.h"
 #include "net/http.h"
 #include "replicable/name.h"
 
@@ -382,7 +383,7 @@ static bool watcher_may_be_at(const struct watcher *watcher, const struct mirror
 	if (!mirror->list || !has_credential || !mirror->uri.host)
 		return true;
 	for (size_t i = 0; i < watcher->hosts.count; i++)
-		if (strcasecmp(watcher->hosts.items[i], mirror->uri.host) == 0)
+		if (upstream_entry_is_host(mirror->uri.host, watcher->hosts.items[i]))
 			return true;
 	return false;
 }
@@ -393,57 +394,38 @@ static bool watcher_watches(const struct watcher *watcher, const struct mirror *
 	       (mirror->list && text_list_has(&mirror->list->watchers, watcher->name));
 }
 
-/* The upstreams of "api.x" are at "x". */
-static void watcher_add_hosts(struct watcher *watcher, const char *host)
-{
-	vec_add(&watcher->hosts, xstrdup(host));
-	if (strncasecmp(host, "api.", 4) == 0)
-		vec_add(&watcher->hosts, xstrdup(host + 4));
-}
-
-static void watcher_add_host_of_list(struct watcher *watcher,
-				     const struct mirror_list *list)
+/* False: other lists are at another host. */
+static bool watcher_add_host_of(struct watcher *watcher, const struct mirror_list *list)
 {
 	AUTO_URI struct uri_text uri = { 0 };
 
-	if (uri_text_read(list->source.url, &uri, ERR_IGNORED) == 0 && uri.host)
-		watcher_add_hosts(watcher, uri.host);
-}
-
-static bool mirrors_have_one_list_host(const struct mirrors *mirrors)
-{
-	AUTO_FREE char *only = NULL;
-
-	for (size_t i = 0; i < mirrors->lists.count; i++) {
-		AUTO_URI struct uri_text uri = { 0 };
-		if (uri_text_read(mirrors->lists.items[i]->source.url, &uri,
-				  ERR_IGNORED) != 0 ||
-		    !uri.host)
-			continue;
-		if (only && strcasecmp(only, uri.host) != 0)
-			return false;
-		if (!only)
-			only = xstrdup(uri.host);
-	}
-	return true;
+	if (uri_text_read(list->source.url, &uri, ERR_IGNORED) != 0 || !uri.host)
+		return true;
+	vec_add(&watcher->hosts, TAKE(uri.host));
+	return strcasecmp(watcher->hosts.items[0],
+			  watcher->hosts.items[watcher->hosts.count - 1]) == 0;
 }
 
 /* Those of its mirrors with a section, and of lists that name it. If there are none, it
  * is for the lists; but only if these are at one host, it is known which. */
 static void watcher_find_hosts(const struct mirrors *mirrors, struct watcher *watcher)
 {
+	bool is_one = true;
+
 	for (size_t i = 0; i < mirrors->sections.count; i++) {
 		const struct mirror *mirror = mirrors->sections.items[i];
 		if (mirror->uri.host && watcher_names(watcher, mirror))
-			watcher_add_hosts(watcher, mirror->uri.host);
+			vec_add(&watcher->hosts, xstrdup(mirror->uri.host));
 	}
 	for (size_t i = 0; i < mirrors->lists.count; i++)
 		if (text_list_has(&mirrors->lists.items[i]->watchers, watcher->name))
-			watcher_add_host_of_list(watcher, mirrors->lists.items[i]);
-	if (watcher->hosts.count > 0 || !mirrors_have_one_list_host(mirrors))
+			watcher_add_host_of(watcher, mirrors->lists.items[i]);
+	if (watcher->hosts.count > 0)
 		return;
 	for (size_t i = 0; i < mirrors->lists.count; i++)
-		watcher_add_host_of_list(watcher, mirrors->lists.items[i]);
+		is_one &= watcher_add_host_of(watcher, mirrors->lists.items[i]);
+	if (!is_one)
+		text_list_clear(&watcher->hosts);
 }
 
 static int watcher_check(const struct conf_entry *entry, const struct watcher *watcher,

@@ -131,7 +131,7 @@ static bool upstream_entry_is_loopback(const char *host)
 	       text_starts_with(host, "127.");
 }
 
-static bool upstream_entry_is_host(const char *host, const char *api)
+bool upstream_entry_is_host(const char *host, const char *api)
 {
 	return strcasecmp(host, api) == 0 ||
 	       (strncasecmp(api, "api.", 4) == 0 && strcasecmp(host, api + 4) == 0);

@@ -52,4 +52,7 @@ int upstream_entry_choose_url(const struct upstream_entry *entry,
 			      const struct uri_text *api, const char **url,
 			      struct err *err);
 
+/* Whether upstreams at this host are those of the API's: the same, or "x" of "api.x". */
+bool upstream_entry_is_host(const char *host, const char *api);
+
 #endif
