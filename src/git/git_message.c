@@ -279,9 +279,9 @@ static const struct {
 	{ REFUSAL_NO_FORCE,
 	  { "non-fast-forward", "fetch first", "already exists", "needs force",
 	    "not permitted: force update" } },
+	{ REFUSAL_DELETES_HEAD, { "deletion of the current branch prohibited" } },
 	{ REFUSAL_NO_DELETION,
 	  { "not permitted: delete", "deletion prohibited",
-	    "deletion of the current branch prohibited",
 	    "does not support deleting refs" } },
 	{ REFUSAL_STALE, { "stale info" } },
 };

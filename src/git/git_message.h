@@ -48,6 +48,7 @@ enum git_refusal {
 	REFUSAL_PASSING,   /* a temporary failure of the other side */
 	REFUSAL_NO_FORCE,  /* only possible by force, or not even so */
 	REFUSAL_NO_DELETION,
+	REFUSAL_DELETES_HEAD, /* the branch that HEAD names there */
 };
 enum git_refusal git_message_refusal(const char *reason);
 

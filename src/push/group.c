@@ -396,6 +396,9 @@ static int transfer(struct push_run *run, const struct push_group *group,
 			done = transfer_run(&request, result, err);
 	} else if (done != 0 && err->class == ERR_MISSING && !is_local_failure(err)) {
 		say_how_to_make(&group->destination, err);
+	} else if (done == 0 && leave_deleted_head(run, group, result)) {
+		transfer_result_clear(result);
+		done = transfer_run(&request, result, err);
 	}
 	text_list_clear(&refs);
 	return done;

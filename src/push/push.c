@@ -335,6 +335,7 @@ static const struct {
 	[REFUSAL_PASSING] = { REF_REJECTED_OTHER_REASON, true, false },
 	[REFUSAL_NO_FORCE] = { REF_REJECTED_NONFASTFORWARD, false, false },
 	[REFUSAL_NO_DELETION] = { REF_REJECTED_NODELETE, false, false },
+	[REFUSAL_DELETES_HEAD] = { REF_REJECTED_NODELETE, false, false },
 };
 
 /* Shortened, and in one line. */
@@ -373,6 +374,7 @@ static void push_report_refuse(const struct push_line *line, enum git_refusal re
 	result->status = effects[refusal].status;
 	result->is_transient = effects[refusal].is_transient && may_pass;
 	result->is_lock = effects[refusal].is_lock && may_pass;
+	result->deletes_head = refusal == REFUSAL_DELETES_HEAD;
 	fill_text(line, tail, result);
 }
 
@@ -384,6 +386,7 @@ enum push_verdict push_report_judge(const struct push_line *line, const char *ta
 
 	free(TAKE(result->text));
 	result->is_transient = result->is_lock = result->needs_force = false;
+	result->deletes_head = false;
 	if (line->flag != '!') {
 		result->status = line->flag == '=' ? REF_UP_TO_DATE : REF_OK;
 		return PUSH_SETTLED;

@@ -77,6 +77,11 @@ bool has_to_wait(const struct push_run *run);
 bool serve_deletion(struct push_run *run, const struct push_group *group);
 /* Makes the destination's HEAD ours, if requested. */
 void serve_head(struct push_run *run, const struct push_group *group);
+/* Git deletes no branch that HEAD names: after a push in which that was refused, sets
+ * HEAD of the destination to ours, if that is another. True: the push is worth a second
+ * try. */
+bool leave_deleted_head(struct push_run *run, const struct push_group *group,
+			const struct transfer_result *result);
 void forget_head(struct push_run *run);
 
 /* The tasks wait again; or they are done. After loss of the lease, nothing is moved. */

@@ -280,8 +280,9 @@ bool serve_deletion(struct push_run *run, const struct push_group *group)
 	return false;
 }
 
+/* But not if it is `but` (NULL: any). 1: done; 0: it was left as it is. */
 static int push_requests_set_head(struct push_run *run, const struct push_group *group,
-				  struct err *err)
+				  const char *but, struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
@@ -292,13 +293,34 @@ static int push_requests_set_head(struct push_run *run, const struct push_group 
 		return outcome_is_local(err, NULL);
 	if (!refs.head_target) /* detached: nothing that a destination could follow */
 		return 0;
+	if (but && strcmp(refs.head_target, but) == 0)
+		return 0;
 	if (target_set_head(&call, refs.head_target, err) != 0)
 		return err_prefix(err, "setting HEAD of %s to %s", run->uri,
 				  refs.head_target);
 	push_requests_note_host(run, group, HOST_ANSWERED);
 	log_info("push.head", LOG_TEXT("uri", run->uri),
 		 LOG_TEXT("head", refs.head_target));
-	return 0;
+	return 1;
+}
+
+bool leave_deleted_head(struct push_run *run, const struct push_group *group,
+			const struct transfer_result *result)
+{
+	struct err why;
+
+	for (size_t i = 0; i < result->refs.count; i++) {
+		const struct ref_result *ref = &result->refs.items[i];
+		if (!ref->deletes_head)
+			continue;
+		int done = push_requests_set_head(run, group, ref->dst, &why);
+		if (done < 0)
+			log_error("push.head_not_set", LOG_ERR(&why),
+				  LOG_TEXT("uri", run->uri),
+				  LOG_TEXT("remedy", why.remedy));
+		return done > 0;
+	}
+	return false;
 }
 
 /* What is gone has no HEAD; if it comes back, that is a change that asks anew. */
@@ -363,11 +385,11 @@ void serve_head(struct push_run *run, const struct push_group *group)
 			      &why) != 0)
 		note_not_moved(REQUEST_HEAD, &why);
 	failpoint("push.head");
-	int result = push_requests_set_head(run, group, &why);
+	int result = push_requests_set_head(run, group, NULL, &why);
 	failpoint("push.head_set");
 	if (lease_check(run->lease, ERR_IGNORED) != 0)
 		run->is_stuck = true; /* the request is the next holder's */
-	else if (result == 0 ||
+	else if (result >= 0 ||
 		 (why.class == ERR_MISSING && why.reason == REASON_LOCAL_REPOSITORY))
 		end_head(run);
 	else

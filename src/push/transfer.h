@@ -46,6 +46,7 @@ struct ref_result {
 	bool is_lock;      /* it was locked at the destination */
 	bool needs_force;  /* not sent, as its spec does not force */
 	bool is_deletion;
+	bool deletes_head; /* refused, as HEAD of the destination names it */
 	bool is_held; /* too many deletions at once: it waits for a person's decision */
 	char *text;   /* the message, or NULL; owned */
 };

@@ -239,3 +239,13 @@ no_process_of_pushes() {
 	done)
 	[ -z "$pids" ] || { echo "$pids"; return 1; }
 }
+
+refs_of() { # REPOSITORY
+	git -C "$1" for-each-ref --format='%(refname)' | xargs
+}
+
+refs_are() { # REPOSITORY REF...
+	local repository=$1
+	shift
+	[ "$(refs_of "$repository")" = "$*" ]
+}

@@ -6,16 +6,6 @@
 . "$TESTS/lib/push.sh"
 . "$TESTS/lib/gerrit.sh"
 
-refs_of() { # REPOSITORY
-	git -C "$1" for-each-ref --format='%(refname)' | xargs
-}
-
-refs_are() { # REPOSITORY REF...
-	local repository=$1
-	shift
-	[ "$(refs_of "$repository")" = "$*" ]
-}
-
 mirror_deletes_only_what_it_is_told_or_all_that_is_ours() {
 	make_gerrit_node home
 	gerrit_remote mirror mirror true excludedRefsPattern 'refs/heads/private/.*'

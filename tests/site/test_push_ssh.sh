@@ -139,11 +139,34 @@ a_head_that_an_account_without_a_shell_refuses_delays_no_ref() {
 	stop_site home
 }
 
+# Git there refuses to delete the branch that HEAD names.
+a_default_branch_is_renamed() {
+	make_ssh_home mirror true
+	make_source a 1
+	start_ready home
+	expect 0 at home push start --all --wait
+	git -C git/a.git branch -m main trunk
+	[ "$(git -C git/a.git symbolic-ref HEAD)" = refs/heads/trunk ]
+	at home changed a
+	wait_until 20 refs_are far/home/a.git refs/heads/trunk
+	[ "$(git -C far/home/a.git symbolic-ref HEAD)" = refs/heads/trunk ]
+	wait_until 20 store_is_empty
+	fails was_logged home push.gave_up
+	# One that HEAD names here as well stays there, and is told.
+	git -C git/a.git branch other trunk
+	git -C git/a.git update-ref -d refs/heads/trunk
+	at home changed a
+	wait_until 20 was_logged home push.gave_up 'deletion of the current branch'
+	refs_are far/home/a.git refs/heads/other refs/heads/trunk
+	stop_site home
+}
+
 tap_test "a missing repository is made, whatever its name" \
 	a_missing_repository_is_made_whatever_its_name
 tap_test "what fails there is no success" what_fails_there_is_no_success
 tap_test "a command that hangs is ended" a_command_that_hangs_is_ended
 tap_test "nothing is made unless it is asked for" nothing_is_made_unless_asked_for
+tap_test "a default branch is renamed" a_default_branch_is_renamed
 tap_test "HEAD and deletions go by ssh" head_and_deletions_go_by_ssh
 tap_test "a HEAD that an account without a shell refuses delays no ref" \
 	a_head_that_an_account_without_a_shell_refuses_delays_no_ref
