@@ -28,6 +28,7 @@ build_packages=(
 	'zlib1g-dev     compressed request bodies, small packs'
 	'libgit2-dev    objects of repositories, read without a child'
 	'libpcre2-dev   patterns of projects and refs'
+	'libxxhash-dev  hashes of tables (its header is all that is used)'
 	'libcrypt-dev   passwords of an htpasswd file'
 )
 demo_packages=(

@@ -4,14 +4,28 @@
  */
 #include "base/map.h"
 
-/* FNV-1a: keys are our own names and lease keys, never chosen to collide. */
+#include <pthread.h>
+#include <sys/random.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* Keys may be names of refs that a stranger has made up: whoever knows the hash finds
+ * thousands that fall on one place. */
+static unsigned char map_secret[XXH3_SECRET_SIZE_MIN];
+static pthread_once_t map_secret_once = PTHREAD_ONCE_INIT;
+
+static void map_make_secret(void)
+{
+	if (getrandom(map_secret, sizeof(map_secret), 0) != (ssize_t)sizeof(map_secret))
+		abort();
+}
+
 size_t map_hash(const char *key)
 {
-	uint64_t sum = UINT64_C(14695981039346656037);
-
-	for (; *key; key++)
-		sum = (sum ^ (unsigned char)*key) * UINT64_C(1099511628211);
-	return (size_t)(sum ^ sum >> 32);
+	pthread_once(&map_secret_once, map_make_secret);
+	return (size_t)XXH3_64bits_withSecret(key, strlen(key), map_secret,
+					      sizeof(map_secret));
 }
 
 /* The entry with this key, or the free place where it belongs. */

@@ -33,7 +33,8 @@ void *map_put(struct map *map, const char *key, void *value);
 /* Removes the key and returns its value, or NULL. */
 void *map_remove(struct map *map, const char *key);
 
-/* The hash of a key: not for the disk, and not against keys made to collide. */
+/* The hash of a key: another one in each process. Nobody outside can make keys that
+ * collide. */
 size_t map_hash(const char *key);
 
 /* Walks in arbitrary order: start with *at = 0; NULL at the end. The map must not

@@ -4,6 +4,8 @@
  */
 #include "test.h"
 
+#include <sys/wait.h>
+
 #include "base/map.h"
 
 enum { KEYS = 60, ROUNDS = 60000 };
@@ -66,6 +68,30 @@ static void run(struct map *map, unsigned keys, unsigned rounds, bool check_all)
 		if (check_all || i % 97 == 0)
 			assert_same(map);
 	}
+}
+
+/* Keys that collide in one process do not in another. This must be the first test: a
+ * child inherits what its parent has hashed with. */
+TEST(each_process_hashes_in_its_own_way)
+{
+	int ends[2], status;
+	size_t theirs = 0;
+
+	assert_int_equal(pipe(ends), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		const size_t hash = map_hash("refs/heads/main");
+		_exit(write(ends[1], &hash, sizeof(hash)) == (ssize_t)sizeof(hash) ? 0
+										   : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(read(ends[0], &theirs, sizeof(theirs)), sizeof(theirs));
+	assert_true(map_hash("refs/heads/main") != theirs);
+	assert_true(map_hash("refs/heads/main") == map_hash("refs/heads/main"));
+	close(ends[0]);
+	close(ends[1]);
 }
 
 TEST(random_operations_agree_with_an_array)
@@ -131,6 +157,7 @@ TEST(a_map_grows_to_many_keys)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_process_hashes_in_its_own_way),
 		cmocka_unit_test(random_operations_agree_with_an_array),
 		cmocka_unit_test(removal_keeps_chains_that_wrap_around_the_end),
 		cmocka_unit_test(keys_are_copied_and_may_be_empty),
