@@ -45,6 +45,7 @@ test_packages=(
 	'clang              second compiler, fuzzing'
 	'clang-format       checks the formatting'
 	'libclang-rt-14-dev sanitizers and fuzzer of clang'
+	'lld                links the tests, of which there are many, fast'
 	'llvm               names the functions in their reports'
 	'python3            runs the checks in tools/'
 	'procps             looks for processes that were left behind'

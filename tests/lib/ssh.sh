@@ -27,6 +27,8 @@ ssh_write_login() { # DIRECTORY
 	chmod +x "$1/login"
 }
 
+# A bash that sshd starts reads .bashrc of its home: the account's own may take longer than
+# all else.
 ssh_write_config() { # DIRECTORY
 	cat >"$1/sshd_config" <<-END
 		ListenAddress 127.0.0.1
@@ -40,6 +42,7 @@ ssh_write_config() { # DIRECTORY
 		PermitRootLogin yes
 		PasswordAuthentication no
 		KbdInteractiveAuthentication no
+		SetEnv HOME=$1/home
 		MaxStartups 100
 	END
 }
