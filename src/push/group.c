@@ -368,6 +368,81 @@ static void judge_refusal(const struct push_run *run, const struct push_group *g
 		err_set(err, ERR_MISSING, "there is no such project");
 }
 
+/* The results of `again` take the places of those that it tried again. */
+static void push_group_merge(struct transfer_result *result,
+			     struct transfer_result *again)
+{
+	ref_results all = { 0 };
+
+	for (size_t i = 0; i < result->refs.count; i++)
+		if (!result->refs.items[i].deletes_head) {
+			vec_add(&all, result->refs.items[i]);
+			result->refs.items[i] = (struct ref_result){ 0 };
+		}
+	for (size_t i = 0; i < again->refs.count; i++) {
+		vec_add(&all, again->refs.items[i]);
+		again->refs.items[i] = (struct ref_result){ 0 };
+	}
+	ref_results_clear(&result->refs);
+	result->refs = all;
+	result->sent_bytes += again->sent_bytes;
+	result->pushes += again->pushes;
+	result->used_git |= again->used_git;
+	result->is_held |= again->is_held;
+}
+
+/* Whether the destination has that branch; which may have been pushed long ago. 1, 0, -1.
+ */
+static int push_group_has_branch(const struct transfer_request *request,
+				 const struct transfer_result *result, const char *head,
+				 struct err *err)
+{
+	char *names[] = { (char *)(uintptr_t)head };
+	const text_list refs = { .items = names, .count = 1 };
+	struct transfer_request asking = *request;
+	struct transfer_result answer = { 0 };
+
+	for (size_t i = 0; i < result->refs.count; i++)
+		if (strcmp(result->refs.items[i].ref, head) == 0)
+			return ref_status_is_good(result->refs.items[i].status);
+	asking.refs = &refs;
+	int done = transfer_run(&asking, &answer, err);
+	if (done == 0)
+		done = answer.refs.count == 1 &&
+		       ref_status_is_good(answer.refs.items[0].status);
+	transfer_result_clear(&answer);
+	return done;
+}
+
+/* What HEAD there names cannot be deleted: HEAD goes first to what HEAD here names, if
+ * the destination has that. A HEAD that names nothing is worse than a branch too many. */
+static int push_past_head(struct push_run *run, const struct push_group *group,
+			  const struct transfer_request *request,
+			  struct transfer_result *result, struct err *err)
+{
+	AUTO_TEXT_LIST text_list left = { 0 };
+	AUTO_FREE char *head = NULL;
+	struct transfer_request rest = *request;
+	struct transfer_result again = { 0 };
+	int done = head_to_follow(group, result, &head, err);
+
+	if (done == 0 && head)
+		done = push_group_has_branch(request, result, head, err);
+	if (done > 0)
+		done = set_head_first(run, group, head, result, err);
+	if (done <= 0)
+		return done;
+	for (size_t i = 0; i < result->refs.count; i++)
+		if (result->refs.items[i].deletes_head)
+			vec_add(&left, xstrdup(result->refs.items[i].ref));
+	rest.refs = &left;
+	done = transfer_run(&rest, &again, err);
+	if (done == 0)
+		push_group_merge(result, &again);
+	transfer_result_clear(&again);
+	return done;
+}
+
 static int transfer(struct push_run *run, const struct push_group *group,
 		    struct transfer_result *result, struct err *err)
 {
@@ -396,9 +471,8 @@ static int transfer(struct push_run *run, const struct push_group *group,
 			done = transfer_run(&request, result, err);
 	} else if (done != 0 && err->class == ERR_MISSING && !is_local_failure(err)) {
 		say_how_to_make(&group->destination, err);
-	} else if (done == 0 && leave_deleted_head(run, group, result)) {
-		transfer_result_clear(result);
-		done = transfer_run(&request, result, err);
+	} else if (done == 0) {
+		done = push_past_head(run, group, &request, result, err);
 	}
 	text_list_clear(&refs);
 	return done;

@@ -77,11 +77,15 @@ bool has_to_wait(const struct push_run *run);
 bool serve_deletion(struct push_run *run, const struct push_group *group);
 /* Makes the destination's HEAD ours, if requested. */
 void serve_head(struct push_run *run, const struct push_group *group);
-/* Git deletes no branch that HEAD names: after a push in which that was refused, sets
- * HEAD of the destination to ours, if that is another. True: the push is worth a second
- * try. */
-bool leave_deleted_head(struct push_run *run, const struct push_group *group,
-			const struct transfer_result *result);
+/* Git deletes no branch that HEAD names. Where that was refused, *head (owned) is what
+ * HEAD here names, if it is there and has this name at the destination, too; else NULL.
+ */
+int head_to_follow(const struct push_group *group, const struct transfer_result *result,
+		   char **head, struct err *err);
+/* Sets HEAD of the destination to it. 1: done, and the deletion is worth a second try. 0:
+ * not; if the reason may pass, so may the refusal. -1: it was ended. */
+int set_head_first(struct push_run *run, const struct push_group *group, const char *head,
+		   struct transfer_result *result, struct err *err);
 void forget_head(struct push_run *run);
 
 /* The tasks wait again; or they are done. After loss of the lease, nothing is moved. */

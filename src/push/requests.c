@@ -280,47 +280,76 @@ bool serve_deletion(struct push_run *run, const struct push_group *group)
 	return false;
 }
 
-/* But not if it is `but` (NULL: any). 1: done; 0: it was left as it is. */
-static int push_requests_set_head(struct push_run *run, const struct push_group *group,
-				  const char *but, struct err *err)
+static int push_requests_read_refs(const struct push_group *group,
+				   struct ref_snapshot *refs, struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
-	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
-	struct target_call call = push_group_call(run, group);
 
 	if (repo_open(AT_FDCWD, group->repository, &repo, err) != 0 ||
-	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, err) != 0)
+	    ref_snapshot_read(repo.fd, repo.oid_len, refs, err) != 0)
 		return outcome_is_local(err, NULL);
-	if (!refs.head_target) /* detached: nothing that a destination could follow */
-		return 0;
-	if (but && strcmp(refs.head_target, but) == 0)
-		return 0;
-	if (target_set_head(&call, refs.head_target, err) != 0)
-		return err_prefix(err, "setting HEAD of %s to %s", run->uri,
-				  refs.head_target);
-	push_requests_note_host(run, group, HOST_ANSWERED);
-	log_info("push.head", LOG_TEXT("uri", run->uri),
-		 LOG_TEXT("head", refs.head_target));
-	return 1;
+	return 0;
 }
 
-bool leave_deleted_head(struct push_run *run, const struct push_group *group,
-			const struct transfer_result *result)
+static int push_requests_set_head(struct push_run *run, const struct push_group *group,
+				  const char *head, struct err *err)
 {
-	struct err why;
+	struct target_call call = push_group_call(run, group);
 
-	for (size_t i = 0; i < result->refs.count; i++) {
-		const struct ref_result *ref = &result->refs.items[i];
-		if (!ref->deletes_head)
-			continue;
-		int done = push_requests_set_head(run, group, ref->dst, &why);
-		if (done < 0)
-			log_error("push.head_not_set", LOG_ERR(&why),
-				  LOG_TEXT("uri", run->uri),
-				  LOG_TEXT("remedy", why.remedy));
-		return done > 0;
-	}
-	return false;
+	if (target_set_head(&call, head, err) != 0)
+		return err_prefix(err, "setting HEAD of %s to %s", run->uri, head);
+	push_requests_note_host(run, group, HOST_ANSWERED);
+	log_info("push.head", LOG_TEXT("uri", run->uri), LOG_TEXT("head", head));
+	return 0;
+}
+
+static int push_requests_follow_head(struct push_run *run, const struct push_group *group,
+				     struct err *err)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+
+	if (push_requests_read_refs(group, &refs, err) != 0)
+		return -1;
+	if (!refs.head_target) /* detached: nothing that a destination could follow */
+		return 0;
+	return push_requests_set_head(run, group, refs.head_target, err);
+}
+
+int head_to_follow(const struct push_group *group, const struct transfer_result *result,
+		   char **head, struct err *err)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	AUTO_FREE char *dst = NULL;
+	bool is_refused = false, forces;
+
+	*head = NULL;
+	for (size_t i = 0; i < result->refs.count; i++)
+		is_refused |= result->refs.items[i].deletes_head;
+	if (!is_refused)
+		return 0;
+	if (push_requests_read_refs(group, &refs, err) != 0)
+		return -1;
+	if (refs.head_target && ref_snapshot_find(&refs, refs.head_target) &&
+	    push_remote_maps(group->destination.remote, refs.head_target, &dst,
+			     &forces) &&
+	    strcmp(dst, refs.head_target) == 0)
+		*head = xstrdup(refs.head_target);
+	return 0;
+}
+
+int set_head_first(struct push_run *run, const struct push_group *group, const char *head,
+		   struct transfer_result *result, struct err *err)
+{
+	if (push_requests_set_head(run, group, head, err) == 0)
+		return 1;
+	if (was_interrupted(err))
+		return -1;
+	log_error("push.head_not_set", LOG_ERR(err), LOG_TEXT("uri", run->uri),
+		  LOG_TEXT("remedy", err->remedy));
+	for (size_t i = 0; i < result->refs.count; i++)
+		if (result->refs.items[i].deletes_head && err_is_transient(err->class))
+			result->refs.items[i].is_transient = true;
+	return 0;
 }
 
 /* What is gone has no HEAD; if it comes back, that is a change that asks anew. */
@@ -385,11 +414,11 @@ void serve_head(struct push_run *run, const struct push_group *group)
 			      &why) != 0)
 		note_not_moved(REQUEST_HEAD, &why);
 	failpoint("push.head");
-	int result = push_requests_set_head(run, group, NULL, &why);
+	int result = push_requests_follow_head(run, group, &why);
 	failpoint("push.head_set");
 	if (lease_check(run->lease, ERR_IGNORED) != 0)
 		run->is_stuck = true; /* the request is the next holder's */
-	else if (result >= 0 ||
+	else if (result == 0 ||
 		 (why.class == ERR_MISSING && why.reason == REASON_LOCAL_REPOSITORY))
 		end_head(run);
 	else

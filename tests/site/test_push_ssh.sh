@@ -161,12 +161,53 @@ a_default_branch_is_renamed() {
 	stop_site home
 }
 
+# HEAD there would name nothing.
+a_default_branch_stays_where_its_successor_is_refused() {
+	make_ssh_home mirror true
+	make_source a 1
+	start_ready home
+	expect 0 at home push start --all --wait
+	printf '#!/bin/sh\n[ "$1" != refs/heads/trunk ]\n' >far/home/a.git/hooks/update
+	chmod +x far/home/a.git/hooks/update
+	git -C git/a.git branch -m main trunk
+	at home changed a
+	wait_until 20 was_logged home push.gave_up
+	refs_are far/home/a.git refs/heads/main
+	[ "$(git -C far/home/a.git symbolic-ref HEAD)" = refs/heads/main ] ||
+		fail "HEAD names a branch that was refused"
+	stop_site home
+}
+
+# The connection ends before HEAD is set: that is no reason to give the deletion up.
+a_default_branch_is_renamed_when_head_can_be_set() {
+	make_ssh_home mirror true
+	make_source a 1
+	start_ready home
+	expect 0 at home push start --all --wait
+	sed -i '2i case $SSH_ORIGINAL_COMMAND in *symbolic-ref*) exit 255 ;; esac' far/login
+	git -C git/a.git branch -m main trunk
+	at home changed a
+	wait_until 20 refs_are far/home/a.git refs/heads/main refs/heads/trunk
+	wait_until 20 was_logged home push.failed
+	ssh_write_login "$PWD/far"
+	at home push retry --all
+	wait_until 20 refs_are far/home/a.git refs/heads/trunk
+	[ "$(git -C far/home/a.git symbolic-ref HEAD)" = refs/heads/trunk ]
+	wait_until 20 store_is_empty
+	fails was_logged home push.gave_up
+	stop_site home
+}
+
 tap_test "a missing repository is made, whatever its name" \
 	a_missing_repository_is_made_whatever_its_name
 tap_test "what fails there is no success" what_fails_there_is_no_success
 tap_test "a command that hangs is ended" a_command_that_hangs_is_ended
 tap_test "nothing is made unless it is asked for" nothing_is_made_unless_asked_for
 tap_test "a default branch is renamed" a_default_branch_is_renamed
+tap_test "a default branch stays where its successor is refused" \
+	a_default_branch_stays_where_its_successor_is_refused
+tap_test "a default branch is renamed when HEAD can be set" \
+	a_default_branch_is_renamed_when_head_can_be_set
 tap_test "HEAD and deletions go by ssh" head_and_deletions_go_by_ssh
 tap_test "a HEAD that an account without a shell refuses delays no ref" \
 	a_head_that_an_account_without_a_shell_refuses_delays_no_ref
