@@ -320,15 +320,28 @@ static void notice_end_commit(struct comparisons *all)
 	}
 }
 
+/* What the next look would find as well need not survive a power cut. */
+static bool notice_is_only_noted(const struct comparisons *all)
+{
+	for (size_t i = 0; i < all->items.count; i++)
+		if (notice_is_to_commit(&all->items.items[i]) &&
+		    all->items.items[i].step != STEP_NOTED)
+			return false;
+	return true;
+}
+
 static int notice_commit(struct comparisons *all, struct err *err)
 {
 	AUTO_FREE char *identity = identity_of(all->root, "");
 	struct notice_committing committing = { all, identity };
+	const bool is_noted = notice_is_only_noted(all);
+	struct store *store = all->kind->store;
 
 	if (!identity)
 		return err_errno(err, "cannot look at %s", all->kind->of.path);
 	all->kind->of.origin->announce(all);
-	if (store_write(all->kind->store, notice_commit_work, &committing, err) != 0) {
+	if ((is_noted ? store_write_unsynced(store, notice_commit_work, &committing, err)
+		      : store_write(store, notice_commit_work, &committing, err)) != 0) {
 		for (size_t i = 0; i < all->items.count; i++)
 			if (!all->items.items[i].is_done)
 				notice_begin_again(&all->items.items[i]);
