@@ -368,9 +368,52 @@ static void judge_refusal(const struct push_run *run, const struct push_group *g
 		err_set(err, ERR_MISSING, "there is no such project");
 }
 
-/* The results of `again` take the places of those that it tried again. */
-static void push_group_merge(struct transfer_result *result,
-			     struct transfer_result *again)
+/* What is pushed in the same way as the tasks' refs. */
+static struct transfer_request push_group_request(const struct push_run *run,
+						  const struct push_group *group,
+						  const text_list *refs)
+{
+	return (struct transfer_request){
+		.settings = run->settings,
+		.destination = &group->destination,
+		.repository = group->repository,
+		.directory = run->push->directory,
+		.work = &run->work,
+		.refs = refs,
+		.allows_deletions = has_request(run, REQUEST_FORCE),
+		.delete_brake = run->push->options.delete_brake,
+	};
+}
+
+/* 1: it is there; 0: it is not, *may_pass: for a reason that may pass. */
+static int judge_branch(const ref_results *results, const char *branch, bool *may_pass)
+{
+	for (size_t i = 0; i < results->count; i++) {
+		const struct ref_result *result = &results->items[i];
+		if (strcmp(result->ref, branch) != 0)
+			continue;
+		*may_pass = result->is_transient;
+		return !result->is_deletion && ref_status_is_good(result->status);
+	}
+	return -1;
+}
+
+int push_group_has_branch(const struct push_run *run, const struct push_group *group,
+			  const char *branch, bool *may_pass, struct err *err)
+{
+	AUTO_TEXT_LIST text_list refs = { 0 };
+	struct transfer_request request = push_group_request(run, group, &refs);
+	struct transfer_result answer = { 0 };
+
+	vec_add(&refs, xstrdup(branch));
+	int done = transfer_run(&request, &answer, err);
+	if (done == 0)
+		done = judge_branch(&answer.refs, branch, may_pass) > 0;
+	transfer_result_clear(&answer);
+	return done;
+}
+
+static void merge_results(struct transfer_result *result, struct transfer_result *again)
 {
 	ref_results all = { 0 };
 
@@ -388,94 +431,95 @@ static void push_group_merge(struct transfer_result *result,
 	result->sent_bytes += again->sent_bytes;
 	result->pushes += again->pushes;
 	result->used_git |= again->used_git;
-	result->is_held |= again->is_held;
 }
 
-/* Whether the destination has that branch; which may have been pushed long ago. 1, 0, -1.
- */
-static int push_group_has_branch(const struct transfer_request *request,
-				 const struct transfer_result *result, const char *head,
-				 struct err *err)
+/* The deletions that were refused since HEAD named the branch, once more. */
+static int push_without_head(const struct push_run *run, const struct push_group *group,
+			     struct transfer_result *result, struct err *err)
 {
-	char *names[] = { (char *)(uintptr_t)head };
-	const text_list refs = { .items = names, .count = 1 };
-	struct transfer_request asking = *request;
-	struct transfer_result answer = { 0 };
-
-	for (size_t i = 0; i < result->refs.count; i++)
-		if (strcmp(result->refs.items[i].ref, head) == 0)
-			return ref_status_is_good(result->refs.items[i].status);
-	asking.refs = &refs;
-	int done = transfer_run(&asking, &answer, err);
-	if (done == 0)
-		done = answer.refs.count == 1 &&
-		       ref_status_is_good(answer.refs.items[0].status);
-	transfer_result_clear(&answer);
-	return done;
-}
-
-/* What HEAD there names cannot be deleted: HEAD goes first to what HEAD here names, if
- * the destination has that. A HEAD that names nothing is worse than a branch too many. */
-static int push_past_head(struct push_run *run, const struct push_group *group,
-			  const struct transfer_request *request,
-			  struct transfer_result *result, struct err *err)
-{
-	AUTO_TEXT_LIST text_list left = { 0 };
-	AUTO_FREE char *head = NULL;
-	struct transfer_request rest = *request;
+	AUTO_TEXT_LIST text_list refs = { 0 };
+	struct transfer_request request = push_group_request(run, group, &refs);
 	struct transfer_result again = { 0 };
-	int done = head_to_follow(group, result, &head, err);
 
-	if (done == 0 && head)
-		done = push_group_has_branch(request, result, head, err);
-	if (done > 0)
-		done = set_head_first(run, group, head, result, err);
-	if (done <= 0)
-		return done;
 	for (size_t i = 0; i < result->refs.count; i++)
 		if (result->refs.items[i].deletes_head)
-			vec_add(&left, xstrdup(result->refs.items[i].ref));
-	rest.refs = &left;
-	done = transfer_run(&rest, &again, err);
+			vec_add(&refs, xstrdup(result->refs.items[i].ref));
+	int done = transfer_run(&request, &again, err);
 	if (done == 0)
-		push_group_merge(result, &again);
+		merge_results(result, &again);
 	transfer_result_clear(&again);
 	return done;
+}
+
+/* HEAD of the destination goes first to what HEAD here names, if that branch is there: a
+ * HEAD that names nothing is worse than a branch too many. 1: it was set; 0: not. */
+static int leave_branch(struct push_run *run, const struct push_group *group,
+			const struct transfer_result *result, bool *may_pass,
+			struct err *err)
+{
+	AUTO_FREE char *head = NULL;
+	int is_there;
+
+	if (push_requests_pushed_head(group, &head, err) != 0)
+		return -1;
+	if (!head)
+		return 0;
+	is_there = judge_branch(&result->refs, head, may_pass);
+	if (is_there < 0)
+		is_there = push_group_has_branch(run, group, head, may_pass, err);
+	if (is_there <= 0)
+		return is_there;
+	return push_requests_set_head(run, group, head, err) == 0 ? 1 : -1;
+}
+
+/* What was pushed stays pushed, whatever becomes of this: only what ended it from outside
+ * is an error. */
+static int push_past_head(struct push_run *run, const struct push_group *group,
+			  struct transfer_result *result, struct err *err)
+{
+	bool is_refused = false, may_pass = false;
+
+	for (size_t i = 0; i < result->refs.count; i++)
+		is_refused |= result->refs.items[i].deletes_head;
+	if (!is_refused)
+		return 0;
+	int done = leave_branch(run, group, result, &may_pass, err);
+	if (done > 0)
+		done = push_without_head(run, group, result, err);
+	if (done < 0 && (err->class == ERR_CANCELED || err->class == ERR_LOST))
+		return -1;
+	if (done < 0) {
+		may_pass = push_requests_may_set_head_later(group, err);
+		log_warn("push.head_kept", LOG_ERR(err), LOG_TEXT("uri", run->uri),
+			 LOG_TEXT("remedy", err->remedy));
+	}
+	for (size_t i = 0; i < result->refs.count && may_pass; i++)
+		result->refs.items[i].is_transient |= result->refs.items[i].deletes_head;
+	return 0;
 }
 
 static int transfer(struct push_run *run, const struct push_group *group,
 		    struct transfer_result *result, struct err *err)
 {
-	text_list refs = { 0 };
-	struct transfer_request request = {
-		.settings = run->settings,
-		.destination = &group->destination,
-		.repository = group->repository,
-		.directory = run->push->directory,
-		.work = &run->work,
-		.refs = &refs,
-		.allows_deletions = has_request(run, REQUEST_FORCE),
-		.delete_brake = run->push->options.delete_brake,
-	};
+	AUTO_TEXT_LIST text_list refs = { 0 };
+	struct transfer_request request = push_group_request(run, group, &refs);
 
 	push_group_add_refs(group, &refs);
 	int done = transfer_run(&request, result, err);
-	if (done != 0)
-		judge_refusal(run, group, err);
-	if (done != 0 && err->class == ERR_MISSING && !is_local_failure(err) &&
-	    group->destination.remote->creates_missing) {
-		transfer_result_clear(result);
-		*result = (struct transfer_result){ 0 };
-		done = make_missing(run, group, err);
-		if (done == 0)
-			done = transfer_run(&request, result, err);
-	} else if (done != 0 && err->class == ERR_MISSING && !is_local_failure(err)) {
+	if (done == 0)
+		return push_past_head(run, group, result, err);
+	judge_refusal(run, group, err);
+	if (err->class != ERR_MISSING || is_local_failure(err))
+		return -1;
+	if (!group->destination.remote->creates_missing) {
 		say_how_to_make(&group->destination, err);
-	} else if (done == 0) {
-		done = push_past_head(run, group, &request, result, err);
+		return -1;
 	}
-	text_list_clear(&refs);
-	return done;
+	transfer_result_clear(result);
+	*result = (struct transfer_result){ 0 };
+	if (make_missing(run, group, err) != 0)
+		return -1;
+	return transfer_run(&request, result, err);
 }
 
 static void push_group_note_place(const struct push_run *run,
@@ -555,6 +599,10 @@ static void push_group_push_refs(struct push_run *run, const struct push_group *
 			ref_events_add(run, group, NULL);
 	} else {
 		failpoint("push.pushed");
+		for (size_t i = 0; i < result.refs.count; i++)
+			run->has_refused |=
+				!result.refs.items[i].is_deletion &&
+				!ref_status_is_good(result.refs.items[i].status);
 		push_group_note_place(run, group);
 		push_group_note_host(run, NULL);
 		push_settle_group(run, group, &result);

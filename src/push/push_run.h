@@ -36,9 +36,10 @@ struct push_run {
 	struct schedule_result result;
 	bool is_empty; /* there was nothing to do */
 	bool has_no_tasks;
-	bool is_stuck;  /* tasks may be left in running/: check it again */
-	bool is_failed; /* some tasks wait for another try, because of `why` */
-	bool is_head;   /* what is to be tried again is HEAD alone */
+	bool is_stuck;    /* tasks may be left in running/: check it again */
+	bool is_failed;   /* some tasks wait for another try, because of `why` */
+	bool is_head;     /* what is to be tried again is HEAD alone */
+	bool has_refused; /* the destination, other refs than deletions */
 	bool is_lock, has_orphans;
 	bool is_away;        /* a repository is out of this node's reach */
 	bool is_held;        /* a deletion waits for a person */
@@ -77,15 +78,19 @@ bool has_to_wait(const struct push_run *run);
 bool serve_deletion(struct push_run *run, const struct push_group *group);
 /* Makes the destination's HEAD ours, if requested. */
 void serve_head(struct push_run *run, const struct push_group *group);
-/* Git deletes no branch that HEAD names. Where that was refused, *head (owned) is what
- * HEAD here names, if it is there and has this name at the destination, too; else NULL.
- */
-int head_to_follow(const struct push_group *group, const struct transfer_result *result,
-		   char **head, struct err *err);
-/* Sets HEAD of the destination to it. 1: done, and the deletion is worth a second try. 0:
- * not; if the reason may pass, so may the refusal. -1: it was ended. */
-int set_head_first(struct push_run *run, const struct push_group *group, const char *head,
-		   struct transfer_result *result, struct err *err);
+/* *head (owned): what HEAD here names, if it is there, and has this name at the
+ * destination, too; else NULL. */
+int push_requests_pushed_head(const struct push_group *group, char **head,
+			      struct err *err);
+int push_requests_set_head(struct push_run *run, const struct push_group *group,
+			   const char *head, struct err *err);
+/* Whether it may help to try again, and delays only what would wait anyway. */
+bool push_requests_may_set_head_later(const struct push_group *group,
+				      const struct err *why);
+/* Whether the destination has the branch; it is pushed, where it is not as it is here. 1;
+ * 0: it is refused, *may_pass: for a reason that may pass; -1. */
+int push_group_has_branch(const struct push_run *run, const struct push_group *group,
+			  const char *branch, bool *may_pass, struct err *err);
 void forget_head(struct push_run *run);
 
 /* The tasks wait again; or they are done. After loss of the lease, nothing is moved. */

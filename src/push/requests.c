@@ -291,8 +291,8 @@ static int push_requests_read_refs(const struct push_group *group,
 	return 0;
 }
 
-static int push_requests_set_head(struct push_run *run, const struct push_group *group,
-				  const char *head, struct err *err)
+int push_requests_set_head(struct push_run *run, const struct push_group *group,
+			   const char *head, struct err *err)
 {
 	struct target_call call = push_group_call(run, group);
 
@@ -303,53 +303,66 @@ static int push_requests_set_head(struct push_run *run, const struct push_group 
 	return 0;
 }
 
+static bool push_requests_is_pushed(const struct push_group *group,
+				    const struct ref_snapshot *refs)
+{
+	AUTO_FREE char *dst = NULL;
+	bool forces;
+
+	return refs->head_target && ref_snapshot_find(refs, refs->head_target) &&
+	       push_remote_maps(group->destination.remote, refs->head_target, &dst,
+				&forces) &&
+	       strcmp(dst, refs->head_target) == 0;
+}
+
+int push_requests_pushed_head(const struct push_group *group, char **head,
+			      struct err *err)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+
+	*head = NULL;
+	if (push_requests_read_refs(group, &refs, err) != 0)
+		return -1;
+	if (push_requests_is_pushed(group, &refs))
+		*head = xstrdup(refs.head_target);
+	return 0;
+}
+
+bool push_requests_may_set_head_later(const struct push_group *group,
+				      const struct err *why)
+{
+	return err_is_transient(why->class) && asks_own_host(group);
+}
+
+/* A HEAD that names nothing is worse than the former one: where a branch was refused, by
+ * this push or the last time, it is seen first whether HEAD's is there. One that is not
+ * born, or not pushed, may come to the destination in another way. */
+static bool push_requests_is_doubted(const struct push_run *run)
+{
+	return run->has_refused ||
+	       (run->state.is_head && run->state.failure.class == ERR_CONFLICT);
+}
+
 static int push_requests_follow_head(struct push_run *run, const struct push_group *group,
 				     struct err *err)
 {
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	bool may_pass = false;
+	int is_there = 1;
 
 	if (push_requests_read_refs(group, &refs, err) != 0)
 		return -1;
 	if (!refs.head_target) /* detached: nothing that a destination could follow */
 		return 0;
-	return push_requests_set_head(run, group, refs.head_target, err);
-}
-
-int head_to_follow(const struct push_group *group, const struct transfer_result *result,
-		   char **head, struct err *err)
-{
-	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
-	AUTO_FREE char *dst = NULL;
-	bool is_refused = false, forces;
-
-	*head = NULL;
-	for (size_t i = 0; i < result->refs.count; i++)
-		is_refused |= result->refs.items[i].deletes_head;
-	if (!is_refused)
-		return 0;
-	if (push_requests_read_refs(group, &refs, err) != 0)
-		return -1;
-	if (refs.head_target && ref_snapshot_find(&refs, refs.head_target) &&
-	    push_remote_maps(group->destination.remote, refs.head_target, &dst,
-			     &forces) &&
-	    strcmp(dst, refs.head_target) == 0)
-		*head = xstrdup(refs.head_target);
-	return 0;
-}
-
-int set_head_first(struct push_run *run, const struct push_group *group, const char *head,
-		   struct transfer_result *result, struct err *err)
-{
-	if (push_requests_set_head(run, group, head, err) == 0)
-		return 1;
-	if (was_interrupted(err))
-		return -1;
-	log_error("push.head_not_set", LOG_ERR(err), LOG_TEXT("uri", run->uri),
-		  LOG_TEXT("remedy", err->remedy));
-	for (size_t i = 0; i < result->refs.count; i++)
-		if (result->refs.items[i].deletes_head && err_is_transient(err->class))
-			result->refs.items[i].is_transient = true;
-	return 0;
+	if (push_requests_is_doubted(run) && push_requests_is_pushed(group, &refs))
+		is_there = push_group_has_branch(run, group, refs.head_target, &may_pass,
+						 err);
+	if (is_there > 0)
+		return push_requests_set_head(run, group, refs.head_target, err);
+	if (is_there == 0)
+		err_set(err, ERR_CONFLICT, "HEAD of %s is not set to %s: it refuses that",
+			run->uri, refs.head_target);
+	return -1;
 }
 
 /* What is gone has no HEAD; if it comes back, that is a change that asks anew. */

@@ -172,6 +172,7 @@ a_default_branch_stays_where_its_successor_is_refused() {
 	git -C git/a.git branch -m main trunk
 	at home changed a
 	wait_until 20 was_logged home push.gave_up
+	wait_until 20 was_logged home push.failed 'HEAD of .* is not set to refs/heads/trunk'
 	refs_are far/home/a.git refs/heads/main
 	[ "$(git -C far/home/a.git symbolic-ref HEAD)" = refs/heads/main ] ||
 		fail "HEAD names a branch that was refused"
