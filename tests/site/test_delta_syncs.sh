@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What a small change costs the secondary of flushes to its disk, and that it starts nothing.
+# What a small change costs the secondary of flushes to its disk, and that it starts nothing;
+# what has to be flushed first.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
@@ -12,10 +13,11 @@ COPY_SYNCS=5
 # in the log back together, and the events come again.
 DATA_SYNCS=1
 
-calls_begin() {
+calls_begin() { # [SITE [CALLS]]
 	command -v strace >/dev/null || skip "no strace to see the calls with"
-	strace -f -y -o calls -e trace=fsync,fdatasync,syncfs,sync,sync_file_range,renameat,execve,execveat \
-		-p "$(site_pid paris)" 2>strace.err &
+	strace -f -y -o calls \
+		-e trace="${2:-fsync,fdatasync,syncfs,sync,sync_file_range,renameat,execve,execveat}" \
+		-p "$(site_pid "${1:-paris}")" 2>strace.err &
 	tracer=$!
 	wait_until 20 is_traced
 }
@@ -117,6 +119,44 @@ many_changes_share_them() {
 	[ "$(count_calls 1 'sync.*/paris/data/.*refrelay.db')" -le $((2 + 9 + 4)) ]
 }
 
+# Its sender may forget it then.
+a_change_is_on_disk_before_it_is_acknowledged() {
+	local number
+	start_with r
+	calls_begin london fdatasync,recvmsg,sendto
+	for number in 1 2 3; do
+		changes_one "$number"
+		wait_until 20 in_sync
+	done
+	calls_end
+	cat calls
+	awk '/recvmsg.*"changed / { told = $1; is_synced = 0 }
+		/fdatasync\(.*\/london\/data\/refrelay.db/ { is_synced = 1 }
+		/sendto\(/ && $1 == told { bad += !is_synced; told = ""; count++ }
+		END { exit bad || count != 3 }' calls
+}
+
+# Else a row might come back whose copy is in the trash.
+a_deletion_is_on_disk_before_the_copy_is_moved() {
+	local from
+	start_with r s
+	calls_begin paris fdatasync,rename,renameat,renameat2
+	from=$(next_line)
+	remove_repository london/git/r.git
+	at london changed r
+	wait_until 20 test ! -e paris/git/r.git
+	calls_end
+	tail -n +"$from" calls >since
+	cat since
+	awk '/fdatasync\(.*\/paris\/data\/refrelay.db/ { is_synced = 1 }
+		/rename.*"r\.git"/ { bad += !is_synced; count++ }
+		END { exit bad || !count }' since
+}
+
+tap_test 'a change is on disk before it is acknowledged' \
+	a_change_is_on_disk_before_it_is_acknowledged
+tap_test 'a deletion is on disk before the copy is moved' \
+	a_deletion_is_on_disk_before_the_copy_is_moved
 tap_test 'one change costs few flushes, and no process' one_change_costs_few_flushes
 tap_test 'many changes share them' many_changes_share_them
 tap_done
