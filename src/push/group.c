@@ -270,17 +270,15 @@ static bool push_group_is_away(const struct push_run *run, const struct push_gro
 	       !options->is_deleted(options->arg, group->project, why);
 }
 
-/* HEAD for a repository that is made, and how long its object names are. */
-static int read_shape(const char *path, char **head, size_t *oid_len, struct err *err)
+int push_group_read_refs(const struct push_group *group, struct ref_snapshot *refs,
+			 size_t *oid_len, struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
-	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
 
-	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
-	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, err) != 0)
+	if (repo_open(AT_FDCWD, group->repository, &repo, err) != 0 ||
+	    ref_snapshot_read(repo.fd, repo.oid_len, refs, err) != 0)
 		return outcome_is_local(err, NULL);
 	*oid_len = repo.oid_len;
-	*head = xstrdup(refs.head_target ? refs.head_target : "refs/heads/main");
 	return 0;
 }
 
@@ -297,12 +295,14 @@ struct target_call push_group_call(const struct push_run *run,
 static int make_missing(struct push_run *run, const struct push_group *group,
 			struct err *err)
 {
-	AUTO_FREE char *head = NULL;
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
 	struct target_call call = push_group_call(run, group);
 	size_t oid_len = 0;
 
-	if (read_shape(group->repository, &head, &oid_len, err) != 0 ||
-	    target_create(&call, head, oid_len, err) != 0)
+	if (push_group_read_refs(group, &refs, &oid_len, err) != 0)
+		return -1;
+	const char *head = refs.head_target ? refs.head_target : "refs/heads/main";
+	if (target_create(&call, head, oid_len, err) != 0)
 		return -1;
 	log_info("push.created", LOG_TEXT("uri", run->uri), LOG_TEXT("head", head));
 	return 0;
@@ -486,7 +486,7 @@ static int push_past_head(struct push_run *run, const struct push_group *group,
 	int done = leave_branch(run, group, result, &may_pass, err);
 	if (done > 0)
 		done = push_without_head(run, group, result, err);
-	if (done < 0 && (err->class == ERR_CANCELED || err->class == ERR_LOST))
+	if (done < 0 && push_was_interrupted(err))
 		return -1;
 	if (done < 0) {
 		may_pass = push_requests_may_set_head_later(group, err);
@@ -595,7 +595,7 @@ static void push_group_push_refs(struct push_run *run, const struct push_group *
 		return;
 	if (transfer(run, group, &result, &why) != 0) {
 		fail_group(run, group, &why);
-		if (why.class != ERR_LOST && why.class != ERR_CANCELED)
+		if (!push_was_interrupted(&why))
 			ref_events_add(run, group, NULL);
 	} else {
 		failpoint("push.pushed");

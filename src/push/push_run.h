@@ -66,6 +66,13 @@ struct push_group {
 /* Does all work for a group; moves its tasks on by the outcome. */
 void push_group_work(struct push_run *run, struct push_group *group);
 
+/* Refs of the repository here, and how long its object names are. */
+int push_group_read_refs(const struct push_group *group, struct ref_snapshot *refs,
+			 size_t *oid_len, struct err *err);
+
+/* Ended from outside: by a stop, or since the lease was lost. */
+bool push_was_interrupted(const struct err *why);
+
 /* For requests to its destination other than pushes. */
 struct target_call push_group_call(const struct push_run *run,
 				   const struct push_group *group);

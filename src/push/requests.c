@@ -136,7 +136,7 @@ static void push_requests_drop_request(struct push_run *run, enum uri_request re
 		note_not_moved(request, &err);
 }
 
-static bool was_interrupted(const struct err *why)
+bool push_was_interrupted(const struct err *why)
 {
 	return why->class == ERR_CANCELED || why->class == ERR_LOST;
 }
@@ -215,7 +215,7 @@ static bool delete_now(struct push_run *run, const struct push_group *group)
 			push_requests_drop_request(run, REQUEST_FORCE);
 		return true;
 	}
-	if (was_interrupted(&why)) {
+	if (push_was_interrupted(&why)) {
 		run->is_stuck = why.class == ERR_LOST;
 		run->is_interrupted = true;
 		if (!run->is_stuck)
@@ -280,17 +280,6 @@ bool serve_deletion(struct push_run *run, const struct push_group *group)
 	return false;
 }
 
-static int push_requests_read_refs(const struct push_group *group,
-				   struct ref_snapshot *refs, struct err *err)
-{
-	AUTO_REPO struct repo repo = REPO_INIT;
-
-	if (repo_open(AT_FDCWD, group->repository, &repo, err) != 0 ||
-	    ref_snapshot_read(repo.fd, repo.oid_len, refs, err) != 0)
-		return outcome_is_local(err, NULL);
-	return 0;
-}
-
 int push_requests_set_head(struct push_run *run, const struct push_group *group,
 			   const char *head, struct err *err)
 {
@@ -319,9 +308,10 @@ int push_requests_pushed_head(const struct push_group *group, char **head,
 			      struct err *err)
 {
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	size_t oid_len;
 
 	*head = NULL;
-	if (push_requests_read_refs(group, &refs, err) != 0)
+	if (push_group_read_refs(group, &refs, &oid_len, err) != 0)
 		return -1;
 	if (push_requests_is_pushed(group, &refs))
 		*head = xstrdup(refs.head_target);
@@ -349,8 +339,9 @@ static int push_requests_follow_head(struct push_run *run, const struct push_gro
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
 	bool may_pass = false;
 	int is_there = 1;
+	size_t oid_len;
 
-	if (push_requests_read_refs(group, &refs, err) != 0)
+	if (push_group_read_refs(group, &refs, &oid_len, err) != 0)
 		return -1;
 	if (!refs.head_target) /* detached: nothing that a destination could follow */
 		return 0;
@@ -394,7 +385,7 @@ static void put_back_head(const struct push_run *run)
 static void fail_head(struct push_run *run, const struct push_group *group,
 		      const struct err *why)
 {
-	if (was_interrupted(why)) {
+	if (push_was_interrupted(why)) {
 		put_back_head(run);
 		run->is_interrupted = true;
 		return;
