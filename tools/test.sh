@@ -277,7 +277,8 @@ step_touched() {
 # time: what sanitizers add would all be relocated at each start.
 step_sanitized() {
 	configure build-asan clang -Db_sanitize=address,undefined -Db_lundef=false \
-		-Db_pie=false -Dfuzz=true -Doptimization=1 -Dc_args=-g1 && build build-asan
+		-Db_pie=false -Dfuzz=true -Doptimization=1 \
+		"-Dc_args=-g1 -fno-sanitize-recover=all" && build build-asan
 }
 
 step_asan() {
