@@ -479,7 +479,7 @@ static int draw_timeline(struct store_tx *tx, struct err *err)
 	random_hex(timeline, (TIMELINE_SIZE - 1) / 2);
 	if (site_value_set(tx, EVENT_TIMELINE_KEY, timeline, err) != 0)
 		return -1;
-	return origin_rows_set_timeline(tx, timeline, err);
+	return origin_rows_draw_timelines(tx, err);
 }
 
 static int draw_identity(struct store_tx *tx, struct opening *opening, struct err *err)

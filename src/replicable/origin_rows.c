@@ -650,10 +650,10 @@ int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct 
 	return count_row(tx, &before, -1, err);
 }
 
-int origin_rows_set_timeline(struct store_tx *tx, const char *timeline, struct err *err)
+int origin_rows_draw_timelines(struct store_tx *tx, struct err *err)
 {
-	return query_write(tx, err, "UPDATE origin SET timeline = ?1",
-			   QUERY_TEXT(timeline));
+	return store_exec(tx, "UPDATE origin SET timeline = lower(hex(randomblob(8)))",
+			  err);
 }
 
 int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *counts,

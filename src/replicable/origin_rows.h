@@ -132,9 +132,9 @@ int origin_row_update(struct store_tx *tx, const struct origin_row *row,
 /* ERR_CONFLICT likewise. */
 int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct err *err);
 
-/* Sets the timeline of all rows: after a restore they must not be mistaken for the former
- * ones. */
-int origin_rows_set_timeline(struct store_tx *tx, const char *timeline, struct err *err);
+/* Gives each row another timeline, of its own: after a restore none must be mistaken for
+ * the former one, nor for another repository under a new name. */
+int origin_rows_draw_timelines(struct store_tx *tx, struct err *err);
 
 /* Counted on writing. */
 struct origin_counts {

@@ -338,6 +338,12 @@ static const char *const migrations[] = {
 	"	is_due BIGINT NOT NULL,"
 	"	is_over BIGINT NOT NULL,"
 	"	PRIMARY KEY (alert, kind, subject));",
+
+	/* 18: after a restore all repositories had one timeline, so that each passed for
+	   another one renamed; secondaries ask for each that gets one of its own */
+	"UPDATE origin SET timeline = lower(hex(randomblob(8)))"
+	" WHERE kind = 'repository' AND timeline IN (SELECT timeline FROM origin"
+	" WHERE kind = 'repository' GROUP BY timeline HAVING COUNT(*) > 1);",
 };
 
 /* arg: int64_t *, 0 for a new database. */

@@ -116,6 +116,20 @@ a_primary_restored_from_a_backup_is_followed_on_its_new_timeline() {
 	changed_head=$(git -C london/git/r1.git rev-parse main)
 	wait_until 20 paris_has r1.git "$changed_head"
 	converge
+
+	# What goes missing now is no rename of what is still there.
+	stop_site paris
+	for i in $(seq 3 24); do
+		remove_repository "london/git/r$i.git"
+	done
+	wait_until 30 left_at_london 4
+	start_site paris
+	wait_until 20 was_logged paris registry.held
+	[ "$(find paris/git -maxdepth 1 -name '*.git' | wc -l)" = 26 ]
+}
+
+left_at_london() { # REPOSITORIES
+	[ "$(status_of london repositories.all)" = "$1" ]
 }
 
 paris_has() { # NAME OID

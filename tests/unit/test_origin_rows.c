@@ -525,20 +525,23 @@ TEST(each_queue_is_read_by_its_own_index)
 	assert_ok(store_read(store, check_plans, NULL, &err));
 }
 
-static int set_timeline_work(struct store_tx *tx, void *arg, struct err *error)
+static int draw_timelines_work(struct store_tx *tx, void *arg, struct err *error)
 {
-	return origin_rows_set_timeline(tx, arg, error);
+	(void)arg;
+	return origin_rows_draw_timelines(tx, error);
 }
 
-TEST(all_rows_get_another_timeline)
+TEST(all_rows_get_another_timeline_each_its_own)
 {
-	char timeline[] = "ffffffffffffffff";
-
 	assert_ok(add("a", 0));
+	assert_ok(add("b", 0));
 	AUTO_ORIGIN_ROW struct origin_row before = get("a");
-	assert_ok(store_write(store, set_timeline_work, timeline, &err));
+	assert_ok(store_write(store, draw_timelines_work, NULL, &err));
 	AUTO_ORIGIN_ROW struct origin_row row = get("a");
-	assert_string_equal(row.timeline, timeline);
+	AUTO_ORIGIN_ROW struct origin_row other = get("b");
+	assert_int_equal(strspn(row.timeline, "0123456789abcdef"), 16);
+	assert_string_not_equal(row.timeline, before.timeline);
+	assert_string_not_equal(row.timeline, other.timeline);
 	assert_fails(update(&before, 1), ERR_CONFLICT);
 }
 
@@ -594,7 +597,7 @@ int main(void)
 		STORE_CASE(who_was_put_off_has_failed_no_more_often),
 		STORE_CASE(bytes_are_counted_by_kind),
 		STORE_CASE(each_queue_is_read_by_its_own_index),
-		STORE_CASE(all_rows_get_another_timeline),
+		STORE_CASE(all_rows_get_another_timeline_each_its_own),
 		STORE_CASE(a_site_value_is_what_was_set_last),
 	};
 

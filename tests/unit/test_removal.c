@@ -387,6 +387,19 @@ TEST(what_lives_on_under_another_name_does_not_count)
 	close_all();
 }
 
+/* As a primary of an earlier version gave its rows after a restore. */
+TEST(a_timeline_that_several_have_is_no_new_name)
+{
+	open_all();
+	for (int i = 0; i < 50; i++) {
+		AUTO_FREE char *name = xasprintf("r%03d", i);
+		ask(name, "00000000000000ff");
+	}
+	delete_rows(0, 20);
+	assert_false(may_remove());
+	close_all();
+}
+
 static int set_removed(struct store_tx *tx, void *arg, struct err *error)
 {
 	return site_value_set(tx, "pull.removed", arg, error);
@@ -425,6 +438,7 @@ int main(void)
 		CASE(deletions_that_come_drop_by_drop_reach_the_brake),
 		CASE(what_a_person_removes_does_not_count),
 		CASE(what_lives_on_under_another_name_does_not_count),
+		CASE(a_timeline_that_several_have_is_no_new_name),
 		CASE(only_the_last_hour_counts),
 	};
 

@@ -22,7 +22,7 @@
 static struct store *store;
 static char url[96];
 
-static void open_old(const char *name)
+static void open_old_with(const char *name, const char *more_sql)
 {
 	AUTO_FREE char *path = xasprintf("%s/unit/%s", getenv("TESTS"), name);
 	AUTO_STR struct str sql = STR_INIT;
@@ -32,8 +32,14 @@ static void open_old(const char *name)
 	assert_ok(file_read(AT_FDCWD, path, 1 << 20, &sql, &err));
 	assert_int_equal(sqlite3_open(url + strlen("sqlite:"), &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, sql.data, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, more_sql, NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
 	assert_ok(store_open(url, &store, &err));
+}
+
+static void open_old(const char *name)
+{
+	open_old_with(name, "");
 }
 
 static void assert_row(const char *name, enum registry_state state)
@@ -194,6 +200,39 @@ TEST(lists_of_upstreams_are_kept_from_schema_12_on)
 	store_close(store);
 }
 
+static int read_timelines(struct store_tx *tx, void *arg, struct err *error)
+{
+	text_list_clear(arg);
+	return query_each(tx, query_add_text, arg, error,
+			  "SELECT timeline FROM origin ORDER BY name");
+}
+
+#define RESTORED(id, kind, name, timeline)                                               \
+	"INSERT INTO origin (id, kind, name, path, timeline, generation, changed_at,"    \
+	" verification_state) VALUES (" #id ", '" kind "', '" name "', 'x', '" timeline  \
+	"', 1, 0, 0);"
+
+TEST(repositories_with_one_timeline_get_their_own_from_schema_18_on)
+{
+	text_list timelines = { 0 };
+
+	open_old_with("schema_9.sql",
+		      "DELETE FROM origin;" RESTORED(1, "repository", "a", TIMELINE)
+			      RESTORED(2, "repository", "b", TIMELINE)
+				      RESTORED(3, "lfs", "c", TIMELINE)
+					      RESTORED(4, "repository", "d", "ff"));
+	assert_ok(store_read(store, read_timelines, &timelines, &err));
+	assert_int_equal(timelines.count, 4);
+	assert_int_equal(strspn(timelines.items[0], "0123456789abcdef"), 16);
+	assert_string_not_equal(timelines.items[0], TIMELINE);
+	assert_string_not_equal(timelines.items[0], timelines.items[1]);
+	assert_string_not_equal(timelines.items[1], TIMELINE);
+	assert_string_equal(timelines.items[2], TIMELINE);
+	assert_string_equal(timelines.items[3], "ff");
+	text_list_clear(&timelines);
+	store_close(store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +242,7 @@ int main(void)
 		CASE(what_a_node_had_before_schema_10_is_given_back_at_the_start),
 		CASE(what_was_found_damaged_is_known_by_a_reason_from_schema_7_on),
 		CASE(lists_of_upstreams_are_kept_from_schema_12_on),
+		CASE(repositories_with_one_timeline_get_their_own_from_schema_18_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
