@@ -358,28 +358,35 @@ static bool repository_is_gone(int root, const char *path)
 		return false;
 	AUTO_CLOSE int fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(parts); i++)
-		if (fstatat(fd, parts[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+		if (fstatat(fd, parts[i], &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+		    errno != ENOENT)
 			return false;
 	return fd >= 0;
 }
 
-/* Notices the new name first, if there is one. A walk for each is bearable: a row is
- * deleted once. True: it is back under its own name, look anew. */
-static bool repository_seek(const struct comparisons *all, const struct comparison *one)
+/* Notices the new name first, if there is one: what cannot be recorded under it must not
+ * be told as deleted under the old. A walk for each is bearable: a row is deleted once.
+ * 1: it is back under its own name, look anew; -1: not known. */
+static int repository_seek(const struct comparisons *all, const struct comparison *one,
+			   struct err *err)
 {
 	static const struct notice_cause sought = { .is_sought = true };
 	AUTO_NOTICED struct noticed noticed = { 0 };
 	AUTO_FREE char *name = NULL;
+	int found;
 
-	if (all->cause->absence != ABSENCE_SOUGHT || !one->base.identity ||
-	    identity_find(all->kind->of.path, one->base.identity, &name, ERR_IGNORED) <=
-		    0)
-		return false;
+	if (all->cause->absence != ABSENCE_SOUGHT || !one->base.identity)
+		return 0;
+	found = identity_find(all->kind->of.path, one->base.identity, &name, err);
+	if (found <= 0)
+		return found;
 	if (strcmp(name, one->noticed->name) == 0)
-		return true;
+		return 1;
 	noticed.name = name;
-	notice_compare_one(all->kind, &sought, &noticed, ERR_IGNORED);
-	return false;
+	return notice_compare_one(all->kind, &sought, &noticed, err) != 0 &&
+			       !noticed.row.name
+		       ? -1
+		       : 0;
 }
 
 static enum observation repository_observe_absence(struct comparisons *all,
@@ -388,6 +395,7 @@ static enum observation repository_observe_absence(struct comparisons *all,
 {
 	struct repository_seen *seen = one->seen;
 	const char *name = one->noticed->name, *path = one->base.path;
+	int sought;
 
 	if (path && (notice_is_away(all, path, err) ||
 		     repository_check_dropped(all->kind->notice, name, err) != 0))
@@ -400,8 +408,9 @@ static enum observation repository_observe_absence(struct comparisons *all,
 		err_remedy(err, "put the repository back, or remove what is left of it");
 		return OBSERVATION_UNREADABLE;
 	}
-	if (path && repository_seek(all, one))
-		return OBSERVATION_MOVING;
+	sought = path ? repository_seek(all, one, err) : 0;
+	if (sought != 0)
+		return sought > 0 ? OBSERVATION_MOVING : OBSERVATION_UNKNOWN;
 	err_set(err, ERR_MISSING, "no such repository: %s", name);
 	err_remedy(err, "look for its name with refrelay repository list");
 	return all->cause->absence == ABSENCE_LATER ? OBSERVATION_UNKNOWN

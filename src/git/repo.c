@@ -44,6 +44,25 @@ enum repo_look repo_look_at(int dir)
 	return repo_look(dir, &fault);
 }
 
+enum repo_look repo_look_into(int dir, struct err *err)
+{
+	int fault = 0;
+	enum repo_look look = repo_look(dir, &fault);
+
+	if (look != REPO_NOTHING || fault == 0)
+		return look;
+	errno = fault;
+	err_errno(err, "cannot look for HEAD, refs and objects");
+	return REPO_UNKNOWN;
+}
+
+int repo_stands_at(int dir, struct err *err)
+{
+	enum repo_look look = repo_look_into(dir, err);
+
+	return look == REPO_UNKNOWN ? -1 : look != REPO_NOTHING;
+}
+
 static int unsupported(const struct conf_entry *entry, struct err *err)
 {
 	err_set(err, ERR_CONFIG,
@@ -201,6 +220,7 @@ static int check_look(struct repo *repo, struct err *err)
 		return err_remedy(err, "write it again: git symbolic-ref HEAD "
 				       "refs/heads/main");
 	case REPO_NOTHING:
+	case REPO_UNKNOWN:
 		break;
 	}
 	err_set(err, ERR_CORRUPT, "it is not a complete bare repository");

@@ -72,8 +72,13 @@ enum repo_look {
 	REPO_NOTHING, /* not a repository: look below */
 	REPO_BARE,
 	REPO_DAMAGED, /* two of HEAD, objects/ and refs/ */
+	REPO_UNKNOWN, /* rights, or the disk, do not let one look; err says which */
 };
-enum repo_look repo_look_at(int dir);
+enum repo_look repo_look_at(int dir); /* never REPO_UNKNOWN: that is REPO_NOTHING */
+enum repo_look repo_look_into(int dir, struct err *err);
+
+/* 1: a repository, or a damaged one; 0: nothing; -1: unknown. */
+int repo_stands_at(int dir, struct err *err);
 
 /* Makes an empty bare repository at path, which must not exist: directories, config and a
  * HEAD that names refs/heads/main. Not synced to disk. */

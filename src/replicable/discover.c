@@ -85,9 +85,12 @@ static void discover_visit_directory(struct walk *walk, int fd)
 	struct err err;
 	size_t len = walk->path.len;
 
-	enum repo_look look = repo_look_at(fd);
+	enum repo_look look = repo_look_into(fd, &err);
 	if (look != REPO_NOTHING) {
-		add_repository(walk, look);
+		if (look == REPO_UNKNOWN)
+			discover_add_finding(walk, &err, HIDES_NAMES);
+		else
+			add_repository(walk, look);
 		close(fd);
 		return;
 	}

@@ -59,7 +59,7 @@ static int locate_is_repository(int parent, const char *part, struct err *err)
 	AUTO_CLOSE int fd = -1;
 	int found = locate_open_part(parent, part, &fd, err);
 
-	return found > 0 ? repo_look_at(fd) != REPO_NOTHING : found;
+	return found > 0 ? repo_stands_at(fd, err) : found;
 }
 
 /* A copy of `a` would be a.git, and hold what lies in the folder a.git here. */
@@ -88,7 +88,8 @@ static int locate_enter_folder(int *fd, const char *part, struct err *err)
 		return found;
 	close(*fd);
 	*fd = below;
-	return repo_look_at(below) == REPO_NOTHING;
+	found = repo_stands_at(below, err);
+	return found < 0 ? -1 : !found;
 }
 
 static int look_for(int parent, const char *last, const char *name, char **path,

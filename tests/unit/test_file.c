@@ -1,9 +1,8 @@
+#include "rights.h"
 #include "test.h"
 
-#include <linux/capability.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
 
 static void put(const char *path, const char *text)
 {
@@ -286,19 +285,6 @@ TEST(random_names_differ)
 	assert_string_not_equal(one, two);
 }
 
-/* Of this thread, also where the tests run as root. */
-static void set_override(bool has)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2];
-	const unsigned mask = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
-
-	assert_int_equal(syscall(SYS_capget, &head, data), 0);
-	data[0].effective = has ? data[0].effective | (data[0].permitted & mask)
-				: data[0].effective & ~mask;
-	assert_int_equal(syscall(SYS_capset, &head, data), 0);
-}
-
 TEST(a_tree_that_may_not_be_entered_is_removed)
 {
 	assert_int_equal(mkdirat(root_fd, "closed", 0700), 0);
@@ -306,9 +292,9 @@ TEST(a_tree_that_may_not_be_entered_is_removed)
 	assert_int_equal(mkdirat(root_fd, "closed/inside/x", 0000), 0);
 	assert_int_equal(fchmodat(root_fd, "closed/inside", 0, 0), 0);
 	assert_int_equal(fchmodat(root_fd, "closed", 0, 0), 0);
-	set_override(false);
+	rights_set_override(false);
 	int result = tree_remove(root_fd, "closed", &err);
-	set_override(true);
+	rights_set_override(true);
 	assert_ok(result);
 	assert_false(exists("closed"));
 }

@@ -1,4 +1,5 @@
 #include "notice_test.h"
+#include "rights.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -252,6 +253,36 @@ TEST(what_a_scan_loses_sight_of_is_left_to_the_next)
 	assert_int_equal(last_event()->id, before);
 	assert_fails(compare_scanned(ABSENCE_DELETED), ERR_MISSING);
 	assert_int_equal(last_event()->what, EVENT_DELETED);
+}
+
+/* Its directory can be read, but not searched, as after chmod a-x. Root may look all the
+ * same, unless it gives that up. */
+TEST(what_cannot_be_looked_at_is_no_deletion)
+{
+	rights_set_override(false);
+	must("chmod 400 srv/a.git");
+	assert_fails(compare("a"), ERR_CONFIG);
+	must("chmod 700 srv/a.git");
+	rights_set_override(true);
+	assert_int_equal(last_event()->what, EVENT_UPDATED);
+	assert_event(EVENT_UPDATED, 3);
+}
+
+/* What is not whole yet is no damaged one for its first two seconds: until then it is not
+ * recorded. */
+TEST(a_new_name_that_cannot_be_recorded_yet_is_no_deletion)
+{
+	AUTO_FREE char *timeline = xstrdup(last_event()->timeline);
+	uint64_t before = last_event()->id;
+
+	must("mv srv/a.git srv/z.git && mv srv/z.git/HEAD srv");
+	assert_fails(compare("a"), ERR_CONFLICT);
+	assert_int_equal(last_event()->id, before);
+	must("mv srv/HEAD srv/z.git");
+	assert_fails(compare("a"), ERR_MISSING);
+	assert_int_equal(last_event()->what, EVENT_DELETED);
+	assert_ok(compare("z"));
+	assert_string_equal(noticed.row.timeline, timeline);
 }
 
 TEST(what_is_left_of_a_repository_is_no_deletion)
@@ -716,6 +747,8 @@ int main(void)
 		KNOWN_CASE(deleted_and_made_again_is_another_timeline),
 		KNOWN_CASE(a_renamed_one_is_known_by_its_former_name),
 		KNOWN_CASE(what_a_scan_loses_sight_of_is_left_to_the_next),
+		KNOWN_CASE(what_cannot_be_looked_at_is_no_deletion),
+		KNOWN_CASE(a_new_name_that_cannot_be_recorded_yet_is_no_deletion),
 		KNOWN_CASE(what_is_left_of_a_repository_is_no_deletion),
 		KNOWN_CASE(a_root_that_is_away_or_another_deletes_nothing),
 		KNOWN_CASE(an_unreadable_repository_is_told_once),

@@ -89,6 +89,22 @@ TEST(a_renamed_one_is_never_nowhere)
 	assert_last(1, EVENT_CREATED, "z");
 }
 
+/* It is not recorded under its new name, since it is not whole yet. */
+TEST(a_rename_that_cannot_be_recorded_yet_is_no_deletion)
+{
+	AUTO_ORIGIN_ROW struct origin_row before = row_of("a");
+
+	must("mv srv/a.git srv/z.git && mv srv/z.git/HEAD srv");
+	assert_ok(scan());
+	assert_int_equal(all_events()->count, 3);
+	must("mv srv/HEAD srv/z.git");
+	assert_ok(scan());
+	assert_last(0, EVENT_DELETED, "a");
+	assert_last(1, EVENT_CREATED, "z");
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("z");
+	assert_string_equal(row.timeline, before.timeline);
+}
+
 TEST(another_form_of_the_name_is_no_event)
 {
 	must("mv srv/group/c srv/group/c.git");
@@ -333,6 +349,7 @@ int main(void)
 		THREE_CASE(what_is_proved_unchanged_is_not_looked_into),
 		THREE_CASE(every_change_that_no_hook_told_is_found),
 		THREE_CASE(a_renamed_one_is_never_nowhere),
+		THREE_CASE(a_rename_that_cannot_be_recorded_yet_is_no_deletion),
 		THREE_CASE(another_form_of_the_name_is_no_event),
 		THREE_CASE(a_directory_that_cannot_be_read_deletes_nothing),
 		THREE_CASE(what_is_left_out_is_counted_with_an_example),
