@@ -134,13 +134,21 @@ char *wire_event_changes(const struct ref_diff *diff, const struct ref_snapshot 
 	if (diff->head_changed)
 		json_array_append_new(changes, wire_event_head_json(before, after));
 	json_render(changes, &text);
-	return str_take(&text);
+	return text.len > EVENT_CHANGES_BYTES ? NULL : str_take(&text);
+}
+
+/* Earlier versions recorded more than a reader takes. */
+static json_t *wire_event_changes_json(const struct event *event)
+{
+	return event->changes && strlen(event->changes) <= EVENT_CHANGES_BYTES
+		       ? json_loads(event->changes, 0, NULL)
+		       : NULL;
 }
 
 json_t *wire_event_json(const struct event *event)
 {
 	json_t *object = json_object();
-	json_t *changes = event->changes ? json_loads(event->changes, 0, NULL) : NULL;
+	json_t *changes = wire_event_changes_json(event);
 
 	json_put_number(object, ID, (int64_t)event->id);
 	json_put_text(object, MARK, event->mark);

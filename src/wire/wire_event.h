@@ -10,6 +10,7 @@
 
 #define EVENT_MARK_SIZE 17
 #define EVENT_CHANGES_MAX 200
+#define EVENT_CHANGES_BYTES ((size_t)256 << 10)
 
 /* EVENT_CHECKSUMMED ("checksum_succeeded"): the checksum of a generation reported before
  * has become known; never for repositories. */
@@ -53,8 +54,9 @@ int wire_ends_parse(const char *timeline, const char *last_event, struct event_e
 		    struct err *err);
 
 /* The changes between two snapshots of refs, including HEAD: a JSON array as text, for
- * event.changes; diff is their difference. NULL: more than EVENT_CHANGES_MAX. The caller
- * frees. */
+ * event.changes; diff is their difference. NULL: more than EVENT_CHANGES_MAX, or more
+ * text than EVENT_CHANGES_BYTES, so that names of refs cannot make a line that no reader
+ * takes. The caller frees. */
 char *wire_event_changes(const struct ref_diff *diff, const struct ref_snapshot *before,
 			 const struct ref_snapshot *after);
 

@@ -1,5 +1,6 @@
 #include "wire_test.h"
 
+#include "replicable/name.h"
 #include "wire/wire_event.h"
 
 #define SUM "1-0000000000000000000000000000000000000000000000000000000000000001"
@@ -119,6 +120,45 @@ TEST(a_lying_answer_is_refused_as_a_whole)
 			fail_msg("answer %zu: %s", i, err.text);
 		assert_int_equal(events.count, 0);
 	}
+}
+
+/* Names that whoever may push chooses: within the limits of git, each byte of them two
+ * of JSON. */
+TEST(names_of_refs_make_no_line_that_nobody_takes)
+{
+	enum { REFS = 150, LEN = 4000 };
+	AUTO_DIFF struct ref_diff diff = { 0 };
+	struct ref_snapshot before = { 0 }, after = { 0 };
+	char *names[REFS];
+	AUTO_STR struct str text = STR_INIT;
+
+	for (int i = 0; i < REFS; i++) {
+		struct ref ref = { .oid = { .len = 20 } };
+		names[i] = xasprintf("refs/heads/%03d%*s", i, LEN, "");
+		memset(strchr(names[i], ' '), '"', LEN);
+		ref.name = names[i];
+		vec_add(&after.refs, ref);
+	}
+	ref_diff_compute(&before, &after, &diff);
+	assert_null(wire_event_changes(&diff, &before, &after));
+	after.refs.count = 20;
+	diff.changes.count = 20;
+	AUTO_FREE char *changes = wire_event_changes(&diff, &before, &after);
+	assert_non_null(changes);
+
+	/* An earlier version recorded them all the same. */
+	str_addf(&text, "[\"%0*d\"]", 1 << 20, 0);
+	struct event event = { .kind = xstrdup(KIND_REPOSITORY),
+			       .name = xstrdup("a"),
+			       .what = EVENT_UPDATED,
+			       .changes = str_take(&text) };
+	json_auto_t *object = wire_event_json(&event);
+	assert_null(json_object_get(object, "changes"));
+	event_clear(&event);
+	vec_clear(&before.refs);
+	vec_clear(&after.refs);
+	for (int i = 0; i < REFS; i++)
+		free(names[i]);
 }
 
 TEST(more_events_than_asked_for_are_refused)
@@ -279,6 +319,7 @@ int main(void)
 		cmocka_unit_test(without_a_position_events_begin_anywhere),
 		cmocka_unit_test(no_event_is_an_answer_only_at_the_newest),
 		cmocka_unit_test(a_lying_answer_is_refused_as_a_whole),
+		cmocka_unit_test(names_of_refs_make_no_line_that_nobody_takes),
 		cmocka_unit_test(more_events_than_asked_for_are_refused),
 		cmocka_unit_test(headers_that_name_no_log_are_refused),
 	};
