@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "base/conf.h"
 #include "base/file.h"
 #include "base/hook_wire.h"
 #include "base/proc.h"
@@ -60,24 +61,25 @@ static char *global_path(void)
 		       : NULL;
 }
 
-/* Whether the text alone tells: "hooksPath = /PATH", without quotes and escapes. */
-static bool hook_folder_parse_plain_path(const char *config, struct str *value)
-{
-	const char *at = strcasestr(config, "hooksPath");
-	const char *from = at + strlen("hooksPath");
+/* What the file itself, without what it includes, says of core.hooksPath. */
+enum hooks_path { HOOKS_PATH_UNSET, HOOKS_PATH_PLAIN, HOOKS_PATH_ASK_GIT };
 
-	from += strspn(from, " \t");
-	if (*from != '=')
-		return false;
-	from += 1 + strspn(from + 1, " \t");
-	size_t len = strcspn(from, "\n");
-	if (*from != '/' || strcspn(from, "\"\\#;") < len ||
-	    strcasestr(from, "hooksPath"))
-		return false;
-	while (len > 0 && strchr(" \t\r", from[len - 1]))
-		len--;
-	str_add_bytes(value, from, len);
-	return true;
+static enum hooks_path hook_folder_parse_path(const struct str *config, struct str *value)
+{
+	AUTO_CONF struct conf *conf = NULL;
+	const struct conf_entry *entry;
+
+	if (!strcasestr(config->data, "hooksPath"))
+		return HOOKS_PATH_UNSET;
+	if (conf_load_text("config", config->data, config->len, &conf, ERR_IGNORED) != 0)
+		return HOOKS_PATH_ASK_GIT;
+	entry = conf_get(conf, "core", NULL, "hooksPath");
+	if (!entry)
+		return HOOKS_PATH_UNSET;
+	if (!entry->value || entry->value[0] != '/')
+		return HOOKS_PATH_ASK_GIT;
+	str_add(value, entry->value);
+	return HOOKS_PATH_PLAIN;
 }
 
 static bool may_be_included(const char *config)
@@ -90,15 +92,18 @@ static int hook_folder_read_hooks_path(int repository, const struct hook_place *
 				       struct str *value, struct err *err)
 {
 	AUTO_STR struct str config = STR_INIT;
+	enum hooks_path says;
 	char path[PATH_MAX];
 
 	if (file_read(repository, "config", CONFIG_LIMIT, &config, err) != 0)
 		return err->class == ERR_MISSING ? 0 : -1;
-	bool is_own = strcasestr(config.data, "hooksPath") != NULL;
-	bool is_elsewhere = !place->is_quick && may_be_included(config.data);
-	if (is_own && !is_elsewhere && hook_folder_parse_plain_path(config.data, value))
+	if (!place->is_quick && may_be_included(config.data))
+		says = HOOKS_PATH_ASK_GIT;
+	else
+		says = hook_folder_parse_path(&config, value);
+	if (says == HOOKS_PATH_PLAIN)
 		return 1;
-	if (!is_own && !is_elsewhere) {
+	if (says == HOOKS_PATH_UNSET) {
 		str_add(value, place->path ? place->path : "");
 		return place->path != NULL;
 	}
