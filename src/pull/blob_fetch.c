@@ -273,7 +273,7 @@ static uint64_t here(const struct large *large)
 static void blob_large_keep_head(struct pull_item *item, const struct blob_head *head)
 {
 	memcpy(item->timeline, head->timeline, sizeof(item->timeline));
-	memcpy(item->checksum, head->checksum, sizeof(item->checksum));
+	memcpy(item->checksum, head->checksum, sizeof(head->checksum));
 	item->generation = head->generation;
 	item->size = head->size;
 }
@@ -496,7 +496,7 @@ static int blob_fetch_begin_blob(void *arg, const struct wire_frame *frame,
 				 "ones",
 				 frame->name, frame->size);
 	memcpy(item->timeline, frame->timeline, sizeof(item->timeline));
-	memcpy(item->checksum, frame->checksum, sizeof(item->checksum));
+	memcpy(item->checksum, frame->checksum, sizeof(frame->checksum));
 	item->generation = frame->generation;
 	item->size = frame->size;
 	struct err why;

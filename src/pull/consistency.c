@@ -478,16 +478,17 @@ static void add_skipped(struct pass *pass, const struct inventory_page *page)
 	skipped->left_out += (int64_t)page->skipped;
 }
 
-/* Once a start, when it is known what the primary has. */
+/* Once a start, when it is known what the primary has; after a failure, with the next
+ * comparison. */
 static void look_for_leftovers(struct consistency *work, struct pass *pass)
 {
 	struct err err;
 
 	if (pass->has_no_leftovers || pass->is_part || !pass->kind.copies->take_leftovers)
 		return;
-	pass->has_no_leftovers = true;
-	if (pass->kind.copies->take_leftovers(work->pull, &pass->kind, pass->rows,
-					      &err) != 0)
+	pass->has_no_leftovers = pass->kind.copies->take_leftovers(
+					 work->pull, &pass->kind, pass->rows, &err) == 0;
+	if (!pass->has_no_leftovers)
 		log_warn("leftovers.failed", LOG_ERR(&err));
 }
 

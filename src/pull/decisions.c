@@ -118,12 +118,14 @@ static bool is_first_reported(const struct inventory_item *item,
 	       row->generation_wanted == item->generation;
 }
 
-/* Only after a change of identity, as by a restore of the primary: within a timeline
- * each generation may have changed what checksums do not cover. */
+/* Of a blob after a change of identity, as by a restore of the primary. A repository is
+ * more than its checksum, which is of its refs: readers' settings and the description may
+ * be others. */
 static bool is_proved_same(const struct inventory_item *item,
 			   const struct registry_row *row)
 {
-	return strcmp(item->timeline, row->timeline) != 0 &&
+	return !kind_is_repository(row->kind) &&
+	       strcmp(item->timeline, row->timeline) != 0 &&
 	       row->state == REGISTRY_SYNCED &&
 	       row->verification == VERIFICATION_SUCCEEDED && row->checksum &&
 	       item->checksum && strcmp(row->checksum, item->checksum) == 0;

@@ -258,8 +258,10 @@ int glance_repository(const char *root, const struct registry_row *row, struct e
 	AUTO_REPO struct repo copy = REPO_INIT;
 	struct stat st;
 
-	if (lstat(path, &st) != 0)
-		return err_errno(err, "cannot look at the copy");
+	if (lstat(path, &st) != 0) {
+		err_errno(err, "cannot look at it");
+		return glance_fail(err);
+	}
 	if (!S_ISDIR(st.st_mode))
 		return err_set(err, ERR_CORRUPT, "the copy is not a directory");
 	if (repo_open(AT_FDCWD, path, &copy, err) != 0 ||

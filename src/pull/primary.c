@@ -10,6 +10,7 @@
 #define EVENTS_TIMEOUT_MS 20000
 #define REFS_LIMIT ((size_t)1 << 30)
 #define SLOW_TIMEOUT_MS 120000
+#define STALL_MS 60000         /* between two bytes of an answer, however long it is */
 #define NO_END (INT64_MAX / 2) /* the line's limit, and the stall, end it */
 
 struct primary {
@@ -446,7 +447,8 @@ int primary_refs(struct primary_line *line, const char *name, struct wire_refs *
 	struct site_request request = {
 		.target = target.data,
 		.limit = REFS_LIMIT,
-		.timeout_ms = SLOW_TIMEOUT_MS,
+		.timeout_ms = NO_END,
+		.stall_ms = STALL_MS,
 	};
 	if (primary_call(line, &request, &reply, err) != 0)
 		return -1;
@@ -482,7 +484,8 @@ static int primary_take_delta(struct primary_line *line,
 					.body_len = body.len,
 					.content_type = "application/json",
 					.limit = REFS_LIMIT,
-					.timeout_ms = SLOW_TIMEOUT_MS };
+					.timeout_ms = NO_END,
+					.stall_ms = STALL_MS };
 	if (primary_call(line, &request, reply, err) == 0)
 		return 0;
 	return strcmp(reply->code, WIRE_DELTA_UNAVAILABLE) == 0 ||

@@ -912,7 +912,8 @@ static int sync_read_source(const struct sync_request *request, bool is_first_tr
 	view->is_delta = result == 0 && have.timeline[0];
 	ref_snapshot_clear(&have.refs);
 	/* The other way may do. */
-	if (result < 0 && (err->class == ERR_CORRUPT || err->class == ERR_NETWORK)) {
+	if (result < 0 && (err->class == ERR_CORRUPT || err->class == ERR_NETWORK ||
+			   err->class == ERR_TIMEOUT)) {
 		log_warn("sync.delta_refused", LOG_ERR(err));
 		result = 1;
 	}

@@ -126,9 +126,12 @@ static struct inventory_item item_of(char *name, uint64_t generation, char *chec
 					.generation = generation };
 }
 
+static char text_repository[] = "repository", text_lfs[] = "lfs";
+
 static struct registry_row row_of(char *name, uint64_t generation, char *checksum)
 {
-	return (struct registry_row){ .name = name,
+	return (struct registry_row){ .kind = text_repository,
+				      .name = name,
 				      .state = REGISTRY_SYNCED,
 				      .verification = VERIFICATION_SUCCEEDED,
 				      .timeline = T1,
@@ -218,11 +221,22 @@ TEST(a_row_that_is_ahead_is_not_turned_back)
 	assert_string_equal(word_for(&item, &row), "");
 }
 
-TEST(another_identity_is_adopted_only_with_a_proved_and_equal_copy)
+/* A repository's checksum says nothing of its description and its settings. */
+TEST(another_identity_of_a_repository_is_asked_for)
 {
 	struct inventory_item item = item_of(text_a, 1, sum_1);
 	struct registry_row row = row_of(text_a, 9, sum_1);
 
+	memcpy(row.timeline, T2, sizeof(row.timeline));
+	assert_string_equal(word_for(&item, &row), "ask");
+}
+
+TEST(another_identity_of_a_blob_is_adopted_only_with_a_proved_and_equal_copy)
+{
+	struct inventory_item item = item_of(text_a, 1, sum_1);
+	struct registry_row row = row_of(text_a, 9, sum_1);
+
+	row.kind = text_lfs;
 	memcpy(row.timeline, T2, sizeof(row.timeline));
 	assert_string_equal(word_for(&item, &row), "adopt");
 	row.verification = VERIFICATION_PENDING;
@@ -435,8 +449,9 @@ int main(void)
 		cmocka_unit_test(what_is_the_same_is_left_alone),
 		cmocka_unit_test(what_is_missing_or_older_or_different_is_asked_for),
 		cmocka_unit_test(a_row_that_is_ahead_is_not_turned_back),
+		cmocka_unit_test(another_identity_of_a_repository_is_asked_for),
 		cmocka_unit_test(
-			another_identity_is_adopted_only_with_a_proved_and_equal_copy),
+			another_identity_of_a_blob_is_adopted_only_with_a_proved_and_equal_copy),
 		cmocka_unit_test(
 			a_newer_generation_is_brought_although_the_checksum_is_equal),
 		cmocka_unit_test(what_the_primary_cannot_read_is_asked_for_once),
