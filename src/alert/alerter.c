@@ -68,7 +68,7 @@ struct alerter {
 	VEC(struct alerter_one) all;
 	/* The thread's. */
 	bool is_well; /* the last look could read and write what a node must */
-	int64_t look_at;
+	int64_t looked_at, look_at; /* boot ms: the last look, and the next */
 };
 
 static void alerter_count(const char *result, double by)
@@ -349,12 +349,14 @@ static void alerter_copy_endings(struct alerter *alerter, alert_endings *endings
 	alert_endings_copy(&alerter->endings, endings);
 }
 
-static void alerter_look(struct alerter *alerter)
+static void alerter_look(struct alerter *alerter, int64_t now)
 {
 	struct alert_facts facts;
 	struct report report;
 
 	alert_facts_gather(&alerter->sources, &report, &facts);
+	facts.look_ms = alerter->looked_at > 0 ? now - alerter->looked_at : 0;
+	alerter->looked_at = now;
 	alerter_copy_endings(alerter, &facts.endings);
 	alerter->is_well =
 		facts.report && facts.report->signs.write_failure.class == ERR_NONE;
@@ -429,7 +431,7 @@ static void *alerter_run(void *arg)
 		const int64_t now = clock_boot_ms();
 		alerter_ask_peers(alerter, now);
 		if (now >= alerter->look_at) {
-			alerter_look(alerter);
+			alerter_look(alerter, now);
 			const int64_t after = clock_boot_ms();
 			alerter->look_at = after + alerter_pause_ms(alerter, after - now);
 		}

@@ -376,7 +376,8 @@ static void rule_damage(const struct alert_judging *judging)
 	const struct alert_facts *facts = judging->facts;
 
 	if (facts->damage_age_ms < 0 ||
-	    facts->damage_age_ms > DAMAGE_SETTLES * judging->alert->settle_ms)
+	    facts->damage_age_ms >
+		    DAMAGE_SETTLES * (judging->alert->settle_ms + facts->look_ms))
 		return;
 	rule_say(rule_add(judging, ALERT_DAMAGE, "found"),
 		 "check the disk; refrelay replaces damaged copies by itself",

@@ -46,6 +46,7 @@ struct alert_facts {
 	bool had_hooks; /* some repository had hooks, once */
 	struct damage_met damage;
 	int64_t damage_age_ms; /* since damage.at; -1: no damage found */
+	int64_t look_ms; /* between the last look and this one; 0: it is the first */
 };
 
 struct alert_trouble {

@@ -222,6 +222,23 @@ bool clock_parse(const char *text, int64_t *wall_ms)
 	return true;
 }
 
+bool clock_parse_zoned(const char *text, int64_t *wall_ms)
+{
+	struct tm tm = { 0 };
+	const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+	int64_t offset;
+
+	if (rest && *rest == '.')
+		rest += 1 + strspn(rest + 1, "0123456789");
+	if (rest && *rest)
+		rest = strptime(rest, "%z", &tm);
+	if (!rest || *rest)
+		return false;
+	offset = tm.tm_gmtoff; /* timegm() clears it */
+	*wall_ms = ((int64_t)timegm(&tm) - offset) * 1000;
+	return true;
+}
+
 void clock_format_http(int64_t wall_ms, char text[CLOCK_HTTP_SIZE])
 {
 	static const char days[] = "SunMonTueWedThuFriSat";

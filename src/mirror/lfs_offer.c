@@ -6,12 +6,14 @@
 
 #include <strings.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "git/lfs_pointer.h"
 #include "net/http.h"
 
 #define HEADERS_MOST 32
 #define MESSAGE_MOST 200
+#define Y2000_MS INT64_C(946684800000) /* a time before is none */
 
 static const struct json_limits answer_limits = { LFS_OFFER_ANSWER,
 						  100 * LFS_OFFER_BATCH };
@@ -115,17 +117,14 @@ static int64_t lfs_offer_read_end(const json_t *download, int64_t wall_ms)
 {
 	const json_t *in = json_object_get(download, "expires_in");
 	const char *at = json_string_value(json_object_get(download, "expires_at"));
-	struct tm tm = { 0 };
 	json_int_t seconds = json_integer_value(in);
-	const char *end;
+	int64_t end_ms;
 
 	if (json_is_integer(in) && seconds != 0)
 		return seconds < 0 ? 1 : seconds < INT32_MAX ? seconds * 1000 : 0;
-	end = at ? strptime(at, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
-	if (!end || tm.tm_year < 100)
+	if (!at || !clock_parse_zoned(at, &end_ms) || end_ms < Y2000_MS)
 		return 0;
-	int64_t left_ms = (int64_t)timegm(&tm) * 1000 - wall_ms;
-	return left_ms > 0 ? left_ms : 1;
+	return end_ms > wall_ms ? end_ms - wall_ms : 1;
 }
 
 static void lfs_offer_read_error(const json_t *error, struct lfs_offer *offer)

@@ -38,12 +38,13 @@ static void credential_add_file(struct str *text, const char *file)
 			 (intmax_t)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
 }
 
-void credential_take_stamp(const struct watcher *watcher,
+void credential_take_stamp(const struct mirror *mirror, const struct watcher *watcher,
 			   char stamp[CREDENTIAL_STAMP_SIZE])
 {
 	AUTO_STR struct str text = STR_INIT;
 	AUTO_STR struct str hex = STR_INIT;
 
+	str_addf(&text, "%s\n", mirror->url);
 	if (watcher) {
 		credential_add_file(&text, watcher->token_file);
 		credential_add_file(&text, watcher->password_file);
@@ -81,7 +82,7 @@ bool credential_is_refused(struct credential_marks *marks, const struct mirror *
 	AUTO_FREE char *key = credential_key(mirror, watcher);
 	char stamp[CREDENTIAL_STAMP_SIZE];
 
-	credential_take_stamp(watcher, stamp);
+	credential_take_stamp(mirror, watcher, stamp);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&marks->mutex);
 	const struct credential_marked *one = map_get(&marks->marked, key);
 	if (!one || strcmp(one->stamp, stamp) != 0)
@@ -172,7 +173,7 @@ static bool credential_is_other(struct credential_marks *marks,
 	AUTO_FREE char *key = credential_key(mirror, watcher);
 	char stamp[CREDENTIAL_STAMP_SIZE];
 
-	credential_take_stamp(watcher, stamp);
+	credential_take_stamp(mirror, watcher, stamp);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&marks->mutex);
 	const struct credential_marked *one = map_get(&marks->marked, key);
 	return one && strcmp(one->stamp, stamp) != 0;
@@ -198,7 +199,7 @@ char *credentials_stamp(const struct mirrors *mirrors, const struct mirror *mirr
 
 	for (size_t at = 0;
 	     (watcher = mirrors_next_watcher(mirrors, mirror, &at)) != NULL;) {
-		credential_take_stamp(watcher, stamp);
+		credential_take_stamp(mirror, watcher, stamp);
 		str_addf(&all, "%s\n", stamp);
 	}
 	return str_take(&all);

@@ -20,10 +20,10 @@ int credential_marks_open(struct store *store, struct credential_marks **marks,
 			  struct err *err);
 void credential_marks_close(struct credential_marks *marks); /* NULL is allowed */
 
-/* Identifies the present files of a watcher, for each protocol: the text differs if one
- * of them is another. NULL, or without files: always the same. */
+/* Identifies the present files of a watcher, for each protocol, and the upstream: the
+ * text differs if one of them is another. NULL, or without files: only with the URL. */
 #define CREDENTIAL_STAMP_SIZE 65
-void credential_take_stamp(const struct watcher *watcher,
+void credential_take_stamp(const struct mirror *mirror, const struct watcher *watcher,
 			   char stamp[CREDENTIAL_STAMP_SIZE]);
 
 /* True, with the reason in *err: it was refused, and its file is unchanged. */

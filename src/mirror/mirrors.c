@@ -390,8 +390,11 @@ static bool watcher_may_be_at(const struct watcher *watcher, const struct mirror
 
 static bool watcher_watches(const struct watcher *watcher, const struct mirror *mirror)
 {
-	return (watcher_names(watcher, mirror) && watcher_may_be_at(watcher, mirror)) ||
-	       (mirror->list && text_list_has(&mirror->list->watchers, watcher->name));
+	bool is_listed =
+		mirror->list && text_list_has(&mirror->list->watchers, watcher->name);
+
+	return (is_listed || watcher_names(watcher, mirror)) &&
+	       watcher_may_be_at(watcher, mirror);
 }
 
 /* False: other lists are at another host. */

@@ -35,9 +35,10 @@ struct mirror_polled {
 	struct mirror_poll *poll;
 	const struct mirror *mirror;
 	/* Guarded by the mutex. */
-	int64_t next_at;    /* boot ms, as the next */
-	int64_t asked_at;   /* 0: never */
-	int64_t checked_at; /* wall ms, not written yet; 0: it is */
+	int64_t next_at;     /* boot ms, as the next */
+	int64_t asked_at;    /* 0: never */
+	int64_t rests_until; /* boot ms; so the upstream demands */
+	int64_t checked_at;  /* wall ms, not written yet; 0: it is */
 	bool is_asked;
 	bool is_hurried; /* by news that no question was asked after yet */
 	bool is_urgent;  /* the question under way is asked after such news */
@@ -259,8 +260,9 @@ static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 		log_warn("mirror.limited", LOG_TEXT("name", one->mirror->name),
 			 LOG_ERR(err), LOG_NUMBER("wait_ms", view->retry_after_ms));
 		mirror_poll_count("limited");
-		return view->retry_after_ms > interval_ms ? view->retry_after_ms
-							  : interval_ms;
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&one->poll->mutex);
+		one->rests_until = clock_boot_ms() + view->retry_after_ms;
+		return interval_ms;
 	}
 	mirror_poll_count(result == 0 ? "changed" : "failed");
 	mirror_poll_have_brought(one->poll, one->mirror);
@@ -278,6 +280,17 @@ static int64_t mirror_poll_rest_ms(const struct mirror_polled *one,
 		return 0;
 	rest_ms = mirror_jitter_ms(one->mirror->interval_ms) - age_ms;
 	return rest_ms > 0 ? rest_ms : 0;
+}
+
+/* By a list, of late: then only what is here is looked after. If no list tells anything
+ * for two intervals, the upstream is asked again. */
+static bool mirror_poll_is_told_same(struct mirror_polled *one)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&one->poll->mutex);
+
+	return !one->is_urgent && one->equal && one->told &&
+	       strcmp(one->equal, one->told) == 0 &&
+	       clock_wall_ms() - one->told_at < 2 * one->mirror->interval_ms;
 }
 
 static void mirror_poll_keep_checkout(void *arg)
@@ -365,6 +378,8 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 	rest_ms = mirror_poll_rest_ms(one, &row);
 	if (rest_ms > 0)
 		return rest_ms;
+	if (mirror_poll_is_told_same(one))
+		return mirror_jitter_ms(one->mirror->interval_ms);
 	line = mirror_poll_take_line(poll);
 	result = upstream_read(
 		&(struct upstream_call){ .mirrors = poll->options.mirrors,
@@ -379,18 +394,25 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 	return mirror_poll_take_answer(one, &row, result, &view, &err);
 }
 
+static void mirror_poll_place_at_locked(struct mirror_polled *one, int64_t next_at)
+{
+	one->next_at = next_at > one->rests_until ? next_at : one->rests_until;
+}
+
 /* At once, unless it was a moment ago: so a storm of webhooks costs the upstream little.
  */
 static void mirror_poll_hurry_locked(struct mirror_polled *one)
 {
 	one->is_hurried = true;
-	one->next_at = one->asked_at > 0 ? one->asked_at + HURRY_MS : 0;
+	mirror_poll_place_at_locked(one,
+				    one->asked_at > 0 ? one->asked_at + HURRY_MS : 0);
 }
 
 static void mirror_poll_place_locked(struct mirror_polled *one, int64_t next_ms)
 {
 	one->is_asked = false;
-	one->next_at = clock_boot_ms() + (next_ms == AT_WORK ? AT_WORK_MS : next_ms);
+	mirror_poll_place_at_locked(
+		one, clock_boot_ms() + (next_ms == AT_WORK ? AT_WORK_MS : next_ms));
 	if (one->is_hurried)
 		mirror_poll_hurry_locked(one); /* there was news meanwhile */
 	else
@@ -488,7 +510,7 @@ static void mirror_poll_take_checks(struct mirror_poll *poll, mirror_checks *che
 static void mirror_poll_ask_again_locked(struct mirror_polled *one)
 {
 	mirror_poll_set_text(&one->equal, NULL);
-	one->next_at = 0;
+	mirror_poll_place_at_locked(one, 0);
 	one->is_hurried |= one->is_asked;
 }
 
@@ -820,7 +842,6 @@ static void mirror_poll_look(void *arg)
 	}
 }
 
-/* If no list tells anything for two intervals, the upstream is asked again. */
 void mirror_poll_tell(struct mirror_poll *poll, const char *name, const char *fingerprint,
 		      const char *branch)
 {
@@ -836,8 +857,6 @@ void mirror_poll_tell(struct mirror_poll *poll, const char *name, const char *fi
 		if (!one->is_looked_at)
 			pool_submit(poll->lookers, mirror_poll_look, one);
 		one->is_looked_at = true;
-		if (!one->is_hurried)
-			one->next_at = clock_boot_ms() + 2 * one->mirror->interval_ms;
 	} else if (one->told && strcmp(one->told, told) != 0) {
 		mirror_poll_hurry_locked(one);
 		pthread_cond_broadcast(&poll->changed);

@@ -122,7 +122,7 @@ static int upstream_prepare(const struct upstream_call *call, struct upstream_vi
 							     : mirror->url),
 		.tag.watcher = watcher,
 	};
-	credential_take_stamp(watcher, view->tag.stamp);
+	credential_take_stamp(mirror, watcher, view->tag.stamp);
 	if (mirror->uri.kind == URL_SSH)
 		view->ssh_command = ssh_command_make(&(struct ssh_options){
 			.key = watcher ? watcher->ssh_key_file : NULL,

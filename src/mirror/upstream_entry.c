@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include "base/clock.h"
 #include "replicable/name.h"
 
 #define KIB 1024
@@ -48,15 +49,9 @@ static int64_t upstream_entry_read_size(enum upstream_from from, const json_t *o
 static int64_t upstream_entry_read_time(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
-	struct tm tm = { 0 };
-	const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+	int64_t wall_ms;
 
-	if (rest && *rest == '.')
-		rest += 1 + strspn(rest + 1, "0123456789");
-	if (!rest || !(rest = strptime(rest, "%z", &tm)) || *rest)
-		return 0;
-	int64_t offset = tm.tm_gmtoff;
-	return ((int64_t)timegm(&tm) - offset) * 1000;
+	return text && clock_parse_zoned(text, &wall_ms) ? wall_ms : 0;
 }
 
 int upstream_entry_read(enum upstream_from from, const json_t *object,

@@ -58,27 +58,28 @@ static bool node_alerts_has_peer(const alert_peers *peers, const char *what)
 }
 
 /* Of those on one host and port the first stands for all. */
-static void node_alerts_add_mirror(const struct mirror *mirror, alert_peers *peers)
+static void node_alerts_add_upstream(const char *url, const char *ca_file,
+				     alert_peers *peers)
 {
-	const struct uri_text *uri = &mirror->uri;
+	AUTO_URI struct uri_text uri = { 0 };
 
-	if (!text_starts_with(mirror->url, "https://") || !uri->host ||
-	    peers->count >= PEERS_MOST)
+	if (!text_starts_with(url, "https://") || peers->count >= PEERS_MOST ||
+	    uri_text_read(url, &uri, ERR_IGNORED) != 0 || !uri.host)
 		return;
-	AUTO_FREE char *port = uri->port ? xasprintf(":%u", uri->port) : xstrdup("");
-	AUTO_FREE char *what = xasprintf("the TLS certificate of %s%s", uri->host, port);
+	AUTO_FREE char *port = uri.port ? xasprintf(":%u", uri.port) : xstrdup("");
+	AUTO_FREE char *what = xasprintf("the TLS certificate of %s%s", uri.host, port);
 	if (node_alerts_has_peer(peers, what))
 		return;
 	vec_add(peers,
-		((struct alert_peer){
-			.what = TAKE(what),
-			.url = xasprintf("https://%s%s/", uri->host, port),
-			.ca_file = mirror->ca_file ? xstrdup(mirror->ca_file) : NULL }));
+		((struct alert_peer){ .what = TAKE(what),
+				      .url = xasprintf("https://%s%s/", uri.host, port),
+				      .ca_file = xstrdup_or_null(ca_file) }));
 }
 
 static void node_alerts_add_peers(const struct node_settings *settings,
 				  alert_peers *peers)
 {
+	const struct mirrors *mirrors = &settings->mirrors;
 	const char *primary = settings->site.primary_url;
 
 	if (settings->site.role == SITE_SECONDARY && primary &&
@@ -86,9 +87,15 @@ static void node_alerts_add_peers(const struct node_settings *settings,
 		vec_add(peers, ((struct alert_peer){
 				       .what = xstrdup("the TLS certificate of the "
 						       "primary"),
-				       .url = xstrdup(primary) }));
-	for (size_t i = 0; i < settings->mirrors.sections.count; i++)
-		node_alerts_add_mirror(settings->mirrors.sections.items[i], peers);
+				       .url = xstrdup(primary),
+				       .ca_file = xstrdup_or_null(
+					       settings->site.primary_ca_file) }));
+	for (size_t i = 0; i < mirrors->sections.count; i++)
+		node_alerts_add_upstream(mirrors->sections.items[i]->url,
+					 mirrors->sections.items[i]->ca_file, peers);
+	for (size_t i = 0; i < mirrors->lists.count; i++)
+		node_alerts_add_upstream(mirrors->lists.items[i]->source.url,
+					 mirrors->lists.items[i]->ca_file, peers);
 }
 
 struct alerter *node_alerts_start(const struct conf *conf, struct node_settings *settings,

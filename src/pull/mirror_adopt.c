@@ -318,6 +318,7 @@ static int mirror_adopt_run(struct pull_job *job, const struct mirror *mirror,
 			.fence_floor =
 				sync_fence_floor(options->here->root, mirror->name),
 			.timeout_ms = pull_settings_now(job->pull).timeout_ms,
+			.wait_ms = job->lease_wait_ms,
 			.stop = &job->pull->kill,
 			.run = run,
 			.arg = arg },

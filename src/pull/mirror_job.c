@@ -181,10 +181,8 @@ static void mirror_job_bring_lfs(struct pull_job *job, struct source *source,
 		job->items[0].why = err;
 }
 
-/* With the credentials of that watcher, or with those of the mirror's watchers in turn.
- * What an upstream wants of rest, it gets. */
-static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watcher,
-				bool is_asked)
+static void mirror_job_bring_from(struct pull_job *job, const struct watcher *watcher,
+				  bool is_asked)
 {
 	struct pull_item *item = &job->items[0];
 	struct source *source = source_new_upstreams(
@@ -196,7 +194,6 @@ static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watc
 					 .stop = &job->pull->kill },
 		pull_settings_now(job->pull).takes_deltas);
 
-	mirror_job_open_item(item);
 	job->brought = mirror_job_keep_checkout;
 	repository_bring_from(job, source);
 	if (item->end == PULL_FAILED) {
@@ -207,6 +204,21 @@ static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watc
 		mirror_job_bring_lfs(job, source, is_asked);
 	}
 	source_free(source);
+}
+
+/* With the credentials of that watcher, or with those of the mirror's watchers in turn.
+ * What an upstream wants of rest, it gets. */
+static void mirror_job_bring_as(struct pull_job *job, const struct watcher *watcher,
+				bool is_asked)
+{
+	struct pull_item *item = &job->items[0];
+	struct err err;
+
+	mirror_job_open_item(item);
+	if (mirror_adopt(job, &err) != 0)
+		pull_item_fail_here(item, &err);
+	else
+		mirror_job_bring_from(job, watcher, is_asked);
 }
 
 /* The watcher may have gone from the configuration since it was asked for. */
@@ -259,10 +271,6 @@ static void mirror_job_bring(struct pull_job *job)
 
 	if (item->end != PULL_OPEN)
 		return;
-	if (mirror_adopt(job, &err) != 0) {
-		pull_item_fail_here(item, &err);
-		return;
-	}
 	if (mirror_requests_take(job->pull->options.store, item->row->name, &requests,
 				 &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));

@@ -452,7 +452,7 @@ static int mirror_lfs_open(struct mirror_lfs_run *run, struct err *err)
 		run->upstream.local = lfs_upstream_open_path(mirror->uri.path, err);
 		return run->upstream.local < 0 ? -1 : 0;
 	}
-	credential_take_stamp(run->upstream.watcher, run->stamp);
+	credential_take_stamp(mirror, run->upstream.watcher, run->stamp);
 	if (upstream_make_header(run->upstream.watcher, &run->header, err) != 0)
 		return -1;
 	run->upstream.header = run->header;

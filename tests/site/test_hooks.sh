@@ -332,6 +332,10 @@ hooks_that_are_elsewhere_are_told() {
 	[ ! -e site/repos/a.git/hooks/post-receive ]
 	expect 0 site hooks list c
 	grep -qx 'c: installed' out
+	printf '# hooksPath = %s\n[sample]\n\thooksPath = %s\n' "$TEST_DIR/common" "$TEST_DIR/common" \
+		>>site/repos/c.git/config
+	expect 0 site hooks list c
+	grep -qx 'c: installed' out
 
 	cp -r site/repos/c.git site/repos/$'bad\xff.git'
 	expect 3 site hooks list

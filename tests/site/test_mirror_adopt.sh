@@ -349,6 +349,15 @@ killed_while_it_is_taken() {
 	done
 }
 
+# A person who asks gets the reason, not the end of the wait.
+sync_fails_by() { # TEXT
+	local status=0
+
+	at paris mirror sync acme/r --wait 60 >out 2>err || status=$?
+	[ "$status" != 0 ]
+	grep "$1" err
+}
+
 # Where git runs, it ends first; a repository in the tree that users have stays where it is.
 others_at_work() {
 	make_adopt_sites
@@ -358,6 +367,7 @@ others_at_work() {
 	start_site paris
 	wait_until 20 row_has acme/r failure 'acme/r/.git/index.lock: somebody is working in this clone'
 	[ -d "$tree/.git/objects" ]
+	sync_fails_by 'somebody is working in this clone'
 	rm "$tree/.git/index.lock"
 	at paris mirror sync acme/r
 	is_mirrored acme/r
@@ -500,6 +510,7 @@ an_old_lock() {
 	[ -e "$tree/.git/config.lock" ]
 	start_site paris
 	wait_until 20 row_has acme/r failure 'acme/r/.git/config: somebody is changing it'
+	sync_fails_by 'somebody is changing it'
 	touch -d '2 hours ago' "$tree/.git/config.lock"
 	at paris mirror sync acme/r
 	is_mirrored acme/r

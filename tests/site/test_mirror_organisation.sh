@@ -283,6 +283,10 @@ were_told() { # NUMBER
 	[ "$(polls told)" -ge "$1" ]
 }
 
+checkout_fails() {
+	at paris mirror show tree/one | grep 'checkout: failing since'
+}
+
 # While nothing changes, the manifest alone is asked.
 a_tree_of_grokmirror() {
 	local asked
@@ -301,6 +305,19 @@ a_tree_of_grokmirror() {
 	wait_until 60 were_told 6
 	asked=$(polls unchanged)
 	wait_until 60 were_told "$(($(polls told) + 6))"
+	[ "$(polls unchanged)" = "$asked" ]
+
+	# What is here is looked after all the same: a working tree that could not be made.
+	halt_paris
+	set_conf paris mirrors.tree.checkout true
+	touch paris/git/tree/one.checkout
+	start_site paris
+	wait_until 30 checkout_fails
+	wait_until 60 were_told 6
+	rm paris/git/tree/one.checkout
+	sqlite3 paris/data/refrelay.db 'UPDATE mirror_checkout SET due_at = 1'
+	asked=$(polls unchanged)
+	wait_until 30 test -L paris/git/tree/one.checkout
 	[ "$(polls unchanged)" = "$asked" ]
 	add_commits london/git/tree/one.git refs/heads/main 1
 	git -C london/git/tree/two.git branch other

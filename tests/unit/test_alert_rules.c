@@ -190,6 +190,8 @@ TEST(damage_that_was_mended_is_told_of_for_a_while)
 	expect_one(ALERT_DAMAGE, "found", false);
 	facts.damage_age_ms = 3 * MINUTE;
 	expect_nothing();
+	facts.look_ms = MINUTE; /* on a large site a second look comes late */
+	expect_one(ALERT_DAMAGE, "found", false);
 }
 
 TEST(held_work_is_told_of)

@@ -45,6 +45,22 @@ TEST(times_are_read_strictly)
 			fail_msg("\"%s\"", bad[i]);
 }
 
+TEST(times_of_others_have_a_zone)
+{
+	static const char *const same[] = { "2026-11-21T09:14:03Z", "2026-11-21T09:14:03",
+					    "2026-11-21T09:14:03.1204Z",
+					    "2026-11-21T10:44:03+01:30",
+					    "2026-11-21T02:14:03.5-0700" };
+	int64_t ms = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(same); i++) {
+		assert_true(clock_parse_zoned(same[i], &ms));
+		assert_int_equal(ms, 1795252443000);
+	}
+	assert_false(clock_parse_zoned("2026-11-21", &ms));
+	assert_false(clock_parse_zoned("2026-11-21T09:14:03 later", &ms));
+}
+
 TEST(a_boot_is_named_with_dashes_however_it_is_given)
 {
 	static const char kernel[] = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
@@ -63,6 +79,7 @@ TEST(a_boot_is_named_with_dashes_however_it_is_given)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(times_of_others_have_a_zone),
 		CASE(a_boot_is_named_with_dashes_however_it_is_given),
 		CASE(a_clock_that_is_set_back_is_noticed_once),
 		CASE(times_are_read_strictly),

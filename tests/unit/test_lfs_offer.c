@@ -100,6 +100,7 @@ TEST(an_offer_may_end)
 	assert_int_equal(lasting(",\"expires_at\":\"2025-06-15T15:06:50Z\""), 10000);
 	assert_int_equal(lasting(",\"expires_at\":\"2025-06-15T15:06:50.5+00:00\""),
 			 10000);
+	assert_int_equal(lasting(",\"expires_at\":\"2025-06-15T08:06:50-07:00\""), 10000);
 	assert_int_equal(lasting(",\"expires_at\":\"2024-01-01T00:00:00Z\""), 1);
 	assert_int_equal(lasting(",\"expires_at\":\"0001-01-01T00:00:00Z\""), 0);
 	assert_int_equal(lasting(",\"expires_at\":\"soon\""), 0);

@@ -66,7 +66,7 @@ static void mark(const struct mirror *mirror, const struct watcher *watcher,
 {
 	char stamp[CREDENTIAL_STAMP_SIZE];
 
-	credential_take_stamp(watcher, stamp);
+	credential_take_stamp(mirror, watcher, stamp);
 	credential_mark(marks, mirror, watcher, stamp, why);
 }
 
@@ -126,11 +126,24 @@ TEST(any_of_its_files_makes_it_another)
 	}
 }
 
+/* As when a list is at another host from now on. */
+TEST(another_upstream_of_the_name_may_accept_it)
+{
+	struct mirror moved = *a;
+
+	mark(a, one, &refused);
+	moved.url = (char[]){ "https://other.example/a.git" };
+	assert_false(is_refused(&moved, one));
+	assert_true(credential_was_replaced(marks, &mirrors, &moved));
+	mark(&moved, one, NULL);
+	assert_false(is_told("a", "one"));
+}
+
 TEST(what_was_put_there_while_another_was_refused_is_tried)
 {
 	char stamp[CREDENTIAL_STAMP_SIZE];
 
-	credential_take_stamp(one, stamp);
+	credential_take_stamp(a, one, stamp);
 	write_secret("one", "new");
 	credential_mark(marks, a, one, stamp, &refused);
 	assert_true(is_told("a", "one"));
@@ -208,6 +221,7 @@ int main(void)
 		MARKS_CASE(one_that_was_refused_is_marked_for_that_mirror_alone),
 		MARKS_CASE(another_file_is_tried),
 		MARKS_CASE(any_of_its_files_makes_it_another),
+		MARKS_CASE(another_upstream_of_the_name_may_accept_it),
 		MARKS_CASE(what_was_put_there_while_another_was_refused_is_tried),
 		MARKS_CASE(a_file_that_is_gone_or_comes_back_is_another),
 		MARKS_CASE(one_that_is_taken_is_marked_no_more),

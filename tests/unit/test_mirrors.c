@@ -500,9 +500,11 @@ TEST(a_credential_goes_to_hosts_of_its_own_alone)
 		"[watcher \"open\"]\nmirror = *\n"));
 	tell(0, "acme/a", "ours.example");
 	tell(0, "other/a", "ours.example");
+	tell(0, "former/a", "former.example"); /* the list was at another host */
 	tell(1, "acme/b", "theirs.example");
 	tell(1, "other/b", "theirs.example");
 	replace_told();
+	assert_string_equal(watchers_of("former/a"), "open ");
 	assert_string_equal(watchers_of("acme/s"), "section open ");
 	assert_string_equal(watchers_of("acme/a"), "section listed open ");
 	assert_string_equal(watchers_of("other/a"), "listed open ");
