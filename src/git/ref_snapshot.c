@@ -384,7 +384,7 @@ static int ref_reading_read_description(const struct repo *repo,
 
 	free(TAKE(reading->description));
 	if (file_read(repo->fd, "description", DESCRIPTION_LIMIT, &text, err) != 0)
-		return err->class == ERR_DISK ? -1 : 0;
+		return err_is_of_data(err) ? 0 : -1;
 	reading->description = str_take(&text);
 	return 0;
 }
@@ -526,6 +526,15 @@ struct walk {
 static int ref_snapshot_walk_directory(struct walk *walk, int fd, struct err *err);
 
 /* What HEAD or a loose ref says: "ref: <target>" or an object's name. */
+/* No name of a ref has any; and a line of the wire ends with one. */
+static bool ref_snapshot_has_control(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+			return true;
+	return false;
+}
+
 static int ref_snapshot_parse_value(const char *name, const char *text, size_t oid_len,
 				    struct ref *ref, struct ref_snapshot *snapshot,
 				    struct err *err)
@@ -538,7 +547,7 @@ static int ref_snapshot_parse_value(const char *name, const char *text, size_t o
 		len = strlen(text);
 		while (len > 0 && strchr(" \t\r\n", text[len - 1]))
 			len--;
-		if (len > 0) {
+		if (len > 0 && !ref_snapshot_has_control(text, len)) {
 			ref->target = ref_snapshot_keep(snapshot, text, len);
 			return 0;
 		}

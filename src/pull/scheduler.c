@@ -272,6 +272,7 @@ struct scheduler {
 	struct lane lanes[LANES];
 	int64_t timeout_ms, reverify_ms;
 	int64_t clock_lead_ms; /* clock_was_set_back() */
+	int64_t age_at;        /* proofs_are_to_age() */
 	bool is_broken;        /* told in the log */
 };
 
@@ -412,6 +413,19 @@ static int scheduler_heal_due(struct scheduler *scheduler, struct err *err)
 	return 0;
 }
 
+static int scheduler_age_proofs(struct scheduler *scheduler, struct err *err)
+{
+	int64_t before, aged;
+
+	if (!proofs_are_to_age(scheduler->reverify_ms, &scheduler->age_at, &before))
+		return 0;
+	if (registry_age_proofs(scheduler->pull->options.store, before, &aged, err) != 0)
+		return -1;
+	if (aged > 0)
+		log_warn("verify.overdue", LOG_NUMBER("rows", aged));
+	return 0;
+}
+
 static void scheduler_run_step(struct scheduler *scheduler)
 {
 	int64_t next_at = 0;
@@ -421,6 +435,7 @@ static void scheduler_run_step(struct scheduler *scheduler)
 	obey_settings(scheduler);
 	begin_upkeep(scheduler->pull);
 	if (scheduler_heal_due(scheduler, &err) == 0 &&
+	    scheduler_age_proofs(scheduler, &err) == 0 &&
 	    pull_give_back_now(scheduler->pull, &err) == 0 &&
 	    scheduler_fill_lanes(scheduler, &next_at, &err) == 0) {
 		scheduler->is_broken = false;

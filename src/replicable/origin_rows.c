@@ -673,3 +673,52 @@ int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *co
 		return -1;
 	return counter_get(tx, counted, "all", &counts->all, err);
 }
+
+struct ageing {
+	int64_t before, aged;
+};
+
+static int origin_rows_age_kind(struct store_tx *tx, struct ageing *ageing,
+				const char *kind, struct err *err)
+{
+	AUTO_FREE char *counted = xasprintf("origin.%s", kind);
+	AUTO_QUERY struct query *query = NULL;
+	int64_t count;
+
+	if (query_ask(tx, &query, err,
+		      "UPDATE origin SET verification_state = 0 WHERE kind = ?1"
+		      " AND verification_due_at IS NOT NULL AND verification_due_at > 0"
+		      " AND verification_due_at < ?2 AND verified_at IS NOT NULL"
+		      " AND verification_state = 2",
+		      QUERY_TEXT(kind), QUERY_INT(ageing->before)) != 0 ||
+	    query_run(query, &count, err) != 0)
+		return -1;
+	ageing->aged += count;
+	return count_one(tx, counted, "verification.2", -count, err) != 0
+		       ? -1
+		       : count_one(tx, counted, "verification.0", count, err);
+}
+
+static int origin_rows_age(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_KIND_NAMES kind_names kinds = { 0 };
+	struct ageing *ageing = arg;
+
+	ageing->aged = 0;
+	if (origin_kinds(tx, &kinds, err) != 0)
+		return -1;
+	for (size_t i = 0; i < kinds.count; i++)
+		if (origin_rows_age_kind(tx, ageing, kinds.items[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+int origin_rows_age_proofs(struct store *store, int64_t before, int64_t *aged,
+			   struct err *err)
+{
+	struct ageing ageing = { .before = before };
+	int result = store_write(store, origin_rows_age, &ageing, err);
+
+	*aged = result == 0 ? ageing.aged : 0;
+	return result;
+}

@@ -15,6 +15,9 @@
 #include "replicable/registry_events.h"
 #include "replicable/registry_move.h"
 #include "replicable/registry_row.h"
+#include "store/site_value.h"
+
+#define AGE_MS 60000
 
 /*
  * An event is a function that changes a row in memory (registry_events.c); around it, the
@@ -555,4 +558,60 @@ int registry_heal_due(struct store *store, const struct registry_delays *longest
 		return -1;
 	*healed = healing.healed;
 	return 0;
+}
+
+struct ageing {
+	int64_t before, aged;
+};
+
+static int registry_claim_age_kind(struct store_tx *tx, struct ageing *ageing,
+				   const char *kind, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int64_t count;
+
+	if (query_ask(tx, &query, err,
+		      "UPDATE registry SET proved = 0 WHERE kind = ?1"
+		      " AND verification_due_at IS NOT NULL AND verification_due_at > 0"
+		      " AND verification_due_at < ?2 AND state = 2 AND proved = 1",
+		      QUERY_TEXT(kind), QUERY_INT(ageing->before)) != 0 ||
+	    query_run(query, &count, err) != 0)
+		return -1;
+	ageing->aged += count;
+	return count == 0 ? 0 : counter_add(tx, kind, "proved", -count, err);
+}
+
+static int registry_claim_age(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_KIND_NAMES kind_names kinds = { 0 };
+	struct ageing *ageing = arg;
+
+	ageing->aged = 0;
+	if (registry_kinds_in(tx, &kinds, err) != 0)
+		return -1;
+	for (size_t i = 0; i < kinds.count; i++)
+		if (registry_claim_age_kind(tx, ageing, kinds.items[i], err) != 0)
+			return -1;
+	return 0;
+}
+
+int registry_age_proofs(struct store *store, int64_t before, int64_t *aged,
+			struct err *err)
+{
+	struct ageing ageing = { .before = before };
+	int result = store_write(store, registry_claim_age, &ageing, err);
+
+	*aged = result == 0 ? ageing.aged : 0;
+	return result;
+}
+
+bool proofs_are_to_age(int64_t reverify_ms, int64_t *next_at, int64_t *before)
+{
+	const int64_t now = clock_boot_ms();
+
+	if (reverify_ms <= 0 || now < *next_at)
+		return false;
+	*next_at = now + AGE_MS;
+	*before = clock_wall_ms() - (reverify_ms > AGE_MS ? reverify_ms : AGE_MS);
+	return true;
 }

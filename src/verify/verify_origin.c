@@ -208,6 +208,22 @@ void verify_origin_heal(struct verify_origin *verify)
 	}
 }
 
+static void verify_origin_age_proofs(struct verify_origin *verify)
+{
+	int64_t before, aged;
+	struct err err;
+
+	lock(&verify->mutex);
+	int64_t reverify_ms = verify->options.reverify_ms;
+	unlock(&verify->mutex);
+	if (!proofs_are_to_age(reverify_ms, &verify->age_at, &before))
+		return;
+	if (origin_rows_age_proofs(verify->options.store, before, &aged, &err) != 0)
+		log_warn("verify.no_list", LOG_ERR(&err));
+	else if (aged > 0)
+		log_warn("verify.overdue", LOG_NUMBER("rows", aged));
+}
+
 /*
  * Whoever meets damage says so here. The row is written before anything is read again, so
  * that the site does not call itself verified meanwhile; whether it is damage the
@@ -778,6 +794,7 @@ static void *dispatch(void *arg)
 
 	while (!stop_is_requested(&verify->stop)) {
 		verify_origin_heal(verify);
+		verify_origin_age_proofs(verify);
 		int64_t wait = look_for_work(verify);
 		int64_t until = clock_boot_ms() + wait;
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);

@@ -262,6 +262,8 @@ static void add_blob(const char *name, uint64_t size, int64_t verified_at, int64
 	row.id = replicable_id("lfs", name);
 	row.size = size;
 	row.verified_at = verified_at;
+	row.verification =
+		verified_at > 0 ? VERIFICATION_SUCCEEDED : VERIFICATION_PENDING;
 	row.verification_due_at = due_at;
 	assert_ok(store_write(store, add_blob_work, &row, &err));
 }
@@ -471,6 +473,26 @@ TEST(rows_of_all_kinds_that_are_due_too_late_are_due_now)
 	assert_claimed(KIND_REPOSITORY, 9, 9, "a b ");
 }
 
+TEST(what_was_not_verified_again_in_time_is_pending)
+{
+	char kind[] = "lfs";
+	int64_t aged = -1;
+
+	add_blob("new", 1, 0, 10); /* it was never verified */
+	add_blob("old", 1, 1000, 10);
+	add_blob("young", 1, 1000, 20);
+	assert_ok(store_read(store, count_work, kind, &err));
+	const int64_t pending = counts.verification[VERIFICATION_PENDING];
+	const int64_t succeeded = counts.verification[VERIFICATION_SUCCEEDED];
+	assert_ok(origin_rows_age_proofs(store, 20, &aged, &err));
+	assert_int_equal(aged, 1);
+	assert_ok(store_read(store, count_work, kind, &err));
+	assert_int_equal(counts.verification[VERIFICATION_PENDING], pending + 1);
+	assert_int_equal(counts.verification[VERIFICATION_SUCCEEDED], succeeded - 1);
+	assert_ok(origin_rows_age_proofs(store, 20, &aged, &err));
+	assert_int_equal(aged, 0);
+}
+
 TEST(bytes_are_counted_by_kind)
 {
 	char kind[] = "lfs";
@@ -595,6 +617,7 @@ int main(void)
 		STORE_CASE(what_is_known_is_claimed_when_nothing_is_new),
 		STORE_CASE(rows_of_all_kinds_that_are_due_too_late_are_due_now),
 		STORE_CASE(who_was_put_off_has_failed_no_more_often),
+		STORE_CASE(what_was_not_verified_again_in_time_is_pending),
 		STORE_CASE(bytes_are_counted_by_kind),
 		STORE_CASE(each_queue_is_read_by_its_own_index),
 		STORE_CASE(all_rows_get_another_timeline_each_its_own),

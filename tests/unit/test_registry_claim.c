@@ -460,6 +460,47 @@ TEST(what_is_due_later_than_any_delay_is_due_now)
 	store_close(store);
 }
 
+static int64_t proved_of(const char *kind)
+{
+	struct registry_counts counts;
+
+	assert_ok(registry_counts(store, kind, &counts, &err));
+	return counts.proved;
+}
+
+TEST(what_was_not_verified_again_in_time_is_proved_no_longer)
+{
+	int64_t aged = -1;
+
+	open_store();
+	add_all(2);
+	sql("UPDATE registry SET state = 2, proved = 1, verification_due_at = 5000");
+	sql("UPDATE registry SET verification_due_at = 4999 WHERE name LIKE '%%0'");
+	sql("INSERT INTO counters (kind, what, value) SELECT kind, 'proved', COUNT(*)"
+	    " FROM registry GROUP BY kind");
+	const int64_t all = proved_of(KIND_REPOSITORY);
+	assert_true(all > 1);
+	assert_ok(registry_age_proofs(store, 5000, &aged, &err));
+	assert_true(aged > 0);
+	assert_int_equal(proved_of(KIND_REPOSITORY), all - aged);
+	assert_ok(registry_age_proofs(store, 5000, &aged, &err));
+	assert_int_equal(aged, 0);
+	store_close(store);
+}
+
+TEST(proofs_age_once_a_minute_and_are_a_minute_old)
+{
+	int64_t next_at = 0, before = 0;
+
+	assert_false(proofs_are_to_age(0, &next_at, &before));
+	assert_true(proofs_are_to_age(1000, &next_at, &before));
+	assert_true(before <= clock_wall_ms() - 60000);
+	assert_false(proofs_are_to_age(1000, &next_at, &before));
+	next_at = 0;
+	assert_true(proofs_are_to_age(500000, &next_at, &before));
+	assert_true(before <= clock_wall_ms() - 500000);
+}
+
 TEST(late_rows_of_every_kind_are_healed)
 {
 	const char *names[] = { "a" };
@@ -773,6 +814,8 @@ int main(void)
 		CASE(each_queue_is_read_by_its_own_index),
 		CASE(what_is_due_later_than_any_delay_is_due_now),
 		CASE(late_rows_of_every_kind_are_healed),
+		CASE(what_was_not_verified_again_in_time_is_proved_no_longer),
+		CASE(proofs_age_once_a_minute_and_are_a_minute_old),
 		CASE(a_claim_takes_rows_of_its_kind_only),
 		CASE(what_is_started_is_due_after_the_longest_delay),
 		CASE(verifications_have_a_longest_delay_of_their_own),
