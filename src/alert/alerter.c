@@ -9,14 +9,13 @@
  */
 #include "alert/alerter.h"
 
-#include <sys/random.h>
-
 #include "alert/send.h"
 #include "alert/store.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/retry.h"
 #include "base/thread.h"
 #include "job/pool.h"
 
@@ -98,17 +97,8 @@ static void alerter_keep(struct alerter_one *one)
 
 static int64_t alerter_retry_ms(int64_t failures, int64_t rest_ms)
 {
-	int64_t ms = RETRY_FIRST_MS;
-	uint32_t roll;
-
-	for (int64_t i = 1; i < failures && ms < RETRY_LAST_MS; i++)
-		ms *= 2;
-	if (ms > RETRY_LAST_MS)
-		ms = RETRY_LAST_MS;
-	if (getrandom(&roll, sizeof(roll), 0) != sizeof(roll))
-		roll = 0;
-	ms -= (int64_t)(roll % (uint64_t)(ms / 4));
-	return rest_ms > ms ? rest_ms : ms;
+	return int64_max(rest_ms, retry_doubled_ms((uint64_t)failures, RETRY_FIRST_MS,
+						   RETRY_LAST_MS));
 }
 
 static void alerter_note_failure(struct alerter_one *one, int64_t rest_ms,

@@ -23,9 +23,7 @@ struct alert_judging {
 
 void alert_endings_clear(alert_endings *endings)
 {
-	for (size_t i = 0; i < endings->count; i++)
-		free(endings->items[i].what);
-	vec_clear(endings);
+	vec_clear_members(endings, what);
 }
 
 void alert_endings_copy(const alert_endings *from, alert_endings *to)
@@ -39,9 +37,7 @@ void alert_endings_copy(const alert_endings *from, alert_endings *to)
 
 void alert_disks_clear(alert_disks *disks)
 {
-	for (size_t i = 0; i < disks->count; i++)
-		free(disks->items[i].path);
-	vec_clear(disks);
+	vec_clear_members(disks, path);
 }
 
 void alert_troubles_clear(alert_troubles *troubles)

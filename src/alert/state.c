@@ -24,9 +24,7 @@ static void entry_clear(struct alert_entry *entry)
 
 void alert_state_clear(struct alert_state *state)
 {
-	for (size_t i = 0; i < state->entries.count; i++)
-		entry_clear(&state->entries.items[i]);
-	vec_clear(&state->entries);
+	vec_clear_each(&state->entries, entry_clear);
 }
 
 static void state_remove_at(struct alert_state *state, size_t at)

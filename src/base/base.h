@@ -22,6 +22,21 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
+static inline int64_t int64_min(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t int64_max(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline size_t size_min(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
 /* malloc, calloc, realloc and strdup that abort when memory runs out: a supervisor
  * restarts us, and no code here could be trusted to go on. Sizes from a peer are bounded
  * before they come here. */

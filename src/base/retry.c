@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <sys/random.h>
 
+#include "base/clock.h"
+
 /* No overflow: only called where n^4 is small. */
 static int64_t formula(int64_t n, unsigned roll)
 {
@@ -19,11 +21,36 @@ int64_t retry_delay(uint64_t n, enum retry_cap cap, unsigned roll)
 	return delay < most ? delay : most;
 }
 
+static uint64_t retry_roll(void)
+{
+	uint64_t roll;
+
+	if (getrandom(&roll, sizeof(roll), 0) != (ssize_t)sizeof(roll))
+		roll = (uint64_t)clock_wall_ns();
+	return roll;
+}
+
+uint32_t random_roll(void)
+{
+	return (uint32_t)retry_roll();
+}
+
+int64_t random_between(int64_t least, int64_t most)
+{
+	return least + (int64_t)(retry_roll() % (uint64_t)(most - least + 1));
+}
+
 int64_t retry_random_delay_ms(uint64_t n, enum retry_cap cap)
 {
-	uint32_t random;
+	return 1000 * retry_delay(n, cap, random_roll() % RETRY_ROLLS);
+}
 
-	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		abort();
-	return 1000 * retry_delay(n, cap, random % RETRY_ROLLS);
+int64_t retry_doubled_ms(uint64_t failures, int64_t first_ms, int64_t last_ms)
+{
+	int64_t ms = first_ms;
+
+	for (uint64_t i = 1; i < failures && ms < last_ms; i++)
+		ms *= 2;
+	ms = int64_min(ms, last_ms);
+	return ms - random_between(0, ms / 4 - 1);
 }

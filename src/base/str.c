@@ -279,11 +279,6 @@ static char lower(char c)
 	return (char)(c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
 }
 
-static size_t least_of(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 /* The table's row i compares the first i letters of `one`. */
 size_t text_distance(const char *one, const char *two)
 {
@@ -300,11 +295,11 @@ size_t text_distance(const char *one, const char *two)
 		for (size_t j = 1; j <= len_two; j++) {
 			char d = lower(two[j - 1]);
 			size_t best = rows[i - 1][j - 1] + (c != d);
-			best = least_of(best, rows[i - 1][j] + 1);
-			best = least_of(best, rows[i][j - 1] + 1);
+			best = size_min(best, rows[i - 1][j] + 1);
+			best = size_min(best, rows[i][j - 1] + 1);
 			if (i > 1 && j > 1 && c == lower(two[j - 2]) &&
 			    d == lower(one[i - 2]))
-				best = least_of(best, rows[i - 2][j - 2] + 1);
+				best = size_min(best, rows[i - 2][j - 2] + 1);
 			rows[i][j] = best;
 		}
 	}

@@ -61,6 +61,22 @@
 		vec_clear(vec);                                                          \
 	} while (0)
 
+/* The same where clear(&item) frees what each has. */
+#define vec_clear_each(vec, clear)                                                       \
+	do {                                                                             \
+		for (size_t at_ = 0; at_ < (vec)->count; at_++)                          \
+			clear(&(vec)->items[at_]);                                       \
+		vec_clear(vec);                                                          \
+	} while (0)
+
+/* The same where each has only this one to free. */
+#define vec_clear_members(vec, member)                                                   \
+	do {                                                                             \
+		for (size_t at_ = 0; at_ < (vec)->count; at_++)                          \
+			free((vec)->items[at_].member);                                  \
+		vec_clear(vec);                                                          \
+	} while (0)
+
 #define vec_sort(vec, compare)                                                           \
 	do {                                                                             \
 		if ((vec)->count > 1)                                                    \
@@ -83,6 +99,15 @@ static inline bool text_list_has(const text_list *list, const char *text)
 			return true;
 	return false;
 }
+
+/* Defines the order of structs by a text of each, for vec_sort() and bsearch(). */
+#define ORDER_BY_TEXT(function, type, member)                                            \
+	static int function(const void *one_, const void *two_)                          \
+	{                                                                                \
+		return strcmp(((const type *)one_)->member,                              \
+			      ((const type *)two_)->member);                             \
+	}                                                                                \
+	_Static_assert(true, "")
 
 /* For vec_sort(). */
 static inline int text_list_order(const void *a, const void *b)

@@ -87,12 +87,7 @@ static int read_kind(const struct conf *conf, const char *type, struct blob_kind
 	return -1;
 }
 
-static int blob_kinds_compare_types(const void *one, const void *two)
-{
-	const struct blob_kind *a = one, *b = two;
-
-	return strcmp(a->type, b->type);
-}
+ORDER_BY_TEXT(blob_kinds_compare_types, struct blob_kind, type);
 
 /* Clients of LFS name no kind: there is one place for objects. */
 static int check_layouts(const struct blob_kinds *kinds, struct err *err)

@@ -34,9 +34,7 @@ int blob_directories_open(struct blob_directories *all, enum blob_scope scope,
 
 void blob_directories_close(struct blob_directories *all)
 {
-	for (size_t i = 0; i < all->items.count; i++)
-		free(all->items.items[i].path);
-	vec_clear(&all->items);
+	vec_clear_members(&all->items, path);
 	if (all->fd >= 0)
 		close(all->fd);
 	all->fd = -1;

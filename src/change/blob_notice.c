@@ -623,8 +623,6 @@ int blob_changed(struct notice *notice, const char *words, uint64_t *event_id,
 	int result = read_ids(kind, ids, &all, err);
 	if (result == 0)
 		result = blob_changed_compare(notice, kind, &all, event_id, err);
-	for (size_t i = 0; i < all.count; i++)
-		noticed_clear(&all.items[i]);
-	vec_clear(&all);
+	vec_clear_each(&all, noticed_clear);
 	return result;
 }

@@ -108,12 +108,7 @@ static int spool_list_files(struct spool *spool, DIR *dir, struct err *err)
 		       : err_errno(err, "cannot list " HOOK_SPOOL);
 }
 
-static int by_path(const void *a, const void *b)
-{
-	const struct spooled *one = a, *other = b;
-
-	return strcmp(one->path, other->path);
-}
+ORDER_BY_TEXT(by_path, struct spooled, path);
 
 /* Whether the comparison is over: also when its result, recorded, is that the repository
  * is gone or cannot be read. Everything else may pass by itself, as what kept the result

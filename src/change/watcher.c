@@ -265,9 +265,7 @@ void watcher_stop(struct watcher *watcher)
 	stop_request(&watcher->stop);
 	thread_join(watcher->thread);
 	blob_directories_close(&watcher->directories);
-	for (size_t i = 0; i < watcher->hints.count; i++)
-		blob_hints_clear(&watcher->hints.items[i]);
-	vec_clear(&watcher->hints);
+	vec_clear_each(&watcher->hints, blob_hints_clear);
 	vec_clear(&watcher->turns);
 	if (watcher->woken >= 0)
 		close(watcher->woken);

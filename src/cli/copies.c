@@ -384,9 +384,7 @@ static int copies_ask(struct copies_call *call, bool is_origin, struct err *err)
 	if (status >= 0 && asking.failed > 0)
 		status = asking.done > 0 ? EXIT_PARTLY : EXIT_FAILED;
 	cli_end_signals(&asking.stop);
-	for (size_t i = 0; i < asking.rows.count; i++)
-		free(asking.rows.items[i].name);
-	vec_clear(&asking.rows);
+	vec_clear_members(&asking.rows, name);
 	return status;
 }
 

@@ -37,12 +37,7 @@ static struct item *tree_add(struct tree *tree, const char *name)
 	return &tree->items.items[tree->items.count - 1];
 }
 
-static int item_compare(const void *a, const void *b)
-{
-	const struct item *one = a, *other = b;
-
-	return strcmp(one->name, other->name);
-}
+ORDER_BY_TEXT(item_compare, struct item, name);
 
 struct item *replicate_find(struct tree *tree, const char *name)
 {

@@ -46,9 +46,7 @@ int object_files_take(int dir, object_files *files, struct err *err)
 
 void object_files_clear(object_files *files)
 {
-	for (size_t i = 0; i < files->count; i++)
-		free(files->items[i].path);
-	vec_clear(files);
+	vec_clear_members(files, path);
 }
 
 /* Nobody can set ctime back. A new link changes it: what was read since is the same. */

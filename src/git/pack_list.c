@@ -74,9 +74,7 @@ int pack_list_read(const struct repo *repo, pack_list *list, struct err *err)
 
 void pack_list_clear(pack_list *list)
 {
-	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i].name);
-	vec_clear(list);
+	vec_clear_members(list, name);
 }
 
 const struct pack_item *pack_list_find(const pack_list *list, const char *name)
@@ -116,9 +114,7 @@ typedef VEC(struct pack_index) index_list;
 
 static void pack_list_close_indexes(index_list *indexes)
 {
-	for (size_t i = 0; i < indexes->count; i++)
-		pack_index_close(&indexes->items[i]);
-	vec_clear(indexes);
+	vec_clear_each(indexes, pack_index_close);
 }
 
 static int pack_list_open_index(const struct repo *repo, int folder, const char *pack,

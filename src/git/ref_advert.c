@@ -119,12 +119,7 @@ static int advert_read_line(struct advert *advert, const char *line, size_t len,
 	return advert_add(advert, line, len, &oid, err);
 }
 
-static int ref_advert_compare(const void *one, const void *two)
-{
-	const struct ref *a = one, *b = two;
-
-	return strcmp(a->name, b->name);
-}
+ORDER_BY_TEXT(ref_advert_compare, struct ref, name);
 
 /* Servers tell refs in order; whoever does not has them sorted here. */
 static int advert_sort(struct advert *advert, struct err *err)

@@ -734,11 +734,7 @@ static bool is_key_name(const char *name)
 	       strspn(name, "0123456789abcdef") == KEY_NAME_SIZE - 1;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-	return strcmp(((const struct lease_holder *)a)->key,
-		      ((const struct lease_holder *)b)->key);
-}
+ORDER_BY_TEXT(compare_keys, struct lease_holder, key);
 
 static int directory_list(struct lease_backend *backend, lease_holders *holders,
 			  struct err *err)

@@ -77,11 +77,7 @@ static enum line_state directory_line_judge(int key_fd, const char *name, int64_
 		       : LINE_SILENT;
 }
 
-static int compare_places(const void *a, const void *b)
-{
-	return strcmp(((const struct key_entry *)a)->name,
-		      ((const struct key_entry *)b)->name);
-}
+ORDER_BY_TEXT(compare_places, struct key_entry, name);
 
 /* The tickets among them, the first one first. */
 static void directory_line_pick(const key_entries *entries, key_entries *tickets)

@@ -14,11 +14,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/retry.h"
 
 /*
  * The line within this process. Whoever is first and finds the key not held here has
@@ -72,11 +72,8 @@ static bool is_polling(const struct lease_manager *manager)
 static int64_t next_poll_ms(const struct lease_manager *manager)
 {
 	int64_t least = manager->ways.poll_ms - manager->ways.poll_jitter_ms;
-	uint32_t random = 0;
 
-	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
-		random = (uint32_t)clock_wall_ns();
-	return least + random % (2 * manager->ways.poll_jitter_ms + 1);
+	return random_between(least, least + 2 * manager->ways.poll_jitter_ms);
 }
 
 static bool has_turn_locked(const struct waiter *waiter)

@@ -31,12 +31,12 @@
  * releases, too.
  */
 #include <assert.h>
-#include <sys/random.h>
 
 #include <hiredis/hiredis.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/retry.h"
 #include "lease/lease_give.h"
 #include "lease/redis_round.h"
 
@@ -52,19 +52,10 @@
 #define FENCE_MOST 9007199254740990 /* what Lua counts exactly */
 #define DEATHS_MOST 4               /* found in one attempt */
 
-static int64_t redis_random_ms(int64_t least, int64_t most)
-{
-	uint32_t random = 0;
-
-	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
-		random = (uint32_t)clock_wall_ns();
-	return least + random % (most - least + 1);
-}
-
 /* A little off the beat, so that those who wait do not ask all at once. */
 static int64_t redis_about_ms(int64_t ms)
 {
-	return redis_random_ms(ms * 8 / 10, ms * 12 / 10);
+	return random_between(ms * 8 / 10, ms * 12 / 10);
 }
 
 /* ------------------------------------------------------------------ taking */
@@ -356,10 +347,10 @@ static void redis_try_set_retry(struct redis_try *try, bool is_split)
 	int64_t retry = redis_about_ms(attempt->hint_fd >= 0 ? POLL_MS : BLIND_POLL_MS);
 
 	if (is_split)
-		retry = redis_random_ms(SPLIT_LEAST_MS, SPLIT_MOST_MS);
+		retry = random_between(SPLIT_LEAST_MS, SPLIT_MOST_MS);
 	else if (backend->is_redlock_format)
-		retry = redis_random_ms(backend->poll_ms - backend->poll_jitter_ms,
-					backend->poll_ms + backend->poll_jitter_ms);
+		retry = random_between(backend->poll_ms - backend->poll_jitter_ms,
+				       backend->poll_ms + backend->poll_jitter_ms);
 	else if (!try->holder)
 		retry = redis_about_ms(attempt->hint_fd >= 0 ? TOLD_POLL_MS
 							     : BEHIND_WAITER_MS);
@@ -460,8 +451,8 @@ static void redis_try_give_way(struct redis_backend *backend,
 	attempt->handed = LEASE_NO_GRANT;
 	attempt->outcome = LEASE_HELD;
 	attempt->grant = LEASE_NO_GRANT;
-	attempt->retry_ms = redis_random_ms(backend->poll_ms - backend->poll_jitter_ms,
-					    backend->poll_ms + backend->poll_jitter_ms);
+	attempt->retry_ms = random_between(backend->poll_ms - backend->poll_jitter_ms,
+					   backend->poll_ms + backend->poll_jitter_ms);
 }
 
 static int redis_hint_open(struct lease_backend *base)

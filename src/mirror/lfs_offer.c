@@ -31,9 +31,7 @@ static void lfs_offer_clear(struct lfs_offer *offer)
 
 void lfs_offers_clear(lfs_offers *offers)
 {
-	for (size_t i = 0; i < offers->count; i++)
-		lfs_offer_clear(&offers->items[i]);
-	vec_clear(offers);
+	vec_clear_each(offers, lfs_offer_clear);
 }
 
 char *lfs_offer_make_url(const char *upstream)

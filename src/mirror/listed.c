@@ -28,12 +28,7 @@ static void listed_rows_clear(listed_rows *rows)
 	vec_clear(rows);
 }
 
-static int listed_order(const void *one, const void *two)
-{
-	const struct listed_row *a = one, *b = two;
-
-	return strcmp(a->name, b->name);
-}
+ORDER_BY_TEXT(listed_order, struct listed_row, name);
 
 static void listed_rows_add(struct query *query, void *arg)
 {

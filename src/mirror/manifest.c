@@ -167,12 +167,7 @@ static void manifest_take(struct manifest *manifest, const char *key,
 	manifest_find_fault(manifest, key, &err);
 }
 
-static int manifest_order(const void *one, const void *two)
-{
-	const struct manifest_entry *a = one, *b = two;
-
-	return strcmp(a->path, b->path);
-}
+ORDER_BY_TEXT(manifest_order, struct manifest_entry, path);
 
 /* One path told in both forms: nobody knows which is meant. */
 static void manifest_drop_doubles(struct manifest *manifest)

@@ -1,11 +1,10 @@
 #include "mirror/poll.h"
 
-#include <sys/random.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/retry.h"
 #include "git/checksum.h"
 #include "git/cuts.h"
 #include "job/pool.h"
@@ -78,11 +77,7 @@ struct mirror_poll {
 
 int64_t mirror_random_ms(int64_t most)
 {
-	uint32_t roll;
-
-	if (getrandom(&roll, sizeof(roll), 0) != sizeof(roll))
-		roll = (uint32_t)clock_wall_ns();
-	return most > 0 ? (int64_t)(roll % (uint64_t)most) : 0;
+	return most > 0 ? random_between(0, most - 1) : 0;
 }
 
 int64_t mirror_jitter_ms(int64_t interval_ms)
@@ -565,11 +560,6 @@ static void mirror_poll_expire_requests(struct mirror_poll *poll, int64_t now)
 		log_error("registry.failed", LOG_ERR(&err));
 }
 
-static int64_t mirror_poll_sooner(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Whether it is time to look what others have written into the database. */
 static bool mirror_poll_is_time(struct mirror_poll *poll, int64_t now)
 {
@@ -586,10 +576,10 @@ static void mirror_poll_wait(struct mirror_poll *poll)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
 	int64_t until = mirror_poll_submit_due_locked(poll);
 
-	until = mirror_poll_sooner(until, poll->requests_at);
+	until = int64_min(until, poll->requests_at);
 	if (!poll->stopping)
 		cond_wait_until(&poll->changed, &poll->mutex,
-				mirror_poll_sooner(until, poll->write_at));
+				int64_min(until, poll->write_at));
 }
 
 /*
@@ -710,7 +700,7 @@ static struct mirror_polled *mirror_polled_new(struct mirror_poll *poll,
 					       const struct mirror *mirror)
 {
 	struct mirror_polled *one = xcalloc(1, sizeof(*one));
-	int64_t first_ms = mirror_poll_sooner(mirror->interval_ms, FIRST_MOST_MS);
+	int64_t first_ms = int64_min(mirror->interval_ms, FIRST_MOST_MS);
 
 	*one = (struct mirror_polled){
 		.poll = poll,
@@ -945,9 +935,7 @@ void mirror_poll_stop(struct mirror_poll *poll)
 	pool_stop(poll->keepers, NULL);
 	pool_stop(poll->lookers, NULL);
 	mirror_poll_keep_checked(poll);
-	for (size_t i = 0; i < poll->resting.count; i++)
-		http_line_close(&poll->resting.items[i]);
-	vec_clear(&poll->resting);
+	vec_clear_each(&poll->resting, http_line_close);
 	mirror_polled_list_clear(&poll->polled);
 	mirror_polled_list_clear(&poll->former);
 	stop_clear(&poll->stop);

@@ -26,9 +26,7 @@ void mirror_request_clear(struct mirror_request *request)
 
 void mirror_requests_clear(mirror_requests *requests)
 {
-	for (size_t i = 0; i < requests->count; i++)
-		mirror_request_clear(&requests->items[i]);
-	vec_clear(requests);
+	vec_clear_each(requests, mirror_request_clear);
 }
 
 static void mirror_request_set_text(char **text, const char *value)

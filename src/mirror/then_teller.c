@@ -5,13 +5,12 @@
  */
 #include "mirror/then_teller.h"
 
-#include <sys/random.h>
-
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/proc.h"
+#include "base/retry.h"
 #include "base/thread.h"
 #include "git/git_child.h"
 #include "job/pool.h"
@@ -143,20 +142,6 @@ static int then_tell(struct then_receiver *one, const struct str *document,
 					  : then_run(one, document, err);
 }
 
-static int64_t then_retry_ms(unsigned failures)
-{
-	int64_t ms = RETRY_FIRST_MS;
-	uint32_t roll;
-
-	for (unsigned i = 1; i < failures && ms < RETRY_LAST_MS; i++)
-		ms *= 2;
-	if (ms > RETRY_LAST_MS)
-		ms = RETRY_LAST_MS;
-	if (getrandom(&roll, sizeof(roll), 0) != sizeof(roll))
-		roll = 0;
-	return ms - (int64_t)(roll % (uint64_t)(ms / 4));
-}
-
 /* In how many ms it is tried again. */
 static int64_t then_note_failure(struct then_receiver *one, const struct err *why)
 {
@@ -169,7 +154,7 @@ static int64_t then_note_failure(struct then_receiver *one, const struct err *wh
 	}
 	if (one->failures++ == 0)
 		one->failing_since = now;
-	wait_ms = then_retry_ms(one->failures);
+	wait_ms = retry_doubled_ms(one->failures, RETRY_FIRST_MS, RETRY_LAST_MS);
 	if (one->rest_ms > wait_ms)
 		wait_ms = one->rest_ms;
 	then_queue_fail(one->queue, &(struct then_failure){ .since = one->failing_since,
@@ -309,12 +294,7 @@ static void *then_teller_run(void *arg)
 	return NULL;
 }
 
-static int then_receiver_order(const void *a, const void *b)
-{
-	const struct then_receiver *one = a, *other = b;
-
-	return strcmp(one->mirror, other->mirror);
-}
+ORDER_BY_TEXT(then_receiver_order, struct then_receiver, mirror);
 
 static struct then_receiver *then_teller_find(struct then_teller *teller,
 					      const char *mirror)

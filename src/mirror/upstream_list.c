@@ -57,9 +57,7 @@ struct upstream_walk {
 
 static void upstream_findings_clear(struct upstream_findings *findings)
 {
-	for (size_t i = 0; i < findings->items.count; i++)
-		free(findings->items.items[i].name);
-	vec_clear(&findings->items);
+	vec_clear_members(&findings->items, name);
 	findings->left_out = 0;
 }
 
@@ -83,9 +81,7 @@ static void upstream_findings_add_all(struct upstream_findings *findings,
 
 static void upstream_page_clear(struct upstream_page *page)
 {
-	for (size_t i = 0; i < page->entries.count; i++)
-		upstream_entry_clear(&page->entries.items[i]);
-	vec_clear(&page->entries);
+	vec_clear_each(&page->entries, upstream_entry_clear);
 	upstream_findings_clear(&page->findings);
 	free(page->url);
 	free(page->next);
@@ -210,12 +206,7 @@ static void upstream_list_choose_page(struct upstream_choice *choice,
 	upstream_findings_add_all(&choice->list->findings, &page->findings);
 }
 
-static int upstream_list_order(const void *one, const void *two)
-{
-	const struct upstream_chosen *a = one, *b = two;
-
-	return strcmp(a->name, b->name);
-}
+ORDER_BY_TEXT(upstream_list_order, struct upstream_chosen, name);
 
 static int upstream_list_choose(const struct upstream_source *source,
 				struct upstream_list *list, struct err *err)

@@ -463,9 +463,7 @@ int webhook_read(const struct webhook_request *request, struct webhook *webhook,
 
 void webhook_clear(struct webhook *webhook)
 {
-	for (size_t i = 0; i < webhook->refs.count; i++)
-		free(webhook->refs.items[i].name);
-	vec_clear(&webhook->refs);
+	vec_clear_members(&webhook->refs, name);
 	free(webhook->event);
 	free(webhook->delivery);
 	free(webhook->repository);

@@ -532,11 +532,6 @@ static int http_fail_slow(const struct http_call *call, bool is_silent, struct e
 			       "between the sites does");
 }
 
-static int64_t http_least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Whether it may go on; *left_ms: how long it may wait. */
 static int http_check_limits(const struct http_call *call, int64_t *left_ms,
 			     struct err *err)
@@ -556,9 +551,9 @@ static int http_check_limits(const struct http_call *call, int64_t *left_ms,
 		return http_fail_slow(call, true, err);
 	*left_ms = request->deadline ? LOOK_MS : WAIT_MAX_MS;
 	if (request->until > 0)
-		*left_ms = http_least(*left_ms, request->until - now);
+		*left_ms = int64_min(*left_ms, request->until - now);
 	if (request->silence_ms > 0)
-		*left_ms = http_least(*left_ms, silent_at - now);
+		*left_ms = int64_min(*left_ms, silent_at - now);
 	return 0;
 }
 
@@ -688,7 +683,7 @@ static int64_t http_read_reset(const struct http_call *call, const char *left,
 		return 0;
 	if (seconds > INT64_MAX / 1000)
 		return REST_MAX_MS;
-	int64_t rest_ms = http_least((int64_t)seconds * 1000 - now_ms, REST_MAX_MS);
+	int64_t rest_ms = int64_min((int64_t)seconds * 1000 - now_ms, REST_MAX_MS);
 	return rest_ms > REST_MIN_MS ? rest_ms : REST_MIN_MS;
 }
 
@@ -699,7 +694,7 @@ int64_t http_get_rest_ms(const struct http_call *call)
 	int64_t now_ms = date > 0 ? date : clock_wall_ms(), rest_ms;
 
 	if (after && (rest_ms = http_read_retry_after(after, now_ms)) > 0)
-		return http_least(rest_ms, REST_MAX_MS);
+		return int64_min(rest_ms, REST_MAX_MS);
 	rest_ms = http_read_reset(call, "X-RateLimit-Remaining", "X-RateLimit-Reset",
 				  now_ms);
 	if (rest_ms == 0)

@@ -27,6 +27,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/retry.h"
 #include "pull/copy_kind.h"
 #include "pull/decisions.h"
 #include "pull/primary.h"
@@ -824,8 +825,6 @@ void *consistency_run(void *arg)
 	}
 	primary_line_close(work.line);
 	lease_release(work.lease);
-	for (size_t i = 0; i < work.passes.count; i++)
-		free(work.passes.items[i].after);
-	vec_clear(&work.passes);
+	vec_clear_members(&work.passes, after);
 	return NULL;
 }

@@ -421,17 +421,12 @@ int copy_files_check(int dir, const struct copy_files *files, struct err *err)
 	return refs->has_links || refs->has_others ? mend_check_refs(dir, err) : 0;
 }
 
-static int64_t copy_record_later_of(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 static void take_over_files(struct copy_record *record, const struct copy_files *files)
 {
 	fingerprint_format(&files->all, record->files_fingerprint);
 	fingerprint_format(&files->objects, record->objects_fingerprint);
 	record->files_changed_ns =
-		copy_record_later_of(files->all.changed_ns, files->objects.changed_ns);
+		int64_max(files->all.changed_ns, files->objects.changed_ns);
 }
 
 int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)

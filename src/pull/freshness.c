@@ -434,9 +434,7 @@ struct pushed_names {
 
 static void clear_names(struct pushed_names *names)
 {
-	for (size_t i = 0; i < names->list.count; i++)
-		free(names->list.items[i]);
-	vec_clear(&names->list);
+	vec_clear_owned(&names->list);
 }
 
 static int read_names(struct store_tx *tx, void *arg, struct err *err)

@@ -302,15 +302,10 @@ int glance_look_at_repository(const struct glance_look *look,
 	return seen > 0 ? read_stamped(look, row->name, err) : seen;
 }
 
-static int64_t glance_later_time(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 void glance_blob_of(const struct registry_row *row, struct glance_blob *known)
 {
 	known->size = row->size;
-	known->known_at = glance_later_time(row->verified_at, row->last_success_at);
+	known->known_at = int64_max(row->verified_at, row->last_success_at);
 }
 
 /* By us nothing is done to a file after its rename, and its row is written later than

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "base/retry.h"
 #include "pull/copy_kind.h"
 #include "pull/decisions.h"
 #include "pull/pull_parts.h"

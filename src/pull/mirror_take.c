@@ -456,10 +456,7 @@ static void mirror_take_add_ref(struct ref_snapshot *to, const struct ref *ref,
 	vec_add(&to->refs, mapped);
 }
 
-static int mirror_take_compare(const void *one, const void *other)
-{
-	return strcmp(((const struct ref *)one)->name, ((const struct ref *)other)->name);
-}
+ORDER_BY_TEXT(mirror_take_compare, struct ref, name);
 
 static bool mirror_take_has_origin(const struct taking *taking)
 {

@@ -7,8 +7,6 @@
  */
 #include "pull/pull.h"
 
-#include <sys/random.h>
-
 #include "base/bell.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -301,15 +299,6 @@ int hold_lost_tips(const struct git_work *work, const struct repo *old,
 	vec_clear(&here);
 	vec_clear(&there);
 	return result;
-}
-
-unsigned random_roll(void)
-{
-	unsigned roll;
-
-	if (getrandom(&roll, sizeof(roll), 0) != sizeof(roll))
-		roll = (unsigned)clock_wall_ns();
-	return roll;
 }
 
 void pull_signal(struct pull *pull)

@@ -8,6 +8,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/retry.h"
 #include "pull/copy_kind.h"
 #include "pull/decisions.h"
 #include "pull/hold.h"

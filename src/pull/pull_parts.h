@@ -102,9 +102,6 @@ bool site_lease_hold(struct pull *pull, const char *name, struct lease **lease);
 /* Now, by the clock that stamps changes. */
 int64_t pull_now_ms(struct pull *pull);
 
-/* A random number. */
-unsigned random_roll(void);
-
 /* Requests a comparison of the whole inventory, begun after this call; returns its
  * number. */
 uint64_t comparison_ask(struct pull *pull);

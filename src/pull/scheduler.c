@@ -373,23 +373,18 @@ static void begin_upkeep(struct pull *pull)
 	pool_submit(pull->verify_pool, pull_job_run, job);
 }
 
-static int64_t longer(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* No verification is due late where none is asked for: those that were put off meanwhile
  * are left alone. */
 static struct registry_delays longest_delays(const struct scheduler *scheduler)
 {
 	int64_t retry_ms =
 		1000 * retry_delay(UINT64_MAX, RETRY_CAP_MISSING, RETRY_ROLLS - 1);
-	int64_t sync_ms = longer(retry_ms, scheduler->timeout_ms);
+	int64_t sync_ms = int64_max(retry_ms, scheduler->timeout_ms);
 
 	return (struct registry_delays){
 		.sync_ms = sync_ms,
 		.verification_ms = scheduler->reverify_ms > 0
-					   ? longer(sync_ms, scheduler->reverify_ms)
+					   ? int64_max(sync_ms, scheduler->reverify_ms)
 					   : INT64_MAX / 2,
 	};
 }

@@ -201,9 +201,7 @@ static int sharing_take_lender(struct sharing *sharing, const char *name, struct
 
 static void sharing_clear(struct sharing *sharing)
 {
-	for (size_t i = 0; i < sharing->packs.count; i++)
-		free(sharing->packs.items[i].name);
-	vec_clear(&sharing->packs);
+	vec_clear_members(&sharing->packs, name);
 }
 
 static void sharing_forget(const struct sharing *sharing, const char *pack)

@@ -92,9 +92,7 @@ void destination_list_clear(destination_list *list)
 {
 	int saved = errno;
 
-	for (size_t i = 0; i < list->count; i++)
-		destination_clear(&list->items[i]);
-	vec_clear(list);
+	vec_clear_each(list, destination_clear);
 	errno = saved;
 }
 

@@ -37,11 +37,6 @@ struct distributor {
 	int64_t grace_ms;
 };
 
-static int64_t distributor_smaller(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 static void entry_resolve(struct distributor *distributor, struct schedule_entry *entry)
 {
 	AUTO_DESTINATION struct destination destination = { 0 };
@@ -137,8 +132,7 @@ static void entry_place(struct distributor *distributor, struct schedule_entry *
 /* A time that is ahead, by whatever clock it was set, is now. */
 static int64_t entry_since(const struct distributor *distributor, int64_t since)
 {
-	return distributor_smaller(since, clock_boot_ms() +
-						  distributor->schedule.server_lead_ms);
+	return int64_min(since, clock_boot_ms() + distributor->schedule.server_lead_ms);
 }
 
 /*
@@ -424,8 +418,8 @@ static void distributor_hear_store(struct distributor *distributor)
 		measure_clock(distributor);
 	if (task_store_hear(tasks, on_waiting, distributor))
 		distributor->list_at = 0;
-	distributor->leftovers_at = distributor_smaller(
-		distributor->leftovers_at, clock_boot_ms() + LEFTOVERS_LOOK_MS);
+	distributor->leftovers_at =
+		int64_min(distributor->leftovers_at, clock_boot_ms() + LEFTOVERS_LOOK_MS);
 }
 
 static void note_result(const struct err *err, bool *is_broken)
@@ -465,9 +459,9 @@ static void distributor_list_store(struct distributor *distributor)
 	if (result == 0)
 		leftovers_recover(distributor);
 	if (interval_ms > 0)
-		again_ms = distributor_smaller(again_ms, interval_ms);
+		again_ms = int64_min(again_ms, interval_ms);
 	if (result != 0)
-		again_ms = distributor_smaller(again_ms, LIST_RETRY_MS);
+		again_ms = int64_min(again_ms, LIST_RETRY_MS);
 	distributor->list_at =
 		again_ms == INT64_MAX ? INT64_MAX : clock_boot_ms() + again_ms;
 	show_listing(distributor, result != 0 ? &err : NULL);
@@ -536,8 +530,8 @@ static void end_run(struct distributor *distributor, struct push_run *run)
 	if (run->requests.count > 0)
 		distributor->must_list_requests = true;
 	if (run->is_stuck)
-		distributor->list_at = distributor_smaller(
-			distributor->list_at, clock_boot_ms() + LIST_RETRY_MS);
+		distributor->list_at =
+			int64_min(distributor->list_at, clock_boot_ms() + LIST_RETRY_MS);
 	if (task_store_watch_fd(run->push->options.tasks) < 0)
 		distributor->list_at = 0;
 	distributor->is_news = true;
@@ -665,18 +659,18 @@ static void distributor_report_state(struct distributor *distributor)
 static int64_t wait_until(const struct distributor *distributor)
 {
 	int64_t now = clock_boot_ms();
-	int64_t at = distributor_smaller(schedule_next_at(&distributor->schedule, now),
-					 distributor->list_at);
+	int64_t at = int64_min(schedule_next_at(&distributor->schedule, now),
+			       distributor->list_at);
 
-	at = distributor_smaller(at, distributor_smaller(distributor->leftovers_at,
-							 distributor->presence_at));
+	at = int64_min(at,
+		       int64_min(distributor->leftovers_at, distributor->presence_at));
 	if (distributor->is_news)
-		at = distributor_smaller(at, distributor->dead_letters_at);
+		at = int64_min(at, distributor->dead_letters_at);
 	if (distributor->ending_at > 0)
-		at = distributor_smaller(at, drained_until(distributor));
+		at = int64_min(at, drained_until(distributor));
 	/* Gauges tell of ages; and a sleep of the machine is noticed. */
 	if (distributor->has_work)
-		at = distributor_smaller(at, now + GAUGES_EVERY_MS);
+		at = int64_min(at, now + GAUGES_EVERY_MS);
 	return at;
 }
 
@@ -694,7 +688,7 @@ static void distributor_wait_for_news(const struct distributor *distributor)
 	int64_t most = 24 * 3600 * 1000;
 	uint64_t count;
 
-	left = left < 0 ? 0 : distributor_smaller(left, most);
+	left = left < 0 ? 0 : int64_min(left, most);
 	poll(fds, ARRAY_SIZE(fds), until == INT64_MAX ? -1 : (int)left);
 	if (fds[0].revents & POLLIN && read(push->wake_fd, &count, sizeof(count)) < 0)
 		return; /* cannot be: it is ours alone */

@@ -250,9 +250,7 @@ static void queued_uri_clear(struct queued_uri *uri)
 
 void queue_view_clear(struct queue_view *view)
 {
-	for (size_t i = 0; i < view->uris.count; i++)
-		queued_uri_clear(&view->uris.items[i]);
-	vec_clear(&view->uris);
+	vec_clear_each(&view->uris, queued_uri_clear);
 	dead_letters_clear(&view->letters);
 	text_list_clear(&view->nodes);
 	unreadable_clear(&view->unreadable);

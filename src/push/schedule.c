@@ -14,9 +14,9 @@
 #include "push/schedule.h"
 
 #include <assert.h>
-#include <sys/random.h>
 
 #include "base/map.h"
+#include "base/retry.h"
 #include "push/nodes.h"
 #include "push/push.h"
 #include "push/store_file.h"
@@ -172,18 +172,9 @@ int push_nodes_living(struct task_store *store, struct lease_manager *leases,
 #define BYTES_PATIENCE_MS 60000
 #define PROBE_LEAST_MS 1000
 
-static int64_t schedule_larger(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 static int64_t random_below(int64_t below)
 {
-	uint64_t random;
-
-	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		abort();
-	return (int64_t)(random % (uint64_t)below);
+	return random_between(0, below - 1);
 }
 
 void schedule_init(struct schedule *schedule)
@@ -369,14 +360,13 @@ static int64_t asked_at(const struct schedule *schedule,
 	if (!entry->is_urgent)
 		at += entry->lane->delay_ms;
 	if (waits_for_retry(entry))
-		at = schedule_larger(at, entry->retry_at);
+		at = int64_max(at, entry->retry_at);
 	return at - schedule->server_lead_ms;
 }
 
 static int64_t due_at(const struct schedule *schedule, const struct schedule_entry *entry)
 {
-	return schedule_larger(asked_at(schedule, entry) + entry->random_ms,
-			       entry->not_before);
+	return int64_max(asked_at(schedule, entry) + entry->random_ms, entry->not_before);
 }
 
 /* Out of where it waits. It keeps its lane for the counts. */
@@ -594,8 +584,7 @@ static void schedule_begin_run(struct schedule *schedule, struct schedule_entry 
 	set_transfers(schedule, entry->runs_for,
 		      transfers_of(schedule, entry->runs_for) + 1);
 	if (entry->host && entry->host->failures > 0)
-		entry->host->probe_at =
-			now + schedule_larger(lane->retry_ms, PROBE_LEAST_MS);
+		entry->host->probe_at = now + int64_max(lane->retry_ms, PROBE_LEAST_MS);
 }
 
 static bool has_share(const struct schedule_lane *lane,
@@ -697,7 +686,7 @@ static void schedule_note_host_end(struct schedule *schedule,
 	if (end == HOST_FAILED && ++host->failures == 1)
 		host->probe_at = now;
 	else if (end == HOST_FAILED)
-		host->probe_at = now + schedule_larger(lane->retry_ms, PROBE_LEAST_MS);
+		host->probe_at = now + int64_max(lane->retry_ms, PROBE_LEAST_MS);
 }
 
 void schedule_end(struct schedule *schedule, struct schedule_entry *entry,

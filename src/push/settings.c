@@ -509,9 +509,7 @@ static void push_remote_clear(struct push_remote *remote)
 	vec_clear(&remote->urls);
 	push_urls_clear(remote->admin_urls.items, remote->admin_urls.count);
 	vec_clear(&remote->admin_urls);
-	for (size_t i = 0; i < remote->specs.count; i++)
-		push_spec_clear(&remote->specs.items[i]);
-	vec_clear(&remote->specs);
+	vec_clear_each(&remote->specs, push_spec_clear);
 	name_patterns_clear(&remote->projects);
 	name_patterns_clear(&remote->excluded_projects);
 	name_patterns_clear(&remote->excluded_refs);
@@ -528,9 +526,7 @@ void push_settings_unref(struct push_settings *settings)
 	if (!settings ||
 	    __atomic_sub_fetch(&settings->references, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
-	for (size_t i = 0; i < settings->remotes.count; i++)
-		push_remote_clear(&settings->remotes.items[i]);
-	vec_clear(&settings->remotes);
+	vec_clear_each(&settings->remotes, push_remote_clear);
 	vec_clear_owned(&settings->notes);
 	free(settings->directory);
 	free(settings->ssh_config);

@@ -252,9 +252,7 @@ static void add_source(struct settings_reader *reader, const struct conf *conf,
 
 static void clear_sources(struct settings_reader *reader)
 {
-	for (size_t i = 0; i < reader->sources.count; i++)
-		free(reader->sources.items[i].name);
-	vec_clear(&reader->sources);
+	vec_clear_members(&reader->sources, name);
 }
 
 static void list_sections(struct settings_reader *reader)

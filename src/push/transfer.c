@@ -243,10 +243,7 @@ static void make_command(const struct transfer *transfer, const push_items *item
 	vec_add(&command->args, NULL);
 }
 
-static int transfer_git_compare_by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct ref *)a)->name, ((const struct ref *)b)->name);
-}
+ORDER_BY_TEXT(transfer_git_compare_by_name, struct ref, name);
 
 static int fill_view(struct transfer *transfer, const push_items *items, struct err *err)
 {

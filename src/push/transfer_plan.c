@@ -21,16 +21,11 @@ struct pending {
 	int64_t own, newest; /* since when */
 };
 
-static int64_t deletions_smaller(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* A repository with several URLs counts once. */
 static void add_pending(const struct push_run *run, const struct requested *one,
 			struct map *projects, struct pending *pending)
 {
-	int64_t since = deletions_smaller(one->since, run->now);
+	int64_t since = int64_min(one->since, run->now);
 
 	if (strcmp(one->uri_key, run->uri_key) == 0)
 		pending->own = since;
@@ -133,8 +128,8 @@ enum deletion deletion_judge(struct push_run *run, const struct push_group *grou
 	}
 	*at = pending.own + DELETION_QUIET_MS;
 	if (pending.repositories > FREE_DELETIONS)
-		*at = deletions_smaller(pending.newest + DELETION_QUIET_MS,
-					pending.own + PATIENCE_MS);
+		*at = int64_min(pending.newest + DELETION_QUIET_MS,
+				pending.own + PATIENCE_MS);
 	if (*at > run->now)
 		return DELETION_LATER;
 	return weigh(run, &pending, group->remote, err);

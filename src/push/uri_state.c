@@ -124,9 +124,7 @@ static void requested_clear(struct requested *requested)
 
 void requested_list_clear(requested_list *list)
 {
-	for (size_t i = 0; i < list->count; i++)
-		requested_clear(&list->items[i]);
-	vec_clear(list);
+	vec_clear_each(list, requested_clear);
 }
 
 struct request_file {
@@ -343,9 +341,7 @@ void uri_state_clear(struct uri_state *state)
 
 void uri_states_clear(uri_states *states)
 {
-	for (size_t i = 0; i < states->count; i++)
-		uri_state_clear(&states->items[i]);
-	vec_clear(states);
+	vec_clear_each(states, uri_state_clear);
 }
 
 static int uri_state_read_file(int dir, const char *uri_key, struct uri_state *state,

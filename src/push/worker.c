@@ -6,12 +6,12 @@
  * claims (task_store_recover). A ref is read after its task was claimed, so that a change
  * that comes later makes a task of its own, and none is lost.
  */
-#include <sys/random.h>
 
 #include "base/bell.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/retry.h"
 #include "push/dead_letters.h"
 #include "push/nodes.h"
 #include "push/outcome.h"
@@ -583,15 +583,6 @@ static void work_groups(struct push_run *run, const claimed_tasks *tasks)
 	vec_clear(&groups);
 }
 
-static unsigned push_worker_roll_backoff(void)
-{
-	unsigned random;
-
-	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		abort();
-	return random % BACKOFF_ROLLS;
-}
-
 static void push_worker_forget_failure(struct uri_state *state)
 {
 	state->retry_at = state->failing_since = 0;
@@ -619,7 +610,7 @@ static int write_failure(struct push_run *run, struct err *err)
 		state->failing_since = now;
 	state->held_since = run->is_held ? now : 0;
 	wait = push_backoff_ms(run->retry_ms, run->is_held ? UINT64_MAX : state->failures,
-			       push_worker_roll_backoff());
+			       random_roll() % BACKOFF_ROLLS);
 	state->retry_at = now + wait;
 	run->result.end = RUN_LATER;
 	run->result.retry_at = state->retry_at;

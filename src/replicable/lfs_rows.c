@@ -18,9 +18,7 @@ void lfs_scan_clear(struct lfs_scan *scan)
 
 void lfs_scans_clear(lfs_scans *scans)
 {
-	for (size_t i = 0; i < scans->count; i++)
-		lfs_scan_clear(&scans->items[i]);
-	vec_clear(scans);
+	vec_clear_each(scans, lfs_scan_clear);
 }
 
 static void lfs_rows_fill_scan(struct query *query, void *arg)

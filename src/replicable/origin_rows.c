@@ -102,9 +102,7 @@ void origin_row_set_failure(struct origin_row *row, const struct err *why)
 
 void origin_rows_clear(origin_rows *rows)
 {
-	for (size_t i = 0; i < rows->count; i++)
-		origin_row_clear(&rows->items[i]);
-	vec_clear(rows);
+	vec_clear_each(rows, origin_row_clear);
 }
 
 int origin_row_get(struct store_tx *tx, const char *kind, const char *name,

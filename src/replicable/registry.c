@@ -22,9 +22,7 @@ void registry_row_clear(struct registry_row *row)
 
 void registry_rows_clear(registry_rows *rows)
 {
-	for (size_t i = 0; i < rows->count; i++)
-		registry_row_clear(&rows->items[i]);
-	vec_clear(rows);
+	vec_clear_each(rows, registry_row_clear);
 }
 
 void stored_row_clear(struct stored_row *stored)

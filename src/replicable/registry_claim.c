@@ -201,9 +201,7 @@ typedef VEC(struct stored_row) stored_rows;
 
 static void stored_rows_clear(stored_rows *rows)
 {
-	for (size_t i = 0; i < rows->count; i++)
-		stored_row_clear(&rows->items[i]);
-	vec_clear(rows);
+	vec_clear_each(rows, stored_row_clear);
 }
 
 struct claim {
@@ -234,28 +232,22 @@ static int registry_claim_read_queue(struct store_tx *tx, const struct claim *cl
 			  QUERY_INT(claim->now), QUERY_INT((int64_t)claim->limit));
 }
 
-static size_t registry_claim_least_count(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 /* How many of each queue. A quarter of a small limit is less than one row: four turns
  * make up for it, and never more than the limit is kept in one. */
 static void share_out(const struct claim *claim, const size_t there[QUEUES],
 		      size_t take[QUEUES])
 {
-	size_t changed = registry_claim_least_count(there[QUEUE_CHANGED],
-						    (claim->limit + claim->turn % 4) / 4);
-	size_t failed = registry_claim_least_count(
-		there[QUEUE_FAILED], (claim->limit + (claim->turn + 2) % 4) / 4);
+	size_t changed =
+		size_min(there[QUEUE_CHANGED], (claim->limit + claim->turn % 4) / 4);
+	size_t failed =
+		size_min(there[QUEUE_FAILED], (claim->limit + (claim->turn + 2) % 4) / 4);
 
-	take[QUEUE_NEW] = registry_claim_least_count(there[QUEUE_NEW],
-						     claim->limit - changed - failed);
-	take[QUEUE_CHANGED] = registry_claim_least_count(
-		there[QUEUE_CHANGED], claim->limit - take[QUEUE_NEW] - failed);
-	take[QUEUE_FAILED] = registry_claim_least_count(there[QUEUE_FAILED],
-							claim->limit - take[QUEUE_NEW] -
-								take[QUEUE_CHANGED]);
+	take[QUEUE_NEW] = size_min(there[QUEUE_NEW], claim->limit - changed - failed);
+	take[QUEUE_CHANGED] =
+		size_min(there[QUEUE_CHANGED], claim->limit - take[QUEUE_NEW] - failed);
+	take[QUEUE_FAILED] =
+		size_min(there[QUEUE_FAILED],
+			 claim->limit - take[QUEUE_NEW] - take[QUEUE_CHANGED]);
 }
 
 static void registry_claim_begin_sync(struct stored_row *stored,

@@ -43,9 +43,7 @@ struct followers *followers_new(void)
 
 static void clear_sites(struct followers *followers)
 {
-	for (size_t i = 0; i < followers->sites.count; i++)
-		free(followers->sites.items[i].site);
-	vec_clear(&followers->sites);
+	vec_clear_members(&followers->sites, site);
 }
 
 void followers_free(struct followers *followers)
@@ -283,7 +281,5 @@ void followers_look(struct followers *followers, follower_list *list)
 
 void follower_list_clear(follower_list *list)
 {
-	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i].site);
-	vec_clear(list);
+	vec_clear_members(list, site);
 }

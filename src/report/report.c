@@ -358,9 +358,7 @@ static void secondary_clear(struct report_secondary *one)
 
 void report_clear(struct report *report)
 {
-	for (size_t i = 0; i < report->secondaries.count; i++)
-		secondary_clear(&report->secondaries.items[i]);
-	vec_clear(&report->secondaries);
+	vec_clear_each(&report->secondaries, secondary_clear);
 	vital_signs_clear(&report->signs);
 	report_push_clear(report);
 	report_alerts_clear(&report->alerts);

@@ -39,9 +39,7 @@ int report_alerts_read(const struct report_options *options, struct report *repo
 
 void report_alerts_clear(report_alerts *alerts)
 {
-	for (size_t i = 0; i < alerts->count; i++)
-		free(alerts->items[i].name);
-	vec_clear(alerts);
+	vec_clear_members(alerts, name);
 }
 
 void report_alerts_text(const struct report *report, struct str *out)

@@ -444,11 +444,7 @@ static struct entry *ref_list_find_entry(struct ref_list *list, const char *text
 
 /* --- symbolic refs --- */
 
-static int by_symbolic_name(const void *a, const void *b)
-{
-	return strcmp(((const struct ref_symbolic *)a)->name,
-		      ((const struct ref_symbolic *)b)->name);
-}
+ORDER_BY_TEXT(by_symbolic_name, struct ref_symbolic, name);
 
 static const struct ref_symbolic *find_symbolic(const struct ref_symbolic *symbolic,
 						size_t count, const char *name)

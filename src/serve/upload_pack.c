@@ -325,25 +325,20 @@ bool upload_pack_is_request_bad(const struct upload_pack *pack)
 	return pack->is_request_bad;
 }
 
-static size_t upload_pack_least_size(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 ssize_t upload_pack_read(struct upload_pack *pack, void *buffer, size_t size,
 			 struct err *err)
 {
 	size_t len;
 
 	if (pack->service_left > 0) {
-		len = upload_pack_least_size(size, pack->service_left);
+		len = size_min(size, pack->service_left);
 		memcpy(buffer, service + strlen(service) - pack->service_left, len);
 		pack->service_left -= len;
 		return (ssize_t)len;
 	}
 	if (pack->first_taken == pack->first_len)
 		return read_until(pack, buffer, size, 0, err);
-	len = upload_pack_least_size(size, pack->first_len - pack->first_taken);
+	len = size_min(size, pack->first_len - pack->first_taken);
 	memcpy(buffer, pack->first + pack->first_taken, len);
 	pack->first_taken += len;
 	return (ssize_t)len;

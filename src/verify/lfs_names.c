@@ -353,10 +353,7 @@ static void find_known(struct look *look, const char *folder, oid_list *known)
 	look->is_whole = false;
 }
 
-static int compare_rows(const void *a, const void *b)
-{
-	return strcmp(((const struct lfs_row *)a)->oid, ((const struct lfs_row *)b)->oid);
-}
+ORDER_BY_TEXT(compare_rows, struct lfs_row, oid);
 
 static void lfs_names_tidy_rows(lfs_rows *rows)
 {

@@ -31,9 +31,7 @@
 
 void verify_lane_clear(struct verify_lane *lane)
 {
-	for (size_t i = 0; i < lane->dues.count; i++)
-		free(lane->dues.items[i].name);
-	vec_clear(&lane->dues);
+	vec_clear_members(&lane->dues, name);
 	lane->at = 0;
 }
 
@@ -247,9 +245,7 @@ struct alarm {
 
 void verify_doubts_clear(struct verify_origin *verify)
 {
-	for (size_t i = 0; i < verify->doubted.count; i++)
-		free(verify->doubted.items[i].name);
-	vec_clear(&verify->doubted);
+	vec_clear_members(&verify->doubted, name);
 	map_clear_owned(&verify->alarms);
 }
 
@@ -872,9 +868,7 @@ void verify_origin_free(struct verify_origin *verify)
 		return;
 	assert(!verify->pool);
 	verify_doubts_clear(verify);
-	for (size_t i = 0; i < verify->lanes.count; i++)
-		verify_lane_clear(&verify->lanes.items[i]);
-	vec_clear(&verify->lanes);
+	vec_clear_each(&verify->lanes, verify_lane_clear);
 	for (size_t i = 0; i < verify->unended.count; i++)
 		forget_task(verify->unended.items[i]);
 	vec_clear(&verify->unended);

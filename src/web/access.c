@@ -39,9 +39,7 @@ struct access_rules {
 
 static void rules_free(struct access_rules *rules)
 {
-	for (size_t i = 0; i < rules->keys.count; i++)
-		site_key_clear(&rules->keys.items[i]);
-	vec_clear(&rules->keys);
+	vec_clear_each(&rules->keys, site_key_clear);
 	name_patterns_clear(&rules->anonymous);
 	tokens_clear(&rules->tokens);
 	password_file_close(rules->passwords);

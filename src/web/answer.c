@@ -377,9 +377,7 @@ void answer_as_lfs(struct web_response *response)
 void answer_reset(struct web_response *response)
 {
 	drop_body(response);
-	for (size_t i = 0; i < response->headers.count; i++)
-		free(response->headers.items[i].own);
-	vec_clear(&response->headers);
+	vec_clear_members(&response->headers, own);
 	*response = (struct web_response){ .status = 200, .body = STR_INIT };
 }
 

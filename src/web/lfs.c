@@ -295,9 +295,7 @@ void lfs_item_clear(struct lfs_item *item)
 
 void lfs_batch_clear(struct lfs_batch *batch)
 {
-	for (size_t i = 0; i < batch->items.count; i++)
-		lfs_item_clear(&batch->items.items[i]);
-	vec_clear(&batch->items);
+	vec_clear_each(&batch->items, lfs_item_clear);
 }
 
 void lfs_item_fail(struct lfs_item *item, int code, const char *fmt, ...)

@@ -149,11 +149,7 @@ static void web_packs_take(int folder, const struct pack_item *item, wire_packs 
 	vec_add(packs, pack);
 }
 
-static int web_packs_order(const void *a, const void *b)
-{
-	return strcmp(((const struct wire_pack *)a)->name,
-		      ((const struct wire_pack *)b)->name);
-}
+ORDER_BY_TEXT(web_packs_order, struct wire_pack, name);
 
 static int web_packs_collect(const struct repo *repo, wire_packs *packs,
 			     struct outside *outside, struct err *err)

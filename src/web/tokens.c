@@ -31,9 +31,7 @@ static void token_clear(struct token *token)
 
 void tokens_clear(struct tokens *tokens)
 {
-	for (size_t i = 0; i < tokens->list.count; i++)
-		token_clear(&tokens->list.items[i]);
-	vec_clear(&tokens->list);
+	vec_clear_each(&tokens->list, token_clear);
 }
 
 static int tokens_check_mode(const char *path, struct err *err)

@@ -54,9 +54,7 @@ static void wire_ref_change_clear(struct wire_ref_change *change)
 
 void wire_ref_changes_clear(wire_ref_changes *changes)
 {
-	for (size_t i = 0; i < changes->count; i++)
-		wire_ref_change_clear(&changes->items[i]);
-	vec_clear(changes);
+	vec_clear_each(changes, wire_ref_change_clear);
 }
 
 /* Absent members: the ref is not there. */

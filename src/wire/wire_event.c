@@ -37,9 +37,7 @@ void event_clear(struct event *event)
 
 void event_list_clear(event_list *events)
 {
-	for (size_t i = 0; i < events->count; i++)
-		event_clear(&events->items[i]);
-	vec_clear(events);
+	vec_clear_each(events, event_clear);
 }
 
 static bool wire_event_is_repository(const struct event *event)

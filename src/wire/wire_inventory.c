@@ -35,9 +35,7 @@ void inventory_item_clear(struct inventory_item *item)
 
 void inventory_page_clear(struct inventory_page *page)
 {
-	for (size_t i = 0; i < page->items.count; i++)
-		inventory_item_clear(&page->items.items[i]);
-	vec_clear(&page->items);
+	vec_clear_each(&page->items, inventory_item_clear);
 	free(page->next);
 	free(page->last);
 	free(page->skipped_example);
