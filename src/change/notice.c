@@ -540,15 +540,6 @@ static void notice_scan_by_threads(struct notice_scan *work)
 		thread_join(threads[i]);
 }
 
-/* What could not be recorded under a name that is new may be one that is gone elsewhere.
- */
-static enum absence notice_scan_absence(const struct scan *scan, bool are_gone)
-{
-	if (!are_gone)
-		return ABSENCE_LATER;
-	return scan->result->lacks_rows ? ABSENCE_SOUGHT : ABSENCE_DELETED;
-}
-
 int notice_scanned(struct scan *scan, char *const *names, size_t count, bool are_gone,
 		   struct err *err)
 {
@@ -557,7 +548,8 @@ int notice_scanned(struct scan *scan, char *const *names, size_t count, bool are
 		.kind = scan->request->kind,
 		.cause = { .is_scanned = true,
 			   .is_first_scan = scan->is_first,
-			   .absence = notice_scan_absence(scan, are_gone) },
+			   .absence = are_gone ? ABSENCE_DELETED : ABSENCE_LATER,
+			   .unrecorded = are_gone ? &scan->unrecorded : NULL },
 		.names = names,
 		.count = count,
 	};

@@ -375,7 +375,14 @@ static int repository_seek(const struct comparisons *all, const struct compariso
 	AUTO_FREE char *name = NULL;
 	int found;
 
-	if (all->cause->absence != ABSENCE_SOUGHT || !one->base.identity)
+	if (!one->base.identity)
+		return 0;
+	if (all->cause->unrecorded &&
+	    text_list_has(all->cause->unrecorded, one->base.identity))
+		return err_set(err, ERR_CONFLICT,
+			       "it has another name, under which it cannot be recorded "
+			       "yet");
+	if (all->cause->absence != ABSENCE_SOUGHT)
 		return 0;
 	found = identity_find(all->kind->of.path, one->base.identity, &name, err);
 	if (found <= 0)
@@ -881,11 +888,28 @@ static bool repository_scan_is_as_recorded(struct scan *scan,
 	return strcmp(text, row->fingerprint) == 0;
 }
 
+/* It may be one that is gone elsewhere. */
+static void repository_note_unrecorded(struct scan *scan, const char *name)
+{
+	AUTO_FREE char *path = NULL;
+	char *identity = NULL;
+
+	if (scan->root >= 0 &&
+	    locate_repository(scan->root, name, &path, ERR_IGNORED) > 0)
+		identity = identity_of(scan->root, path);
+	if (identity)
+		scan_note_unrecorded(scan, identity);
+	else
+		scan_set_incomplete(scan);
+}
+
 static void repository_note(struct scan *scan, const struct noticed *noticed)
 {
 	const struct err *why = &noticed->why;
 
 	scan_count(scan, noticed->is_changed);
+	if (why->class != ERR_NONE && why->class != ERR_MISSING && !noticed->row.name)
+		repository_note_unrecorded(scan, noticed->name);
 	if (why->class == ERR_NONE || why->class == ERR_MISSING ||
 	    !scan_fail(scan, noticed))
 		return;

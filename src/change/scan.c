@@ -65,6 +65,13 @@ static void scan_note_no_row(struct scan *scan)
 	scan->result->lacks_rows = true;
 }
 
+void scan_note_unrecorded(struct scan *scan, char *identity)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&scan->mutex);
+
+	vec_add(&scan->unrecorded, identity);
+}
+
 /* What is locked or changes too fast is mostly well a moment later: it counts when two
  * scans in a row met it. */
 bool scan_fail(struct scan *scan, const struct noticed *noticed)
@@ -310,6 +317,7 @@ static void scan_clear(struct scan *scan)
 		scan->request->kind->of.origin->close(scan);
 	text_list_clear(&scan->suspects);
 	text_list_clear(&scan->gone);
+	text_list_clear(&scan->unrecorded);
 	origin_rows_clear(&scan->rows);
 	free(scan->after);
 	map_clear_owned(&scan->troubles);

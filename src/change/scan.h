@@ -62,7 +62,8 @@ struct scan {
 	char *after;         /* owned; the last name of the page before */
 	bool is_last;        /* page */
 	text_list suspects, gone;
-	json_t *mounts; /* owned; found below the root */
+	text_list unrecorded; /* identities; guarded by mutex */
+	json_t *mounts;       /* owned; found below the root */
 };
 
 int scan_meet(struct scan *scan, const struct scan_item *item, struct err *err);
@@ -83,6 +84,8 @@ void scan_set_incomplete(struct scan *scan);
 /* One could not be compared: it is left out, unless its row itself says that it is not
  * well; without a row the result lacks one. Returns scan_is_news(). */
 bool scan_fail(struct scan *scan, const struct noticed *noticed);
+/* What has that identity (owned by the scan from now on) has no row under its name. */
+void scan_note_unrecorded(struct scan *scan, char *identity);
 /* Whether this is the first scan with this problem. */
 bool scan_is_news(struct scan *scan, const char *where, const struct err *why);
 int scan_check_stop(const struct scan *scan, struct err *err);

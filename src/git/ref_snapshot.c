@@ -384,7 +384,7 @@ static int ref_reading_read_description(const struct repo *repo,
 
 	free(TAKE(reading->description));
 	if (file_read(repo->fd, "description", DESCRIPTION_LIMIT, &text, err) != 0)
-		return err_is_of_data(err) ? 0 : -1;
+		return err->class != ERR_DISK && err_is_of_data(err) ? 0 : -1;
 	reading->description = str_take(&text);
 	return 0;
 }
@@ -525,7 +525,6 @@ struct walk {
 
 static int ref_snapshot_walk_directory(struct walk *walk, int fd, struct err *err);
 
-/* What HEAD or a loose ref says: "ref: <target>" or an object's name. */
 /* No name of a ref has any; and a line of the wire ends with one. */
 static bool ref_snapshot_has_control(const char *text, size_t len)
 {
@@ -535,6 +534,7 @@ static bool ref_snapshot_has_control(const char *text, size_t len)
 	return false;
 }
 
+/* What HEAD or a loose ref says: "ref: <target>" or an object's name. */
 static int ref_snapshot_parse_value(const char *name, const char *text, size_t oid_len,
 				    struct ref *ref, struct ref_snapshot *snapshot,
 				    struct err *err)

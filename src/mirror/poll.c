@@ -282,10 +282,11 @@ static int64_t mirror_poll_rest_ms(const struct mirror_polled *one,
 static bool mirror_poll_is_told_same(struct mirror_polled *one)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&one->poll->mutex);
+	const int64_t age_ms = clock_wall_ms() - one->told_at;
 
 	return !one->is_urgent && one->equal && one->told &&
-	       strcmp(one->equal, one->told) == 0 &&
-	       clock_wall_ms() - one->told_at < 2 * one->mirror->interval_ms;
+	       strcmp(one->equal, one->told) == 0 && age_ms >= 0 &&
+	       age_ms < 2 * one->mirror->interval_ms;
 }
 
 static void mirror_poll_keep_checkout(void *arg)

@@ -616,8 +616,12 @@ static int judge_answer(struct consistency *work, struct pass *pass, int answer,
 	if (answer == INVENTORY_NO_KIND)
 		return skip_pass(work, pass, err);
 	pass->is_unknown = false;
-	return answer == INVENTORY_PAGE ? take_page(work, pass, page, err)
-					: end_pass(work, pass, err);
+	if (answer == INVENTORY_PAGE)
+		return take_page(work, pass, page, err);
+	if (end_pass(work, pass, err) != 0)
+		return -1;
+	look_for_leftovers(work, pass);
+	return 0;
 }
 
 /* It counts as heard of when no kind's question fails; those that did are asked again. */

@@ -690,8 +690,8 @@ bool copy_record_proves(const struct copy_record *record, const char *source,
 	       same_fingerprint(record->source_fingerprint, source_fingerprint);
 }
 
-/* A primary that begins a new timeline does not have copies brought again that it proves
- * to be the same: their records keep the former one. */
+/* The record of another timeline is of a primary that was restored since: what it says is
+ * found by the sync that this asked for. */
 static bool is_of_generation(const struct copy_record *record,
 			     const struct registry_row *row)
 {

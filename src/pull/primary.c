@@ -10,8 +10,8 @@
 #define EVENTS_TIMEOUT_MS 20000
 #define REFS_LIMIT ((size_t)1 << 30)
 #define SLOW_TIMEOUT_MS 120000
-#define STALL_MS 60000         /* between two bytes of an answer, however long it is */
-#define NO_END (INT64_MAX / 2) /* the line's limit, and the stall, end it */
+#define STALL_MS SLOW_TIMEOUT_MS /* without a byte, however long the answer is */
+#define NO_END (INT64_MAX / 2)   /* the line's limit, and the stall, end it */
 
 struct primary {
 	pthread_mutex_t mutex;

@@ -9,6 +9,7 @@
 #include "base/retry.h"
 #include "pull/lane.h"
 #include "pull/pull_parts.h"
+#include "replicable/name.h"
 
 /*
  * A repository that is pushed to again and again is synced at once a number of times,
@@ -408,16 +409,25 @@ static int scheduler_heal_due(struct scheduler *scheduler, struct err *err)
 	return 0;
 }
 
+/* A mirror is judged by when its upstream was asked. */
 static int scheduler_age_proofs(struct scheduler *scheduler, struct err *err)
 {
-	int64_t before, aged;
+	const struct lane *all = &scheduler->lanes[VERIFICATION];
+	int64_t before, aged, sum = 0;
 
 	if (!proofs_are_to_age(scheduler->reverify_ms, &scheduler->age_at, &before))
 		return 0;
-	if (registry_age_proofs(scheduler->pull->options.store, before, &aged, err) != 0)
-		return -1;
-	if (aged > 0)
-		log_warn("verify.overdue", LOG_NUMBER("rows", aged));
+	for (size_t i = 0; i < all->queues.count; i++) {
+		const char *kind = all->queues.items[i].kind.type;
+		if (strcmp(kind, KIND_MIRROR) == 0)
+			continue;
+		if (registry_age_proofs(scheduler->pull->options.store, kind, before,
+					&aged, err) != 0)
+			return -1;
+		sum += aged;
+	}
+	if (sum > 0)
+		log_warn("verify.overdue", LOG_NUMBER("rows", sum));
 	return 0;
 }
 

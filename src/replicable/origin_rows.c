@@ -672,51 +672,44 @@ int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *co
 	return counter_get(tx, counted, "all", &counts->all, err);
 }
 
+#define AGE_BATCH 5000 /* in one transaction */
+
 struct ageing {
+	const char *kind;
 	int64_t before, aged;
 };
 
-static int origin_rows_age_kind(struct store_tx *tx, struct ageing *ageing,
-				const char *kind, struct err *err)
-{
-	AUTO_FREE char *counted = xasprintf("origin.%s", kind);
-	AUTO_QUERY struct query *query = NULL;
-	int64_t count;
-
-	if (query_ask(tx, &query, err,
-		      "UPDATE origin SET verification_state = 0 WHERE kind = ?1"
-		      " AND verification_due_at IS NOT NULL AND verification_due_at > 0"
-		      " AND verification_due_at < ?2 AND verified_at IS NOT NULL"
-		      " AND verification_state = 2",
-		      QUERY_TEXT(kind), QUERY_INT(ageing->before)) != 0 ||
-	    query_run(query, &count, err) != 0)
-		return -1;
-	ageing->aged += count;
-	return count_one(tx, counted, "verification.2", -count, err) != 0
-		       ? -1
-		       : count_one(tx, counted, "verification.0", count, err);
-}
-
 static int origin_rows_age(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_KIND_NAMES kind_names kinds = { 0 };
 	struct ageing *ageing = arg;
+	AUTO_FREE char *counted = xasprintf("origin.%s", ageing->kind);
 
-	ageing->aged = 0;
-	if (origin_kinds(tx, &kinds, err) != 0)
+	if (query_write(tx, err,
+			"UPDATE origin SET verification_state = 0,"
+			" verification_due_at = 1 WHERE id IN (SELECT id FROM origin"
+			" WHERE kind = ?1 AND verification_due_at IS NOT NULL"
+			" AND verification_due_at > 1 AND verification_due_at < ?2"
+			" AND verified_at IS NOT NULL AND verification_state = 2"
+			" LIMIT ?3)",
+			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before),
+			QUERY_INT(AGE_BATCH)) != 0 ||
+	    query_number(tx, &ageing->aged, err, "SELECT changes()") != 0)
 		return -1;
-	for (size_t i = 0; i < kinds.count; i++)
-		if (origin_rows_age_kind(tx, ageing, kinds.items[i], err) != 0)
-			return -1;
-	return 0;
+	return count_one(tx, counted, "verification.2", -ageing->aged, err) != 0
+		       ? -1
+		       : count_one(tx, counted, "verification.0", ageing->aged, err);
 }
 
-int origin_rows_age_proofs(struct store *store, int64_t before, int64_t *aged,
-			   struct err *err)
+int origin_rows_age_proofs(struct store *store, const char *kind, int64_t before,
+			   int64_t *aged, struct err *err)
 {
-	struct ageing ageing = { .before = before };
-	int result = store_write(store, origin_rows_age, &ageing, err);
+	struct ageing ageing = { .kind = kind, .before = before };
 
-	*aged = result == 0 ? ageing.aged : 0;
-	return result;
+	*aged = 0;
+	do {
+		if (store_write(store, origin_rows_age, &ageing, err) != 0)
+			return -1;
+		*aged += ageing.aged;
+	} while (ageing.aged == AGE_BATCH);
+	return 0;
 }

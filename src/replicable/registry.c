@@ -436,8 +436,7 @@ int registry_twin_in(struct store_tx *tx, const struct registry_row *row,
 			 "SELECT " STORED_ROW_COLUMNS
 			 " FROM registry WHERE kind = 'repository' AND timeline = ?1"
 			 " AND id <> ?2 AND (SELECT COUNT(*) FROM (SELECT 1 FROM registry"
-			 " WHERE kind = 'repository' AND timeline = ?1 AND id <> ?2"
-			 " AND gone = 0 LIMIT 2)) < 2"
+			 " WHERE kind = 'repository' AND timeline = ?1 LIMIT 4)) < 4"
 			 " ORDER BY gone, last_success_at DESC LIMIT 1",
 			 QUERY_TEXT(row->timeline), QUERY_INT((int64_t)row->id));
 }

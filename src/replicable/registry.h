@@ -50,8 +50,8 @@ int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
 /* A repository keeps one timeline for its whole life: another row with the timeline of
  * *row is the same repository under its former or its next name. Reads that row, of
  * several the one that is not gone, or has a copy; the caller clears. A timeline that
- * several others have which are not gone says nothing: earlier versions gave all
- * repositories of a restored primary the same. 1: found; 0: not; -1: error. */
+ * more than three have says nothing: earlier versions gave all repositories of a restored
+ * primary the same. 1: found; 0: not; -1: error. */
 int registry_twin_in(struct store_tx *tx, const struct registry_row *row,
 		     struct registry_row *twin, struct err *err);
 

@@ -18,6 +18,7 @@
 #include "store/site_value.h"
 
 #define AGE_MS 60000
+#define AGE_BATCH 5000 /* in one transaction */
 
 /*
  * An event is a function that changes a row in memory (registry_events.c); around it, the
@@ -553,48 +554,46 @@ int registry_heal_due(struct store *store, const struct registry_delays *longest
 }
 
 struct ageing {
+	const char *kind;
 	int64_t before, aged;
 };
 
-static int registry_claim_age_kind(struct store_tx *tx, struct ageing *ageing,
-				   const char *kind, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int64_t count;
-
-	if (query_ask(tx, &query, err,
-		      "UPDATE registry SET proved = 0 WHERE kind = ?1"
-		      " AND verification_due_at IS NOT NULL AND verification_due_at > 0"
-		      " AND verification_due_at < ?2 AND state = 2 AND proved = 1",
-		      QUERY_TEXT(kind), QUERY_INT(ageing->before)) != 0 ||
-	    query_run(query, &count, err) != 0)
-		return -1;
-	ageing->aged += count;
-	return count == 0 ? 0 : counter_add(tx, kind, "proved", -count, err);
-}
-
+/* Aged ones are due at 1, before all others, so that they are not met again. */
 static int registry_claim_age(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_KIND_NAMES kind_names kinds = { 0 };
 	struct ageing *ageing = arg;
 
-	ageing->aged = 0;
-	if (registry_kinds_in(tx, &kinds, err) != 0)
+	if (query_write(tx, err,
+			"UPDATE registry SET proved = 0, verification_state = 0,"
+			" verification_due_at = 1 WHERE id IN (SELECT id FROM registry"
+			" WHERE kind = ?1 AND verification_due_at IS NOT NULL"
+			" AND verification_due_at > 1 AND verification_due_at < ?2"
+			" AND state = 2 AND verification_state = 2 AND proved = 1"
+			" LIMIT ?3)",
+			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before),
+			QUERY_INT(AGE_BATCH)) != 0 ||
+	    query_number(tx, &ageing->aged, err, "SELECT changes()") != 0)
 		return -1;
-	for (size_t i = 0; i < kinds.count; i++)
-		if (registry_claim_age_kind(tx, ageing, kinds.items[i], err) != 0)
-			return -1;
-	return 0;
+	if (ageing->aged == 0)
+		return 0;
+	if (counter_add(tx, ageing->kind, "proved", -ageing->aged, err) != 0 ||
+	    counter_add(tx, ageing->kind, "verification.2", -ageing->aged, err) != 0)
+		return -1;
+	return counter_add(tx, ageing->kind, "verification.0", ageing->aged, err);
 }
 
-int registry_age_proofs(struct store *store, int64_t before, int64_t *aged,
-			struct err *err)
+int registry_age_proofs(struct store *store, const char *kind, int64_t before,
+			int64_t *aged, struct err *err)
 {
-	struct ageing ageing = { .before = before };
-	int result = store_write(store, registry_claim_age, &ageing, err);
+	struct ageing ageing = { .kind = kind, .before = before };
 
-	*aged = result == 0 ? ageing.aged : 0;
-	return result;
+	*aged = 0;
+	do {
+		if (store_write(store, registry_claim_age, &ageing, err) != 0)
+			return -1;
+		*aged += ageing.aged;
+	} while (ageing.aged == AGE_BATCH);
+	return 0;
 }
 
 bool proofs_are_to_age(int64_t reverify_ms, int64_t *next_at, int64_t *before)
@@ -604,6 +603,6 @@ bool proofs_are_to_age(int64_t reverify_ms, int64_t *next_at, int64_t *before)
 	if (reverify_ms <= 0 || now < *next_at)
 		return false;
 	*next_at = now + AGE_MS;
-	*before = clock_wall_ms() - (reverify_ms > AGE_MS ? reverify_ms : AGE_MS);
+	*before = clock_wall_ms() - int64_max(reverify_ms, AGE_MS);
 	return true;
 }

@@ -34,9 +34,9 @@ int registry_heal_due(struct store *store, const struct registry_delays *longest
 		      int64_t *healed, struct err *err);
 
 /* What was to be verified again before `before` (wall ms), and was not, counts as proved
- * no longer: evidence ages. *aged: how many of all kinds. */
-int registry_age_proofs(struct store *store, int64_t before, int64_t *aged,
-			struct err *err);
+ * no longer, and goes before all else: evidence ages. *aged: how many of the kind. */
+int registry_age_proofs(struct store *store, const char *kind, int64_t before,
+			int64_t *aged, struct err *err);
 
 /* Whether it is time for that, once a minute: *before is an interval ago, at least a
  * minute. *next_at (boot ms) is the caller's memory; 0 at first. */

@@ -340,7 +340,12 @@ static const char *const migrations[] = {
 	"	PRIMARY KEY (alert, kind, subject));",
 
 	/* 18: after a restore all repositories had one timeline, so that each passed for
-	   another one renamed; secondaries ask for each that gets one of its own */
+	   another one renamed. Each gets one of its own; and the log another, so that
+	   secondaries compare them */
+	"UPDATE site_value SET value = lower(hex(randomblob(8))) WHERE key = "
+	"'log.timeline'"
+	" AND EXISTS (SELECT 1 FROM origin WHERE kind = 'repository'"
+	" GROUP BY timeline HAVING COUNT(*) > 1);"
 	"UPDATE origin SET timeline = lower(hex(randomblob(8)))"
 	" WHERE kind = 'repository' AND timeline IN (SELECT timeline FROM origin"
 	" WHERE kind = 'repository' GROUP BY timeline HAVING COUNT(*) > 1);",

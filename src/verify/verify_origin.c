@@ -208,7 +208,7 @@ void verify_origin_heal(struct verify_origin *verify)
 
 static void verify_origin_age_proofs(struct verify_origin *verify)
 {
-	int64_t before, aged;
+	int64_t before, aged, sum = 0;
 	struct err err;
 
 	lock(&verify->mutex);
@@ -216,10 +216,15 @@ static void verify_origin_age_proofs(struct verify_origin *verify)
 	unlock(&verify->mutex);
 	if (!proofs_are_to_age(reverify_ms, &verify->age_at, &before))
 		return;
-	if (origin_rows_age_proofs(verify->options.store, before, &aged, &err) != 0)
-		log_warn("verify.no_list", LOG_ERR(&err));
-	else if (aged > 0)
-		log_warn("verify.overdue", LOG_NUMBER("rows", aged));
+	for (size_t i = 0; i < verify->lanes.count; i++) {
+		if (origin_rows_age_proofs(verify->options.store,
+					   verify->lanes.items[i].kind.of.type, before,
+					   &aged, &err) != 0)
+			log_warn("verify.no_list", LOG_ERR(&err));
+		sum += aged;
+	}
+	if (sum > 0)
+		log_warn("verify.overdue", LOG_NUMBER("rows", sum));
 }
 
 /*

@@ -484,12 +484,12 @@ TEST(what_was_not_verified_again_in_time_is_pending)
 	assert_ok(store_read(store, count_work, kind, &err));
 	const int64_t pending = counts.verification[VERIFICATION_PENDING];
 	const int64_t succeeded = counts.verification[VERIFICATION_SUCCEEDED];
-	assert_ok(origin_rows_age_proofs(store, 20, &aged, &err));
+	assert_ok(origin_rows_age_proofs(store, kind, 20, &aged, &err));
 	assert_int_equal(aged, 1);
 	assert_ok(store_read(store, count_work, kind, &err));
 	assert_int_equal(counts.verification[VERIFICATION_PENDING], pending + 1);
 	assert_int_equal(counts.verification[VERIFICATION_SUCCEEDED], succeeded - 1);
-	assert_ok(origin_rows_age_proofs(store, 20, &aged, &err));
+	assert_ok(origin_rows_age_proofs(store, kind, 20, &aged, &err));
 	assert_int_equal(aged, 0);
 }
 

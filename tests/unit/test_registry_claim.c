@@ -460,30 +460,31 @@ TEST(what_is_due_later_than_any_delay_is_due_now)
 	store_close(store);
 }
 
-static int64_t proved_of(const char *kind)
-{
-	struct registry_counts counts;
-
-	assert_ok(registry_counts(store, kind, &counts, &err));
-	return counts.proved;
-}
-
 TEST(what_was_not_verified_again_in_time_is_proved_no_longer)
 {
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	struct registry_counts before, after;
 	int64_t aged = -1;
 
 	open_store();
 	add_all(2);
-	sql("UPDATE registry SET state = 2, proved = 1, verification_due_at = 5000");
+	sql("UPDATE registry SET state = 2, proved = 1, verification_state = 2,"
+	    " verification_due_at = %" PRId64,
+	    clock_wall_ms() + 100000);
 	sql("UPDATE registry SET verification_due_at = 4999 WHERE name LIKE '%%0'");
-	sql("INSERT INTO counters (kind, what, value) SELECT kind, 'proved', COUNT(*)"
-	    " FROM registry GROUP BY kind");
-	const int64_t all = proved_of(KIND_REPOSITORY);
-	assert_true(all > 1);
-	assert_ok(registry_age_proofs(store, 5000, &aged, &err));
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &before, &err));
+	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, 5000, &aged, &err));
 	assert_true(aged > 0);
-	assert_int_equal(proved_of(KIND_REPOSITORY), all - aged);
-	assert_ok(registry_age_proofs(store, 5000, &aged, &err));
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &after, &err));
+	assert_int_equal(after.proved, before.proved - aged);
+	assert_int_equal(after.verification[VERIFICATION_SUCCEEDED],
+			 before.verification[VERIFICATION_SUCCEEDED] - aged);
+	assert_int_equal(after.verification[VERIFICATION_PENDING],
+			 before.verification[VERIFICATION_PENDING] + aged);
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 90000, &rows,
+					      &err));
+	assert_int_equal(rows.count, aged);
+	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, 5000, &aged, &err));
 	assert_int_equal(aged, 0);
 	store_close(store);
 }

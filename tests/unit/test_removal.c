@@ -397,6 +397,8 @@ TEST(a_timeline_that_several_have_is_no_new_name)
 	}
 	delete_rows(0, 20);
 	assert_false(may_remove());
+	delete_rows(20, 29);
+	assert_false(may_remove()); /* and one is left */
 	close_all();
 }
 
