@@ -27,6 +27,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
 
@@ -76,6 +77,7 @@ struct event_pruning {
 
 /* A page ends when it has so much of changes, whatever its limit: at least one event. */
 #define PAGE_BYTES ((size_t)4 << 20)
+#define WENT_BACK_MS 600000
 
 struct position {
 	uint64_t id;
@@ -386,6 +388,7 @@ struct event_log {
 	int seen;                            /* the file; -1: there is none */
 	char identity[TIMELINE_SIZE], *file; /* as written there; file is owned */
 	uint64_t seen_id;                    /* guarded by mutex; likewise */
+	atomic_int_fast64_t went_back_at;    /* boot ms; 0: never */
 };
 
 /* What is in data/log.seen. */
@@ -507,6 +510,7 @@ static int open_work(struct store_tx *tx, void *arg, struct err *err)
 
 struct renewal {
 	const char *timeline; /* that it is to be */
+	bool is_too_soon;     /* after the last one */
 	bool is_done;
 };
 
@@ -518,15 +522,29 @@ static int renew_work(struct store_tx *tx, void *arg, struct err *err)
 	if (site_value_get(tx, EVENT_TIMELINE_KEY, &timeline, err) < 0)
 		return -1;
 	renewal->is_done = strcmp(timeline.data, renewal->timeline) == 0;
-	return renewal->is_done ? draw_timeline(tx, err) : 0;
+	if (!renewal->is_done)
+		return 0;
+	if (!renewal->is_too_soon)
+		return draw_timeline(tx, err);
+	err_set(err, ERR_BUSY, "a secondary claims again that the event log went back");
+	return err_remedy(err,
+			  "if it did, wait for %d minutes; else find out which "
+			  "secondary asks for events that never were",
+			  WENT_BACK_MS / 60000);
 }
 
-int event_log_went_back(struct store *store, const char *timeline, struct err *err)
+/* Nothing but a secondary's word proves it. */
+int event_log_went_back(struct event_log *log, const char *timeline, struct err *err)
 {
-	struct renewal renewal = { .timeline = timeline };
+	const int64_t before = atomic_load(&log->went_back_at);
+	struct renewal renewal = { .timeline = timeline,
+				   .is_too_soon = before > 0 && clock_boot_ms() - before <
+									WENT_BACK_MS };
 
-	if (store_write(store, renew_work, &renewal, err) != 0)
+	if (store_write(log->store, renew_work, &renewal, err) != 0)
 		return -1;
+	if (renewal.is_done)
+		atomic_store(&log->went_back_at, clock_boot_ms());
 	if (renewal.is_done)
 		log_warn("log.restored",
 			 LOG_TEXT("why",

@@ -24,8 +24,10 @@ void event_log_close(struct event_log *log);
 
 /* For a reader that proved to have read, on this timeline, an event that the log does not
  * have: the database went back to an older state in place, e.g. by a snapshot of the file
- * system. Log and rows get a new timeline, unless another thread already did this. */
-int event_log_went_back(struct store *store, const char *timeline, struct err *err);
+ * system. Log and rows get a new timeline, unless another thread already did this. At
+ * most once in ten minutes, since a liar could have all secondaries compare without end:
+ * else ERR_BUSY. */
+int event_log_went_back(struct event_log *log, const char *timeline, struct err *err);
 
 /* Gives log and rows a new timeline instead of this one, because changes made while the
  * log was not kept are missing from it. */

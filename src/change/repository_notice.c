@@ -680,6 +680,7 @@ static void report_sink(const struct comparisons *all, const struct comparison *
 				   .is_scanned = all->cause->is_scanned,
 				   .is_first_observation = all->cause->is_first_scan &&
 							   one->step == STEP_CREATED,
+				   .before = one->base.checksum,
 				   .checksum = is_whole ? seen->checksum : NULL,
 				   .diff = seen->has_diff ? &seen->diff : NULL,
 				   .after = is_whole ? &seen->reading.refs : NULL,

@@ -352,6 +352,8 @@ static const char *const environment[] = {
 	"GIT_CONFIG_VALUE_5=1",
 	"GIT_CONFIG_KEY_6=gc.auto",
 	"GIT_CONFIG_VALUE_6=0",
+	"GIT_CONFIG_KEY_7=pack.indexVersion",
+	"GIT_CONFIG_VALUE_7=2",
 	home_variable,
 	path_variable,
 	"GIT_CONFIG_NOSYSTEM=1",
@@ -477,11 +479,11 @@ static void git_child_add_environment(struct child *child, const struct git_call
 		configs[remote && remote->is_pushed_to ? CONFIG_PUSH : (int)call->config]
 			.variable);
 	vec_add(&child->env, protocols_of(remote));
-	vec_add(&child->env, is_http ? "GIT_CONFIG_COUNT=8" : "GIT_CONFIG_COUNT=7");
+	vec_add(&child->env, is_http ? "GIT_CONFIG_COUNT=9" : "GIT_CONFIG_COUNT=8");
 	if (is_http) {
 		snprintf(child->include, sizeof(child->include),
-			 "GIT_CONFIG_VALUE_7=/proc/self/fd/%d", child->remote);
-		vec_add(&child->env, "GIT_CONFIG_KEY_7=include.path");
+			 "GIT_CONFIG_VALUE_8=/proc/self/fd/%d", child->remote);
+		vec_add(&child->env, "GIT_CONFIG_KEY_8=include.path");
 		vec_add(&child->env, child->include);
 	}
 	if (remote && remote->ssh_command)

@@ -224,7 +224,8 @@ static int copy_file(struct copier *copier, const char *name, struct err *err)
 	return result;
 }
 
-/* The index must be this pack's: a repack in between may have replaced one of them. */
+/* The index must be this pack's: a repack in between may have replaced one of them; and
+ * of the version that is read here. Else a fetch brings what is in it. */
 static int copy_pack(struct copier *copier, const char *file, struct err *err)
 {
 	AUTO_FREE char *pack = xstrndup(file, strlen(file) - strlen(".pack"));
@@ -239,7 +240,7 @@ static int copy_pack(struct copier *copier, const char *file, struct err *err)
 		result = pack_list_check_index(copier->to, pack, err);
 	if (result != 0) /* a pack without index is none */
 		pack_list_remove(copier->to, pack, ERR_IGNORED);
-	return result < 0 ? -1 : 0;
+	return result < 0 && err->class != ERR_CORRUPT ? -1 : 0;
 }
 
 static int packs_copy_all(struct copier *copier, struct err *err)

@@ -56,6 +56,7 @@
 #define KEPT "kept"
 #define DOT_GIT TREE "/.git"
 #define OBJECTS "objects"
+#define LINKED DOT_GIT "/objects.new"
 #define ORIGIN "refs/remotes/origin/"
 #define HEADS "refs/heads/"
 #define STASHES "logs/refs/stash"
@@ -676,21 +677,77 @@ static int mirror_take_place(const struct taking *taking, struct err *err)
 	return 0;
 }
 
-/* So that git shows a person what the changes are. */
+static int mirror_take_link_below(int from, int to, struct err *err)
+{
+	AUTO_CLOSEDIR DIR *list = dir_list(from, ".");
+	struct dirent *entry;
+
+	if (!list)
+		return err_errno(err, "cannot list " OBJECTS);
+	while (errno = 0, (entry = readdir(list)) != NULL) {
+		const char *name = entry->d_name;
+		if (name_is_dots(name))
+			continue;
+		if (!dir_entry_is_directory(from, entry)) {
+			if (linkat(from, name, to, name, 0) != 0)
+				return err_errno(err, "cannot link " OBJECTS "/%s", name);
+			continue;
+		}
+		if (dir_make(to, name, err) != 0)
+			return -1;
+		AUTO_CLOSE int below = dir_open(from, name, err);
+		AUTO_CLOSE int made = below < 0 ? -1 : dir_open(to, name, err);
+		if (made < 0 || mirror_take_link_below(below, made, err) != 0)
+			return -1;
+	}
+	return errno == 0 ? 0 : err_errno(err, "cannot list " OBJECTS);
+}
+
+static int mirror_take_link_objects(const struct taking *taking, const char *lender,
+				    struct err *err)
+{
+	AUTO_FREE char *objects = xasprintf("%s/" OBJECTS, lender);
+	AUTO_CLOSE int from = dir_open(AT_FDCWD, objects, err);
+
+	if (from < 0 || tree_remove(taking->place, LINKED, err) != 0 ||
+	    dir_make(taking->place, LINKED, err) != 0)
+		return -1;
+	AUTO_CLOSE int to = dir_open(taking->place, LINKED, err);
+	if (to < 0 || mirror_take_link_below(from, to, err) != 0)
+		return -1;
+	return renameat(taking->place, LINKED, taking->place, DOT_GIT "/" OBJECTS) == 0
+		       ? 0
+		       : err_errno(err, "cannot rename " LINKED);
+}
+
+static int mirror_take_borrow_objects(const struct taking *taking, const char *lender,
+				      struct err *err)
+{
+	AUTO_FREE char *line = xasprintf("%s/" OBJECTS "\n", lender);
+
+	if (dir_make(taking->place, DOT_GIT "/" OBJECTS, err) != 0 ||
+	    dir_make(taking->place, DOT_GIT "/" OBJECTS "/info", err) != 0 ||
+	    dir_make(taking->place, DOT_GIT "/" OBJECTS "/pack", err) != 0)
+		return -1;
+	return file_replace(taking->place, DOT_GIT "/" OBJECTS "/info/alternates", line,
+			    strlen(line), FILE_NO_SYNC, err);
+}
+
+/* So that git shows a person what the changes are. What is staged, stashed or tagged is
+ * in no ref of the mirror, so its objects must outlive the mirror's clone, too. Files of
+ * another user may not be linked: then they are borrowed. */
 static void mirror_take_lend_objects(const struct taking *taking)
 {
 	AUTO_FREE char *copy = name_to_copy(taking->take->root, taking->take->name);
-	AUTO_FREE char *line =
-		xasprintf("%s/" OBJECTS "\n", taking->lender ? taking->lender : copy);
+	const char *lender = taking->lender ? taking->lender : copy;
 	struct err err;
 
-	if (file_is_there(taking->place, DOT_GIT "/" OBJECTS))
+	if (file_is_there(taking->place, DOT_GIT "/" OBJECTS) ||
+	    mirror_take_link_objects(taking, lender, &err) == 0)
 		return;
-	if (dir_make(taking->place, DOT_GIT "/" OBJECTS, &err) != 0 ||
-	    dir_make(taking->place, DOT_GIT "/" OBJECTS "/info", &err) != 0 ||
-	    dir_make(taking->place, DOT_GIT "/" OBJECTS "/pack", &err) != 0 ||
-	    file_replace(taking->place, DOT_GIT "/" OBJECTS "/info/alternates", line,
-			 strlen(line), FILE_NO_SYNC, &err) != 0)
+	log_warn("upkeep.failed", LOG_ERR(&err));
+	tree_remove(taking->place, LINKED, ERR_IGNORED);
+	if (mirror_take_borrow_objects(taking, lender, &err) != 0)
 		log_warn("upkeep.failed", LOG_ERR(&err));
 }
 

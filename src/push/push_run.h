@@ -39,7 +39,7 @@ struct push_run {
 	bool is_stuck;    /* tasks may be left in running/: check it again */
 	bool is_failed;   /* some tasks wait for another try, because of `why` */
 	bool is_head;     /* what is to be tried again is HEAD alone */
-	bool has_refused; /* the destination, other refs than deletions */
+	bool has_refused; /* the destination, other refs than deletions; or all failed */
 	bool is_lock, has_orphans;
 	bool is_away;        /* a repository is out of this node's reach */
 	bool is_held;        /* a deletion waits for a person */

@@ -557,6 +557,7 @@ static bool schedule_may_run(struct schedule *schedule, struct schedule_entry *e
 	const struct schedule_host *host = entry->host;
 
 	if (host && host->failures > 0 && host->probe_at > now) {
+		unreserve(schedule, entry); /* others need not wait for it meanwhile */
 		move_to(schedule, entry, ENTRY_PARKED);
 		return false;
 	}

@@ -76,9 +76,12 @@ struct taking {
 	VEC(const char *) names; /* that differ; borrowed; not with is_all */
 };
 
+/* Of the step, not of where it ends: another node that came there from elsewhere made its
+ * tasks for other refs. */
 static void push_sink_compute_digest(const struct taking *taking,
 				     char digest[DIGEST_SIZE])
 {
+	const char *before = taking->change->before;
 	const char *checksum = taking->change->checksum;
 	AUTO_HASH struct hash hash;
 	AUTO_STR struct str hex = STR_INIT;
@@ -86,7 +89,10 @@ static void push_sink_compute_digest(const struct taking *taking,
 
 	if (!checksum)
 		checksum = "deleted";
+	if (!before)
+		before = "none";
 	hash_init(&hash, HASH_SHA256);
+	hash_add(&hash, before, strlen(before) + 1);
 	hash_add(&hash, checksum, strlen(checksum) + 1);
 	hash_add(&hash, taking->settings->digest, strlen(taking->settings->digest));
 	hash_end(&hash, sum);

@@ -88,6 +88,7 @@ void give_back_or_up(struct push_run *run, const struct push_group *group,
 			   "mend that; then retry the tasks (refrelay push retry), "
 			   "or discard them");
 		push_settle_give_up(run, group, &last);
+		run->has_refused = true; /* HEAD's branch may not be there */
 		return;
 	}
 	push_settle_give_back(run, group);

@@ -109,6 +109,7 @@ static void end_packet(struct receive_depth *depth)
 	else if (receive_depth_begins_with(depth, "push-cert"))
 		depth->is_in_certificate = true;
 	depth->head_len = depth->begin_len = 0;
+	depth->is_cut = false;
 	if (!depth->is_in_certificate)
 		depth->slashes = 0;
 }
@@ -125,6 +126,17 @@ static void begin_packet(struct receive_depth *depth)
 		end_packet(depth);
 }
 
+static bool receive_depth_count(struct receive_depth *depth, char byte)
+{
+	if (depth->begin_len < sizeof(depth->begin))
+		depth->begin[depth->begin_len++] = byte;
+	if (byte == '\n')
+		depth->slashes = 0;
+	depth->slashes += byte == '/';
+	return depth->slashes <= RECEIVE_SLASHES_MAX;
+}
+
+/* Of a packet of a certificate git takes what is before a NUL. */
 static bool take_byte(struct receive_depth *depth, char byte)
 {
 	if (depth->head_len < HEAD) {
@@ -133,12 +145,8 @@ static bool take_byte(struct receive_depth *depth, char byte)
 			begin_packet(depth);
 		return true;
 	}
-	if (depth->begin_len < sizeof(depth->begin))
-		depth->begin[depth->begin_len++] = byte;
-	if (byte == '\n')
-		depth->slashes = 0;
-	depth->slashes += byte == '/';
-	if (depth->slashes > RECEIVE_SLASHES_MAX)
+	depth->is_cut |= depth->is_in_certificate && byte == '\0';
+	if (!depth->is_cut && !receive_depth_count(depth, byte))
 		return false;
 	if (--depth->left == 0)
 		end_packet(depth);

@@ -74,7 +74,7 @@ struct receive_depth {
 	char head[4 + 1];                /* of the packet: its length */
 	char begin[RECEIVE_DEPTH_BEGIN]; /* ... and what it begins with */
 	size_t head_len, begin_len, left, slashes;
-	bool is_in_certificate, is_over;
+	bool is_in_certificate, is_cut, is_over;
 };
 
 /* False: a ref is too deep. Do not call it again after that. */

@@ -112,11 +112,13 @@ static int merge_small_packs(const struct repo *repo, size_t *count, struct err 
 int tidy_packs(const struct git_work *work, const struct repo *repo, size_t most,
 	       struct err *err)
 {
-	static const char *const geometric[] = { "repack", "--quiet", "-d",
-						 "--geometric=2", NULL };
+	/* Without -k git writes `shallow` anew, and without -n lists for servers of files
+	 * (info/refs), which no later change of refs would renew. */
+	static const char *const geometric[] = { "repack", "--quiet",       "-n", "-d",
+						 "-k",     "--geometric=2", NULL };
 	/* git before 2.41 mishandles the former where alternates are. */
-	static const char *const all[] = { "repack", "--quiet", "-a", "-d",
-					   "-k",     "-l",      NULL };
+	static const char *const all[] = { "repack", "--quiet", "-n", "-a",
+					   "-d",     "-k",      "-l", NULL };
 	size_t before = count_packs(repo);
 
 	if (merge_small_packs(repo, &before, err) != 0)

@@ -94,7 +94,7 @@ static int read_and_judge(const struct web_request *request, struct reading *rea
 	if (!proves_rollback(request, reading))
 		return 0;
 	memcpy(timeline, reading->ends.timeline, sizeof(timeline));
-	if (event_log_went_back(request->services->store, timeline, err) != 0)
+	if (event_log_went_back(request->services->events, timeline, err) != 0)
 		return -1;
 	if (request->services->watch)
 		watch_wake(request->services->watch); /* no inventory before a scan */

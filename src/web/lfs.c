@@ -640,9 +640,9 @@ static const char *lfs_forward_find_url_end(const struct web_request *request)
 {
 	static const char mark[] = "/info/lfs/";
 	const char *what = request->target;
-	const char *next = what;
+	const char *next = what, *end = what + strcspn(what, "?");
 
-	while ((next = strstr(next, mark)) != NULL)
+	while ((next = strstr(next, mark)) != NULL && next < end)
 		what = next++;
 	return what;
 }

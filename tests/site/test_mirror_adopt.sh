@@ -248,6 +248,14 @@ changed_files() { # COMMAND...
 	at paris mirror sync acme/r
 	[ "$(grep -c mirror.work_tree_kept paris/log)" -eq 1 ]
 	[ -e "$(kept_tree)" ]
+
+	# It needs nothing of the clone, which may be made anew, or removed.
+	stop_site paris
+	rm -rf "$clone"
+	git -C "$(kept_tree)" status --porcelain --ignored >after
+	diff before after
+	git -C "$(kept_tree)" ls-files -s | cut -d ' ' -f 2 | git -C "$(kept_tree)" cat-file --batch-check >objects
+	fails grep missing objects
 }
 
 changes_one() {

@@ -546,12 +546,12 @@ TEST(a_log_that_went_back_in_its_file_gets_another_timeline_once)
 	struct event_ends before = ends;
 	assert_ok(store_write(store, add_row, NULL, &err));
 	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_ALL, &err));
-	assert_ok(event_log_went_back(store, "fedcba9876543210", &err));
+	assert_ok(event_log_went_back(event_log, "fedcba9876543210", &err));
 	look(0, NULL);
 	event_list_clear(&events);
 	assert_string_equal(ends.timeline, before.timeline); /* that was another */
 
-	assert_ok(event_log_went_back(store, before.timeline, &err));
+	assert_ok(event_log_went_back(event_log, before.timeline, &err));
 	look(0, NULL);
 	event_list_clear(&events);
 	assert_string_not_equal(ends.timeline, before.timeline);
@@ -560,7 +560,13 @@ TEST(a_log_that_went_back_in_its_file_gets_another_timeline_once)
 	assert_string_not_equal(row.timeline, "0123456789abcdef");
 
 	struct event_ends after = ends;
-	assert_ok(event_log_went_back(store, before.timeline, &err));
+	assert_ok(event_log_went_back(event_log, before.timeline, &err));
+	look(0, NULL);
+	event_list_clear(&events);
+	assert_string_equal(ends.timeline, after.timeline);
+
+	/* A liar is not believed again and again. */
+	assert_fails(event_log_went_back(event_log, after.timeline, &err), ERR_BUSY);
 	look(0, NULL);
 	event_list_clear(&events);
 	assert_string_equal(ends.timeline, after.timeline);

@@ -96,10 +96,14 @@ static int tell(const char *name, enum event_what what, const struct ref_snapsho
 		const struct ref_snapshot *after)
 {
 	struct change_sink reported = push_sink_as_change_sink(sink);
-	char checksum[CHECKSUM_TEXT_SIZE];
+	char checksum[CHECKSUM_TEXT_SIZE], checksum_before[CHECKSUM_TEXT_SIZE];
 	AUTO_DIFF struct ref_diff diff = { 0 };
 	struct checksum sum;
 
+	if (before) {
+		checksum_of(before, &sum);
+		checksum_format(&sum, checksum_before);
+	}
 	if (before && after)
 		ref_diff_compute(before, after, &diff);
 	if (after) {
@@ -110,6 +114,7 @@ static int tell(const char *name, enum event_what what, const struct ref_snapsho
 			     &(struct change){ .name = name,
 					       .what = what,
 					       .is_scanned = is_scanned,
+					       .before = before ? checksum_before : NULL,
 					       .checksum = after ? checksum : NULL,
 					       .diff = before && after ? &diff : NULL,
 					       .after = after },
@@ -272,6 +277,30 @@ TEST(a_deletion_reaches_who_wants_it_and_has_the_repository)
 	/* It is there again before the destination was reached. */
 	assert_ok(tell("p", EVENT_CREATED, NULL, &again));
 	assert_false(is_requested("/e/a/p.git", REQUEST_DELETE));
+}
+
+/* The other node knew nothing of the topic, so its tasks do not name it. */
+TEST(what_another_node_reached_from_elsewhere_is_no_reason_to_add_nothing)
+{
+	AUTO_SNAPSHOT struct ref_snapshot start =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+	AUTO_SNAPSHOT struct ref_snapshot topic =
+		picture("refs/heads/main", REFS("refs/heads/main", "refs/heads/topic"));
+	AUTO_SNAPSHOT struct ref_snapshot end =
+		picture("refs/heads/main", REFS("refs/heads/main", "refs/heads/x"));
+	struct push_sink *first = sink;
+
+	assert_ok(tell("other", EVENT_UPDATED, &start, &topic));
+	sink = push_sink_new(tasks, settings);
+	assert_ok(tell("other", EVENT_UPDATED, &start, &end));
+	push_sink_free(sink);
+	sink = first;
+	must("rm replication/ref-updates/waiting/*"); /* pushed */
+	is_scanned = true;
+	assert_ok(tell("other", EVENT_UPDATED, &topic, &end));
+	is_scanned = false;
+	assert_waiting("one /d/a/other.git refs/heads/topic refs/heads/x\n"
+		       "one /d/b/other.git refs/heads/topic refs/heads/x\n");
 }
 
 TEST(a_second_node_that_sees_the_same_adds_nothing)
@@ -442,6 +471,8 @@ int main(void)
 		SINK_CASE(more_than_five_hundred_names_are_all_refs),
 		SINK_CASE(another_head_is_asked_for),
 		SINK_CASE(a_deletion_reaches_who_wants_it_and_has_the_repository),
+		SINK_CASE(
+			what_another_node_reached_from_elsewhere_is_no_reason_to_add_nothing),
 		SINK_CASE(a_second_node_that_sees_the_same_adds_nothing),
 		SINK_CASE(
 			what_is_of_first_sight_is_left_to_a_start_and_says_nothing_to_others),

@@ -68,6 +68,27 @@ TEST(what_follows_the_commands_is_not_looked_at)
 	}
 }
 
+static void add_packet_with_nul(struct str *out, const char *before, const char *after)
+{
+	str_addf(out, "%04zx%s", strlen(before) + 1 + strlen(after) + 4, before);
+	str_add_bytes(out, "", 1);
+	str_add(out, after);
+}
+
+/* Of a packet of a certificate git takes what is before a NUL: no line ends there. */
+TEST(a_nul_ends_what_git_takes_of_a_packet_of_a_certificate)
+{
+	AUTO_STR struct str body = STR_INIT;
+	AUTO_FREE char *half = deep(RECEIVE_SLASHES_MAX / 2 + 1);
+
+	add_packet_with_nul(&body, "push-cert", "report-status");
+	add_packet(&body, OIDS);
+	add_packet_with_nul(&body, half, "\n");
+	assert_true(is_taken(&body));
+	add_packet(&body, half);
+	assert_false(is_taken(&body));
+}
+
 TEST(a_line_of_a_certificate_may_be_in_many_packets)
 {
 	AUTO_STR struct str body = STR_INIT;
@@ -100,6 +121,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_ref_may_be_as_deep_as_refs_are_read_and_no_deeper),
 		cmocka_unit_test(what_follows_the_commands_is_not_looked_at),
+		cmocka_unit_test(a_nul_ends_what_git_takes_of_a_packet_of_a_certificate),
 		cmocka_unit_test(a_line_of_a_certificate_may_be_in_many_packets),
 		cmocka_unit_test(after_a_certificate_packets_are_commands_again),
 	};
