@@ -270,6 +270,15 @@ static bool push_group_is_away(const struct push_run *run, const struct push_gro
 	       !options->is_deleted(options->arg, group->project, why);
 }
 
+int push_group_look_again(const struct push_run *run, const struct push_group *group,
+			  struct err *why)
+{
+	AUTO_FREE char *path = NULL;
+	int found = local_repository(run->push, group->project, &path, why);
+
+	return push_group_is_away(run, group, found, why) ? -1 : found > 0;
+}
+
 int push_group_read_refs(const struct push_group *group, struct ref_snapshot *refs,
 			 size_t *oid_len, struct err *err)
 {
@@ -550,6 +559,21 @@ static void push_group_report_broken(const struct push_run *run,
 		options->broken(options->arg, group->project, why);
 }
 
+/* While it was pushed its repository went. */
+static void push_group_lose(struct push_run *run, const struct push_group *group,
+			    const struct err *why)
+{
+	struct err away;
+	int found = push_group_look_again(run, group, &away);
+
+	if (found < 0)
+		push_group_put_off(run, group, &away);
+	else if (found > 0)
+		give_back_or_up(run, group, why);
+	else
+		push_settle_give_up(run, group, why);
+}
+
 static void fail_group(struct push_run *run, const struct push_group *group,
 		       struct err *why)
 {
@@ -566,7 +590,7 @@ static void fail_group(struct push_run *run, const struct push_group *group,
 	push_group_report_broken(run, group, why);
 	report_class(group->destination.remote->name, why->class);
 	if (is_local_failure(why) && why->class == ERR_MISSING) {
-		push_settle_give_up(run, group, why);
+		push_group_lose(run, group, why);
 		return;
 	}
 	if (!is_local_failure(why))

@@ -66,6 +66,11 @@ struct push_group {
 /* Does all work for a group; moves its tasks on by the outcome. */
 void push_group_work(struct push_run *run, struct push_group *group);
 
+/* Of a repository that was there when the push began: 1: it is (again); 0: it was
+ * deleted; -1: nobody can say, as *why tells, since its file system is away. */
+int push_group_look_again(const struct push_run *run, const struct push_group *group,
+			  struct err *why);
+
 /* Refs of the repository here, and how long its object names are. */
 int push_group_read_refs(const struct push_group *group, struct ref_snapshot *refs,
 			 size_t *oid_len, struct err *err);

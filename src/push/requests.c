@@ -406,7 +406,7 @@ static void fail_head(struct push_run *run, const struct push_group *group,
 
 void serve_head(struct push_run *run, const struct push_group *group)
 {
-	struct err why;
+	struct err why, away;
 
 	if (!has_request(run, REQUEST_HEAD))
 		return;
@@ -423,7 +423,8 @@ void serve_head(struct push_run *run, const struct push_group *group)
 	if (lease_check(run->lease, ERR_IGNORED) != 0)
 		run->is_stuck = true; /* the request is the next holder's */
 	else if (result == 0 ||
-		 (why.class == ERR_MISSING && why.reason == REASON_LOCAL_REPOSITORY))
+		 (why.class == ERR_MISSING && why.reason == REASON_LOCAL_REPOSITORY &&
+		  push_group_look_again(run, group, &away) == 0))
 		end_head(run);
 	else
 		fail_head(run, group, &why);

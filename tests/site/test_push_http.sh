@@ -281,11 +281,36 @@ is_moved_meanwhile() {
 	stop_site home
 }
 
+# What is refused is read again, by then from nowhere: that is no deletion.
+its_tree_goes_meanwhile() {
+	make_web_home
+	make_source a
+	add_commits git/a.git refs/heads/main 1
+	make_destination web/a
+	start_ready home
+	expect 0 at home push start --all --wait
+	stop_site home
+	add_commits git/a.git refs/heads/main 1
+	write_task waiting a refs/heads/main "http://127.0.0.1:$(cat web/port)/a.git" web
+	launch_site home REFRELAY_FAILPOINT=transfer_http.listed=stop
+	wait_until 15 is_paused home
+	git -C web/a.git update-ref refs/heads/main main~1
+	mv git away
+	kill -CONT "$(site_pid home)"
+	wait_until 20 was_logged home push.put_off
+	fails was_logged home push.gave_up
+	mv away git
+	wait_until 30 store_is_empty
+	same_refs git/a.git web/a.git
+	stop_site home
+}
+
 tap_test "a small change starts no git" a_small_change_starts_no_git
 tap_test "what a hook refuses, git tells" what_a_hook_refuses_git_tells
 tap_test "a node is killed before and after it sends" dies_and_comes_back \
 	transfer_http.listed transfer_http.sent
 tap_test "what was moved meanwhile stays" is_moved_meanwhile
+tap_test "a tree that goes away meanwhile loses no task" its_tree_goes_meanwhile
 tap_test "names are encoded in the path" names_are_encoded_in_the_path
 tap_test "a wrong password is named, and mended" a_wrong_password_is_named_and_mended
 tap_test "others must not be able to read the passwords" others_must_not_read_the_passwords
