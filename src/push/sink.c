@@ -100,6 +100,32 @@ static void push_sink_compute_digest(const struct taking *taking,
 	snprintf(digest, DIGEST_SIZE, "%s", hex.data);
 }
 
+static bool push_sink_names(const struct taking *taking, const char *ref)
+{
+	for (size_t i = 0; i < taking->names.count; i++)
+		if (strcmp(taking->names.items[i], ref) == 0)
+			return true;
+	return false;
+}
+
+/* A symbolic ref is pushed as the value of what it names, and moves with that. Those that
+ * name another one come with the next round. */
+static void push_sink_add_symbolic(struct taking *taking)
+{
+	const struct ref_snapshot *after = taking->change->after;
+	size_t before;
+
+	do {
+		before = taking->names.count;
+		for (size_t i = 0; i < after->refs.count; i++) {
+			const struct ref *ref = &after->refs.items[i];
+			if (ref->target && push_sink_names(taking, ref->target) &&
+			    !push_sink_names(taking, ref->name))
+				vec_add(&taking->names, ref->name);
+		}
+	} while (taking->names.count > before);
+}
+
 static void find_names(struct taking *taking)
 {
 	const struct change *change = taking->change;
@@ -117,6 +143,8 @@ static void find_names(struct taking *taking)
 	taking->is_all = diff->changes.count > NAMES_MAX;
 	for (size_t i = 0; i < diff->changes.count && !taking->is_all; i++)
 		vec_add(&taking->names, diff->changes.items[i].name);
+	if (!taking->is_all)
+		push_sink_add_symbolic(taking);
 }
 
 static void make_task(const struct destination *destination, struct task *task)

@@ -279,6 +279,28 @@ TEST(a_deletion_reaches_who_wants_it_and_has_the_repository)
 	assert_false(is_requested("/e/a/p.git", REQUEST_DELETE));
 }
 
+TEST(a_symbolic_ref_moves_with_what_it_names)
+{
+	AUTO_SNAPSHOT struct ref_snapshot before =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+	AUTO_SNAPSHOT struct ref_snapshot after = picture(
+		"refs/heads/main", REFS("refs/heads/main", "refs/heads/release/1"));
+	struct ref latest = { .name = "refs/heads/latest",
+			      .target = "refs/heads/stable" };
+	struct ref stable = { .name = "refs/heads/stable",
+			      .target = "refs/heads/release/1" };
+
+	vec_add(&before.refs, latest);
+	vec_add(&before.refs, stable);
+	vec_add(&after.refs, latest);
+	vec_add(&after.refs, stable);
+	assert_ok(tell("other", EVENT_UPDATED, &before, &after));
+	assert_waiting("one /d/a/other.git refs/heads/latest refs/heads/release/1 "
+		       "refs/heads/stable\n"
+		       "one /d/b/other.git refs/heads/latest refs/heads/release/1 "
+		       "refs/heads/stable\n");
+}
+
 /* The other node knew nothing of the topic, so its tasks do not name it. */
 TEST(what_another_node_reached_from_elsewhere_is_no_reason_to_add_nothing)
 {
@@ -471,6 +493,7 @@ int main(void)
 		SINK_CASE(more_than_five_hundred_names_are_all_refs),
 		SINK_CASE(another_head_is_asked_for),
 		SINK_CASE(a_deletion_reaches_who_wants_it_and_has_the_repository),
+		SINK_CASE(a_symbolic_ref_moves_with_what_it_names),
 		SINK_CASE(
 			what_another_node_reached_from_elsewhere_is_no_reason_to_add_nothing),
 		SINK_CASE(a_second_node_that_sees_the_same_adds_nothing),
