@@ -807,6 +807,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	node_report_unused_sections(conf, node);
 	report_remotes(&settings);
 	access_replace(node->access, access);
+	manifest_book_renew(node->services.manifest);
 	if (node_life_expect(&node->life, conf, &later) != 0)
 		log_warn("node.not_forgotten", LOG_ERR(&later));
 	if (node->services.primary && settings.has_key)

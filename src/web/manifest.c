@@ -6,6 +6,8 @@
  */
 #include "web/manifest.h"
 
+#include <stdatomic.h>
+
 #include "base/clock.h"
 #include "base/fair.h"
 #include "base/file.h"
@@ -43,7 +45,8 @@ struct manifest_book {
 	struct map pages;    /* of struct manifest_page, owned */
 	uint64_t round, changes;
 	/* Clients compare times of whole seconds: each state has one of its own. */
-	int64_t modified; /* wall seconds */
+	int64_t modified;           /* wall seconds */
+	atomic_bool has_new_rights; /* readers may see others than before */
 };
 
 /* What is listed, from rows of whichever side. */
@@ -64,6 +67,12 @@ struct manifest_book *manifest_book_new(const char *root)
 	book->root = root;
 	book->modified = clock_wall_ms() / 1000;
 	return book;
+}
+
+void manifest_book_renew(struct manifest_book *book)
+{
+	if (book)
+		atomic_store(&book->has_new_rights, true);
 }
 
 static void manifest_page_free(struct manifest_page *page)
@@ -282,7 +291,7 @@ static int manifest_refresh(struct manifest_book *book, const struct manifest_vi
 		manifest_look_up(book, view, &rows->items[i]);
 	}
 	manifest_forget_others(book);
-	if (book->changes != changes)
+	if (atomic_exchange(&book->has_new_rights, false) || book->changes != changes)
 		book->modified = now > book->modified ? now : book->modified + 1;
 	return 0;
 }

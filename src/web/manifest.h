@@ -14,4 +14,9 @@ struct manifest_book;
 struct manifest_book *manifest_book_new(const char *root);
 void manifest_book_free(struct manifest_book *book); /* NULL is allowed */
 
+/* Rights have changed: who asks whether it has changed since gets it anew. NULL is
+ * allowed.
+ */
+void manifest_book_renew(struct manifest_book *book);
+
 #endif

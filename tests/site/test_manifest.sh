@@ -96,6 +96,17 @@ each_change_has_its_time() {
 	[ "$(curl -s -o other -w '%{http_code}' -u "any:$(cat team.token)" \
 		-H "If-Modified-Since: $(cat time)" "$(site_url london)/manifest.js.gz")" = 200 ]
 	fails cmp one other
+
+	# After a reload this reader may be allowed others.
+	curl -fsS -u "any:$(cat team.token)" -D head -o one "$(site_url london)/manifest.js.gz"
+	sed -n 's/^Last-Modified: \(.*\)\r$/\1/p' head >time
+	kill -HUP "$(site_pid london)"
+	wait_until 20 is_given_since "$(cat time)"
+}
+
+is_given_since() { # TIME
+	[ "$(curl -s -o same -w '%{http_code}' -u "any:$(cat team.token)" \
+		-H "If-Modified-Since: $1" "$(site_url london)/manifest.js.gz")" = 200 ]
 }
 
 of_a_secondary() {
