@@ -61,11 +61,8 @@ struct notice_cause {
 	bool is_sought;     /* its former name's deletion is being recorded */
 	bool is_hint;       /* noticed->refs are not needed */
 	enum absence absence;
-	/* With ABSENCE_DELETED: identities of what stands under names that could not be
-	 * recorded, so that such a one may be no deletion. NULL: none. */
-	const text_list *unrecorded;
-	/* Of the verification that reads the objects after this: its claim of the row
-	 * stands, also if the row can be read again. NULL: it is none. */
+	const text_list *unrecorded; /* identities under names without a row, or NULL */
+	/* Of the verification that reads the objects next: it stands. Or NULL. */
 	const char *claim_token;
 };
 
