@@ -909,7 +909,8 @@ static void repository_note(struct scan *scan, const struct noticed *noticed)
 	const struct err *why = &noticed->why;
 
 	scan_count(scan, noticed->is_changed);
-	if (why->class != ERR_NONE && why->class != ERR_MISSING && !noticed->row.name)
+	if (why->class != ERR_NONE && why->class != ERR_MISSING && !noticed->row.name &&
+	    !scan->is_at_gone)
 		repository_note_unrecorded(scan, noticed->name);
 	if (why->class == ERR_NONE || why->class == ERR_MISSING ||
 	    !scan_fail(scan, noticed))

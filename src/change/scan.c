@@ -306,6 +306,7 @@ static int scan_run(struct scan *scan, struct err *err)
 	    scan_judge_first(scan, err) != 0 || scan_check_root(scan, err) != 0 ||
 	    scan_find_away(scan, err) != 0 || scan_merge(scan, "", err) != 0)
 		return -1;
+	scan->is_at_gone = true;
 	if (scan->result->is_complete && scan_compare(scan, &scan->gone, true, err) != 0)
 		return -1;
 	return scan_keep_findings(scan, err);

@@ -62,8 +62,9 @@ struct scan {
 	char *after;         /* owned; the last name of the page before */
 	bool is_last;        /* page */
 	text_list suspects, gone;
-	text_list unrecorded; /* identities; guarded by mutex */
-	json_t *mounts;       /* owned; found below the root */
+	text_list unrecorded; /* identities; guarded by mutex; complete when is_at_gone */
+	bool is_at_gone;
+	json_t *mounts; /* owned; found below the root */
 };
 
 int scan_meet(struct scan *scan, const struct scan_item *item, struct err *err);

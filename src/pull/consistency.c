@@ -489,8 +489,10 @@ static void look_for_leftovers(struct consistency *work, struct pass *pass)
 		return;
 	pass->has_no_leftovers = pass->kind.copies->take_leftovers(
 					 work->pull, &pass->kind, pass->rows, &err) == 0;
-	if (!pass->has_no_leftovers)
-		log_warn("leftovers.failed", LOG_ERR(&err));
+	if (pass->has_no_leftovers)
+		return;
+	log_warn("leftovers.failed", LOG_ERR(&err));
+	pass->clean_etag[0] = '\0'; /* the next one reads the inventory again */
 }
 
 static int take_page(struct consistency *work, struct pass *pass,
@@ -616,12 +618,8 @@ static int judge_answer(struct consistency *work, struct pass *pass, int answer,
 	if (answer == INVENTORY_NO_KIND)
 		return skip_pass(work, pass, err);
 	pass->is_unknown = false;
-	if (answer == INVENTORY_PAGE)
-		return take_page(work, pass, page, err);
-	if (end_pass(work, pass, err) != 0)
-		return -1;
-	look_for_leftovers(work, pass);
-	return 0;
+	return answer == INVENTORY_PAGE ? take_page(work, pass, page, err)
+					: end_pass(work, pass, err);
 }
 
 /* It counts as heard of when no kind's question fails; those that did are asked again. */

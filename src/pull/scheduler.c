@@ -413,15 +413,15 @@ static int scheduler_heal_due(struct scheduler *scheduler, struct err *err)
 static int scheduler_age_proofs(struct scheduler *scheduler, struct err *err)
 {
 	const struct lane *all = &scheduler->lanes[VERIFICATION];
-	int64_t before, aged, sum = 0;
+	int64_t interval_ms, aged, sum = 0;
 
-	if (!proofs_are_to_age(scheduler->reverify_ms, &scheduler->age_at, &before))
+	if (!proofs_are_to_age(scheduler->reverify_ms, &scheduler->age_at, &interval_ms))
 		return 0;
 	for (size_t i = 0; i < all->queues.count; i++) {
 		const char *kind = all->queues.items[i].kind.type;
 		if (strcmp(kind, KIND_MIRROR) == 0)
 			continue;
-		if (registry_age_proofs(scheduler->pull->options.store, kind, before,
+		if (registry_age_proofs(scheduler->pull->options.store, kind, interval_ms,
 					&aged, err) != 0)
 			return -1;
 		sum += aged;

@@ -276,7 +276,7 @@ int push_group_look_again(const struct push_run *run, const struct push_group *g
 	AUTO_FREE char *path = NULL;
 	int found = local_repository(run->push, group->project, &path, why);
 
-	return push_group_is_away(run, group, found, why) ? -1 : found > 0;
+	return found < 0 || push_group_is_away(run, group, found, why) ? -1 : found > 0;
 }
 
 int push_group_read_refs(const struct push_group *group, struct ref_snapshot *refs,
@@ -708,6 +708,6 @@ void push_group_work(struct push_run *run, struct push_group *group)
 		return;
 	}
 	push_group_push_refs(run, group);
-	if (!run->is_failed && !run->is_stuck && !run->is_interrupted)
+	if (!run->is_failed && !run->is_stuck && !run->is_interrupted && !run->is_away)
 		serve_head(run, group);
 }

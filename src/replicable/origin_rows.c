@@ -673,11 +673,24 @@ int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *co
 }
 
 #define AGE_BATCH 5000 /* in one transaction */
+#define AGED                                                                             \
+	" FROM origin WHERE kind = ?1 AND verification_due_at IS NOT NULL"               \
+	" AND verification_due_at > 0 AND verification_due_at < ?2"                      \
+	" AND verified_at IS NOT NULL AND verification_state = 2"
 
 struct ageing {
 	const char *kind;
-	int64_t before, aged;
+	int64_t interval_ms, before, aged;
 };
+
+static int origin_rows_find_aged(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct ageing *ageing = arg;
+
+	ageing->aged = 0;
+	return query_number(tx, &ageing->aged, err, "SELECT 1" AGED " LIMIT 1",
+			    QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before));
+}
 
 static int origin_rows_age(struct store_tx *tx, void *arg, struct err *err)
 {
@@ -686,13 +699,10 @@ static int origin_rows_age(struct store_tx *tx, void *arg, struct err *err)
 
 	if (query_write(tx, err,
 			"UPDATE origin SET verification_state = 0,"
-			" verification_due_at = 1 WHERE id IN (SELECT id FROM origin"
-			" WHERE kind = ?1 AND verification_due_at IS NOT NULL"
-			" AND verification_due_at > 1 AND verification_due_at < ?2"
-			" AND verified_at IS NOT NULL AND verification_state = 2"
-			" LIMIT ?3)",
+			" verification_due_at = verification_due_at - ?3"
+			" WHERE id IN (SELECT id" AGED " LIMIT ?4)",
 			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before),
-			QUERY_INT(AGE_BATCH)) != 0 ||
+			QUERY_INT(ageing->interval_ms), QUERY_INT(AGE_BATCH)) != 0 ||
 	    query_number(tx, &ageing->aged, err, "SELECT changes()") != 0)
 		return -1;
 	return count_one(tx, counted, "verification.2", -ageing->aged, err) != 0
@@ -700,16 +710,20 @@ static int origin_rows_age(struct store_tx *tx, void *arg, struct err *err)
 		       : count_one(tx, counted, "verification.0", ageing->aged, err);
 }
 
-int origin_rows_age_proofs(struct store *store, const char *kind, int64_t before,
+int origin_rows_age_proofs(struct store *store, const char *kind, int64_t interval_ms,
 			   int64_t *aged, struct err *err)
 {
-	struct ageing ageing = { .kind = kind, .before = before };
+	struct ageing ageing = { .kind = kind,
+				 .interval_ms = interval_ms,
+				 .before = clock_wall_ms() - interval_ms };
 
 	*aged = 0;
-	do {
+	if (store_read(store, origin_rows_find_aged, &ageing, err) != 0)
+		return -1;
+	while (ageing.aged > 0) {
 		if (store_write(store, origin_rows_age, &ageing, err) != 0)
 			return -1;
 		*aged += ageing.aged;
-	} while (ageing.aged == AGE_BATCH);
+	}
 	return 0;
 }

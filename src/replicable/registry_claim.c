@@ -553,25 +553,36 @@ int registry_heal_due(struct store *store, const struct registry_delays *longest
 	return 0;
 }
 
+#define AGED                                                                             \
+	" FROM registry WHERE kind = ?1 AND verification_due_at IS NOT NULL"             \
+	" AND verification_due_at > 0 AND verification_due_at < ?2"                      \
+	" AND state = 2 AND verification_state = 2 AND proved = 1"
+
 struct ageing {
 	const char *kind;
-	int64_t before, aged;
+	int64_t interval_ms, before, aged;
 };
 
-/* Aged ones are due at 1, before all others, so that they are not met again. */
+static int registry_claim_find_aged(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct ageing *ageing = arg;
+
+	ageing->aged = 0;
+	return query_number(tx, &ageing->aged, err, "SELECT 1" AGED " LIMIT 1",
+			    QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before));
+}
+
+/* They keep their order, and are due even if the clock is set back by an interval. */
 static int registry_claim_age(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct ageing *ageing = arg;
 
 	if (query_write(tx, err,
 			"UPDATE registry SET proved = 0, verification_state = 0,"
-			" verification_due_at = 1 WHERE id IN (SELECT id FROM registry"
-			" WHERE kind = ?1 AND verification_due_at IS NOT NULL"
-			" AND verification_due_at > 1 AND verification_due_at < ?2"
-			" AND state = 2 AND verification_state = 2 AND proved = 1"
-			" LIMIT ?3)",
+			" verification_due_at = verification_due_at - ?3"
+			" WHERE id IN (SELECT id" AGED " LIMIT ?4)",
 			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before),
-			QUERY_INT(AGE_BATCH)) != 0 ||
+			QUERY_INT(ageing->interval_ms), QUERY_INT(AGE_BATCH)) != 0 ||
 	    query_number(tx, &ageing->aged, err, "SELECT changes()") != 0)
 		return -1;
 	if (ageing->aged == 0)
@@ -582,27 +593,32 @@ static int registry_claim_age(struct store_tx *tx, void *arg, struct err *err)
 	return counter_add(tx, ageing->kind, "verification.0", ageing->aged, err);
 }
 
-int registry_age_proofs(struct store *store, const char *kind, int64_t before,
+/* Readers look, since most times there is nothing to write. */
+int registry_age_proofs(struct store *store, const char *kind, int64_t interval_ms,
 			int64_t *aged, struct err *err)
 {
-	struct ageing ageing = { .kind = kind, .before = before };
+	struct ageing ageing = { .kind = kind,
+				 .interval_ms = interval_ms,
+				 .before = clock_wall_ms() - interval_ms };
 
 	*aged = 0;
-	do {
+	if (store_read(store, registry_claim_find_aged, &ageing, err) != 0)
+		return -1;
+	while (ageing.aged > 0) {
 		if (store_write(store, registry_claim_age, &ageing, err) != 0)
 			return -1;
 		*aged += ageing.aged;
-	} while (ageing.aged == AGE_BATCH);
+	}
 	return 0;
 }
 
-bool proofs_are_to_age(int64_t reverify_ms, int64_t *next_at, int64_t *before)
+bool proofs_are_to_age(int64_t reverify_ms, int64_t *next_at, int64_t *interval_ms)
 {
 	const int64_t now = clock_boot_ms();
 
 	if (reverify_ms <= 0 || now < *next_at)
 		return false;
 	*next_at = now + AGE_MS;
-	*before = clock_wall_ms() - int64_max(reverify_ms, AGE_MS);
+	*interval_ms = int64_max(reverify_ms, AGE_MS);
 	return true;
 }

@@ -10,7 +10,6 @@
 #include "change/pushed.h"
 #include "git/git_message.h"
 #include "git/pkt_line.h"
-#include "net/forward.h"
 #include "replicable/name.h"
 #include "serve/pushes.h"
 #include "web/answer.h"
@@ -306,23 +305,17 @@ static int git_push(const struct web_request *request, git_pushing serve,
 	return result;
 }
 
-/* A secondary that asks for somebody else says so; what else is in Via is of servers in
- * between. */
-static bool is_for_reader(const struct web_request *request)
-{
-	return forward_is_loop(web_header(request, "Via"), request->site);
-}
-
 /* For a secondary that reads for somebody else. */
 static bool is_for_site(const struct web_request *request)
 {
-	return request->site[0] && request->services->notice && is_for_reader(request);
+	return request->site[0] && request->services->notice &&
+	       web_header(request, "Via");
 }
 
 /* For a secondary that makes its copy. */
 static bool is_for_copy(const struct web_request *request)
 {
-	return request->site[0] && !is_for_reader(request);
+	return request->site[0] && !web_header(request, "Via");
 }
 
 /* Git gives its caller nothing of an answer that is an error but the status. So a copy is

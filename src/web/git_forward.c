@@ -290,18 +290,17 @@ static int git_forward_send(struct pass_on *passing, const char *reason,
 		response, err);
 }
 
-/* A pack shows nothing that its client had not been told of. A large request may be for
- * refs, too. */
+/* A pack shows nothing that its client had not been told of, unless it wants refs by
+ * their names. A large request may be for refs, too. */
 static bool git_forward_shows_refs(const struct web_request *request)
 {
-	static const char ls_refs[] = "command=ls-refs";
 	const struct str *body = request->body;
 
 	if (request->body_fd >= 0)
 		return true;
 	return strcmp(request->method, "POST") != 0 ||
-	       (body->len > 4 + strlen(ls_refs) &&
-		memcmp(body->data + 4, ls_refs, strlen(ls_refs)) == 0);
+	       memmem(body->data, body->len, "command=ls-refs", 15) != NULL ||
+	       memmem(body->data, body->len, "want-ref ", 9) != NULL;
 }
 
 /* 0: as long as the work may take. */

@@ -478,18 +478,20 @@ TEST(what_was_not_verified_again_in_time_is_pending)
 	char kind[] = "lfs";
 	int64_t aged = -1;
 
-	add_blob("new", 1, 0, 10); /* it was never verified */
-	add_blob("old", 1, 1000, 10);
-	add_blob("young", 1, 1000, 20);
+	const int64_t now = clock_wall_ms();
+
+	add_blob("new", 1, 0, now - 6000); /* it was never verified */
+	add_blob("old", 1, 1000, now - 6000);
+	add_blob("young", 1, 1000, now - 1000);
 	assert_ok(store_read(store, count_work, kind, &err));
 	const int64_t pending = counts.verification[VERIFICATION_PENDING];
 	const int64_t succeeded = counts.verification[VERIFICATION_SUCCEEDED];
-	assert_ok(origin_rows_age_proofs(store, kind, 20, &aged, &err));
+	assert_ok(origin_rows_age_proofs(store, kind, 5000, &aged, &err));
 	assert_int_equal(aged, 1);
 	assert_ok(store_read(store, count_work, kind, &err));
 	assert_int_equal(counts.verification[VERIFICATION_PENDING], pending + 1);
 	assert_int_equal(counts.verification[VERIFICATION_SUCCEEDED], succeeded - 1);
-	assert_ok(origin_rows_age_proofs(store, kind, 20, &aged, &err));
+	assert_ok(origin_rows_age_proofs(store, kind, 5000, &aged, &err));
 	assert_int_equal(aged, 0);
 }
 
