@@ -198,21 +198,6 @@ static struct push_item *last_item(struct transfer *transfer)
 	return &transfer->items.items[transfer->items.count - 1];
 }
 
-static void plan_named(struct transfer *transfer, const char *name)
-{
-	const struct ref *value;
-	bool exists, force;
-	AUTO_FREE char *dst = NULL;
-
-	if (!transfer_plan_map_name(transfer, name, &dst, &force))
-		return;
-	value = local_value(transfer, name, &exists);
-	if (!value && (exists || !transfer->remote->mirrors))
-		return;
-	transfer_plan_add_item(transfer, name, TAKE(dst), value);
-	last_item(transfer)->forces = force;
-}
-
 static void plan_local(struct transfer *transfer, const struct ref *ref)
 {
 	const struct ref *value, *theirs;
@@ -281,6 +266,24 @@ static char *owner_of(const struct transfer *transfer, const char *dst, bool *ex
 		owner = name;
 	}
 	return owner;
+}
+
+static void plan_named(struct transfer *transfer, const char *name)
+{
+	const struct ref *value;
+	bool exists, force, is_others;
+	AUTO_FREE char *dst = NULL;
+
+	if (!transfer_plan_map_name(transfer, name, &dst, &force))
+		return;
+	value = local_value(transfer, name, &exists);
+	if (!value && (exists || !transfer->remote->mirrors))
+		return;
+	AUTO_FREE char *owner = owner_of(transfer, dst, &is_others);
+	if (!value && is_others)
+		return; /* another ref has the same place there */
+	transfer_plan_add_item(transfer, name, TAKE(dst), value);
+	last_item(transfer)->forces = force;
 }
 
 static void plan_seen(struct transfer *transfer, const struct ref *ref)

@@ -91,6 +91,25 @@ TEST(a_ref_that_is_gone_is_deleted_only_by_a_mirror)
 	assert_status("refs/heads/y", REF_NON_EXISTING);
 }
 
+/* Its place there is also that of another one. */
+TEST(a_ref_that_is_gone_takes_no_other_along)
+{
+	remote.mirrors = true;
+	set_spec("refs/heads/*", "refs/heads/*", true);
+	vec_add(&remote.specs, ((struct push_spec){ xstrdup("refs/rel/*"),
+						    xstrdup("refs/heads/*"), true }));
+	set_refs("refs/heads/x=3 refs/heads/main=4");
+	assert_ok(push("refs/heads/x refs/heads/main"));
+	assert_ok(push("refs/rel/x"));
+	assert_arrived("refs/heads/main=4 refs/heads/x=3");
+	set_refs("refs/heads/main=4");
+	assert_ok(push("refs/rel/x"));
+	assert_arrived("refs/heads/main=4");
+	free(remote.specs.items[1].src);
+	free(remote.specs.items[1].dst);
+	remote.specs.count = 1;
+}
+
 TEST(a_branch_that_becomes_a_directory_is_deleted_first)
 {
 	remote.mirrors = true;
@@ -448,6 +467,7 @@ int main(void)
 		PUSH_CASE(refs_go_where_their_spec_says),
 		PUSH_CASE(a_symbolic_ref_is_pushed_as_what_it_leads_to),
 		PUSH_CASE(a_ref_that_is_gone_is_deleted_only_by_a_mirror),
+		PUSH_CASE(a_ref_that_is_gone_takes_no_other_along),
 		PUSH_CASE(a_branch_that_becomes_a_directory_is_deleted_first),
 		PUSH_CASE(a_branch_below_a_foreign_one_fails_for_good),
 		PUSH_CASE(a_full_sync_pushes_what_differs_and_keeps_the_rest),
