@@ -371,6 +371,7 @@ static void leftovers_recover(struct distributor *distributor)
 #define GAUGES_EVERY_MS 15000
 #define DEAD_LETTERS_EVERY_MS 15000
 #define LIST_RETRY_MS 5000
+#define UNWATCHED_MS 10000 /* where the kernel tells of no changes in the store */
 #define PRESENCE_EVERY_MS 10000
 #define SWEEP_EVERY_MS 600000
 
@@ -460,6 +461,9 @@ static void distributor_list_store(struct distributor *distributor)
 		leftovers_recover(distributor);
 	if (interval_ms > 0)
 		again_ms = int64_min(again_ms, interval_ms);
+	if (task_store_watch_fd(distributor->push->options.tasks) < 0 ||
+	    uri_request_watch_fd(distributor->push->options.tasks) < 0)
+		again_ms = int64_min(again_ms, UNWATCHED_MS);
 	if (result != 0)
 		again_ms = int64_min(again_ms, LIST_RETRY_MS);
 	distributor->list_at =

@@ -204,6 +204,9 @@ a_deletion_survives_a_crash() {
 
 tap_test "two of three remotes follow a deletion, a missing target is one of them" \
 	two_of_three_follow_a_deletion
+unwatched_site=home
+tap_test "they follow it where no directory can be watched" two_of_three_follow_a_deletion
+unwatched_site=
 tap_test "a remote for one project keeps it when another goes" \
 	a_remote_for_one_project_keeps_it_when_another_goes
 tap_test "tasks of what is deleted are done" tasks_of_what_is_deleted_are_done
