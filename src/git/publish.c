@@ -1,6 +1,7 @@
 #include "git/publish.h"
 
 #include <assert.h>
+#include <limits.h>
 
 #include "base/base.h"
 #include "base/clock.h"
@@ -27,6 +28,7 @@ static int publish_write(const struct publish_write *write, struct err *err);
 
 /* Loose refs that are removed between two signs of life: some seconds where each takes
  * several questions to a file server. */
+#define LOCK_ENDING ".lock"
 #define REFS_A_BEAT 256
 
 /* Which part of the change a packed-refs text shows. */
@@ -406,6 +408,20 @@ static bool is_below_symbolic(const struct ref_diff *diff, const char *name)
 	return false;
 }
 
+/* Whether it can be a file, with its lock beside it. What is too long for that is in
+ * packed-refs alone, here and for git. */
+static bool publish_fits_file(const char *name)
+{
+	const char *part = name, *slash;
+
+	if (strlen(name) + strlen(LOCK_ENDING) >= PATH_MAX)
+		return false;
+	for (; (slash = strchr(part, '/')) != NULL; part = slash + 1)
+		if (slash - part > NAME_MAX)
+			return false;
+	return strlen(part) + strlen(LOCK_ENDING) <= NAME_MAX;
+}
+
 static int lock_refs(struct publication *publication, struct err *err)
 {
 	const struct ref_diff *diff = &publication->diff;
@@ -414,7 +430,7 @@ static int lock_refs(struct publication *publication, struct err *err)
 		return 0;
 	for (size_t i = 0; i < diff->changes.count; i++) {
 		const char *name = diff->changes.items[i].name;
-		if (!is_below_symbolic(diff, name) &&
+		if (!is_below_symbolic(diff, name) && publish_fits_file(name) &&
 		    lock_one(publication, name, err) != 0)
 			return -1;
 	}
@@ -597,7 +613,8 @@ bool publish_is_loose(const struct ref_snapshot *from, const struct ref_diff *di
 	return from->refs.count > PUBLISH_LOOSE_FROM &&
 	       from->loose_count < PUBLISH_LOOSE_MOST && diff->changes.count == 1 &&
 	       diff->deletions == 0 && !diff->symbolic_changed && !diff->head_changed &&
-	       !diff->cuts_changed && !from->is_cutting;
+	       !diff->cuts_changed && !from->is_cutting &&
+	       publish_fits_file(diff->changes.items[0].name);
 }
 
 int publish(const struct publish_request *request, struct err *err)

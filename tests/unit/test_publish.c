@@ -122,6 +122,30 @@ TEST(loose_refs_are_folded_on_the_way_to_others)
 	assert_false(has_loose_files());
 }
 
+/* A file of that name, or its lock, cannot be; packed-refs has it all the same. */
+TEST(names_that_are_too_long_for_a_file_are_packed)
+{
+	static const int lengths[] = { 250, 251, 255, 300 };
+	char long_name[301];
+
+	assert_publishes("refs/heads/main=1");
+	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+		memset(long_name, 'l', sizeof(long_name));
+		long_name[lengths[i]] = '\0';
+		AUTO_FREE char *in = xasprintf("refs/heads/main=%zu refs/heads/%s=2",
+					       i + 2, long_name);
+		AUTO_FREE char *moved =
+			xasprintf("refs/heads/main=1 refs/heads/%s=3", long_name);
+		AUTO_FREE char *below =
+			xasprintf("refs/heads/main=1 refs/heads/%s/x=3", long_name);
+		assert_publishes(in);
+		assert_publishes(moved);
+		assert_publishes(below);
+		assert_publishes("refs/heads/main=1");
+	}
+	assert_false(has_loose_files());
+}
+
 TEST(tags_keep_their_peeled_values)
 {
 	assert_publishes("refs/heads/main=1 refs/tags/a=t0 refs/tags/b=t1 refs/tags/c=t2 "
@@ -584,6 +608,7 @@ int main(int argc, char **argv)
 		GIT_CASE(symbolic_refs_become_directories_and_back),
 		GIT_CASE(loose_refs_are_folded_even_if_nothing_changes),
 		GIT_CASE(loose_refs_are_folded_on_the_way_to_others),
+		GIT_CASE(names_that_are_too_long_for_a_file_are_packed),
 		GIT_CASE(tags_keep_their_peeled_values),
 		GIT_CASE(a_packed_refs_without_peels_can_be_published_over),
 		GIT_CASE(what_was_asked_for_replaces_wrong_peels),
