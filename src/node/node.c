@@ -16,6 +16,7 @@
 #include "cli/site.h"
 #include "cli/site_tree.h"
 #include "mirror/list_reader.h"
+#include "mirror/listed.h"
 #include "mirror/then_teller.h"
 #include "node/alerts.h"
 #include "node/node_push.h"
@@ -334,7 +335,9 @@ static int start_mirrors(struct node *node, struct err *err)
 	if (!mirrors_are_any(&settings->mirrors))
 		return mirror_poll_forget(node->data.store, err);
 	kinds_fill_mirrors(&node->mirrors, settings->site.repositories);
-	if (credential_marks_open(node->data.store, &node->marks, err) != 0)
+	/* A job that begins before its mirror is known would end its request. */
+	if (credential_marks_open(node->data.store, &node->marks, err) != 0 ||
+	    listed_load(node->data.store, &settings->mirrors, err) != 0)
 		return -1;
 	node->mirror_lfs =
 		(struct mirror_lfs_parts){ .names = services->lfs_names,
