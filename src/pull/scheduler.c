@@ -273,8 +273,8 @@ struct scheduler {
 	struct lane lanes[LANES];
 	int64_t timeout_ms, reverify_ms;
 	int64_t clock_lead_ms; /* clock_was_set_back() */
-	int64_t age_at;        /* proofs_are_to_age() */
-	bool is_broken;        /* told in the log */
+	struct proofs_ageing proofs;
+	bool is_broken; /* told in the log */
 };
 
 static void set_due(struct lane *lane, const char *kind, int64_t due_at)
@@ -413,17 +413,19 @@ static int scheduler_heal_due(struct scheduler *scheduler, struct err *err)
 static int scheduler_age_proofs(struct scheduler *scheduler, struct err *err)
 {
 	const struct lane *all = &scheduler->lanes[VERIFICATION];
-	int64_t interval_ms, aged, sum = 0;
+	int64_t aged, sum = 0;
 
-	if (!proofs_are_to_age(scheduler->reverify_ms, &scheduler->age_at, &interval_ms))
+	if (!proofs_are_to_age(scheduler->reverify_ms, &scheduler->proofs))
 		return 0;
 	for (size_t i = 0; i < all->queues.count; i++) {
 		const char *kind = all->queues.items[i].kind.type;
 		if (strcmp(kind, KIND_MIRROR) == 0)
 			continue;
-		if (registry_age_proofs(scheduler->pull->options.store, kind, interval_ms,
-					&aged, err) != 0)
+		if (registry_age_proofs(scheduler->pull->options.store, kind,
+					&scheduler->proofs, &aged, err) != 0) {
+			proofs_age_again(&scheduler->proofs);
 			return -1;
+		}
 		sum += aged;
 	}
 	if (sum > 0)

@@ -394,7 +394,8 @@ static struct transfer_request push_group_request(const struct push_run *run,
 	};
 }
 
-/* 1: it is there; 0: it is not, *may_pass: for a reason that may pass. */
+/* 1: it is there, perhaps with what is not here; 0: it is not, *may_pass: for a reason
+ * that may pass. */
 static int judge_branch(const ref_results *results, const char *branch, bool *may_pass)
 {
 	for (size_t i = 0; i < results->count; i++) {
@@ -402,7 +403,9 @@ static int judge_branch(const ref_results *results, const char *branch, bool *ma
 		if (strcmp(result->ref, branch) != 0)
 			continue;
 		*may_pass = result->is_transient;
-		return !result->is_deletion && ref_status_is_good(result->status);
+		return !result->is_deletion &&
+		       (ref_status_is_good(result->status) ||
+			result->status == REF_REJECTED_NONFASTFORWARD);
 	}
 	return -1;
 }

@@ -325,13 +325,11 @@ bool push_requests_may_set_head_later(const struct push_group *group,
 }
 
 /* A HEAD that names nothing is worse than the former one: where a branch was refused, by
- * this push or the last time, or the branches went with an earlier push, it is seen first
- * whether HEAD's is there. One that is not born, or not pushed, may come to the
- * destination in another way. */
-static bool push_requests_is_doubted(const struct push_run *run,
-				     const struct push_group *group)
+ * this push or one before, it is seen first whether HEAD's is there. One that is not
+ * born, or not pushed, may come to the destination in another way. */
+static bool push_requests_is_doubted(const struct push_run *run)
 {
-	return run->has_refused || group->tasks.count == 0 ||
+	return run->has_refused || run->state.letters.count > 0 ||
 	       (run->state.is_head && run->state.failure.class == ERR_CONFLICT);
 }
 
@@ -347,7 +345,7 @@ static int push_requests_follow_head(struct push_run *run, const struct push_gro
 		return -1;
 	if (!refs.head_target) /* detached: nothing that a destination could follow */
 		return 0;
-	if (push_requests_is_doubted(run, group) && push_requests_is_pushed(group, &refs))
+	if (push_requests_is_doubted(run) && push_requests_is_pushed(group, &refs))
 		is_there = push_group_has_branch(run, group, refs.head_target, &may_pass,
 						 err);
 	if (is_there > 0)

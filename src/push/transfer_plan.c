@@ -384,14 +384,15 @@ void transfer_plan(struct transfer *transfer)
 static void transfer_plan_renew_item(const struct transfer *transfer,
 				     struct push_item *item)
 {
-	bool exists;
+	bool exists, is_others;
 	const struct ref *value = local_value(transfer, item->result.ref, &exists);
 
 	item->result.is_deletion = !value;
 	item->value = value ? *value : (struct ref){ 0 };
 	item->value.name = item->result.dst;
 	item->value.target = NULL;
-	if (!value && (exists || !transfer->remote->mirrors))
+	AUTO_FREE char *owner = owner_of(transfer, item->result.dst, &is_others);
+	if (!value && (exists || is_others || !transfer->remote->mirrors))
 		item->state = ITEM_DROPPED;
 }
 

@@ -672,37 +672,25 @@ int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *co
 	return counter_get(tx, counted, "all", &counts->all, err);
 }
 
-#define AGE_BATCH 5000 /* in one transaction */
 #define AGED                                                                             \
 	" FROM origin WHERE kind = ?1 AND verification_due_at IS NOT NULL"               \
-	" AND verification_due_at > 0 AND verification_due_at < ?2"                      \
+	" AND verification_due_at >= ?2 AND verification_due_at < ?3"                    \
 	" AND verified_at IS NOT NULL AND verification_state = 2"
-
-struct ageing {
-	const char *kind;
-	int64_t interval_ms, before, aged;
-};
-
-static int origin_rows_find_aged(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct ageing *ageing = arg;
-
-	ageing->aged = 0;
-	return query_number(tx, &ageing->aged, err, "SELECT 1" AGED " LIMIT 1",
-			    QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before));
-}
 
 static int origin_rows_age(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct ageing *ageing = arg;
 	AUTO_FREE char *counted = xasprintf("origin.%s", ageing->kind);
 
-	if (query_write(tx, err,
+	if (ageing_find_end(tx, ageing, "SELECT verification_due_at" AGED AGED_IN_ORDER,
+			    err) != 0 ||
+	    query_write(tx, err,
 			"UPDATE origin SET verification_state = 0,"
-			" verification_due_at = verification_due_at - ?3"
-			" WHERE id IN (SELECT id" AGED " LIMIT ?4)",
-			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before),
-			QUERY_INT(ageing->interval_ms), QUERY_INT(AGE_BATCH)) != 0 ||
+			" verification_due_at = verification_due_at - ?4"
+			" WHERE id IN (SELECT id" AGED ")",
+			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->from),
+			QUERY_INT(ageing->end),
+			QUERY_INT(ageing->proofs->interval_ms)) != 0 ||
 	    query_number(tx, &ageing->aged, err, "SELECT changes()") != 0)
 		return -1;
 	return count_one(tx, counted, "verification.2", -ageing->aged, err) != 0
@@ -710,20 +698,14 @@ static int origin_rows_age(struct store_tx *tx, void *arg, struct err *err)
 		       : count_one(tx, counted, "verification.0", ageing->aged, err);
 }
 
-int origin_rows_age_proofs(struct store *store, const char *kind, int64_t interval_ms,
-			   int64_t *aged, struct err *err)
+int origin_rows_age_proofs(struct store *store, const char *kind,
+			   const struct proofs_ageing *proofs, int64_t *aged,
+			   struct err *err)
 {
-	struct ageing ageing = { .kind = kind,
-				 .interval_ms = interval_ms,
-				 .before = clock_wall_ms() - interval_ms };
-
-	*aged = 0;
-	if (store_read(store, origin_rows_find_aged, &ageing, err) != 0)
-		return -1;
-	while (ageing.aged > 0) {
-		if (store_write(store, origin_rows_age, &ageing, err) != 0)
-			return -1;
-		*aged += ageing.aged;
-	}
-	return 0;
+	return proofs_age(store,
+			  &(struct ageing){ .kind = kind,
+					    .proofs = proofs,
+					    .any_sql = "SELECT 1" AGED " LIMIT 1",
+					    .age = origin_rows_age },
+			  aged, err);
 }

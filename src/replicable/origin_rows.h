@@ -120,8 +120,9 @@ int origin_rows_heal_due(struct store_tx *tx, int64_t now, int64_t latest,
 			 int64_t *healed, struct err *err);
 
 /* As registry_age_proofs(). */
-int origin_rows_age_proofs(struct store *store, const char *kind, int64_t interval_ms,
-			   int64_t *aged, struct err *err);
+int origin_rows_age_proofs(struct store *store, const char *kind,
+			   const struct proofs_ageing *proofs, int64_t *aged,
+			   struct err *err);
 
 /* Inserts a new row (generation 1 or more); row->kind is not read. ERR_CONFLICT: it
  * exists already. */

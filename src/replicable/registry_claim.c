@@ -17,9 +17,6 @@
 #include "replicable/registry_row.h"
 #include "store/site_value.h"
 
-#define AGE_MS 60000
-#define AGE_BATCH 5000 /* in one transaction */
-
 /*
  * An event is a function that changes a row in memory (registry_events.c); around it, the
  * row is read and written in one transaction of the only writer, so that reading and
@@ -555,70 +552,42 @@ int registry_heal_due(struct store *store, const struct registry_delays *longest
 
 #define AGED                                                                             \
 	" FROM registry WHERE kind = ?1 AND verification_due_at IS NOT NULL"             \
-	" AND verification_due_at > 0 AND verification_due_at < ?2"                      \
+	" AND verification_due_at >= ?2 AND verification_due_at < ?3"                    \
 	" AND state = 2 AND verification_state = 2 AND proved = 1"
 
-struct ageing {
-	const char *kind;
-	int64_t interval_ms, before, aged;
-};
-
-static int registry_claim_find_aged(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct ageing *ageing = arg;
-
-	ageing->aged = 0;
-	return query_number(tx, &ageing->aged, err, "SELECT 1" AGED " LIMIT 1",
-			    QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before));
-}
-
-/* They keep their order, and are due even if the clock is set back by an interval. */
 static int registry_claim_age(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct ageing *ageing = arg;
+	int64_t aged;
 
-	if (query_write(tx, err,
+	if (ageing_find_end(tx, ageing, "SELECT verification_due_at" AGED AGED_IN_ORDER,
+			    err) != 0 ||
+	    query_write(tx, err,
 			"UPDATE registry SET proved = 0, verification_state = 0,"
-			" verification_due_at = verification_due_at - ?3"
-			" WHERE id IN (SELECT id" AGED " LIMIT ?4)",
-			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before),
-			QUERY_INT(ageing->interval_ms), QUERY_INT(AGE_BATCH)) != 0 ||
-	    query_number(tx, &ageing->aged, err, "SELECT changes()") != 0)
+			" verification_due_at = verification_due_at - ?4"
+			" WHERE id IN (SELECT id" AGED ")",
+			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->from),
+			QUERY_INT(ageing->end),
+			QUERY_INT(ageing->proofs->interval_ms)) != 0 ||
+	    query_number(tx, &aged, err, "SELECT changes()") != 0)
 		return -1;
-	if (ageing->aged == 0)
+	ageing->aged = aged;
+	if (aged == 0)
 		return 0;
-	if (counter_add(tx, ageing->kind, "proved", -ageing->aged, err) != 0 ||
-	    counter_add(tx, ageing->kind, "verification.2", -ageing->aged, err) != 0)
+	if (counter_add(tx, ageing->kind, "proved", -aged, err) != 0 ||
+	    counter_add(tx, ageing->kind, "verification.2", -aged, err) != 0)
 		return -1;
-	return counter_add(tx, ageing->kind, "verification.0", ageing->aged, err);
+	return counter_add(tx, ageing->kind, "verification.0", aged, err);
 }
 
-/* Readers look, since most times there is nothing to write. */
-int registry_age_proofs(struct store *store, const char *kind, int64_t interval_ms,
-			int64_t *aged, struct err *err)
+int registry_age_proofs(struct store *store, const char *kind,
+			const struct proofs_ageing *proofs, int64_t *aged,
+			struct err *err)
 {
-	struct ageing ageing = { .kind = kind,
-				 .interval_ms = interval_ms,
-				 .before = clock_wall_ms() - interval_ms };
-
-	*aged = 0;
-	if (store_read(store, registry_claim_find_aged, &ageing, err) != 0)
-		return -1;
-	while (ageing.aged > 0) {
-		if (store_write(store, registry_claim_age, &ageing, err) != 0)
-			return -1;
-		*aged += ageing.aged;
-	}
-	return 0;
-}
-
-bool proofs_are_to_age(int64_t reverify_ms, int64_t *next_at, int64_t *interval_ms)
-{
-	const int64_t now = clock_boot_ms();
-
-	if (reverify_ms <= 0 || now < *next_at)
-		return false;
-	*next_at = now + AGE_MS;
-	*interval_ms = int64_max(reverify_ms, AGE_MS);
-	return true;
+	return proofs_age(store,
+			  &(struct ageing){ .kind = kind,
+					    .proofs = proofs,
+					    .any_sql = "SELECT 1" AGED " LIMIT 1",
+					    .age = registry_claim_age },
+			  aged, err);
 }

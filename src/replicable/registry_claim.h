@@ -4,6 +4,7 @@
 #ifndef REPLICABLE_REGISTRY_CLAIM_H
 #define REPLICABLE_REGISTRY_CLAIM_H
 
+#include "replicable/ageing.h"
 #include "replicable/registry_types.h"
 #include "store/store.h"
 
@@ -33,14 +34,11 @@ struct registry_delays {
 int registry_heal_due(struct store *store, const struct registry_delays *longest,
 		      int64_t *healed, struct err *err);
 
-/* What was to be verified again more than interval_ms ago, and was not, counts as proved
- * no longer: evidence ages. *aged: how many of the kind. */
-int registry_age_proofs(struct store *store, const char *kind, int64_t interval_ms,
-			int64_t *aged, struct err *err);
-
-/* Whether it is time for that, once a minute; *interval_ms is at least a minute. *next_at
- * (boot ms) is the caller's memory; 0 at first. */
-bool proofs_are_to_age(int64_t reverify_ms, int64_t *next_at, int64_t *interval_ms);
+/* What was to be verified again an interval ago, and was not, counts as proved no longer
+ * (replicable/ageing.h). *aged: how many of the kind. */
+int registry_age_proofs(struct store *store, const char *kind,
+			const struct proofs_ageing *proofs, int64_t *aged,
+			struct err *err);
 
 /* At a node's start: releases rows that it had started before. Rows of other nodes stay
  * theirs until they are due. */

@@ -208,19 +208,21 @@ void verify_origin_heal(struct verify_origin *verify)
 
 static void verify_origin_age_proofs(struct verify_origin *verify)
 {
-	int64_t interval_ms, aged, sum = 0;
+	int64_t aged, sum = 0;
 	struct err err;
 
 	lock(&verify->mutex);
 	int64_t reverify_ms = verify->options.reverify_ms;
 	unlock(&verify->mutex);
-	if (!proofs_are_to_age(reverify_ms, &verify->age_at, &interval_ms))
+	if (!proofs_are_to_age(reverify_ms, &verify->proofs))
 		return;
 	for (size_t i = 0; i < verify->lanes.count; i++) {
-		if (origin_rows_age_proofs(verify->options.store,
-					   verify->lanes.items[i].kind.of.type,
-					   interval_ms, &aged, &err) != 0)
+		const char *kind = verify->lanes.items[i].kind.of.type;
+		if (origin_rows_age_proofs(verify->options.store, kind, &verify->proofs,
+					   &aged, &err) != 0) {
+			proofs_age_again(&verify->proofs);
 			log_warn("verify.no_list", LOG_ERR(&err));
+		}
 		sum += aged;
 	}
 	if (sum > 0)

@@ -47,7 +47,7 @@ struct verify_origin {
 		options;               /* capacity, reverify_ms: guarded by mutex */
 	struct pool *pool;             /* dispatcher only */
 	int64_t clock_lead_ms;         /* clock_was_set_back(); dispatcher only */
-	int64_t age_at;                /* proofs_are_to_age(); dispatcher only */
+	struct proofs_ageing proofs;   /* dispatcher only */
 	VEC(struct verify_lane) lanes; /* fixed; the first is of repositories */
 	size_t turn;                   /* lane; dispatcher only */
 	size_t claimed;                /* guarded by mutex; rows, here or at work */

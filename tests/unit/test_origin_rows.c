@@ -479,6 +479,7 @@ TEST(what_was_not_verified_again_in_time_is_pending)
 	int64_t aged = -1;
 
 	const int64_t now = clock_wall_ms();
+	const struct proofs_ageing proofs = { .interval_ms = 5000, .before = now - 5000 };
 
 	add_blob("new", 1, 0, now - 6000); /* it was never verified */
 	add_blob("old", 1, 1000, now - 6000);
@@ -486,12 +487,12 @@ TEST(what_was_not_verified_again_in_time_is_pending)
 	assert_ok(store_read(store, count_work, kind, &err));
 	const int64_t pending = counts.verification[VERIFICATION_PENDING];
 	const int64_t succeeded = counts.verification[VERIFICATION_SUCCEEDED];
-	assert_ok(origin_rows_age_proofs(store, kind, 5000, &aged, &err));
+	assert_ok(origin_rows_age_proofs(store, kind, &proofs, &aged, &err));
 	assert_int_equal(aged, 1);
 	assert_ok(store_read(store, count_work, kind, &err));
 	assert_int_equal(counts.verification[VERIFICATION_PENDING], pending + 1);
 	assert_int_equal(counts.verification[VERIFICATION_SUCCEEDED], succeeded - 1);
-	assert_ok(origin_rows_age_proofs(store, kind, 5000, &aged, &err));
+	assert_ok(origin_rows_age_proofs(store, kind, &proofs, &aged, &err));
 	assert_int_equal(aged, 0);
 }
 

@@ -463,6 +463,8 @@ TEST(what_is_due_later_than_any_delay_is_due_now)
 TEST(what_was_not_verified_again_in_time_is_proved_no_longer)
 {
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	struct proofs_ageing proofs = { .interval_ms = 5000,
+					.before = clock_wall_ms() - 5000 };
 	struct registry_counts before, after;
 	int64_t aged = -1;
 
@@ -474,7 +476,7 @@ TEST(what_was_not_verified_again_in_time_is_proved_no_longer)
 	sql("UPDATE registry SET verification_due_at = %" PRId64 " WHERE name LIKE '%%0'",
 	    clock_wall_ms() - 6000);
 	assert_ok(registry_counts(store, KIND_REPOSITORY, &before, &err));
-	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, 5000, &aged, &err));
+	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, &proofs, &aged, &err));
 	assert_true(aged > 0);
 	assert_ok(registry_counts(store, KIND_REPOSITORY, &after, &err));
 	assert_int_equal(after.proved, before.proved - aged);
@@ -485,22 +487,72 @@ TEST(what_was_not_verified_again_in_time_is_proved_no_longer)
 	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 90000, &rows,
 					      &err));
 	assert_int_equal(rows.count, aged);
-	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, 5000, &aged, &err));
+	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, &proofs, &aged, &err));
 	assert_int_equal(aged, 0);
 	store_close(store);
 }
 
 TEST(proofs_age_once_a_minute_and_are_a_minute_old)
 {
-	int64_t next_at = 0, interval_ms = 0;
+	struct proofs_ageing proofs = { 0 };
+	int64_t before;
 
-	assert_false(proofs_are_to_age(0, &next_at, &interval_ms));
-	assert_true(proofs_are_to_age(1000, &next_at, &interval_ms));
-	assert_int_equal(interval_ms, 60000);
-	assert_false(proofs_are_to_age(1000, &next_at, &interval_ms));
-	next_at = 0;
-	assert_true(proofs_are_to_age(500000, &next_at, &interval_ms));
-	assert_int_equal(interval_ms, 500000);
+	assert_false(proofs_are_to_age(0, &proofs));
+	assert_true(proofs_are_to_age(1000, &proofs));
+	assert_int_equal(proofs.interval_ms, 60000);
+	assert_int_equal(proofs.from, 1); /* all */
+	assert_true(proofs.before <= clock_wall_ms() - 60000);
+	assert_false(proofs_are_to_age(1000, &proofs));
+
+	/* The next look is at what has become so old since. */
+	before = proofs.before;
+	proofs.next_at = 0;
+	assert_true(proofs_are_to_age(1000, &proofs));
+	assert_int_equal(proofs.from, before);
+
+	/* If the clock was set back, or a look failed, at all. */
+	proofs.next_at = 0;
+	proofs.before += 1000000;
+	assert_true(proofs_are_to_age(1000, &proofs));
+	assert_int_equal(proofs.from, 1);
+	proofs.next_at = 0;
+	proofs_age_again(&proofs);
+	assert_true(proofs_are_to_age(500000, &proofs));
+	assert_int_equal(proofs.from, 1);
+	assert_int_equal(proofs.interval_ms, 500000);
+}
+
+static int count_not_aged(struct store_tx *tx, void *arg, struct err *error)
+{
+	return query_number(tx, arg, error,
+			    "SELECT COUNT(*) FROM registry WHERE proved = 1"
+			    " OR verification_state <> 0 OR verification_due_at <> 695000"
+			    " + CASE WHEN id < 6000 THEN 0 ELSE id END");
+}
+
+/* More than a batch, many of them due at one time; in the order in which they were due.
+ */
+TEST(many_proofs_age_in_batches_and_in_order)
+{
+	struct proofs_ageing proofs = { .interval_ms = 5000, .before = 1000000 };
+	struct registry_counts counts;
+	int64_t aged = -1, wrong = -1;
+
+	open_store();
+	sql("WITH RECURSIVE n (i) AS"
+	    " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)"
+	    " INSERT INTO registry (id, kind, name, state, verification_state, proved,"
+	    " verification_due_at, created_at) SELECT i, 'lfs', i, 2, 2, 1,"
+	    " CASE WHEN i < 6000 THEN 700000 ELSE 700000 + i END, 0 FROM n");
+	assert_ok(registry_age_proofs(store, "lfs", &proofs, &aged, &err));
+	assert_int_equal(aged, 12000);
+	assert_ok(registry_counts(store, "lfs", &counts, &err));
+	assert_int_equal(counts.proved, -12000); /* these were never counted */
+	assert_ok(store_read(store, count_not_aged, &wrong, &err));
+	assert_int_equal(wrong, 0);
+	assert_ok(registry_age_proofs(store, "lfs", &proofs, &aged, &err));
+	assert_int_equal(aged, 0);
+	store_close(store);
 }
 
 TEST(late_rows_of_every_kind_are_healed)
@@ -818,6 +870,7 @@ int main(void)
 		CASE(late_rows_of_every_kind_are_healed),
 		CASE(what_was_not_verified_again_in_time_is_proved_no_longer),
 		CASE(proofs_age_once_a_minute_and_are_a_minute_old),
+		CASE(many_proofs_age_in_batches_and_in_order),
 		CASE(a_claim_takes_rows_of_its_kind_only),
 		CASE(what_is_started_is_due_after_the_longest_delay),
 		CASE(verifications_have_a_longest_delay_of_their_own),
