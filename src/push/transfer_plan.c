@@ -268,10 +268,19 @@ static char *owner_of(const struct transfer *transfer, const char *dst, bool *ex
 	return owner;
 }
 
+/* Whether another ref here has that place there. */
+static bool plan_is_others(const struct transfer *transfer, const char *dst)
+{
+	bool exists;
+
+	free(owner_of(transfer, dst, &exists));
+	return exists;
+}
+
 static void plan_named(struct transfer *transfer, const char *name)
 {
 	const struct ref *value;
-	bool exists, force, is_others;
+	bool exists, force;
 	AUTO_FREE char *dst = NULL;
 
 	if (!transfer_plan_map_name(transfer, name, &dst, &force))
@@ -279,9 +288,8 @@ static void plan_named(struct transfer *transfer, const char *name)
 	value = local_value(transfer, name, &exists);
 	if (!value && (exists || !transfer->remote->mirrors))
 		return;
-	AUTO_FREE char *owner = owner_of(transfer, dst, &is_others);
-	if (!value && is_others)
-		return; /* another ref has the same place there */
+	if (!value && plan_is_others(transfer, dst))
+		return;
 	transfer_plan_add_item(transfer, name, TAKE(dst), value);
 	last_item(transfer)->forces = force;
 }
@@ -384,15 +392,15 @@ void transfer_plan(struct transfer *transfer)
 static void transfer_plan_renew_item(const struct transfer *transfer,
 				     struct push_item *item)
 {
-	bool exists, is_others;
+	bool exists;
 	const struct ref *value = local_value(transfer, item->result.ref, &exists);
 
 	item->result.is_deletion = !value;
 	item->value = value ? *value : (struct ref){ 0 };
 	item->value.name = item->result.dst;
 	item->value.target = NULL;
-	AUTO_FREE char *owner = owner_of(transfer, item->result.dst, &is_others);
-	if (!value && (exists || is_others || !transfer->remote->mirrors))
+	if (!value && (exists || !transfer->remote->mirrors ||
+		       plan_is_others(transfer, item->result.dst)))
 		item->state = ITEM_DROPPED;
 }
 
