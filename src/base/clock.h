@@ -29,9 +29,7 @@ void clock_format(int64_t wall_ms, char text[CLOCK_TEXT_SIZE]);
 /* Reads that form, with or without milliseconds; false for any other text. */
 bool clock_parse(const char *text, int64_t *wall_ms);
 
-/* Reads what other programs write, in whole seconds: any zone, or none for UTC (RFC
- * 3339).
- */
+/* Reads what other programs write (RFC 3339), in whole seconds: any zone, or none. */
 bool clock_parse_zoned(const char *text, int64_t *wall_ms);
 
 #define CLOCK_HTTP_SIZE 40

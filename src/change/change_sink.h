@@ -18,8 +18,7 @@ struct change {
 	/* Found by a scan, not reported here: it may have been reported to another
 	 * node. */
 	bool is_scanned;
-	const char
-		*before; /* checksum of what `diff` begins with; NULL: none, or unknown */
+	const char *before;               /* checksum that `diff` begins with, or NULL */
 	const char *checksum;             /* of `after`; NULL: deleted */
 	const struct ref_diff *diff;      /* what has changed; NULL: unknown */
 	const struct ref_snapshot *after; /* NULL: deleted */

@@ -543,14 +543,13 @@ int event_log_went_back(struct event_log *log, const char *timeline, struct err 
 
 	if (store_write(log->store, renew_work, &renewal, err) != 0)
 		return -1;
-	if (renewal.is_done)
-		atomic_store(&log->went_back_at, clock_boot_ms());
-	if (renewal.is_done)
-		log_warn("log.restored",
-			 LOG_TEXT("why",
-				  "a secondary has read events that the database has "
-				  "no more, as after a rollback to a snapshot: "
-				  "secondaries will compare everything"));
+	if (!renewal.is_done)
+		return 0;
+	atomic_store(&log->went_back_at, clock_boot_ms());
+	log_warn("log.restored",
+		 LOG_TEXT("why", "a secondary has read events that the database has "
+				 "no more, as after a rollback to a snapshot: "
+				 "secondaries will compare everything"));
 	return 0;
 }
 

@@ -119,14 +119,12 @@ static int advert_read_line(struct advert *advert, const char *line, size_t len,
 	return advert_add(advert, line, len, &oid, err);
 }
 
-ORDER_BY_TEXT(ref_advert_compare, struct ref, name);
-
 /* Servers tell refs in order; whoever does not has them sorted here. */
 static int advert_sort(struct advert *advert, struct err *err)
 {
 	struct ref_snapshot *refs = advert->refs;
 
-	vec_sort(&refs->refs, ref_advert_compare);
+	vec_sort(&refs->refs, ref_compare_names);
 	for (size_t i = 1; i < refs->refs.count; i++)
 		if (strcmp(refs->refs.items[i - 1].name, refs->refs.items[i].name) == 0)
 			return advert_fail(err, "a ref comes twice");

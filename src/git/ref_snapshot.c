@@ -140,7 +140,7 @@ static int ref_packed_read_line(struct reader *reader, const char *text, size_t 
 }
 
 /* Names of two readings are often the same text (git/packed_refs.h). */
-static int ref_compare_names(const void *a, const void *b)
+int ref_compare_names(const void *a, const void *b)
 {
 	const char *left = ((const struct ref *)a)->name;
 	const char *right = ((const struct ref *)b)->name;

@@ -73,6 +73,7 @@ int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *sna
 			       struct err *err);
 void ref_snapshot_clear(struct ref_snapshot *snapshot);
 
+int ref_compare_names(const void *a, const void *b); /* of struct ref, for vec_sort() */
 /* The ref of that name, or NULL. */
 struct ref *ref_snapshot_find(const struct ref_snapshot *snapshot, const char *name);
 

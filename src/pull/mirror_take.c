@@ -457,8 +457,6 @@ static void mirror_take_add_ref(struct ref_snapshot *to, const struct ref *ref,
 	vec_add(&to->refs, mapped);
 }
 
-ORDER_BY_TEXT(mirror_take_compare, struct ref, name);
-
 static bool mirror_take_has_origin(const struct taking *taking)
 {
 	for (size_t i = 0; i < taking->clone.refs.refs.count; i++)
@@ -485,7 +483,7 @@ static void mirror_take_map(const struct taking *taking, struct ref_snapshot *to
 			mirror_take_add_ref(to, ref, ref->name);
 		}
 	}
-	vec_sort(&to->refs, mirror_take_compare);
+	vec_sort(&to->refs, ref_compare_names);
 }
 
 /* NULL: as it is in a new repository. The caller frees. */

@@ -243,8 +243,6 @@ static void make_command(const struct transfer *transfer, const push_items *item
 	vec_add(&command->args, NULL);
 }
 
-ORDER_BY_TEXT(transfer_git_compare_by_name, struct ref, name);
-
 static int fill_view(struct transfer *transfer, const push_items *items, struct err *err)
 {
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
@@ -252,7 +250,7 @@ static int fill_view(struct transfer *transfer, const push_items *items, struct 
 	for (size_t i = 0; i < items->count; i++)
 		if (!items->items[i]->result.is_deletion)
 			vec_add(&refs.refs, items->items[i]->value);
-	vec_sort(&refs.refs, transfer_git_compare_by_name);
+	vec_sort(&refs.refs, ref_compare_names);
 	return view_fill(&transfer->view, &refs, err);
 }
 

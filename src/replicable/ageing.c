@@ -1,6 +1,8 @@
 #include "replicable/ageing.h"
 
 #include "base/clock.h"
+#include "base/str.h"
+#include "store/site_value.h"
 
 #define LOOK_MS 60000
 #define WHOLE_MS 3600000
@@ -29,15 +31,49 @@ void proofs_age_again(struct proofs_ageing *proofs)
 	proofs->whole_at = 0;
 }
 
-int ageing_find_end(struct store_tx *tx, struct ageing *ageing, const char *sql,
-		    struct err *err)
+struct ageing {
+	const struct ageing_table *table;
+	const char *kind;
+	const struct proofs_ageing *proofs;
+	int64_t from, end; /* of a batch: rows due in between */
+	int64_t aged;      /* by it */
+};
+
+/* Its own, if many are due at one time. */
+static int ageing_find_end(struct store_tx *tx, struct ageing *ageing, struct err *err)
 {
 	ageing->end = ageing->proofs->before;
-	if (query_number(tx, &ageing->end, err, sql, QUERY_TEXT(ageing->kind),
-			 QUERY_INT(ageing->from), QUERY_INT(ageing->end)) != 0)
+	if (query_number(tx, &ageing->end, err, ageing->table->end_sql,
+			 QUERY_TEXT(ageing->kind), QUERY_INT(ageing->from),
+			 QUERY_INT(ageing->end)) != 0)
 		return -1;
-	ageing->end = int64_max(ageing->end, ageing->from + 1); /* all due at one time */
+	ageing->end = int64_max(ageing->end, ageing->from + 1);
 	return 0;
+}
+
+static int ageing_count(struct store_tx *tx, const struct ageing *ageing, struct err *err)
+{
+	const struct ageing_table *table = ageing->table;
+	AUTO_FREE char *kind = xasprintf("%s%s", table->counters, ageing->kind);
+
+	if ((table->counts_proved &&
+	     counter_add(tx, kind, "proved", -ageing->aged, err) != 0) ||
+	    counter_add(tx, kind, "verification.2", -ageing->aged, err) != 0)
+		return -1;
+	return counter_add(tx, kind, "verification.0", ageing->aged, err);
+}
+
+static int ageing_run_batch(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct ageing *ageing = arg;
+
+	if (ageing_find_end(tx, ageing, err) != 0 ||
+	    query_write(tx, err, ageing->table->age_sql, QUERY_TEXT(ageing->kind),
+			QUERY_INT(ageing->from), QUERY_INT(ageing->end),
+			QUERY_INT(ageing->proofs->interval_ms)) != 0 ||
+	    query_number(tx, &ageing->aged, err, "SELECT changes()") != 0)
+		return -1;
+	return ageing->aged > 0 ? ageing_count(tx, ageing, err) : 0;
 }
 
 static int ageing_find_any(struct store_tx *tx, void *arg, struct err *err)
@@ -45,22 +81,26 @@ static int ageing_find_any(struct store_tx *tx, void *arg, struct err *err)
 	struct ageing *ageing = arg;
 
 	ageing->aged = 0;
-	return query_number(tx, &ageing->aged, err, ageing->any_sql,
+	return query_number(tx, &ageing->aged, err, ageing->table->any_sql,
 			    QUERY_TEXT(ageing->kind), QUERY_INT(ageing->proofs->from),
 			    QUERY_INT(ageing->proofs->before));
 }
 
-int proofs_age(struct store *store, struct ageing *ageing, int64_t *aged, struct err *err)
+/* A reader looks first: most times there is nothing to write. */
+int proofs_age(struct store *store, const struct ageing_table *table, const char *kind,
+	       const struct proofs_ageing *proofs, int64_t *aged, struct err *err)
 {
+	struct ageing ageing = { .table = table, .kind = kind, .proofs = proofs };
+
 	*aged = 0;
-	if (store_read(store, ageing_find_any, ageing, err) != 0)
+	if (store_read(store, ageing_find_any, &ageing, err) != 0)
 		return -1;
-	ageing->from = ageing->aged > 0 ? ageing->proofs->from : ageing->proofs->before;
-	while (ageing->from < ageing->proofs->before) {
-		if (store_write(store, ageing->age, ageing, err) != 0)
+	ageing.from = ageing.aged > 0 ? proofs->from : proofs->before;
+	while (ageing.from < proofs->before) {
+		if (store_write(store, ageing_run_batch, &ageing, err) != 0)
 			return -1;
-		*aged += ageing->aged;
-		ageing->from = ageing->end;
+		*aged += ageing.aged;
+		ageing.from = ageing.end;
 	}
 	return 0;
 }

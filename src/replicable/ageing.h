@@ -22,28 +22,25 @@ bool proofs_are_to_age(int64_t reverify_ms, struct proofs_ageing *proofs);
 /* It failed: the next one is at all rows. */
 void proofs_age_again(struct proofs_ageing *proofs);
 
-/*
- * For the tables that have such rows.
- */
-
-struct ageing {
-	const char *kind;
-	const struct proofs_ageing *proofs;
-	const char *any_sql; /* whether there is any, in the same words as `age` */
-	int (*age)(struct store_tx *tx, void *arg, struct err *err); /* a batch */
-	int64_t from, end; /* of the batch: rows due in between */
-	int64_t aged;      /* by it */
+/* A table that has such rows. */
+struct ageing_table {
+	const char *counters; /* what the names of its counters begin with */
+	bool counts_proved;
+	const char *any_sql, *end_sql, *age_sql;
 };
 
-#define AGED_IN_ORDER " ORDER BY verification_due_at LIMIT 1 OFFSET 5000"
-
-/* Where the batch ends; the statement ends with AGED_IN_ORDER, and takes kind, from and
- * end. */
-int ageing_find_end(struct store_tx *tx, struct ageing *ageing, const char *sql,
-		    struct err *err);
+/* rows: " FROM TABLE WHERE ..." of kind ?1, due from ?2 to before ?3; undo: what they
+ * lose, besides being due in the order in which they were. */
+#define AGEING_SQL(table, rows, undo)                                                    \
+	.any_sql = "SELECT 1" rows " LIMIT 1",                                           \
+	.end_sql = "SELECT verification_due_at" rows                                     \
+		   " ORDER BY verification_due_at LIMIT 1 OFFSET 5000",                  \
+	.age_sql = "UPDATE " table " SET " undo                                          \
+		   ", verification_due_at = verification_due_at - ?4"                    \
+		   " WHERE id IN (SELECT id" rows ")"
 
 /* In batches, so that others can write in between. *aged: how many. */
-int proofs_age(struct store *store, struct ageing *ageing, int64_t *aged,
-	       struct err *err);
+int proofs_age(struct store *store, const struct ageing_table *table, const char *kind,
+	       const struct proofs_ageing *proofs, int64_t *aged, struct err *err);
 
 #endif

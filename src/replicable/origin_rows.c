@@ -677,35 +677,13 @@ int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *co
 	" AND verification_due_at >= ?2 AND verification_due_at < ?3"                    \
 	" AND verified_at IS NOT NULL AND verification_state = 2"
 
-static int origin_rows_age(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct ageing *ageing = arg;
-	AUTO_FREE char *counted = xasprintf("origin.%s", ageing->kind);
-
-	if (ageing_find_end(tx, ageing, "SELECT verification_due_at" AGED AGED_IN_ORDER,
-			    err) != 0 ||
-	    query_write(tx, err,
-			"UPDATE origin SET verification_state = 0,"
-			" verification_due_at = verification_due_at - ?4"
-			" WHERE id IN (SELECT id" AGED ")",
-			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->from),
-			QUERY_INT(ageing->end),
-			QUERY_INT(ageing->proofs->interval_ms)) != 0 ||
-	    query_number(tx, &ageing->aged, err, "SELECT changes()") != 0)
-		return -1;
-	return count_one(tx, counted, "verification.2", -ageing->aged, err) != 0
-		       ? -1
-		       : count_one(tx, counted, "verification.0", ageing->aged, err);
-}
-
 int origin_rows_age_proofs(struct store *store, const char *kind,
 			   const struct proofs_ageing *proofs, int64_t *aged,
 			   struct err *err)
 {
-	return proofs_age(store,
-			  &(struct ageing){ .kind = kind,
-					    .proofs = proofs,
-					    .any_sql = "SELECT 1" AGED " LIMIT 1",
-					    .age = origin_rows_age },
-			  aged, err);
+	static const struct ageing_table table = { .counters = "origin.",
+						   AGEING_SQL("origin", AGED,
+							      "verification_state = 0") };
+
+	return proofs_age(store, &table, kind, proofs, aged, err);
 }

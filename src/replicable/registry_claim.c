@@ -15,7 +15,6 @@
 #include "replicable/registry_events.h"
 #include "replicable/registry_move.h"
 #include "replicable/registry_row.h"
-#include "store/site_value.h"
 
 /*
  * An event is a function that changes a row in memory (registry_events.c); around it, the
@@ -555,39 +554,15 @@ int registry_heal_due(struct store *store, const struct registry_delays *longest
 	" AND verification_due_at >= ?2 AND verification_due_at < ?3"                    \
 	" AND state = 2 AND verification_state = 2 AND proved = 1"
 
-static int registry_claim_age(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct ageing *ageing = arg;
-	int64_t aged;
-
-	if (ageing_find_end(tx, ageing, "SELECT verification_due_at" AGED AGED_IN_ORDER,
-			    err) != 0 ||
-	    query_write(tx, err,
-			"UPDATE registry SET proved = 0, verification_state = 0,"
-			" verification_due_at = verification_due_at - ?4"
-			" WHERE id IN (SELECT id" AGED ")",
-			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->from),
-			QUERY_INT(ageing->end),
-			QUERY_INT(ageing->proofs->interval_ms)) != 0 ||
-	    query_number(tx, &aged, err, "SELECT changes()") != 0)
-		return -1;
-	ageing->aged = aged;
-	if (aged == 0)
-		return 0;
-	if (counter_add(tx, ageing->kind, "proved", -aged, err) != 0 ||
-	    counter_add(tx, ageing->kind, "verification.2", -aged, err) != 0)
-		return -1;
-	return counter_add(tx, ageing->kind, "verification.0", aged, err);
-}
-
 int registry_age_proofs(struct store *store, const char *kind,
 			const struct proofs_ageing *proofs, int64_t *aged,
 			struct err *err)
 {
-	return proofs_age(store,
-			  &(struct ageing){ .kind = kind,
-					    .proofs = proofs,
-					    .any_sql = "SELECT 1" AGED " LIMIT 1",
-					    .age = registry_claim_age },
-			  aged, err);
+	static const struct ageing_table table = {
+		.counters = "",
+		.counts_proved = true,
+		AGEING_SQL("registry", AGED, "proved = 0, verification_state = 0")
+	};
+
+	return proofs_age(store, &table, kind, proofs, aged, err);
 }

@@ -96,10 +96,33 @@ the_capacity_of_verification_is_obeyed_at_once() {
 	converge
 }
 
+# Evidence of any age would be no evidence.
+what_is_overdue_is_verified_no_longer() {
+	local site
+	make_sites
+	make_repository london/git/r.git 5
+	start_verified
+	for site in london paris; do
+		stop_site "$site"
+		set_conf "$site" sync.verificationCapacity 0
+		sqlite3 "$site/data/refrelay.db" 'UPDATE registry SET verification_due_at = 1000;
+			UPDATE origin SET verification_due_at = 1000'
+	done
+	start_sites
+	for site in london paris; do
+		wait_until 20 was_logged "$site" verify.overdue
+		expect 3 at "$site" status
+		set_conf "$site" sync.verificationCapacity 1
+		kill -HUP "$(site_pid "$site")"
+	done
+	converge
+}
+
 tap_test "all kinds of repositories stay verified, on both sides" \
 	all_kinds_stay_verified_on_both_sides
 tap_test "pushes while both sides verify are no failures" \
 	pushes_while_both_sides_verify_are_no_failures
 tap_test "the capacity of verification is obeyed at once" \
 	the_capacity_of_verification_is_obeyed_at_once
+tap_test "what is overdue is verified no longer" what_is_overdue_is_verified_no_longer
 tap_done

@@ -14,6 +14,7 @@
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "replicable/registry.h"
+#include "store/site_value.h"
 
 #include "registry_write.h"
 
@@ -214,13 +215,17 @@ static int read_timelines(struct store_tx *tx, void *arg, struct err *error)
 
 TEST(repositories_with_one_timeline_get_their_own_from_schema_18_on)
 {
+	AUTO_STR struct str log_timeline = STR_INIT;
 	text_list timelines = { 0 };
 
-	open_old_with("schema_9.sql",
-		      "DELETE FROM origin;" RESTORED(1, "repository", "a", TIMELINE)
-			      RESTORED(2, "repository", "b", TIMELINE)
-				      RESTORED(3, "lfs", "c", TIMELINE)
-					      RESTORED(4, "repository", "d", "ff"));
+	open_old_with(
+		"schema_9.sql",
+		"INSERT OR REPLACE INTO site_value VALUES ('log.timeline', '" TIMELINE
+		"');"
+		"DELETE FROM origin;" RESTORED(1, "repository", "a", TIMELINE)
+			RESTORED(2, "repository", "b", TIMELINE)
+				RESTORED(3, "lfs", "c", TIMELINE)
+					RESTORED(4, "repository", "d", "ff"));
 	assert_ok(store_read(store, read_timelines, &timelines, &err));
 	assert_int_equal(timelines.count, 4);
 	assert_int_equal(strspn(timelines.items[0], "0123456789abcdef"), 16);
@@ -229,6 +234,8 @@ TEST(repositories_with_one_timeline_get_their_own_from_schema_18_on)
 	assert_string_not_equal(timelines.items[1], TIMELINE);
 	assert_string_equal(timelines.items[2], TIMELINE);
 	assert_string_equal(timelines.items[3], "ff");
+	assert_int_equal(site_value_read(store, "log.timeline", &log_timeline, &err), 1);
+	assert_string_not_equal(log_timeline.data, TIMELINE); /* all is compared */
 	text_list_clear(&timelines);
 	store_close(store);
 }
