@@ -83,7 +83,7 @@ every_change() {
 }
 
 inside_a_bracket() {
-	local old new pending misses hits
+	local old new pending misses hits bracket
 
 	serve_one
 	make_repository one/git/other.git 3
@@ -93,6 +93,7 @@ inside_a_bracket() {
 	curl -fsS -o other "$(site_url one)/other.git/info/refs?service=git-upload-pack"
 	mkfifo go
 	bracketed sh -c "git -C '$R' update-ref refs/heads/main $new; echo >said; read x <go" &
+	bracket=$!
 	wait_until 10 test -e said
 	at one state r >state || true
 	grep -q 'cache: not used: it is being written' state || fail "$(<state)"
@@ -105,15 +106,15 @@ inside_a_bracket() {
 	[ "$(count_of bypass_pending ls_refs)" -ge 1 ]
 	[ "$(count_of miss)" -eq "$misses" ]
 	cmp files <(find one/data/cache -type f | sort)
-	adv >one.now -D head
+	adv "" -D head >one.now
 	fails grep -qi '^etag:' head
 	curl -fsS -o other2 "$(site_url one)/other.git/info/refs?service=git-upload-pack"
 	cmp other other2
 	[ "$(count_reused)" -eq $((hits + 1)) ]
 	echo >go
-	wait $!
+	wait $bracket
 	at one state r >state
-	grep -q 'cache: used' state
+	grep -q "cache: used" state || fail "$(<state)"
 	adv >first
 	[ "$(count_of miss)" -eq $((misses + 1)) ]
 	adv >second
@@ -443,7 +444,7 @@ clearing() {
 	both_are_stock
 	[ "$(count_of miss)" -eq 3 ]
 	at one state r >state
-	grep -q 'cache: used' state
+	grep -q "cache: used" state || fail "$(<state)"
 }
 
 secondaries() {
