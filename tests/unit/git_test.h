@@ -90,7 +90,12 @@ PRINTF_LIKE(1, 2) static inline int run(const char *fmt, ...)
 	return result;
 }
 
-/* The same, and it must succeed. */
+/* In a repository: hash_lines writes each line of its input as a blob, by one git. */
+#define HASH_LINES                                                                       \
+	"hash_lines() { mkdir .l && split -l 1 -a 3 - .l/ && ls .l | sed 's,^,.l/,' | "  \
+	"git hash-object -w --stdin-paths && rm -r .l; }; "
+
+/* As run(), and it must succeed. */
 PRINTF_LIKE(1, 2) static inline void must(const char *fmt, ...)
 {
 	va_list args;

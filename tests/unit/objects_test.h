@@ -16,12 +16,20 @@
 
 #define WORK_CASE(name) cmocka_unit_test_setup_teardown(name, make_work, test_remove_root)
 
-/* In w: c commits all that is there. */
+/* In w: c commits all that is there. chain COUNT [FILE [TIME [STEP]]] adds so many
+ * commits by one process; each changes FILE, if one is given, and is STEP seconds
+ * younger. */
 #define WORK                                                                             \
 	"cd w && c() { t=$((1700000000 + $(git rev-list --all --count))); git add -A "   \
 	"&& "                                                                            \
 	"GIT_COMMITTER_DATE=\"${1:-$t} +0000\" git commit -q --allow-empty -m \"c$t\"; " \
 	"}; "                                                                            \
+	"chain() { t=$((1700000000 + $(git rev-list --all --count))); seq $1 | "         \
+	"awk -v b=$(git symbolic-ref HEAD) -v f=$2 -v t=${3:-$t} -v s=${4:-1} '{ "       \
+	"printf \"commit %%s\\ncommitter c <c@c> %%d +0000\\ndata 1\\nc\\n\", b, "       \
+	"t + s * ($1 - 1); if ($1 == 1) printf \"from %%s^0\\n\", b; if (f) "            \
+	"printf \"M 100644 inline %%s\\ndata %%d\\n%%s\\n\", f, length($1) + 1, $1; "    \
+	"print \"\" }' | git fast-import --quiet && git reset -q --hard; }; "            \
 	"set -e; "
 
 static inline int make_work(void **state)

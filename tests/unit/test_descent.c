@@ -15,7 +15,7 @@ static const struct {
 	{ "amended", "c; git tag old; git commit -q --amend --allow-empty -m other",
 	  "main", "old", DESCENT_NO, 3 },
 	{ "amended at the end of a long history",
-	  "for i in $(seq 60); do c; done; git tag old; "
+	  "chain 60; git tag old; "
 	  "git commit -q --amend --allow-empty -m other",
 	  "main", "old", DESCENT_NO, 4 },
 	{ "taken back", "c; c; c; git tag old; git reset -q --hard main~2", "main", "old",
@@ -34,11 +34,10 @@ static const struct {
 	  "git checkout -q -b other; for i in 1 2 3; do c; done; git checkout -q main; "
 	  "for i in 1 2 3 4; do echo $i >x; c; done",
 	  "main", "other", DESCENT_NO, 9 },
-	{ "forward, by clocks that went backwards",
-	  "for i in $(seq 20); do c $((1600000000 - i)); done", "main", "main~20",
-	  DESCENT_YES, 22 },
+	{ "forward, by clocks that went backwards", "chain 20 '' 1599999999 -1", "main",
+	  "main~20", DESCENT_YES, 22 },
 	{ "rewritten, by clocks that went backwards",
-	  "for i in $(seq 20); do c $((1600000000 - i)); done; git tag old; "
+	  "chain 20 '' 1599999999 -1; git tag old; "
 	  "git reset -q --hard main~10; echo x >x; c 1000000000",
 	  "main", "old", DESCENT_NO, 40 },
 	{ "forward, from one of the future", "c 4000000000; c; c", "main", "main~2",
@@ -93,7 +92,7 @@ TEST(beyond_the_bound_nothing_is_said)
 {
 	size_t left = 30;
 
-	must(WORK "for i in $(seq 50); do c; done; git tag old main~40");
+	must(WORK "chain 50; git tag old main~40");
 	assert_int_equal(find("main", "old", &left), DESCENT_UNKNOWN);
 	assert_int_equal(left, 0);
 	left = 42;
@@ -129,9 +128,8 @@ TEST(one_that_was_rewritten_far_below_is_found_out)
 {
 	size_t left = MOST;
 
-	must(WORK "for i in $(seq 50); do c; done; git tag old; "
-		  "git reset -q --hard main~40; for i in $(seq 40); do echo $i >x; c; "
-		  "done");
+	must(WORK "chain 50; git tag old; "
+		  "git reset -q --hard main~40; chain 40 x");
 	assert_int_equal(find("main", "old", &left), DESCENT_NO);
 	assert_true(MOST - left < 90);
 }

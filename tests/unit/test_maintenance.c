@@ -171,15 +171,13 @@ static struct lease_manager *leases;
 
 static void make_packs(int count)
 {
-	must("cd r.git && for i in $(seq %d); do "
-	     "tip=$(git rev-parse -q --verify refs/heads/main) || tip=; "
-	     "blob=$(echo $$ $i | git hash-object -w --stdin); "
-	     "tree=$(printf '100644 blob %%s\\tf\\n' $blob | git mktree); "
-	     "tip=$(git commit-tree ${tip:+-p $tip} -m $i $tree); "
-	     "lost=$(echo lost $$ $i | git hash-object -w --stdin); "
-	     "git update-ref refs/heads/main $tip && "
-	     "printf '%%s\\n' $blob $tree $tip $lost | "
-	     "git pack-objects -q objects/pack/pack >.name && git prune-packed -q || "
+	must("cd r.git && from=; for i in $(seq %d); do "
+	     "! git rev-parse -q --verify refs/heads/main >.name || "
+	     "from='from refs/heads/main^0\n'; "
+	     "printf \"blob\ndata <<.\nlost $$ $i\n.\ncommit refs/heads/main\n"
+	     "committer c <c@c> 1700000000 +0000\ndata <<.\n$i\n.\n${from}"
+	     "M 100644 inline f\ndata <<.\n$$ $i\n.\n\" | "
+	     "git -c fastimport.unpackLimit=0 fast-import --quiet || "
 	     "exit 1; done; rm .name",
 	     count);
 }
@@ -289,9 +287,7 @@ TEST(many_packs_become_few_with_indexes_and_no_object_is_dropped)
 
 	open_all();
 	make_packs(12);
-	must("cd r.git && for i in $(seq 40); do echo $i | git hash-object -w --stdin; "
-	     "done "
-	     ">.out; rm .out");
+	must(HASH_LINES "cd r.git && seq 40 | hash_lines >.out; rm .out");
 	look(&this);
 	assert_true(this.plan.folds && this.plan.graphs && this.plan.has_bitmap);
 	assert_ok(maintain(&this));
@@ -376,10 +372,9 @@ TEST(what_is_kept_stays_as_it_is)
  * fetch leaves that was sent deltas alone. */
 static void make_pack_of(int first, int count, const char *list)
 {
-	must("cd r.git && { for i in $(seq %d %d); do echo own $i; done | "
-	     "while read -r line; do echo \"$line\" | git hash-object -w --stdin; done; "
-	     "%s; } | git pack-objects -q objects/pack/pack >.name && "
-	     "git prune-packed -q && rm .name",
+	must(HASH_LINES "cd r.git && { seq %d %d | sed 's/^/own /' | hash_lines; "
+			"%s; } | git pack-objects -q objects/pack/pack >.name && "
+			"git prune-packed -q && rm .name",
 	     first, first + count - 1, list);
 }
 

@@ -68,17 +68,16 @@ static const struct history {
 	/* an old commit gets a branch */
 	{ "for i in 2 3 4 5; do echo $i >f; c; done; git branch b main~2", "b", "main",
 	  false },
-	{ "for i in $(seq 60); do echo $i >f; c; done; git branch b main~50", "b", "main",
-	  false },
-	{ "for i in $(seq 60); do echo $i >f; c; done; git tag -am t t main~2; "
+	{ "chain 60 f; git branch b main~50", "b", "main", false },
+	{ "chain 60 f; git tag -am t t main~2; "
 	  "git checkout -qb b main~50; echo b >bb; c",
 	  "b", "t", false },
 	/* forced */
 	{ "for i in 2 3 4; do echo $i >f; c; done; git branch old; "
 	  "git reset -q --hard HEAD~2; echo x >x; c",
 	  "main", "old", false },
-	{ "for i in $(seq 80); do echo $i >f; c; done; git branch old; "
-	  "git reset -q --hard HEAD~40; for i in $(seq 40); do echo $i >x; c; done",
+	{ "chain 80 f; git branch old; "
+	  "git reset -q --hard HEAD~40; chain 40 x",
 	  "main", "old", true },
 	/* tags */
 	{ "git tag -am t t; git -c advice.nestedTag=false tag -am u u t; "
@@ -116,10 +115,10 @@ static const struct history {
 	  "git mv q t; git mv s q; git mv t s; c",
 	  "main", "main~2", false },
 	/* clocks that went backwards, or stood */
-	{ "for i in $(seq 50); do echo $i >f; c $((1600000000 - i)); done; "
+	{ "chain 50 f 1599999999 -1; "
 	  "git branch b main~10",
 	  "main b", "main~12", false },
-	{ "for i in $(seq 50); do echo $i >f; c 1600000000; done; "
+	{ "chain 50 f 1600000000 0; "
 	  "git checkout -qb b main~45; echo b >bb; c 1500000000",
 	  "b", "main", true },
 };

@@ -216,8 +216,9 @@ TEST(a_branch_names_a_commit)
 
 TEST(very_many_objects_are_gits)
 {
-	must("cd r.git && t=$(for i in $(seq 150); do echo $i | git hash-object -w "
-	     "--stdin | sed \"s/.*/100644 blob &\\tf$i/\"; done | git mktree) && "
+	must(HASH_LINES
+	     "cd r.git && t=$(seq 150 | hash_lines | "
+	     "awk '{ print \"100644 blob \" $1 \"\\tf\" NR }' | git mktree) && "
 	     "git update-ref refs/heads/main $(git commit-tree -m 1 $t)");
 	assert_ok(push("refs/heads/main"));
 	assert_by_git(true);

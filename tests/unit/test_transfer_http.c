@@ -264,8 +264,9 @@ TEST(very_many_objects_and_a_branch_of_a_tree_are_gits)
 	assert_ok(push("refs/heads/t"));
 	assert_by_git(true);
 	assert_status("refs/heads/t", REF_REJECTED_OTHER_REASON);
-	must("cd r.git && t=$(for i in $(seq 150); do echo $i | git hash-object -w "
-	     "--stdin | sed \"s/.*/100644 blob &\\tf$i/\"; done | git mktree) && "
+	must(HASH_LINES
+	     "cd r.git && t=$(seq 150 | hash_lines | "
+	     "awk '{ print \"100644 blob \" $1 \"\\tf\" NR }' | git mktree) && "
 	     "git update-ref refs/heads/main $(git commit-tree -m 1 $t)");
 	assert_ok(push("refs/heads/main"));
 	assert_by_git(true);
