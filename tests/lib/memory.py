@@ -6,9 +6,12 @@ usage: memory.py PID FILE
 Searches all memory that the process may write to for each line of FILE. Prints where one is
 found, and ends with status 0; with 1 if there is none, with 2 if memory cannot be read.
 """
+import struct
 import sys
 
+PAGE = 4096
 PIECE = 1 << 20
+HAS_CONTENT = 3 << 62  # in memory, or in swap
 # A sanitizer's map of what may be used, which holds no data: terabytes, of which next to
 # nothing is there.
 MAP_MOST = 1 << 33
@@ -23,9 +26,19 @@ def mappings(pid):
                 yield first, last, "".join(name).strip()
 
 
-def pieces(memory, first, last, overlap):
+def is_untouched(pages, first, last):
+    """Whether no page there has ever been written to or read."""
+    count = (last - first + PAGE - 1) // PAGE
+    pages.seek(first // PAGE * 8)
+    return not any(entry & HAS_CONTENT
+                   for entry in struct.unpack(f"{count}Q", pages.read(count * 8)))
+
+
+def pieces(memory, pages, first, last, overlap):
     """What is not there any more is passed over."""
     for at in range(first, last, PIECE):
+        if is_untouched(pages, at, min(at + PIECE, last)):
+            continue
         try:
             memory.seek(at)
             yield at, memory.read(min(PIECE + overlap, last - at))
@@ -51,9 +64,10 @@ def main():
         texts = [line for line in file.read().splitlines() if line]
     overlap = max(len(text) for text in texts)
     count = found = 0
-    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+    with (open(f"/proc/{pid}/mem", "rb", buffering=0) as memory,
+          open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pages):
         for first, last, name in mappings(pid):
-            for at, data in pieces(memory, first, last, overlap):
+            for at, data in pieces(memory, pages, first, last, overlap):
                 count += len(data)
                 for line, place in places(data, texts):
                     found += 1
