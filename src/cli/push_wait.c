@@ -124,6 +124,16 @@ static const struct dead_letter *find_letter(const struct waiting *waiting,
 	return NULL;
 }
 
+static bool was_discarded(const struct waiting *waiting, const struct started *one,
+			  const struct uri_state *state)
+{
+	for (size_t i = 0; i < state->discarded.count; i++)
+		if (strcmp(state->discarded.items[i].key, one->key) == 0 &&
+		    state->discarded.items[i].at >= waiting->started_at)
+			return true;
+	return false;
+}
+
 /* A success leaves no failure behind, but that of HEAD, and then its time. So one that
  * stands as it was before says that the task went without having been tried. */
 static const char *failure_of(const struct waiting *waiting, const struct started *one,
@@ -132,7 +142,7 @@ static const char *failure_of(const struct waiting *waiting, const struct starte
 	const struct uri_state *before;
 
 	if (state->failures == 0)
-		return state->failure.class == ERR_CANCELED ? state->failure.text : NULL;
+		return NULL;
 	before = state_before(waiting, one);
 	if (before && state->is_head && before->last_success_at != state->last_success_at)
 		return NULL;
@@ -188,8 +198,9 @@ static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
 	int found = uri_state_read(tasks, one->uri_key, &state, err);
 
 	enum rest rest = REST_NONE;
+	bool is_discarded = found > 0 && was_discarded(waiting, one, &state);
 
-	if (found > 0 && state.failures > 0) {
+	if (found > 0 && state.failures > 0 && !is_discarded) {
 		if (look_for_rest(waiting, one, &rest, err) != 0)
 			return -1;
 		if (rest == REST_OURS)
@@ -202,6 +213,8 @@ static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
 		return -1;
 	if (letter)
 		push_wait_report_task(one, letter->why.text, NULL);
+	else if (is_discarded)
+		push_wait_report_task(one, "discarded", NULL);
 	else if (one->ref && rest == REST_OTHERS) /* which fail without it */
 		push_wait_report_task(one, NULL, "OK");
 	else
@@ -738,6 +751,9 @@ static int find_and_wait(struct commit_wait *wait, struct err *err)
 		site_wake(wait->call->push.site.data);
 		status = wait->started.count > 0 ? waiting_run(&waiting, err)
 						 : say_nothing_found(wait);
+		/* The commit may be there, too. */
+		if (status == EXIT_DONE && wait->unreadable)
+			status = EXIT_PARTLY;
 	}
 	waiting_clear(&waiting);
 	return status;

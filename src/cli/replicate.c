@@ -51,6 +51,7 @@ static int replicate_get_status(const trees *all)
 		held += totals.ends[ITEM_HELD];
 		failed += totals.ends[ITEM_FAILED] + totals.left_out;
 		busy += totals.busy;
+		failed += all->items[i].failure.class != ERR_NONE;
 	}
 	if (stop_is_requested(all->items[0].stop))
 		return EXIT_INTERRUPTED;
@@ -59,14 +60,6 @@ static int replicate_get_status(const trees *all)
 	if (good > 0 || held > 0)
 		return EXIT_PARTLY;
 	return busy == failed ? EXIT_NOT_OBTAINED : EXIT_FAILED;
-}
-
-static const char *hold_remedy(const struct item *item)
-{
-	return item->path ? "check that this is intended; repeat with --force to delete "
-			    "them anyway"
-			  : "check that this is intended; repeat with --force to "
-			    "overwrite the copy, or move the copy away";
 }
 
 static void print_problem(const char *name, const char *what, const char *class,
@@ -107,7 +100,7 @@ static void print_item_problem(const struct item *item)
 			      is_file ? "" : err_class_name(item->err->class),
 			      item->err->text, item->err->remedy);
 	else if (item->end == ITEM_HELD)
-		print_problem(item->name, "held", "", item->reason, hold_remedy(item));
+		print_problem(item->name, "held", "", item->reason, item->remedy);
 }
 
 static void print_problems(struct tree *tree)
@@ -181,7 +174,7 @@ static json_t *item_to_json(const struct item *item)
 	}
 	if (item->end == ITEM_HELD) {
 		json_put_message(object, "held_reason", item->reason);
-		json_put_text(object, "remedy", hold_remedy(item));
+		json_put_text(object, "remedy", item->remedy);
 	}
 	return object;
 }
@@ -221,6 +214,11 @@ static json_t *tree_to_json(const struct tree *tree)
 	json_put_number(object, "only_in_dest", (int64_t)tree->only_in_dest);
 	json_put_number(object, "bytes", (int64_t)totals.bytes);
 	json_put_seconds(object, "duration", tree->took_ms);
+	if (tree->failure.class != ERR_NONE) {
+		json_put_text(object, "failure_class",
+			      err_class_name(tree->failure.class));
+		json_put_message(object, "failure", tree->failure.text);
+	}
 	return object;
 }
 
@@ -250,7 +248,11 @@ static void replicate_report(const struct replicate_options *options, trees *all
 	if (options->is_json)
 		print_json(all);
 	for (size_t i = 0; i < all->count && !options->is_json; i++)
-		print_summary(&all->items[i]);
+		if (all->items[i].failure.class == ERR_NONE)
+			print_summary(&all->items[i]);
+	for (size_t i = 0; i < all->count; i++)
+		if (all->items[i].failure.class != ERR_NONE)
+			cli_fail(&all->items[i].failure);
 }
 
 struct replicate_call {
@@ -369,14 +371,19 @@ static int cli_replicate_open_all(trees *all, struct err *err)
 	return 0;
 }
 
+/* What was done before a tree of files fails is reported all the same. */
 static int cli_replicate_run_all(trees *all, const struct stop *stop, struct err *err)
 {
 	if (cli_replicate_open_all(all, err) != 0)
 		return -1;
-	for (size_t i = 0; i < all->count; i++)
-		if (replicate_run(&all->items[i], err) != 0 &&
-		    (i == 0 || !stop_is_requested(stop)))
+	for (size_t i = 0; i < all->count; i++) {
+		if (replicate_run(&all->items[i], err) == 0)
+			continue;
+		if (i == 0)
 			return -1;
+		if (!stop_is_requested(stop))
+			all->items[i].failure = *err;
+	}
 	return 0;
 }
 

@@ -313,10 +313,10 @@ static int files_list(struct tree *tree, struct err *err)
 	tree->to_kind = (struct blob_kind){ .type = files_type, .path = tree->to };
 	tree->from_fd = blob_root_open(&tree->from_kind, err);
 	if (tree->from_fd < 0)
-		return -1;
+		return err_remedy(err, "FROM must be a directory that can be read");
 	tree->to_fd = blob_root_open(&tree->to_kind, err);
 	if (tree->to_fd < 0)
-		return -1;
+		return err_remedy(err, "TO must be a directory that can be written to");
 	blob_incoming_expire(&tree->to_kind, BLOB_INCOMING_KEEP_MS);
 	tree->origin = source_new_files(tree->from_fd);
 	return blob_walk(&tree->from_kind, &visitor, tree->stop, err);
@@ -492,9 +492,11 @@ static void round_row_ended(void *arg, const struct pull_item *ended)
 		item_fail(item, &ended->why);
 	} else {
 		item->end = ends[ended->end];
-		if (item->end == ITEM_HELD)
+		if (item->end == ITEM_HELD) {
 			item->reason = xstrdup(ended->held_reason);
-		else
+			item->remedy = "check that this is intended; repeat with --force "
+				       "to overwrite the copy, or move the copy away";
+		} else
 			tree->kind->brought(item, ended);
 	}
 	progress_add(&tree->progress);
@@ -624,14 +626,18 @@ static bool replicate_ask_user(const struct tree *tree, size_t count)
 
 /* Absence proves nothing when not all of the source could be seen, and a source without
  * anything is more likely a disk that is not mounted. NULL: they may go. */
-static char *replicate_refuse_deletion(const struct tree *tree, size_t count)
+static char *replicate_refuse_deletion(const struct tree *tree, size_t count,
+				       const char **remedy)
 {
 	const struct tree_kind *kind = tree->kind;
 
+	*remedy = "make readable what could not be read, and repeat";
 	if (!discovery_is_complete(&tree->there) || tree->has_failed_files)
 		return xasprintf(
 			"%s could not be read completely, so nothing counts as deleted",
 			kind->source);
+	*remedy = "check that this is intended; repeat with --force to delete them "
+		  "anyway";
 	if (tree->options->is_forced)
 		return NULL;
 	if (tree->listed == 0)
@@ -653,7 +659,8 @@ static bool replicate_still_stands(const struct tree *tree, const char *name)
 	struct stat st;
 
 	return tree->kind == &replicate_repositories && !tree->primary &&
-	       (lstat(bare, &st) == 0 || lstat(usual, &st) == 0);
+	       (lstat(bare, &st) == 0 || errno != ENOENT || lstat(usual, &st) == 0 ||
+		errno != ENOENT);
 }
 
 static void replicate_discard(struct item *item)
@@ -668,15 +675,19 @@ static void replicate_discard(struct item *item)
 		item_fail(item, &err);
 }
 
-static void replicate_discard_or_hold(struct item *item, const char *why)
+static void replicate_discard_or_hold(struct item *item, const char *why,
+				      const char *remedy)
 {
 	struct tree *tree = item->tree;
 
-	if (!why && replicate_still_stands(tree, item->name))
+	if (!why && replicate_still_stands(tree, item->name)) {
 		why = "SOURCE still has something there";
+		remedy = "repair it there, or remove it and repeat";
+	}
 	if (why) {
 		item->end = ITEM_HELD;
 		item->reason = xasprintf("not deleted: %s", why);
+		item->remedy = remedy;
 	} else if (!stop_is_requested(tree->stop)) {
 		replicate_discard(item);
 	}
@@ -696,9 +707,10 @@ static int replicate_delete(struct tree *tree, struct err *err)
 	}
 	if (!tree->options->deletes || count == 0)
 		return 0;
-	AUTO_FREE char *why = replicate_refuse_deletion(tree, count);
+	const char *remedy;
+	AUTO_FREE char *why = replicate_refuse_deletion(tree, count, &remedy);
 	for (size_t i = tree->listed; i < tree->items.count; i++)
-		replicate_discard_or_hold(&tree->items.items[i], why);
+		replicate_discard_or_hold(&tree->items.items[i], why, remedy);
 	return 0;
 }
 

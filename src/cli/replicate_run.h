@@ -46,8 +46,9 @@ struct item {
 	enum item_end end;
 	size_t refs_changed;
 	uint64_t bytes;
-	char *reason;    /* ITEM_HELD; owned */
-	struct err *err; /* ITEM_FAILED; owned */
+	char *reason;       /* ITEM_HELD; owned */
+	const char *remedy; /* likewise; static */
+	struct err *err;    /* ITEM_FAILED; owned */
 	/* A repository as the primary reported it, or as transferred since; owned, else
 	 * NULL. */
 	struct inventory_item *reported;
@@ -95,6 +96,7 @@ struct tree {
 	size_t only_in_dest; /* copies missing at the source that stay */
 	struct progress progress;
 	int64_t took_ms;
+	struct err failure; /* it could not be started or continued; ERR_NONE: it was */
 };
 
 extern const struct tree_kind replicate_repositories, replicate_files;

@@ -212,11 +212,13 @@ waits_for_a_commit() {
 	expect 4 at home push wait "$commit" --repository b --remote m1
 	expect 4 at home push wait 0123456789012345678901234567890123456789 --remote m1
 	grep -q 'no such commit here: 0123456789012345678901234567890123456789' err
-	# Nor does one that cannot be looked into keep the others from it.
+	# Nor does one that cannot be looked into keep the others from it; but it may have it.
 	git init -q --bare home/git/0.git
 	echo nonsense >home/git/0.git/HEAD
-	expect 0 at home push wait "$commit" --remote m1 --timeout 30s
+	expect 3 at home push wait "$commit" --remote m1 --timeout 30s
 	grep -q '^refrelay: 0: ' err
+	grep -q 'Succeeded! (OK)' out
+	expect 0 at home push wait "$commit" --repository a --remote m1 --timeout 30s
 	expect 1 at home push wait 0123456789012345678901234567890123456789 --remote m1
 	grep -q '^refrelay: 0: ' err
 	fails grep 'no such commit here' err
@@ -290,6 +292,58 @@ waiting_ends_in_time_by_hand_or_by_another() {
 	grep -q "m2/a.git, Succeeded! (OK)" out
 	# The next push takes the mark away.
 	expect 0 at home push start --wait a
+	stop_site home
+}
+
+# The key of the waiting task of a ref.
+key_of_task() { # REF
+	local path
+	path=$(grep -lF "\"refs\":[\"$1\"]" home/data/replication/ref-updates/waiting/*) &&
+		echo "${path##*/}"
+}
+
+# While another task of the destination waits, which fails as ours did.
+what_is_discarded_after_a_failure_was_not_done() {
+	local commit status waiter
+	make_home a
+	set_conf home remote.m2.projects nothing
+	set_conf home remote.m1.replicationRetry 60
+	set_conf home remote.m1.url "git://127.0.0.1:1/\${name}.git"
+	start_site home
+	wait_until 20 was_logged home watch.scanned
+	git -C home/git/a.git update-ref refs/heads/c main
+	at home changed a
+	wait_until 20 key_of_task refs/heads/c
+	wait_until 20 queue_is 1 'q["queue"][0]["failures"]'
+
+	commit=$(git -C home/git/a.git commit-tree -p main -m b main^{tree})
+	git -C home/git/a.git update-ref refs/heads/b "$commit"
+	at home push wait "$commit" --remote m1 >out 2>&1 &
+	waiter=$!
+	wait_until 20 key_of_task refs/heads/b
+	at home push retry --remote m1
+	wait_until 20 queue_is 2 'q["queue"][0]["failures"]'
+	wait_until 20 key_of_task refs/heads/b
+	at home push discard "$(key_of_task refs/heads/b)"
+	status=0
+	wait "$waiter" || status=$?
+	cat out
+	[ "$status" -eq 1 ]
+	grep -q 'refs/heads/b to .*, FAILED! (discarded)' out
+
+	at home push start --wait a >out 2>&1 &
+	waiter=$!
+	wait_until 20 key_of_task ..all..
+	at home push retry --remote m1
+	wait_until 20 queue_is 3 'q["queue"][0]["failures"]'
+	wait_until 20 key_of_task ..all..
+	at home push discard "$(key_of_task ..all..)"
+	key_of_task refs/heads/c
+	status=0
+	wait "$waiter" || status=$?
+	cat out
+	[ "$status" -eq 1 ]
+	grep -q '\.\.all\.\. to .*, FAILED! (discarded)' out
 	stop_site home
 }
 
@@ -480,6 +534,8 @@ tap_test "waiting follows what is left of a push" waiting_follows_what_is_left_o
 tap_test "a commit can be waited for" waits_for_a_commit
 tap_test "waiting ends in time, by hand, or by what another does" \
 	waiting_ends_in_time_by_hand_or_by_another
+tap_test "what is discarded after a failure was not done" \
+	what_is_discarded_after_a_failure_was_not_done
 tap_test "what is being pushed is left alone" what_is_being_pushed_is_left_alone
 tap_test "retry does not wait for the next try" retry_does_not_wait_for_the_next_try
 tap_test "retry does not wait for the delay" retry_does_not_wait_for_the_delay

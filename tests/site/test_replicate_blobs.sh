@@ -111,6 +111,26 @@ a_place_for_two_is_refused() {
 	same_files
 }
 
+a_tree_that_cannot_be_read_does_not_hide_what_was_done() {
+	make_files
+	make_repository source/good.git 1
+	make_repository source/bad.git 1
+	rm -r source/bad.git/objects
+	expect 3 "$REFRELAY" replicate --json --blobs "$PWD/files/empty=$PWD/none" \
+		--blobs "$PWD/files=$PWD/copies" source dest
+	grep -q 'hint: FROM must be a directory' err
+	python3 -c '
+import json
+done = json.load(open("out"))
+assert done["created"] == 1, done
+none, copies = done["blobs"]
+assert none["failure_class"] == "disk" and "Not a directory" in none["failure"], none
+assert copies["created"] == 4 and "failure" not in copies, copies'
+	same_files
+	expect 3 "$REFRELAY" replicate --blobs "$PWD/files/empty=$PWD/none" source dest
+	grep -q '^2 repositories: .*1 unchanged' out
+}
+
 tap_test 'files are copied, and then only what changed' files_are_copied_and_then_only_what_changed
 tap_test 'what a dead run left expires' what_a_dead_run_left_expires
 tap_test 'what is gone goes to the trash when asked, under the brake' \
@@ -118,4 +138,6 @@ tap_test 'what is gone goes to the trash when asked, under the brake' \
 tap_test 'what is no file is told, and what is in the way fails' \
 	what_is_no_file_is_told_and_what_is_in_the_way_fails
 tap_test 'a place for two is refused' a_place_for_two_is_refused
+tap_test 'a tree that cannot be read does not hide what was done' \
+	a_tree_that_cannot_be_read_does_not_hide_what_was_done
 tap_done

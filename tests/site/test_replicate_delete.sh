@@ -128,6 +128,9 @@ what_cannot_be_read_deletes_nothing() {
 	is_bad closed '[Pp]ermission denied'
 	is_bad repo-2 'SOURCE could not be read completely'
 	run 3 --delete --force deleted=0 held=2
+	expect 3 refrelay replicate --delete --force source dest
+	grep -q 'hint: make readable what' err
+	fails grep -e --force err
 	test "$(copies)" -eq 4
 	as_nobody chmod 755 source/closed
 	run 0 --delete deleted=1 unchanged=3
