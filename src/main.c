@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "cli/cli.h"
@@ -127,8 +129,20 @@ static int end_output(int status)
 	return EXIT_FAILED;
 }
 
+/* What is closed would be the number of the next file: nothing may be taken for output
+ * there. What is written is an error where somebody must hear of it. */
+static void open_standard_files(void)
+{
+	static const int flags[] = { O_RDONLY, O_RDONLY, O_WRONLY };
+
+	for (int fd = 0; fd < (int)ARRAY_SIZE(flags); fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", flags[fd]) != fd)
+			_exit(EXIT_FAILED);
+}
+
 int main(int argc, char **argv)
 {
+	open_standard_files();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* write() says EFBIG */
 	return end_output(main_run_arguments(argc, argv));

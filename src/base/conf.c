@@ -616,10 +616,45 @@ static const char *behind_login(const char *key, const char *value)
 	return is_url && at && memchr(value, ':', (size_t)(at - value)) ? at : NULL;
 }
 
+/* Of addresses that messages are sent to, the path is often all that proves a right. */
+static bool is_secret_path(const struct conf_entry *entry)
+{
+	static const char *const names[][2] = { { "alert", "url" },
+						{ "alert", "heartbeat" },
+						{ "replication", "webhook" },
+						{ "mirror", "then" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(entry->section, names[i][0]) == 0 &&
+		    strcasecmp(entry->key, names[i][1]) == 0)
+			return strstr(entry->value, "://") != NULL;
+	return false;
+}
+
+static void render_host(const char *url, struct str *out)
+{
+	AUTO_STR struct str masked = STR_INIT;
+
+	log_redact(url, &masked);
+	const char *host = strstr(masked.data, "://");
+	size_t len = host ? (size_t)(host + 3 - masked.data) : 0;
+
+	len += strcspn(masked.data + len, "/?#");
+	str_add_bytes(out, masked.data, len);
+	if (strcmp(masked.data + len, "/") == 0)
+		str_add_char(out, '/');
+	else if (masked.data[len] != '\0')
+		str_add(out, "/***");
+}
+
 void conf_render_value(const struct conf_entry *entry, struct str *out)
 {
 	if (!entry->value || !*entry->value)
 		return;
+	if (is_secret_path(entry)) {
+		render_host(entry->value, out);
+		return;
+	}
 	if (is_secret(entry->key))
 		str_add(out, "***");
 	else if (!strstr(entry->value, "://") && behind_login(entry->key, entry->value))

@@ -403,22 +403,45 @@ bool path_is_within(const char *path, const char *above)
 			    (path[len] == '/' || path[len] == '\0'));
 }
 
+/* Of what is not there no link leads anywhere: "..", "." and "//" are what they say. */
+static void path_add_rest(struct str *resolved, const char *rest)
+{
+	while (*rest) {
+		size_t len = strcspn(rest, "/");
+		const char *up = strrchr(resolved->data, '/');
+		if (len == 2 && memcmp(rest, "..", 2) == 0)
+			str_truncate(resolved, up ? (size_t)(up - resolved->data) : 0);
+		else if (len > 1 || (len == 1 && *rest != '.'))
+			str_addf(resolved, "/%.*s", (int)len, rest);
+		rest += len + (rest[len] == '/');
+	}
+	if (resolved->len == 0)
+		str_add_char(resolved, '/');
+}
+
 char *path_resolve(const char *path)
 {
 	AUTO_FREE char *there = xstrdup(path);
 	AUTO_FREE char *here = NULL;
-	char *found, *slash, *resolved;
+	AUTO_STR struct str resolved = STR_INIT;
+	char *found, *slash;
 
 	while ((found = realpath(there, NULL)) == NULL && errno == ENOENT &&
 	       (slash = strrchr(there, '/')) != NULL && slash != there)
 		*slash = '\0';
-	if (!found && path[0] != '/')
+	if (found) {
+		str_add(&resolved, found);
+		path_add_rest(&resolved, path + strlen(there));
+		free(found);
+		return str_take(&resolved);
+	}
+	if (path[0] != '/')
 		here = realpath(".", NULL);
-	if (!found)
-		return here ? xasprintf("%s/%s", here, path) : xstrdup(path);
-	resolved = xasprintf("%s%s", found, path + strlen(there));
-	free(found);
-	return resolved;
+	if (path[0] != '/' && !here)
+		return xstrdup(path);
+	str_add(&resolved, here ? here : "");
+	path_add_rest(&resolved, path);
+	return str_take(&resolved);
 }
 
 int paths_check_apart(const char *name, const char *path, const char *other_name,

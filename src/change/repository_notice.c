@@ -419,7 +419,8 @@ static enum observation repository_observe_absence(struct comparisons *all,
 	if (sought != 0)
 		return sought > 0 ? OBSERVATION_MOVING : OBSERVATION_UNKNOWN;
 	err_set(err, ERR_MISSING, "no such repository: %s", name);
-	err_remedy(err, "look for its name with refrelay repository list");
+	err_remedy(err, "a repository's name is its path below site.repositories, "
+			"without .git");
 	return all->cause->absence == ABSENCE_LATER ? OBSERVATION_UNKNOWN
 						    : OBSERVATION_GONE;
 }

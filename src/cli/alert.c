@@ -19,6 +19,7 @@ struct alert_call {
 	struct alerts alerts;
 	json_t *array; /* with --json */
 	size_t tried, failed;
+	bool is_interrupted;
 };
 
 static const struct cli_option rows[] = {
@@ -283,6 +284,7 @@ static int cli_alert_test(struct alert_call *call, struct err *err)
 		if (!call->word || strcmp(call->word, alert->name) == 0)
 			cli_alert_test_one(call, alert, &stop);
 	}
+	call->is_interrupted = stop_is_requested(&stop);
 	cli_end_signals(&stop);
 	return 0;
 }
@@ -299,7 +301,8 @@ static int cli_alert_open(const struct cli *cli, struct alert_call *call, struct
 
 static int cli_alert_end(const struct alert_call *call)
 {
-	return call->failed == 0             ? EXIT_DONE
+	return call->is_interrupted          ? EXIT_INTERRUPTED
+	       : call->failed == 0           ? EXIT_DONE
 	       : call->failed == call->tried ? EXIT_FAILED
 					     : EXIT_PARTLY;
 }

@@ -29,6 +29,7 @@ struct alone {
 	struct task_store *tasks;
 	struct push_sink *sink;
 	struct err away; /* why there are no tasks */
+	bool is_told;    /* that no node runs */
 };
 
 struct changed_call {
@@ -185,7 +186,6 @@ static int open_alone(struct changed_call *call, struct err *err)
 	const struct site *site = &call->site;
 	struct alone *alone = &call->alone;
 
-	cli_note("no node is running here; the change was recorded anyway");
 	if (site_data_check_owner(site->data, err) != 0 ||
 	    site_data_open_directory(site->data, &alone->data, err) != 0 ||
 	    event_log_open(alone->data.store, site->data, &alone->log, err) != 0) {
@@ -235,8 +235,14 @@ static int cli_changed_report_change(struct changed_call *call, const char *word
 		return reported < 0 ? -1 : 0;
 	if (!call->alone.notice && open_alone(call, err) != 0)
 		return -1;
-	return call->type ? blob_changed(call->alone.notice, words, &call->event_id, err)
-			  : cli_changed_compare_repository(call, words, err);
+	if ((call->type ? blob_changed(call->alone.notice, words, &call->event_id, err)
+			: cli_changed_compare_repository(call, words, err)) != 0)
+		return -1;
+	if (!call->alone.is_told)
+		cli_note("no node is running here%s",
+			 call->event_id ? "; the change was recorded anyway" : "");
+	call->alone.is_told = true;
+	return 0;
 }
 
 /* The event is the last one. The error is that of the first that failed; the others are
@@ -302,12 +308,11 @@ static void cli_changed_print_result(const struct changed_call *call)
 	json_auto_t *object = json_object();
 
 	if (!call->is_json) {
-		if (!call->type && call->count > 1)
-			printf("%s: ", call->name);
-		if (call->event_id)
-			printf("event %" PRIu64 "\n", call->event_id);
-		else
-			puts("unchanged");
+		AUTO_FREE char *event = xasprintf("event %" PRIu64, call->event_id);
+		const bool is_one_of_many = !call->type && call->count > 1;
+		cli_print("%s%s%s", is_one_of_many ? call->name : "",
+			  is_one_of_many ? ": " : "",
+			  call->event_id ? event : "unchanged");
 		return;
 	}
 	if (call->type)

@@ -174,19 +174,23 @@ int cli_fail(const struct err *err)
 	return cli_get_exit_status(err->class);
 }
 
+static void cli_add_printable(struct str *out, const char *fmt, va_list args)
+{
+	AUTO_FREE char *text = NULL;
+
+	if (vasprintf(&text, fmt, args) < 0)
+		abort();
+	str_add_printable(out, text);
+}
+
 void cli_print(const char *fmt, ...)
 {
 	AUTO_STR struct str printable = STR_INIT;
-	AUTO_FREE char *text = NULL;
 	va_list args;
-	int len;
 
 	va_start(args, fmt);
-	len = vasprintf(&text, fmt, args);
+	cli_add_printable(&printable, fmt, args);
 	va_end(args);
-	if (len < 0)
-		abort();
-	str_add_printable(&printable, text);
 	puts(printable.data);
 }
 
@@ -205,15 +209,15 @@ bool cli_is_quiet(void)
 
 void cli_note(const char *fmt, ...)
 {
+	AUTO_STR struct str printable = STR_INIT;
 	va_list args;
 
 	if (is_quiet)
 		return;
-	fputs("refrelay: ", stderr);
 	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
+	cli_add_printable(&printable, fmt, args);
 	va_end(args);
-	fputc('\n', stderr);
+	fprintf(stderr, "refrelay: %s\n", printable.data);
 }
 
 int cli_usage(const char *command, const char *fmt, ...)
@@ -652,14 +656,18 @@ int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
 
 static pthread_t signals_thread;
 
-/* SIGUSR1 is our own word for the end. */
+/* SIGUSR1 is our own word for the end. A hangup that nohup(1) has us ignore would be taken
+ * all the same: waiting for a signal sees one that is ignored, too. */
 static void fill_set(sigset_t *set)
 {
-	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };
+	static const int numbers[] = { SIGINT, SIGTERM, SIGUSR1 };
+	struct sigaction hangup;
 
 	sigemptyset(set);
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		sigaddset(set, numbers[i]);
+	if (sigaction(SIGHUP, NULL, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
+		sigaddset(set, SIGHUP);
 }
 
 static void *wait_for_signals(void *arg)

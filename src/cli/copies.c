@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "blob/file.h"
 #include "blob/incoming.h"
@@ -121,7 +122,7 @@ static int copies_ask_row(struct copies_call *call, struct registry_row *row, vo
 		return err_set(err, ERR_CANCELED, "interrupted");
 	if (call->is_dry) {
 		if (!call->is_json)
-			printf("would %s %s\n", call->verb, row->name);
+			cli_print("would %s %s", call->verb, row->name);
 	} else if (copies_ask_run_verb(call, asking, row, err) != 0) {
 		cli_fail(err);
 		asking->failed++;
@@ -140,10 +141,20 @@ static void report_ask_failed(struct asking *asking, const char *name, const cha
 {
 	asking->failed++;
 	asking->done--;
-	fprintf(stderr, "%srefrelay: %s: %s\n",
-		asking->progress.is_shown ? "\r\033[K" : "", name, why);
-	if (remedy && remedy[0])
-		fprintf(stderr, "  hint: %s\n", remedy);
+	AUTO_STR struct str line = STR_INIT;
+	AUTO_STR struct str masked = STR_INIT;
+
+	str_add_printable(&line, name);
+	str_add(&line, ": ");
+	log_redact(why, &masked);
+	str_add_printable(&line, masked.data);
+	fprintf(stderr, "%srefrelay: %s\n", asking->progress.is_shown ? "\r\033[K" : "",
+		line.data);
+	if (remedy && remedy[0]) {
+		str_reset(&line);
+		str_add_printable(&line, remedy);
+		fprintf(stderr, "  hint: %s\n", line.data);
+	}
 }
 
 /* 1: it has come to an end, good or bad. */
@@ -349,7 +360,7 @@ static int ask_origin(struct copies_call *call, const char *name, int64_t *failu
 	if (result == 0 && !call->is_dry)
 		return verify_origin_ask_kind(call->data.store, kind, name, 0, err);
 	if (result == 0 && !call->is_json)
-		printf("would %s %s\n", call->verb, name);
+		cli_print("would %s %s", call->verb, name);
 	return result;
 }
 
@@ -468,6 +479,8 @@ static int copies_run_verb(struct copies_call *call, struct err *err)
 	if (call->site.role == SITE_PRIMARY ||
 	    (call->site.role == SITE_STANDALONE && call->command->has_types))
 		return copies_origin(call, err);
+	if (call->site.role == SITE_STANDALONE)
+		return err_set(err, ERR_CONFIG, "a standalone site replicates nothing");
 	if (strcmp(call->verb, "list") == 0)
 		return copies_list(call, err);
 	if (strcmp(call->verb, "show") == 0)

@@ -74,13 +74,14 @@ static void cli_lease_print_holder(const struct lease_holder *holder)
 	const char *name = lease_job_split(holder->job, id);
 
 	clock_format(holder->acquired_at, since);
-	printf("%s\n  fence %" PRIu64 ", %s: %s\n", holder->key, holder->fence,
-	       holder->held ? "held" : "free", holder->proof);
-	printf("  %s process %" PRId64 " on %s, for %s%s%s, since %s\n",
-	       holder->held ? "by" : "last by", holder->pid, holder->node,
-	       holder->operation, name[0] ? " of " : "", name, since);
+	cli_print("%s", holder->key);
+	cli_print("  fence %" PRIu64 ", %s: %s", holder->fence,
+		  holder->held ? "held" : "free", holder->proof);
+	cli_print("  %s process %" PRId64 " on %s, for %s%s%s, since %s",
+		  holder->held ? "by" : "last by", holder->pid, holder->node,
+		  holder->operation, name[0] ? " of " : "", name, since);
 	if (id[0])
-		printf("  job %s\n", id);
+		cli_print("  job %s", id);
 	if (holder->held && !holder->is_dead && holder->ttl_left_ms > 0)
 		printf("  expires in %.1f s unless renewed\n",
 		       (double)holder->ttl_left_ms / 1000);

@@ -726,6 +726,8 @@ static int mirror_open(const struct cli *cli, struct mirror_call *call, bool wri
 		return -1;
 	if (writes && site_data_check_owner(call->site.data, err) != 0)
 		return -1;
+	if (!writes)
+		site_note_if_alone(&call->site);
 	if ((writes ? site_data_open(&call->site, &call->data, err)
 		    : site_data_open_to_read(call->site.data, &call->data, err)) != 0)
 		return -1;

@@ -47,16 +47,17 @@ static void push_retry_tell(void *arg, const struct push_acted *acted)
 {
 	const struct push_call *call = arg;
 	const char *discarded = call->is_dry ? "would be discarded" : "discarded";
+	struct err err;
 
 	switch (acted->end) {
 	case PUSH_ACT_BUSY:
 		cli_fail(acted->why);
 		return;
 	case PUSH_ACT_ORPHAN:
-		fprintf(stderr,
-			"refrelay: no remote pushes %s to %s any more: it cannot be "
-			"retried\n",
+		err_set(&err, ERR_MISSING,
+			"no remote pushes %s to %s any more: it cannot be retried",
 			acted->project, acted->uri);
+		cli_fail(&err);
 		return;
 	case PUSH_ACT_UNREQUESTED:
 		cli_print("%.*s  %s: request \"%s\" %s for %s", PUSH_KEY_SHOWN,
@@ -97,6 +98,8 @@ static int push_retry_print_summary(const struct push_call *call,
 		return EXIT_NOT_OBTAINED;
 	if (result->unknown.count > 0)
 		return EXIT_NOT_FOUND;
+	if (result->orphans > 0)
+		return result->done > 0 ? EXIT_PARTLY : EXIT_FAILED;
 	return EXIT_DONE;
 }
 

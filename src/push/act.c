@@ -59,7 +59,9 @@ static void act_tell(struct acting *acting, const struct goal *goal,
 	acted.uri = goal->uri;
 	if (acted.end == PUSH_ACT_BUSY)
 		acting->result->busy++;
-	else if (acted.end != PUSH_ACT_ORPHAN)
+	else if (acted.end == PUSH_ACT_ORPHAN)
+		acting->result->orphans++;
+	else
 		acting->result->done++;
 	acting->act->tell(acting->act->arg, &acted);
 }

@@ -55,7 +55,7 @@ struct push_act {
 };
 
 struct push_act_result {
-	size_t done, busy;
+	size_t done, busy, orphans;
 	text_list unknown; /* keys without a match */
 };
 #define AUTO_PUSH_ACT_RESULT __attribute__((cleanup(push_act_result_clear)))

@@ -44,6 +44,25 @@ the_command_has_our_files_its_fence_and_its_status() {
 	grep -qx 'to stderr' errors
 }
 
+# As nohup has it.
+an_ignored_hangup_ends_nothing() {
+	local running status=0
+	make_conf
+	mkfifo go
+	(
+		trap '' HUP
+		exec "$REFRELAY" -c conf lease run k -- sh -c 'touch started; read -r x <go; exit 9'
+	) &
+	running=$!
+	wait_until 10 test -e started
+	kill -HUP "$running"
+	sleep 0.2
+	kill -HUP "$running"
+	echo >go
+	wait "$running" || status=$?
+	[ "$status" -eq 9 ]
+}
+
 one_runs_at_a_time_and_the_other_is_told_of_its_job() {
 	make_conf
 	hold k
@@ -149,6 +168,7 @@ a_signal_ends_the_command() {
 	lease run k --wait 0 -- true
 }
 
+tap_test "a hangup that is ignored ends nothing" an_ignored_hangup_ends_nothing
 tap_test "the command has our files, its fence, and its status" the_command_has_our_files_its_fence_and_its_status
 tap_test "one runs at a time, and the other is told of its job" one_runs_at_a_time_and_the_other_is_told_of_its_job
 tap_test "who waits runs as soon as it is free" who_waits_runs_as_soon_as_it_is_free

@@ -403,6 +403,10 @@ retry_does_not_wait_for_the_delay() {
 
 tasks_of_no_remote_are_shown_and_can_be_dropped() {
 	make_home a
+	# Its repositories are nobody's copies.
+	expect 2 at home repository list
+	grep -q 'a standalone site replicates nothing' err
+	expect 2 at home repository show a
 	at home push start 2>/dev/null
 	git config --file home/refrelay.conf --rename-section remote.m2 remote.m3
 	queue_is "['orphan', 'waiting']" 'sorted(u["state"] for u in q["queue"])'
@@ -411,6 +415,9 @@ tasks_of_no_remote_are_shown_and_can_be_dropped() {
 	expect 3 at home status
 	grep -q '1 destination is no longer in any remote' out
 	expect 0 at home push queue --remote m2
+	expect 1 at home push retry "$(uri_key "$PWD/m2/a.git")"
+	grep -q 'no remote pushes a to .*/m2/a.git any more' err
+	grep -q '^retried 0 entries$' out
 	at home push discard --orphans --dry-run >list
 	grep -q 'would be discarded' list
 	grep -q '^would discard 1 entry$' list

@@ -407,6 +407,17 @@ output_is_for_files_too() {
 	fails grep -q $'\e\|\r' err
 }
 
+# The next file that is opened would take the number, and be read, or written to.
+closed_files_are_not_taken_for_others() {
+	make_source
+	expect 0 refrelay replicate source dest <&-
+	equal_trees source dest
+	expect 1 sh -c 'exec "$0" replicate source dest >&-' "$REFRELAY"
+	expect 0 sh -c 'exec "$0" replicate source dest 2>&-' "$REFRELAY"
+	expect 0 sh -c 'exec "$0" replicate source more <&- 2>&-' "$REFRELAY"
+	equal_trees source more
+}
+
 tap_test "wrong options and arguments" wrong_options_and_arguments
 tap_test "what is not built refuses" what_is_not_built_refuses
 tap_test "each command refuses what it does not know" \
@@ -427,4 +438,5 @@ tap_test "our own checksum covers all" the_own_checksum_covers_all
 tap_test "repositories without a checksum" repositories_without_a_checksum
 tap_test "JSON is JSON" json_is_json
 tap_test "output is for files, too" output_is_for_files_too
+tap_test "closed files are not taken for others" closed_files_are_not_taken_for_others
 tap_done

@@ -419,6 +419,30 @@ TEST(a_choice_names_what_is_accepted)
 	assert_says("test.conf:3: a.j: ", "primary, secondary");
 }
 
+/* The path of an address may be all that proves a right. */
+TEST(of_addresses_that_are_told_only_the_host_is_shown)
+{
+	AUTO_STR struct str out = STR_INIT;
+	AUTO_CONF struct conf *conf =
+		parse("[alert \"x\"]\nurl = https://u:CANARY@hooks.example/CANARY\n"
+		      "heartbeat = http://h.example?CANARY\nrepeat = 1h\n"
+		      "[alert \"y\"]\nurl = https://h.example/\n"
+		      "[mirror \"m\"]\nthen = post https://h.example/CANARY\n"
+		      "then = run make all\nurl = https://h.example/m.git\n"
+		      "[replication]\nwebhook = https://h.example/CANARY\n");
+
+	conf_render(conf, &out);
+	assert_null(strstr(out.data, "CANARY"));
+	assert_string_equal(out.data, "alert.x.url=https://***@hooks.example/***\n"
+				      "alert.x.heartbeat=http://h.example/***\n"
+				      "alert.x.repeat=1h\n"
+				      "alert.y.url=https://h.example/\n"
+				      "mirror.m.then=post https://h.example/***\n"
+				      "mirror.m.then=run make all\n"
+				      "mirror.m.url=https://h.example/m.git\n"
+				      "replication.webhook=https://h.example/***\n");
+}
+
 TEST(the_rendered_configuration_hides_secrets)
 {
 	AUTO_STR struct str out = STR_INIT;
@@ -466,6 +490,7 @@ int main(void)
 		cmocka_unit_test(an_absent_key_leaves_the_default),
 		cmocka_unit_test(a_choice_names_what_is_accepted),
 		cmocka_unit_test(the_rendered_configuration_hides_secrets),
+		cmocka_unit_test(of_addresses_that_are_told_only_the_host_is_shown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -310,9 +310,18 @@ TEST(a_path_of_which_nothing_is_there_is_resolved_from_where_we_are)
 	AUTO_FREE char *deeper = xasprintf("%s/new/er", here);
 	alone = path_resolve("new");
 	below = path_resolve("new/er");
+	AUTO_FREE char *plain = path_resolve("./new//x/..///./er//");
+	AUTO_FREE char *above = path_resolve("new/../../..");
+	AUTO_FREE char *whole = xasprintf("%s/new/er/", here);
+	AUTO_FREE char *absolute = path_resolve(whole);
 	assert_int_equal(chdir(before), 0);
 	assert_string_equal(alone, expected);
 	assert_string_equal(below, deeper);
+	assert_string_equal(plain, deeper);
+	assert_string_equal(absolute, deeper);
+	assert_true(path_is_below(here, above) && strcmp(here, above) != 0);
+	AUTO_FREE char *top = path_resolve("/no such/..");
+	assert_string_equal(top, "/");
 }
 
 int main(void)
