@@ -334,7 +334,7 @@ static void mirror_print_lfs(const struct mirror_shown *shown)
 		return;
 	}
 	if (!shown->lack.message) {
-		puts("  LFS: objects are still still to copy");
+		puts("  LFS: objects are still to be copied");
 		return;
 	}
 	cli_print("  LFS fails: %s", shown->lack.message);

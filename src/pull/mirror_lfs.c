@@ -23,7 +23,7 @@
 #define LANES 4
 #define SLICE_MS 60000
 #define MARGIN_MS 5000 /* before the job's time is over; a tenth of it at most */
-#define LATER "LFS objects are still still to copy"
+#define LATER "LFS objects are still to be copied"
 #define SMALL_MOST ((uint64_t)4 << 20)
 #define FAILURES_MOST 10               /* then the try has ended */
 #define ID_SIZE (BLOB_DIGEST_SIZE + 6) /* "aa/bb/" and all digits */

@@ -143,9 +143,7 @@ int task_store_recognize(const char *directory, const char *data, struct err *er
 	if (found < 0 || (found > 0 && strcmp(id.data, known.data) == 0))
 		return found < 0 ? -1 : 0;
 	not_the_store(directory, err);
-	return err_remedy(err,
-			  "is its file system mounted? If it shall begin anew, "
-			  "remove %s",
+	return err_remedy(err, "is its file system mounted? To start over, remove %s",
 			  path);
 }
 

@@ -330,8 +330,8 @@ static int check_base(const struct target_call *call, struct err *err)
 	err_set(err, ERR_DISK, "%.150s is %s, but repositories were pushed below it",
 		place.base, place.root < 0 ? "missing" : "empty");
 	return err_remedy(err,
-			  "mount its file system. If it shall begin anew, remove its "
-			  "line from %s",
+			  "mount its file system. To start over, remove its line "
+			  "from %s",
 			  list);
 }
 
