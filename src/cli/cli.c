@@ -656,8 +656,8 @@ int cli_load_config(const struct cli *cli, struct conf **conf, struct err *err)
 
 static pthread_t signals_thread;
 
-/* SIGUSR1 is our own word for the end. A hangup that nohup(1) has us ignore would be taken
- * all the same: waiting for a signal sees one that is ignored, too. */
+/* SIGUSR1 is our own word for the end. A hangup that nohup(1) has us ignore would be
+ * taken all the same: waiting for a signal sees one that is ignored, too. */
 static void fill_set(sigset_t *set)
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGUSR1 };
