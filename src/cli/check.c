@@ -653,28 +653,37 @@ static void check_primary(struct checking *checking)
 	report_skew(checking, health.skew_ms);
 }
 
+static void check_secret(struct checking *checking, const char *name)
+{
+	AUTO_SITE_KEY struct site_key key = { .secret = STR_INIT };
+	const struct conf *conf = checking->conf;
+	const char *file = NULL;
+	bool is_enabled = true;
+	struct err err;
+
+	if (conf_read_bool(conf_get(conf, "secondary", name, "enabled"), &is_enabled,
+			   &err) != 0 ||
+	    conf_read_text(conf_get(conf, "secondary", name, "secretFile"), &file,
+			   &err) != 0 ||
+	    (is_enabled && file && site_key_read(name, file, &key, &err) != 0))
+		check_report(checking, CHECK_WRONG, "secret", &err);
+	else if (!is_enabled)
+		check_say(checking, CHECK_NOTE, "secret", "", "secondary %s is disabled",
+			  name);
+	else if (!file)
+		check_say(checking, CHECK_WRONG, "secret", "",
+			  "secondary.%s.secretFile is not set", name);
+	else
+		check_say(checking, CHECK_GOOD, "secret", "", "of secondary %s", name);
+}
+
 static void check_secrets(struct checking *checking)
 {
 	struct conf_names names = { 0 };
-	struct err err;
 
 	conf_subsections(checking->conf, "secondary", &names);
-	for (size_t i = 0; i < names.count; i++) {
-		AUTO_SITE_KEY struct site_key key = { .secret = STR_INIT };
-		const char *file = NULL;
-		const struct conf_entry *entry = conf_get(checking->conf, "secondary",
-							  names.items[i], "secretFile");
-		if (conf_read_text(entry, &file, &err) != 0 ||
-		    (file && site_key_read(names.items[i], file, &key, &err) != 0)) {
-			check_report(checking, CHECK_WRONG, "secret", &err);
-		} else if (!file) {
-			check_say(checking, CHECK_WRONG, "secret", "",
-				  "secondary.%s.secretFile is not set", names.items[i]);
-		} else {
-			check_say(checking, CHECK_GOOD, "secret", "", "of secondary %s",
-				  names.items[i]);
-		}
-	}
+	for (size_t i = 0; i < names.count; i++)
+		check_secret(checking, names.items[i]);
 	if (names.count == 0) {
 		check_say(checking, CHECK_NOTE, "secret",
 			  "add a section [secondary \"NAME\"] for each",

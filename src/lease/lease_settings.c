@@ -362,8 +362,8 @@ void lease_settings_try(const struct lease_settings *settings, const char *site,
 
 	if (settings->ttl_ms >= settings->wait_ms && !settings->compatibility)
 		say(arg, false,
-		    "lease.ttl is not shorter than lease.wait: who waits for a holder "
-		    "that has died elsewhere gives up before it can succeed it",
+		    "lease.ttl is not shorter than lease.wait: a process that waits for "
+		    "a holder that died elsewhere gives up before the lease expires",
 		    "make lease.wait longer, or lease.ttl shorter");
 	if (settings->backend != LEASE_REDIS)
 		return;

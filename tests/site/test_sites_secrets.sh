@@ -97,6 +97,8 @@ bad_reload() {
 disabled() {
 	prepare :
 	set_conf london secondary.paris.enabled false
+	at london check >check || true
+	grep -q '^note   secret .*secondary paris is disabled' check
 	kill -HUP "$(site_pid london)"
 	wait_until 10 was_logged london node.reloaded
 	push_change london/git/tool.git
