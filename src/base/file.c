@@ -430,7 +430,7 @@ char *path_resolve(const char *path)
 	       (slash = strrchr(there, '/')) != NULL && slash != there)
 		*slash = '\0';
 	if (found) {
-		str_add(&resolved, found);
+		str_add(&resolved, strcmp(found, "/") == 0 ? "" : found);
 		path_add_rest(&resolved, path + strlen(there));
 		free(found);
 		return str_take(&resolved);
@@ -439,7 +439,7 @@ char *path_resolve(const char *path)
 		here = realpath(".", NULL);
 	if (path[0] != '/' && !here)
 		return xstrdup(path);
-	str_add(&resolved, here ? here : "");
+	str_add(&resolved, here && strcmp(here, "/") != 0 ? here : "");
 	path_add_rest(&resolved, path);
 	return str_take(&resolved);
 }

@@ -33,7 +33,8 @@ struct started {
 	char *project, *uri, *host; /* owned */
 	char *ref;                  /* only this is waited for; NULL: all; owned */
 	bool is_gone, is_settled, is_ended, has_failed;
-	uint64_t gone_fence; /* of the URI's lease when it was first seen gone */
+	uint64_t gone_fence;  /* of the URI's lease when it was first seen gone */
+	int64_t discarded_at; /* before it was seen there */
 };
 typedef VEC(struct started) started_list;
 
@@ -124,14 +125,16 @@ static const struct dead_letter *find_letter(const struct waiting *waiting,
 	return NULL;
 }
 
-static bool was_discarded(const struct waiting *waiting, const struct started *one,
-			  const struct uri_state *state)
+/* 1: it went without having been done. What was there since it was discarded was added
+ * again. */
+static int was_discarded(const struct waiting *waiting, const struct started *one,
+			 struct err *err)
 {
-	for (size_t i = 0; i < state->discarded.count; i++)
-		if (strcmp(state->discarded.items[i].key, one->key) == 0 &&
-		    state->discarded.items[i].at >= waiting->started_at)
-			return true;
-	return false;
+	int64_t at;
+
+	if (task_store_discarded_at(waiting->call->push.tasks, one->key, &at, err) != 0)
+		return -1;
+	return at >= waiting->started_at && at != one->discarded_at;
 }
 
 /* A success leaves no failure behind, but that of HEAD, and then its time. So one that
@@ -198,8 +201,10 @@ static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
 	int found = uri_state_read(tasks, one->uri_key, &state, err);
 
 	enum rest rest = REST_NONE;
-	bool is_discarded = found > 0 && was_discarded(waiting, one, &state);
+	int is_discarded = was_discarded(waiting, one, err);
 
+	if (is_discarded < 0)
+		return -1;
 	if (found > 0 && state.failures > 0 && !is_discarded) {
 		if (look_for_rest(waiting, one, &rest, err) != 0)
 			return -1;
@@ -244,12 +249,17 @@ static int push_wait_is_settled(struct waiting *waiting, struct started *one,
 static int push_wait_observe_task(struct waiting *waiting, struct started *one,
 				  struct err *err)
 {
+	struct task_store *tasks = waiting->call->push.tasks;
 	bool is_there = false;
+	int64_t discarded_at;
 	int settled;
 
 	if (!one->is_gone &&
-	    task_store_has(waiting->call->push.tasks, one->key, &is_there, err) != 0)
+	    (task_store_discarded_at(tasks, one->key, &discarded_at, err) != 0 ||
+	     task_store_has(tasks, one->key, &is_there, err) != 0))
 		return -1;
+	if (is_there)
+		one->discarded_at = discarded_at;
 	settled = is_there ? 0 : push_wait_is_settled(waiting, one, err);
 	one->is_settled = settled > 0;
 	return settled < 0 ? -1 : 0;

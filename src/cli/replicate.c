@@ -154,7 +154,8 @@ static void print_summary(const struct tree *tree)
 	if (tree->only_in_dest)
 		printf("%s (--delete removes them)", is_files ? tree->to : "DEST");
 	printf("; %s in %s; %s\n", bytes, took,
-	       bad == 0                                ? "all verified equal"
+	       tree->failure.class != ERR_NONE         ? "not finished"
+	       : bad == 0                              ? "all verified equal"
 	       : count_good(&totals) == 0 && !is_files ? "none verified"
 						       : "the rest verified equal");
 }
@@ -248,7 +249,7 @@ static void replicate_report(const struct replicate_options *options, trees *all
 	if (options->is_json)
 		print_json(all);
 	for (size_t i = 0; i < all->count && !options->is_json; i++)
-		if (all->items[i].failure.class == ERR_NONE)
+		if (all->items[i].failure.class == ERR_NONE || all->items[i].listed > 0)
 			print_summary(&all->items[i]);
 	for (size_t i = 0; i < all->count; i++)
 		if (all->items[i].failure.class != ERR_NONE)

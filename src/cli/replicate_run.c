@@ -649,6 +649,11 @@ static char *replicate_refuse_deletion(const struct tree *tree, size_t count,
 	return NULL;
 }
 
+static bool replicate_is_absent(int cause)
+{
+	return cause == ENOENT || cause == ENOTDIR;
+}
+
 /* What stands there in SOURCE is no repository that could be copied, but it is not
  * nothing: a repository that was damaged, or replaced by a link. What a primary has its
  * inventory says. */
@@ -659,8 +664,8 @@ static bool replicate_still_stands(const struct tree *tree, const char *name)
 	struct stat st;
 
 	return tree->kind == &replicate_repositories && !tree->primary &&
-	       (lstat(bare, &st) == 0 || errno != ENOENT || lstat(usual, &st) == 0 ||
-		errno != ENOENT);
+	       (lstat(bare, &st) == 0 || !replicate_is_absent(errno) ||
+		lstat(usual, &st) == 0 || !replicate_is_absent(errno));
 }
 
 static void replicate_discard(struct item *item)

@@ -312,38 +312,6 @@ static int act_discard_key(struct acting *acting, const struct goal *goal,
 	return 0;
 }
 
-typedef VEC(const char *) task_keys; /* borrowed */
-
-/* A task that is gone was done, as far as a waiting command can see: this tells it,
- * before the tasks go, that they were not. */
-static void act_note_discarded(struct acting *acting, const struct goal *goal,
-			       const task_keys *keys)
-{
-	struct task_store *tasks = acting->act->tasks;
-	AUTO_URI_STATE struct uri_state state = { 0 };
-	struct lease *lease = NULL;
-	int64_t now;
-
-	if (act_hold_uri(acting, goal, &lease, ERR_IGNORED) != 0)
-		return;
-	int found = uri_state_read(tasks, goal->uri_key, &state, ERR_IGNORED);
-	if (found == 0) {
-		state.uri = xstrdup(goal->uri);
-		state.remote = xstrdup(goal->remote);
-		state.project = xstrdup(goal->project);
-	}
-	if (found >= 0 && task_store_now(tasks, &now, ERR_IGNORED) == 0) {
-		uri_state_forget_discarded(&state, now - DISCARDED_TOLD_MS);
-		for (size_t i = 0; i < keys->count; i++) {
-			struct discarded_task task = { .at = now };
-			snprintf(task.key, sizeof(task.key), "%s", keys->items[i]);
-			vec_add(&state.discarded, task);
-		}
-		uri_state_write(tasks, goal->uri_key, &state, ERR_IGNORED);
-	}
-	lease_release(lease);
-}
-
 static int act_discard_requests(struct acting *acting, const struct goal *goal,
 				const struct queued_uri *uri, struct err *err)
 {
@@ -383,19 +351,14 @@ static int act_discard_uri(struct acting *acting, const struct queued_uri *uri,
 		is_orphans ? uri->is_orphan && push_remote_is_named(acting->act->remotes,
 								    uri->remote)
 			   : act_takes(acting, uri->uri_key, uri->remote);
-	task_keys keys = { 0 };
 	int result = 0;
 
-	for (size_t i = 0; i < uri->keys.count; i++)
-		if (whole || (!is_orphans &&
-			      act_takes_task(acting, uri->keys.items[i], uri->remote)))
-			vec_add(&keys, uri->keys.items[i]);
-	if (keys.count > 0 && !acting->act->is_dry)
-		act_note_discarded(acting, &goal, &keys);
-	for (size_t i = 0; result == 0 && i < keys.count; i++)
-		result = act_discard_key(acting, &goal, keys.items[i], task_store_discard,
-					 err);
-	vec_clear(&keys);
+	for (size_t i = 0; result == 0 && i < uri->keys.count; i++) {
+		const char *key = uri->keys.items[i];
+		if (whole || (!is_orphans && act_takes_task(acting, key, uri->remote)))
+			result = act_discard_key(acting, &goal, key, task_store_discard,
+						 err);
+	}
 	return result == 0 && whole ? act_discard_requests(acting, &goal, uri, err)
 				    : result;
 }

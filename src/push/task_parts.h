@@ -25,6 +25,7 @@ enum store_place {
 	UNREADABLE,
 	SEEN,
 	NODES,
+	DISCARDED,
 	STORE_PLACES,
 };
 

@@ -697,7 +697,7 @@ static const char *const places[STORE_PLACES] = {
 	[RUNNING] = "ref-updates/running",    [STATES] = "refrelay",
 	[REQUESTS] = "refrelay/requests",     [FAILED] = "refrelay/failed",
 	[UNREADABLE] = "refrelay/unreadable", [SEEN] = "refrelay/seen",
-	[NODES] = "refrelay/nodes",
+	[NODES] = "refrelay/nodes",           [DISCARDED] = "refrelay/discarded",
 };
 
 static int make_place(const char *path, struct err *err)
@@ -745,10 +745,11 @@ static int make_places(struct task_store *store, struct err *err)
 }
 
 /* By ctime, which nobody can set: a task may be given an old mtime. */
-int task_store_sweep(struct task_store *store, struct err *err)
+static int sweep_place(struct task_store *store, enum store_place place, const char *end,
+		       struct err *err)
 {
 	AUTO_TEXT_LIST text_list names = { 0 };
-	AUTO_CLOSE int dir = store_dir(store, BUILDING, err);
+	AUTO_CLOSE int dir = store_dir(store, place, err);
 	struct stat st;
 	int64_t now = 0;
 
@@ -757,12 +758,19 @@ int task_store_sweep(struct task_store *store, struct err *err)
 		return -1;
 	for (size_t i = 0; i < names.count; i++) {
 		const char *name = names.items[i];
-		if (text_ends_with(name, ".tmp") &&
+		if (text_ends_with(name, end) &&
 		    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    now - (int64_t)st.st_ctim.tv_sec * 1000 > TORN_AGE_MS)
 			unlinkat(dir, name, 0);
 	}
 	return 0;
+}
+
+int task_store_sweep(struct task_store *store, struct err *err)
+{
+	return sweep_place(store, BUILDING, ".tmp", err) == 0
+		       ? sweep_place(store, DISCARDED, "", err)
+		       : -1;
 }
 
 static int task_store_open_watch(const char *path, uint32_t what)

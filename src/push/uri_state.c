@@ -36,30 +36,6 @@ static int uri_names_get_json(const json_t *object, char **uri, char **remote,
 	return get_text(object, "project", project, err);
 }
 
-/* An object of times by key. */
-static void put_discarded(json_t *object, const discarded_tasks *discarded)
-{
-	if (discarded->count == 0)
-		return;
-	json_t *times = json_object();
-	for (size_t i = 0; i < discarded->count; i++)
-		json_put_number(times, discarded->items[i].key, discarded->items[i].at);
-	json_put(object, "discarded", times);
-}
-
-static void get_discarded(json_t *object, discarded_tasks *discarded)
-{
-	const char *key;
-	json_t *at;
-
-	json_object_foreach(json_object_get(object, "discarded"), key, at)
-	{
-		struct discarded_task task = { .at = json_integer_value(at) };
-		snprintf(task.key, sizeof(task.key), "%s", key);
-		vec_add(discarded, task);
-	}
-}
-
 static void uri_state_write_json(const struct uri_state *state, struct str *out)
 {
 	json_auto_t *object = json_object();
@@ -79,7 +55,6 @@ static void uri_state_write_json(const struct uri_state *state, struct str *out)
 	for (size_t i = 0; i < state->letters.count; i++)
 		json_array_append_new(letters, json_string(state->letters.items[i]));
 	json_put(object, "given_up", letters);
-	put_discarded(object, &state->discarded);
 	json_render(object, out);
 	str_add_char(out, '\n');
 }
@@ -123,7 +98,6 @@ static int uri_state_read_json(const struct str *text, struct uri_state *state,
 	err_get_json(object, &state->failure);
 	state->is_head = json_is_true(json_object_get(object, "head_only"));
 	get_dead_letters(object, &state->letters);
-	get_discarded(object, &state->discarded);
 	return 0;
 }
 
@@ -362,18 +336,7 @@ void uri_state_clear(struct uri_state *state)
 	free(state->remote);
 	free(state->project);
 	text_list_clear(&state->letters);
-	vec_clear(&state->discarded);
 	*state = (struct uri_state){ 0 };
-}
-
-void uri_state_forget_discarded(struct uri_state *state, int64_t before)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < state->discarded.count; i++)
-		if (state->discarded.items[i].at >= before)
-			state->discarded.items[kept++] = state->discarded.items[i];
-	state->discarded.count = kept;
 }
 
 void uri_states_clear(uri_states *states)

@@ -10,12 +10,6 @@
 #include "base/base.h"
 #include "push/task_store.h"
 
-struct discarded_task {
-	char key[TASK_KEY_SIZE];
-	int64_t at; /* file server's wall ms */
-};
-typedef VEC(struct discarded_task) discarded_tasks;
-
 struct uri_state {
 	char *uri, *remote, *project; /* owned */
 	int64_t retry_at;             /* file server's wall ms; 0: none */
@@ -28,9 +22,8 @@ struct uri_state {
 			 count these failures */
 	int64_t held_since; /* a deletion of the repository waits for a person; 0: none */
 	int64_t last_success_at;
-	char node[128];            /* the one that tried last */
-	text_list letters;         /* keys of its latest dead letters; some may be gone */
-	discarded_tasks discarded; /* lately: they went without having been pushed */
+	char node[128];    /* the one that tried last */
+	text_list letters; /* keys of its latest dead letters; some may be gone */
 };
 #define AUTO_URI_STATE __attribute__((cleanup(uri_state_clear)))
 void uri_state_clear(struct uri_state *state);
@@ -40,10 +33,6 @@ int uri_state_read(struct task_store *store, const char *uri_key, struct uri_sta
 		   struct err *err);
 int uri_state_write(struct task_store *store, const char *uri_key,
 		    const struct uri_state *state, struct err *err);
-/* Forgets what was discarded before that time. Whoever waits for a task looks for it more
- * often than that. */
-#define DISCARDED_TOLD_MS ((int64_t)600 * 1000)
-void uri_state_forget_discarded(struct uri_state *state, int64_t before);
 int uri_state_remove(struct task_store *store, const char *uri_key, struct err *err);
 
 /* Appends all that exist. */

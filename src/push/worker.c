@@ -625,9 +625,7 @@ static int write_state(struct push_run *run, struct err *err)
 {
 	struct task_store *store = run->push->options.tasks;
 
-	uri_state_forget_discarded(&run->state, run->now - DISCARDED_TOLD_MS);
-	if (run->state.letters.count == 0 && run->state.failures == 0 &&
-	    run->state.discarded.count == 0)
+	if (run->state.letters.count == 0 && run->state.failures == 0)
 		return uri_state_remove(store, run->uri_key, err);
 	return uri_state_write(store, run->uri_key, &run->state, err);
 }

@@ -347,6 +347,32 @@ what_is_discarded_after_a_failure_was_not_done() {
 	stop_site home
 }
 
+# While another push of the destination runs; and once that one was added again, and done.
+what_is_discarded_during_a_push_was_not_done() {
+	local commit status waiter
+	make_home a
+	set_conf home remote.m2.projects nothing
+	hold_destination m1/a.git
+	start_site home
+	at home push start a
+	wait_until 20 test -e held
+	commit=$(git -C home/git/a.git commit-tree -p main -m b main^{tree})
+	git -C home/git/a.git update-ref refs/heads/b "$commit"
+	at home push wait "$commit" --remote m1 >out 2>&1 &
+	waiter=$!
+	wait_until 20 key_of_task refs/heads/b
+	at home push discard "$(key_of_task refs/heads/b)"
+	touch go
+	status=0
+	wait "$waiter" || status=$?
+	cat out
+	[ "$status" -eq 1 ]
+	grep -q 'refs/heads/b to .*, FAILED! (discarded)' out
+	expect 0 at home push wait "$commit" --remote m1
+	same_refs home/git/a.git m1/a.git
+	stop_site home
+}
+
 what_is_being_pushed_is_left_alone() {
 	local key
 	make_home a
@@ -543,6 +569,8 @@ tap_test "waiting ends in time, by hand, or by what another does" \
 	waiting_ends_in_time_by_hand_or_by_another
 tap_test "what is discarded after a failure was not done" \
 	what_is_discarded_after_a_failure_was_not_done
+tap_test "what is discarded during a push was not done" \
+	what_is_discarded_during_a_push_was_not_done
 tap_test "what is being pushed is left alone" what_is_being_pushed_is_left_alone
 tap_test "retry does not wait for the next try" retry_does_not_wait_for_the_next_try
 tap_test "retry does not wait for the delay" retry_does_not_wait_for_the_delay

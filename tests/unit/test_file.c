@@ -322,6 +322,8 @@ TEST(a_path_of_which_nothing_is_there_is_resolved_from_where_we_are)
 	assert_true(path_is_below(here, above) && strcmp(here, above) != 0);
 	AUTO_FREE char *top = path_resolve("/no such/..");
 	assert_string_equal(top, "/");
+	AUTO_FREE char *doubled = path_resolve("//no such/x");
+	assert_string_equal(doubled, "/no such/x");
 }
 
 int main(void)
