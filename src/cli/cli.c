@@ -174,7 +174,9 @@ int cli_fail(const struct err *err)
 	return cli_get_exit_status(err->class);
 }
 
-PRINTF_LIKE(2, 0)
+static void cli_add_printable(struct str *out, const char *fmt, va_list args)
+	PRINTF_LIKE(2, 0);
+
 static void cli_add_printable(struct str *out, const char *fmt, va_list args)
 {
 	AUTO_FREE char *text = NULL;
