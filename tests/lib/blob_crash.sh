@@ -191,7 +191,7 @@ dies_at() { # SITE POINT CHANGE...
 	kill_site "$site"
 	start_or_die "$site" "REFRELAY_FAILPOINT=$point=kill"
 	"$@"
-	wait_until 15 has_died "$site"
+	is_killed_within 15 "$site"
 	no_half_blob london
 	no_half_blob paris
 	age_temporaries

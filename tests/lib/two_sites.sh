@@ -207,9 +207,19 @@ kill_site() { # SITE
 	stop_site "$1" KILL 2>/dev/null
 }
 
-# A failpoint has ended it.
+# By whatever.
 has_died() { # SITE
 	! kill -0 "$(site_pid "$1")" 2>/dev/null
+}
+
+# Its failpoint kills it: it ends of nothing else. SECONDS are those of wait_until.
+is_killed_within() { # SECONDS SITE
+	local status=0
+	wait_until "$1" has_died "$2"
+	wait "$(site_pid "$2")" || status=$?
+	[ "$status" -eq 137 ] && return
+	tail -n 20 "$2/log"
+	fail "$2 was not killed, but ended with status $status"
 }
 
 is_paused() { # SITE

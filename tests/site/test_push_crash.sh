@@ -11,8 +11,7 @@ nothing_is_lost_when_it_is_killed() { # FAILPOINT
 	add_remote kiel bonn
 	start_ready kiel "REFRELAY_FAILPOINT=$1=kill"
 	make_repository git/a.git 3
-	wait_until 10 has_died kiel
-	wait "$(site_pid kiel)" || true
+	is_killed_within 10 kiel
 	start_ready kiel
 	wait_until 20 same_branch git/a.git bonn/a.git
 	wait_until 10 store_is_empty

@@ -193,7 +193,7 @@ a_deletion_survives_a_crash() {
 	launch_site home REFRELAY_FAILPOINT=target.moved=kill
 	wait_until 20 is_serving home
 	delete a
-	wait_until 20 has_died home
+	is_killed_within 20 home
 	[ "$(in_trash one)" -eq 1 ]
 	start_site home
 	wait_until 20 queue_is home 0 'len(q["queue"]) + len(q["given_up"])'

@@ -70,7 +70,7 @@ dies_and_comes_back() { # POINT...
 		add_commits git/a.git refs/heads/main 1
 		write_task waiting a refs/heads/main "$(uri_of near/a)" near
 		launch_site home "REFRELAY_FAILPOINT=$point=kill"
-		wait_until 15 has_died home
+		is_killed_within 15 home
 		git -C near/a.git fsck --full
 		start_site home
 		wait_until 10 store_is_empty

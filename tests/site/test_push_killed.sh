@@ -44,7 +44,7 @@ dies_and_comes_back() { # POINT...
 		echo "$point:"
 		ask
 		launch_site home "REFRELAY_FAILPOINT=$point=kill"
-		wait_until 15 has_died home
+		is_killed_within 15 home
 		start_site home
 		wait_until 10 all_is_done
 		nothing_is_left
@@ -60,10 +60,10 @@ dies_while_it_recovers() {
 	add_remote home far
 	ask
 	launch_site home REFRELAY_FAILPOINT=push.claimed=kill
-	wait_until 15 has_died home
+	is_killed_within 15 home
 	[ -n "$(in_running)" ]
 	launch_site home REFRELAY_FAILPOINT=push.recovered=kill
-	wait_until 15 has_died home
+	is_killed_within 15 home
 	start_site home
 	wait_until 10 all_is_done
 	nothing_is_left
@@ -86,7 +86,7 @@ is_replaced() { # POINT...
 		launch_site one "REFRELAY_FAILPOINT=$point=kill"
 		wait_until 10 was_logged one node.started
 		ask
-		wait_until 10 has_died one
+		is_killed_within 10 one
 		wait_until 5 all_is_done
 		nothing_is_left
 		: >one/log
@@ -147,7 +147,7 @@ change_is_not_lost() { # POINT...
 		launch_site home "REFRELAY_FAILPOINT=$point=kill"
 		wait_until 10 was_logged home node.started
 		push_change git/a.git || :
-		wait_until 10 has_died home
+		is_killed_within 10 home
 		# A push that died with it never says that it is over.
 		wait_until 5 no_process_of_pushes
 		never_two_at_once
@@ -174,7 +174,7 @@ dies_while_it_sets_head() {
 	wait_until 15 eval '[ "$(logged home node.started)" -eq 2 ]'
 	git -C git/a.git symbolic-ref HEAD refs/heads/trunk
 	at home changed a || :
-	wait_until 15 has_died home
+	is_killed_within 15 home
 	head_is far/a.git refs/heads/main
 	start_site home
 	wait_until 10 head_is far/a.git refs/heads/trunk

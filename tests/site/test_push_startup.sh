@@ -88,7 +88,7 @@ not_unless_asked_for() {
 the_next_goes_on_after_a_death() {
 	make_cluster
 	launch_site n1 REFRELAY_FAILPOINT=task.linked@1=kill
-	wait_until 20 has_died n1
+	is_killed_within 20 n1
 	start_ready n2
 	wait_until 20 all_is_pushed
 	[ "$(startups)" -eq 1 ]

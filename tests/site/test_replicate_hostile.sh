@@ -145,7 +145,7 @@ our_own_work_is_not_foreign() { # FAILPOINT
 	run 0 created=2
 	first=$(git -C source/bad.git rev-parse main)
 	add_commits source/bad.git refs/heads/main 1
-	REFRELAY_FAILPOINT=$1=kill "$REFRELAY" replicate source dest >/dev/null 2>&1 || true
+	REFRELAY_FAILPOINT=$1=kill expect 137 refrelay replicate source dest
 	git -C source/bad.git update-ref refs/heads/main "$first"
 	add_commits source/bad.git refs/heads/main 2
 	run 0 updated=1

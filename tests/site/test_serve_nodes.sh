@@ -169,7 +169,7 @@ killed_while_it_writes() {
 	start_site one REFRELAY_FAILPOINT=shelf.written=kill
 	start_site two
 	adv >/dev/null || :
-	wait_until 10 has_died one
+	is_killed_within 10 one
 	[ "$(entries)" -eq 0 ]
 	[ "$(find cache -type f -name 'tmp-*' | wc -l)" -eq 1 ]
 	[ "$(on_two oid refs/heads/main)" = "$(commit_of main)" ]

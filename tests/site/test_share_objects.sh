@@ -197,7 +197,7 @@ dies_and_begins_again() {
 	make_family
 	start_site london
 	launch_site paris REFRELAY_FAILPOINT=share.linked=kill
-	wait_until 60 has_died paris
+	is_killed_within 60 paris
 	start_site paris
 	wait_until 60 in_sync
 	same_sites

@@ -54,7 +54,7 @@ dies_before_it_answers_a_hook() {
 		note_branches
 		rm -f london/data/spool/.late # or the hook does not even ask
 		push
-		wait_until 5 has_died london
+		is_killed_within 5 london
 		start_site london
 		is_whole_again london
 		test "$(events_of_a)" -eq "$((before + 1))"
@@ -75,7 +75,7 @@ dies_while_it_works_off_the_spool() {
 		find london/data/spool -type f -name '[0-9]*' | grep -q .
 		note_branches
 		launch_site london "REFRELAY_FAILPOINT=$point=kill"
-		wait_until 5 has_died london
+		is_killed_within 5 london
 		start_site london
 		is_whole_again london
 		test "$(events_of_a)" -eq "$((before + 1))"

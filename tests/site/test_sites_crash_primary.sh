@@ -60,17 +60,14 @@ dies_while_it_serves_objects() {
 		kill_site london
 		start_site london "REFRELAY_FAILPOINT=upload_pack.answers@$at=kill"
 		push_much
-		wait_until 10 has_died london
+		is_killed_within 10 london
 		wait_until 10 row_is paris a failure_class network
-		wait_until 5 no_git_children
+		wait_until 5 no_site_children london
+		wait_until 5 no_site_children paris
 		start_site london
 		at paris repository sync a
 		is_whole_again london
 	done
-}
-
-no_git_children() {
-	! pgrep -af "git .*(upload-pack|fetch|index-pack)" | grep -F "$TEST_DIR"
 }
 
 tap_test "killed at each step of noticing" dies_while_it_notices

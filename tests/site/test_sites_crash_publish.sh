@@ -36,7 +36,7 @@ dies_as_all_starts_again() {
 		kill_site paris
 		start_again
 		launch_site paris "REFRELAY_FAILPOINT=$point=kill"
-		wait_until 15 has_died paris
+		is_killed_within 15 paris
 		start_site paris
 		is_whole_again paris
 	done

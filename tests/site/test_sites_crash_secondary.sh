@@ -26,7 +26,7 @@ dies_while_it_compares_everything() {
 		change_a
 		forget_position
 		launch_site paris "REFRELAY_FAILPOINT=$point=kill"
-		wait_until 10 has_died paris
+		is_killed_within 10 paris
 		no_branch_went_back
 		start_site paris
 		is_whole_again paris
@@ -56,7 +56,7 @@ dies_again_and_again() {
 		sync.done cursor.taken; do
 		launch_site paris "REFRELAY_FAILPOINT=$point=kill"
 		change_a
-		wait_until 10 has_died paris
+		is_killed_within 10 paris
 		no_branch_went_back
 	done
 	start_site paris

@@ -47,7 +47,7 @@ stop_at() { # POINT=ACTION
 
 die_at() { # POINT
 	stop_at "$1=kill"
-	wait_until 10 has_died paris
+	is_killed_within 10 paris
 }
 
 # With the leases' common time of half a minute.

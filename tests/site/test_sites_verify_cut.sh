@@ -38,7 +38,7 @@ a_verification_that_was_cut_off_is_begun_anew() {
 	stop_site paris
 	for point in verify.claimed verify.read verify.done; do
 		launch_site paris "REFRELAY_FAILPOINT=$point=kill"
-		wait_until 15 has_died paris
+		is_killed_within 15 paris
 		start_site paris
 		stop_site paris
 		launch_site paris "REFRELAY_FAILPOINT=$point=stop"
