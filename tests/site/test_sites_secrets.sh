@@ -17,13 +17,17 @@ new_secret() { # FILE
 
 # No secret, and no token made with one, is in a log, an answer or what a command says.
 nothing_leaks() { # SECRET-FILE...
-	local file
-	for file; do
-		! grep -rF "$(<"$file")" london/log paris/log status check proxy 2>/dev/null ||
-			fail "a secret was told"
+	local file where=(london/log paris/log) name told
+	for name in status check proxy; do
+		[ ! -e "$name" ] || where+=("$name")
 	done
-	! grep -aE 'eyJ[A-Za-z0-9_-]{8}' london/log paris/log status check ||
-		fail "a token was told"
+	for file; do
+		[ -s "$file" ]
+		told=$(grep -raF "$(<"$file")" "${where[@]}") || [ $? -eq 1 ]
+		[ -z "$told" ] || fail "a secret was told: $told"
+	done
+	told=$(grep -raE 'eyJ[A-Za-z0-9_-]{8}' "${where[@]}") || [ $? -eq 1 ]
+	[ -z "$told" ] || fail "a token was told: $told"
 }
 
 prepare() {
