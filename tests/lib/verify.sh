@@ -85,7 +85,7 @@ for row in json.load(sys.stdin)["repositories"]:
 }
 
 verified_after() { # SITE PICTURE
-	verified_at "$1" >now
+	verified_at "$1" >now && [ -s now ] || return
 	! grep -qxFf "$2" now
 }
 

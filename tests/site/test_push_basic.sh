@@ -69,7 +69,8 @@ a_store_that_is_away_is_not_made_anew() {
 	make_repository git/a.git 3
 	expect 0 at kiel push queue
 	expect 0 at kiel push list
-	[ ! -e kiel/data ] && [ ! -e store ]
+	[ ! -e kiel/data ]
+	[ ! -e store ]
 	start_ready kiel
 	stop_site kiel
 	add_commits git/a.git refs/heads/main 1

@@ -176,7 +176,8 @@ each_file_beside_is_a_remote() {
 	start_ready home
 	expect 0 at home push start --all --wait
 	same_refs git/a.git one/a.git
-	[ -z "$(ls main)" ] && [ ! -e two ]
+	[ -z "$(ls main)" ]
+	[ ! -e two ]
 	at home push list | grep -q '^Remote: one$'
 	stop_site home
 }

@@ -305,9 +305,13 @@ a_deletion_stays_off_what_is_not_that_copy_alone() {
 	done
 	wait_until 20 is_deleted plain
 	wait_until 20 was_logged home push.not_deleted 'the copy of sub-x, too'
-	[ -d outside/victim.git ] && [ -d outside/x.git ] && [ -L far/link.git ]
-	[ -d far/nest.git/inner/deep.git ] && [ -d flat/sub-x.git ]
-	[ ! -e far/plain.git ] && [ ! -e flat/plain.git ]
+	[ -d outside/victim.git ]
+	[ -d outside/x.git ]
+	[ -L far/link.git ]
+	[ -d far/nest.git/inner/deep.git ]
+	[ -d flat/sub-x.git ]
+	[ ! -e far/plain.git ]
+	[ ! -e flat/plain.git ]
 	stop_site home
 }
 

@@ -14,8 +14,7 @@ gits_list() {
 }
 
 is_right() {
-	adv >now
-	cmp now <(gits_list)
+	adv >now && cmp now <(gits_list)
 }
 
 rss_kb() {
@@ -234,12 +233,12 @@ a_cache_that_changes_under_it() {
 }
 
 is_kept() {
-	is_right
+	is_right || return
 	[ "$(entries | wc -l)" -gt 0 ]
 }
 
 is_kept_elsewhere() {
-	is_right
+	is_right || return
 	[ -n "$(find elsewhere -type f)" ]
 }
 

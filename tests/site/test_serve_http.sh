@@ -441,7 +441,8 @@ errors() {
 	adv >/dev/null
 	: >one/git/broken.git/HEAD
 	get "$base/broken.git/$refs"
-	[ "$(status)" != 200 ] && [ -s answer ]
+	[ "$(status)" != 200 ]
+	[ -s answer ]
 	rm one/git/broken.git/HEAD
 	is_error '[45]??' "$base/broken.git/$refs"
 	ln -s r.git one/git/link.git
@@ -450,12 +451,19 @@ errors() {
 	cmp answer <(stock_v0)
 }
 
+# It is compressed a moment after it was given for the first time.
+comes_compressed() {
+	adv 0 --compressed -D head >answer && grep -qi '^content-encoding: gzip' head
+}
+
 hidden() {
 	local secret version
 
 	serve_one
 	secret=$(git -C "$R" commit-tree -m secret 'main^{tree}')
 	git -C "$R" update-ref refs/hidden/one "$secret"
+	# Enough that it is worth to be compressed.
+	seq -f "create refs/heads/many/%g $(commit_of main)" 60 | git -C "$R" update-ref --stdin
 	adv >answer
 	grep -aq refs/hidden/one answer
 	git -C "$R" config transfer.hideRefs refs/hidden
@@ -463,10 +471,14 @@ hidden() {
 		for i in 1 2; do
 			adv "$version" >answer
 			fails grep -a -e hidden -e "$secret" answer
-			adv "$version" -H 'Accept-Encoding: gzip' | gzip -dc >answer 2>err || true
+			adv "$version" --compressed >answer
+			[ -s answer ]
 			fails grep -a -e hidden -e "$secret" answer
 		done
 	done
+	wait_until 10 comes_compressed
+	grep -aq refs/heads/many/60 answer
+	fails grep -a -e hidden -e "$secret" answer
 	for i in 1 2; do
 		ls_refs | post >answer
 		fails grep -a -e hidden -e "$secret" answer

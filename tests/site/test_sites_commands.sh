@@ -83,7 +83,8 @@ repositories_are_listed_and_shown() {
 	grep -q nowhere err
 	expect 2 at paris repository show
 	expect 0 at paris repository show r1 r2
-	[ "$(grep -c '^name  *r[12]$' out)" = 2 ] && [ "$(grep -cx '' out)" = 1 ]
+	[ "$(grep -c '^name  *r[12]$' out)" = 2 ]
+	[ "$(grep -cx '' out)" = 1 ]
 	expect 0 at paris repository show --json r1 r2
 	names_shown r1 r2
 	expect 4 at paris repository show r1 nowhere

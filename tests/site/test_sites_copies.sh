@@ -185,7 +185,7 @@ what_no_hook_reports_is_seen() {
 	wait_until 2 was_seen $((++count))
 	right_again
 	lists_as paris "$name: installed"
-	! was_logged paris sync.failed || fail "a sync failed"
+	! was_logged paris job.failed 'job=sync' || fail "a sync failed"
 }
 
 # To another copy.
@@ -219,7 +219,7 @@ what_diverts_git_is_seen_and_goes() {
 		[ ! -e "$COPY/$file" ] || fail "$file is still there"
 		wait_until 10 was_logged paris copy.own_file_removed "path=$file"
 	done
-	! was_logged paris sync.failed || fail "a sync failed"
+	! was_logged paris job.failed 'job=sync' || fail "a sync failed"
 }
 
 # As if nobody had heard of it.
@@ -352,7 +352,9 @@ recorded() { # MEMBER
 }
 
 is_recorded_anew() { # MEMBER VALUE
-	[ "$(recorded "$1")" != "$2" ]
+	local now
+	now=$(recorded "$1") || return
+	[ "$now" != "$2" ]
 }
 
 # It gives the packs another name for a while, and so another ctime.
@@ -382,7 +384,7 @@ a_clone_over_the_path_changes_nothing() {
 
 dies_at() { # POINT
 	launch_site paris "REFRELAY_FAILPOINT=$1=kill"
-	wait_until 20 has_died paris
+	is_killed_within 20 paris
 }
 
 # The record is as it was, and is written at the next look.

@@ -43,8 +43,7 @@ most_at_work() { # REPOSITORY
 }
 
 no_sync_failed() {
-	fails was_logged paris sync.failed
-	fails grep -aE ' ev=job.failed .*job=sync' paris/log
+	fails was_logged paris job.failed 'job=sync'
 	[ "$(row_of paris tool retry_count)" = 0 ]
 }
 
@@ -131,7 +130,7 @@ two_repositories_change_names() {
 	done
 	git -C paris/git/a.git rev-parse -q --verify refs/heads/of-b
 	fails git -C paris/git/b.git rev-parse -q --verify refs/heads/of-b
-	fails was_logged paris sync.failed
+	fails was_logged paris job.failed 'job=sync'
 	# Into a group of the name that a repository has had, and back out of it.
 	mv london/git/a.git c.git
 	mkdir london/git/a

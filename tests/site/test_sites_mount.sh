@@ -84,7 +84,8 @@ a_mount_that_goes_while_the_node_runs_gets_no_copy() {
 	expect 0 at paris repository reverify c
 	wait_until 20 was_logged paris job.failed 'op=verify'
 	row_is paris c state synced
-	[ ! -e paris/git/a.git ] && [ ! -e paris/git/new.git ]
+	[ ! -e paris/git/a.git ]
+	[ ! -e paris/git/new.git ]
 	mkdir paris/git/somebodys
 	says paris 'is not the directory that it was'
 	rmdir paris/git/somebodys

@@ -53,10 +53,12 @@ evil_names() {
 			'/events junk'
 		: >proxy/log
 		push_change london/git/tool.git
-		wait_until 20 asked_for /repositories.limit
+		# It asks again when what came has been worked off.
+		wait_until 20 asked_for /repositories.limit 2
 		find paris/git -maxdepth 1 | sort | cmp - tree
 	done
-	[ ! -e paris/x ] && [ ! -e x ]
+	[ ! -e paris/x ]
+	[ ! -e x ]
 	heals
 }
 

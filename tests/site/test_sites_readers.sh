@@ -87,8 +87,8 @@ is_closed() { # SITE
 	local version
 	for version in 0 2; do
 		! git -c protocol.version=$version ls-remote "$(site_url "$1")/r.git" 2>said || return
-		grep -q 'returned error: 403' said
-		grep -q 'http.uploadpack is false' said
+		grep -q 'returned error: 403' said || return
+		grep -q 'http.uploadpack is false' said || return
 	done
 }
 
@@ -123,7 +123,7 @@ settings_come_before_refs() {
 	refrelay replicate source copies
 	git -C source/r.git config transfer.hideRefs refs/secret
 	add_commits source/r.git refs/secret/plan 2
-	REFRELAY_FAILPOINT=publish.renamed=kill "$REFRELAY" replicate source copies >/dev/null 2>&1 || true
+	REFRELAY_FAILPOINT=publish.renamed=kill expect 137 refrelay replicate source copies
 	tip copies/r.git refs/secret/plan
 	! git ls-remote copies/r.git | grep secret || fail "it is shown"
 	refrelay replicate source copies

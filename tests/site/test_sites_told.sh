@@ -12,7 +12,7 @@ make_pair() {
 }
 
 has_failed() { # NAME CLASS TEXT
-	row_is paris "$1" failure_class "$2"
+	row_is paris "$1" failure_class "$2" || return
 	row_of paris "$1" failure | grep -q "$3"
 }
 

@@ -91,8 +91,8 @@ mend_all() {
 }
 
 blobs_are_equal() {
-	diff -r -x .refrelay london/uploads paris/uploads
-	diff -r -x .refrelay london/lfs paris/lfs
+	diff -r -x .refrelay london/uploads paris/uploads &&
+		diff -r -x .refrelay london/lfs paris/lfs
 }
 
 all_is_well() {
