@@ -7,12 +7,13 @@ documented_proxy() { # PORT
 		"$NGINX_DOCS/operations.md" |
 		sed -e '/ssl_certificate/d; /listen \[::\]/d' \
 			-e "s,listen 443 ssl,listen 127.0.0.1:$1," \
-			-e "s,http://127.0.0.1:8418,$(site_url one),"
+			-e "s,http://127.0.0.1:8418,${NGINX_TO:-$(site_url one)},"
 }
 
 NGINX_DOCS=$(cd "${BASH_SOURCE[0]%/*}/../../docs" && pwd)
 NGINX=$(PATH=$PATH:/usr/sbin command -v nginx || true)
 
+# $NGINX_TO is what it passes requests on to, and more settings of that place; else ./one.
 start_nginx() { # [LINE...]: more of the part http
 	local user=
 	[ -n "$NGINX" ] || skip "nginx is not installed"

@@ -68,6 +68,10 @@ told() { # COUNT
 	[ "$(wc -l <hook/told)" -ge "$1" ]
 }
 
+refused() { # COUNT
+	[ "$(grep -cx 400 hook/asked)" -eq "$1" ]
+}
+
 the_webhook_gets_all_in_order() {
 	make_node home
 	make_a one
@@ -93,6 +97,13 @@ the_webhook_gets_all_in_order() {
 	echo 400 >hook/status
 	expect 0 at home push start --wait --timeout 30s a
 	wait_until 20 was_logged home push.webhook_refused 'answers 400'
+	wait_until 20 refused 2
+	rm hook/status
+	expect 0 at home push start --wait --timeout 30s a
+	wait_until 20 told 6
+	at home events --push >events
+	diff <(sed 5,6d events) <(sed 's/^good //' hook/told)
+	refused 2
 	stop_site home
 }
 

@@ -31,10 +31,13 @@ no_process_is_started_without_a_change() {
 	strace -f -qq -e trace=execve -o calls true || skip "strace may not be used here"
 	# A sanitized build cannot look for leaks while it is traced.
 	ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 \
-		expect 0 strace -f -qq -e trace=execve,execveat,fork,vfork -o calls \
+		expect 0 strace -f -qq -e trace=execve,execveat,fork,vfork,clone,clone3 -o calls \
 		"$REFRELAY" replicate --json source dest
 	test "$(grep -c exec calls)" -eq 1
 	fails grep -q fork calls
+	grep -E ' clone3?\(' calls >clones # of threads
+	[ -s clones ]
+	fails grep -v CLONE_THREAD clones
 }
 
 tap_test "a thousand repositories" a_thousand_repositories

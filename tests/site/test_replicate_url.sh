@@ -149,7 +149,8 @@ a_primary_that_begins_anew_deletes_nothing() {
 	wait_until 20 replicate --delete --force
 	has_repositories 100
 	run_url 0 --delete unchanged=100
-	fails find dest/.refrelay/trash -mindepth 1 -name '*.git' -exec false {} +
+	[ -d dest/.refrelay ]
+	[ -z "$(find dest/.refrelay -path '*/trash/*.git')" ]
 	equal_trees london/git dest
 }
 
@@ -240,7 +241,7 @@ a_run_that_was_killed_is_repeated() {
 	local point
 	start_london a group/b c d
 	for point in sync.read objects.fetched sync.fetched sync.staged sync.placed publish.renamed; do
-		REFRELAY_FAILPOINT=$point@2=kill replicate >killed 2>&1 || true
+		REFRELAY_FAILPOINT=$point@2=kill expect 137 replicate
 		run_url 0 failed=0 held=0 not_reached=0
 		equal_trees london/git dest
 		run_url 0 unchanged=4

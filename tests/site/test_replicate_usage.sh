@@ -405,6 +405,14 @@ output_is_for_files_too() {
 	test "$(wc -l <out)" -eq 1
 	expect 0 refrelay replicate --verbose source dest
 	fails grep -q $'\e\|\r' err
+	expect 1 says_it_to_nobody
+	grep -q 'cannot write the output' err
+	expect 1 says_it_to_nobody --json
+	grep -q 'cannot write the output' err
+}
+
+says_it_to_nobody() { # OPTION...
+	refrelay replicate "$@" source dest >&-
 }
 
 # The next file that is opened would take the number, and be read, or written to.

@@ -61,6 +61,11 @@ no_git_is_in() {
 	[ "$(gits_in)" -eq 0 ]
 }
 
+# Not even what was started in place of git.
+nobody_is_in() {
+	[ -z "$(find /proc/[0-9]* -maxdepth 1 -name cwd -lname "$R" 2>/dev/null)" ]
+}
+
 # Clients of packs that read FIRST bytes and then wait for ./NAME.go.
 hold_packs() { # NAME COUNT
 	fetch_body "$(commit_of heavy)" >"$1.request"
@@ -167,6 +172,7 @@ who_leaves_takes_his_git_along() {
 
 # Also one that waits in the line, or has not had a byte yet.
 who_leaves_early_takes_his_git_along() {
+	local asking
 	make_heavy 30
 	mkdir shim
 	cat >shim/git <<-END
@@ -181,11 +187,15 @@ who_leaves_early_takes_his_git_along() {
 	set_conf one serve.timeout 4s
 	start_site one "PATH=$PWD/shim:$PATH"
 	fetch_body "$(commit_of main)" >request
-	post -o answer -w '%{http_code}' <request >status
+	post -o answer -w '%{http_code}' <request >status &
+	asking=$!
+	wait_until 20 test -e asleep
+	fails nobody_is_in
+	wait "$asking"
 	echo "status $(<status): $(<answer)"
 	grep -qE '^50[0-9]$' status
 	wait_until 20 packs_are 0 0
-	no_git_is_in
+	wait_until 20 nobody_is_in
 	stop_site one
 }
 
@@ -215,9 +225,9 @@ clones_of_all_kinds() {
 		git -C "shallow$version" -c protocol.version=$version fetch -q --unshallow
 		[ "$(git -C "shallow$version" rev-list --count main)" -eq 300 ]
 		git -C "shallow$version" fsck --no-progress 2>err
-		git -c protocol.version=$version clone -q --single-branch -b side \
-			--shallow-exclude v1 "$U" "excluding$version" ||
-			git -c protocol.version=$version clone -q "$U" "excluding$version"
+		git -c protocol.version=$version clone -q --single-branch -b main \
+			--shallow-exclude v1 "$U" "excluding$version"
+		[ "$(git -C "excluding$version" rev-list --count main)" -eq 1 ]
 	done
 	clone partial --filter=blob:none --no-checkout
 	[ "$(git -C partial rev-list --objects --missing=print --all | grep -c '^?')" -gt 0 ]

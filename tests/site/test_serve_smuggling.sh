@@ -51,12 +51,9 @@ through_a_proxy() {
 # The proxy keeps its connections to the node and puts requests of many clients on them.
 through_shared_connections() {
 	make_smuggled
-	start_nginx "upstream node { server 127.0.0.1:$(port_of_one); keepalive 2; }" \
-		'proxy_set_header Connection "";'
-	sed -i "s,proxy_pass .*,proxy_pass http://node; proxy_set_header Connection \"\";," \
-		nginx/conf
-	kill -HUP "$NGINX_PID"
-	wait_until 10 grep -q 'http://node' nginx/conf
+	NGINX_TO='http://node; proxy_set_header Connection ""'
+	start_nginx "upstream node { server 127.0.0.1:$(port_of_one); keepalive 2; }"
+	grep -qF 'proxy_pass http://node; proxy_set_header Connection "";' nginx/conf
 	python3 "$PEERS/smuggle.py" "$NGINX_PORT"
 	U=http://127.0.0.1:$NGINX_PORT/r.git
 	is_well

@@ -298,8 +298,10 @@ a_clock_that_is_weeks_ahead_empties_no_trash() {
 	stop_site paris
 	cc -shared -fPIC -o wrong_clock.so "$wrong_clock"
 	touch before
+	: >paris/log
 	start_site paris "LD_PRELOAD=$PWD/wrong_clock.so" WRONG_CLOCK=1296000 \
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
+	is_logged_at paris 1296000
 	wait_until 20 test paris/git/.refrelay/trash.clock -nt before
 	[ "$(in_trash)" = 1 ]
 	stop_site paris

@@ -116,7 +116,9 @@ odd_repositories() {
 	expect 128 git clone "$(url_of nobody)" nobody
 	grep -q 'not found' err
 	[ "$(status "$(url_of nobody)/info/refs?service=git-upload-pack")" = 404 ]
-	expect 128 git push "$(url_of plus+plus)" HEAD:refs/heads/x || true
+	expect 128 env GIT_TERMINAL_PROMPT=0 git -C clone-plus+plus push \
+		"$(url_of plus+plus)" HEAD:refs/heads/x
+	grep -q 'nobody may push to this site' err
 }
 
 status() { # URL [CURL-OPTION...]

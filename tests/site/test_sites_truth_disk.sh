@@ -83,6 +83,8 @@ a_read_only_disk() {
 	start_sites
 	wait_until 20 all_say_it
 	stop_site paris
+	reads_answer paris # which could write now
+	diff before after
 	mount -o remount,ro paris/data
 	reads_answer paris
 	diff before after
@@ -90,6 +92,8 @@ a_read_only_disk() {
 	start_site paris
 	wait_until 20 all_say_it
 	kill_site paris
+	reads_answer paris
+	diff before after
 	mount -o remount,ro paris/data
 	reads_answer paris
 	diff before after
