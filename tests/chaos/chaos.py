@@ -419,6 +419,7 @@ class Chaos:
 
     def start(self):
         self.choose_fast_path()
+        self.world.watch_threads()
         self.world.set_up()
         choices = random.Random(f"{self.options.seed}/start")
         for i in range(6):
@@ -434,7 +435,7 @@ class Chaos:
         self.settle()
 
     def is_over(self):
-        if self.world.is_ended:
+        if self.world.is_ended or self.world.dead_threads:
             return True
         if self.options.seconds:
             return time.monotonic() - self.begun > self.options.seconds
@@ -458,6 +459,20 @@ class Chaos:
                              f"worst {max(values):.1f})")
         parts.append(f"{len(self.violations)} violations")
         return ", ".join(parts)
+
+    def undone(self):
+        """What nobody did or looked at, so that no promise about it was tried. In a few rounds
+        chance may leave out what is rare."""
+        counts = {"acknowledged pushes": self.operations.done["acknowledged"],
+                  "reads at the primary": self.reads.count["primary"],
+                  "reads at secondaries": self.reads.count["secondary"],
+                  "pairs": self.pairs_read, "faults": sum(self.faults.count.values())}
+        for source in ("command", "api", "ready", "metrics"):
+            counts[f"samples by {source}"] = self.truth.count.get(source, 0)
+        if self.round > 10:
+            for name in ("clones", "put", "lfs"):
+                counts[name] = self.operations.done[name]
+        return [name for name, count in counts.items() if count == 0]
 
     def tell(self):
         print(f"# seed {self.options.seed}, {self.round - 1} rounds, {self.summary()}")
@@ -532,6 +547,16 @@ def print_plan(options):
             print(f"  {at:6.2f} {what} {name} {seed}" + (f" for {lasts:.1f} s" if lasts else ""))
 
 
+def judge_test(chaos):
+    """2 if the promises were not tried as they should be. One that is broken was."""
+    undone = [] if chaos.violations else chaos.undone()
+    if not chaos.world.dead_threads and not undone:
+        return 0
+    print(f"Bail out! {len(chaos.world.dead_threads)} threads of the test died; "
+          f"never done: {', '.join(undone) or 'nothing'}.")
+    return 2
+
+
 def main():
     options = read_options()
     if options.plan:
@@ -550,14 +575,16 @@ def main():
         traceback.print_exc()
         print("Bail out! The test itself failed.")
         status = 2
-    is_kept = options.keep or chaos.violations or status == 2
+    is_kept = options.keep or chaos.violations or status == 2 or chaos.world.dead_threads
     chaos.world.is_ended = True
     if is_kept:
         keep(chaos.world, folder)
-    chaos.world.end()
+    for text in chaos.world.end():
+        chaos.report("nodes_do_not_crash", text)
     chaos.look_for_trouble()  # leaks are told at the end
     chaos.tell()
-    if is_kept or chaos.violations:
+    status = status or judge_test(chaos)
+    if is_kept or chaos.violations or status == 2:
         print(f"# kept: {folder}")
     else:
         shutil.rmtree(folder, ignore_errors=True)

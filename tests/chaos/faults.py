@@ -69,11 +69,13 @@ class Faults:
 
     def restart(self, choices):
         site = self.any_site(choices)
-        if site.is_down or site.is_stopped:
+        if site.is_down or site.is_stopped or site.has_died():
             return None, f"{site.name} is down"
-        status = site.kill(signal.SIGTERM)
+        wrong = site.end()
+        if wrong:
+            self.operations.report("nodes_do_not_crash", wrong)
         site.start()
-        return None, f"{site.name}, status {status}"
+        return None, f"{site.name}{wrong and ', badly'}"
 
     def pause(self, choices):
         site = self.any_site(choices)

@@ -29,7 +29,7 @@ import traceback
 from pathlib import Path
 
 import operations
-from chaos import in_namespace
+from chaos import in_namespace, judge_test
 from history import read_refs
 from truth import Disks, says_in_sync
 from world import World, git, run, wait_until
@@ -44,6 +44,7 @@ PROMISES = {
     "everything_heals": "... and copies and destinations become equal within the bound",
     "in_sync_is_said": "... which status says",
     "the_fast_path_is_taken": "small changes come by deltas all the while",
+    "nodes_do_not_crash": "nodes end as they should when they are told to",
 }
 REFS = ("refs/heads/main", "refs/heads/topic/0", "refs/heads/topic/1")
 
@@ -98,6 +99,7 @@ class Power:
         print(f"# cut {self.cuts}: {promise}: {text}", flush=True)
 
     def start(self):
+        self.world.watch_threads()
         self.world.set_up()
         conf = self.world.london.folder / "conf"
         # Tasks shall wait when the cut comes.
@@ -248,12 +250,18 @@ class Power:
 
     def run(self):
         self.start()
-        while not self.is_over():
+        while not self.is_over() and not self.world.dead_threads:
             self.cuts += 1
             self.cut()
             self.settle()
         for name, text in self.world.wrong_ways().items():
             self.report("the_fast_path_is_taken", f"{name}: {text}")
+
+    def undone(self):
+        """What no user did. In one or two cuts chance may leave out what is rare."""
+        names = ("acknowledged", "put", "lfs") if self.cuts > 2 else ("acknowledged",)
+        return [name for name in names if self.operations.done[name] == 0] + \
+            ([] if self.cuts else ["cuts"])
 
     def tell(self):
         print(f"# seed {self.options.seed}, {self.cuts} cuts, {time.monotonic() - self.begun:.0f} s; "
@@ -320,8 +328,11 @@ def main():
         status = 2
     is_kept = options.keep or power.violations or status
     power.has_power = False
-    power.world.end()
+    for text in power.world.end():
+        power.report("nodes_do_not_crash", text)
     power.tell()
+    status = status or judge_test(power)
+    is_kept = is_kept or power.violations or status
     for name, disk in power.disks.items():
         if is_kept:
             run(["cp", "-a", str(disk.folder), str(folder / (name + ".kept"))], check=False)

@@ -9,7 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+import traceback
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -56,7 +58,7 @@ class Site:
         self.folder = world.folder / name
         self.repositories, self.data = self.folder / "git", self.folder / "data"
         self.tree, self.lfs = self.folder / "tree", self.folder / "lfs"
-        self.process, self.started_at = None, 0
+        self.process, self.started_at, self.log_at_start = None, 0, 0
         self.clock = 0      # seconds that it is wrong by
         self.is_down = True  # ... because the test wants it so
         self.is_stopped = False
@@ -91,6 +93,7 @@ class Site:
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(self.command("serve", "-v"), stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, env=self.environment())
+            self.log_at_start = log.tell()
         self.started_at = time.monotonic()
         self.is_down = self.is_stopped = False
 
@@ -111,6 +114,24 @@ class Site:
             self.process.wait()
             raise Broken(f"{self.name} did not end within 60 s of signal {how}") from None
         return self.process.returncode
+
+    def has_served(self):
+        """This process, and not one before it."""
+        with open(self.folder / "log", "rb") as log:
+            log.seek(self.log_at_start)
+            return b" ev=node.started " in log.read()
+
+    def end(self):
+        """As a service manager does; says what is wrong with it, if anything is. Who has not
+        begun to serve may have been about to refuse, or not know of signals yet."""
+        try:
+            status = self.kill(signal.SIGTERM)
+        except Broken as error:
+            return str(error)
+        if status == 0 or status in (1, -signal.SIGTERM) and not self.has_served():
+            return ""
+        tail = (self.folder / "log").read_bytes()[-600:].decode(errors="replace")
+        return f"{self.name} ended with {status} after SIGTERM: {tail}"
 
     def pause(self):
         self.is_stopped = True
@@ -185,6 +206,7 @@ class World:
         self.has_clock = False
         self.wants_disks = wants_disks
         self.is_ended = False
+        self.dead_threads = []
         self.asked = set()
         self.fast_path = {}  # name of a secondary: whether it takes small changes at once
         self.london = self.site("london")
@@ -342,17 +364,25 @@ class World:
                 proxy.set("pass")
                 proxy.cut()
 
+    def watch_threads(self):
+        """A thread that dies looks at nothing any more, and says nothing: then the test itself
+        has failed. Those that the end surprises have not."""
+        def note_death(died):
+            if self.is_ended:
+                return
+            text = "".join(traceback.format_exception(died.exc_type, died.exc_value,
+                                                      died.exc_traceback))
+            self.dead_threads.append(text)
+            self.note("thread", text)
+            print(text, file=sys.stderr, flush=True)
+
+        threading.excepthook = note_death
+
     def end(self):
+        """Gives what was wrong with the nodes' ends."""
         self.is_ended = True
-        for site in self.sites:
-            if site.process and site.process.poll() is None:
-                site.is_down = True
-                site.go_on()
-                site.process.terminate()
-                try:
-                    site.process.wait(30)
-                except subprocess.TimeoutExpired:
-                    site.process.kill()
+        wrong = [site.end() for site in self.sites
+                 if site.process and site.process.poll() is None]
         if hasattr(self, "web"):
             self.web.kill()
         for one in self.destinations:
@@ -360,3 +390,4 @@ class World:
                 os.kill(one.process, signal.SIGKILL)
         for folder in self.mounts:
             run(["umount", "-l", str(folder)], check=False)
+        return [text for text in wrong if text]
