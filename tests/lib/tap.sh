@@ -15,7 +15,8 @@
 #	expect STATUS COMMAND...        exactly this exit status; stdout in ./out, stderr in ./err
 #	fails COMMAND...                fails, with whatever status
 #	fail TEXT...                    ends the test
-#	skip TEXT...                    ends the test; it counts as skipped
+#	skip TEXT...                    ends the test; it counts as skipped; in what is set up,
+#					all tests are
 #
 # TAP_KEEP=DIRECTORY copies there what a failed test leaves, for a look at its logs.
 
@@ -140,8 +141,10 @@ tap_test() { # NAME FUNCTION [ARGUMENT...]
 	rm -rf "$folder"
 }
 
-# Without it no test makes sense.
+# Without it no test makes sense. The subshell is a command of its own: in a condition no
+# failing command would end it.
 tap_set_up() { # FUNCTION [ARGUMENT...]
+	local status
 	SHARED=$(mktemp -d "${TMPDIR:-/tmp}/refrelay-shared.XXXXXX") || exit 1
 	(
 		set -eEuo pipefail
@@ -149,12 +152,14 @@ tap_set_up() { # FUNCTION [ARGUMENT...]
 		cd "$SHARED"
 		tap_environment
 		"$@"
-	) >"$tap_root/log" 2>&1 </dev/null && {
+	) >"$tap_root/log" 2>&1 </dev/null
+	status=$?
+	[ "$status" -ne 0 ] || {
 		mapfile -t tap_kept < <(tap_leftovers)
 		return
 	}
 	tap_count=1
-	tap_result 1 "what the tests share is set up" "$tap_root/log"
+	tap_result "$status" "what the tests share is set up" "$tap_root/log"
 	[ -z "${TAP_KEEP-}" ] || cp -a "$SHARED" "$TAP_KEEP"
 	tap_done
 }

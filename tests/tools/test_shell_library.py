@@ -114,8 +114,11 @@ class ShellLibrary(unittest.TestCase):
     def test_what_is_set_up_is_shared_and_lives_until_the_end(self):
         self.passes("up() { sleep 60 & echo $! >pid; }; tap_set_up up\n"
                     "it() { kill -0 $(cat $SHARED/pid); }\n")
-        output = self.run_script("up() { false; }; tap_set_up up; it() { true; }", 1)
-        self.assertIn("not ok 1 - what the tests share is set up", output)
+        for up in ("false", "false; true", "fail no", "false | true; true"):
+            output = self.run_script(f"up() {{ {up}; }}; tap_set_up up; it() {{ true; }}", 1)
+            self.assertIn("not ok 1 - what the tests share is set up", output)
+        self.assertIn("ok 1 - what the tests share is set up # SKIP no room",
+                      self.run_script("up() { skip no room; }; tap_set_up up; it() { false; }", 0))
 
     def test_skip_counts_as_skipped(self):
         self.assertIn("ok 1 - a sentence # SKIP no room",
