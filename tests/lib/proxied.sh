@@ -68,7 +68,7 @@ status_says() { # PATTERN
 # What was broken off by the change of rules is not waited for, but tried once more.
 is_healed() {
 	in_sync && same_sites && return
-	at paris repository list --failed | grep -q failing && try_again --failed
+	! at paris repository list --failed | grep -q failing || try_again --failed
 	return 1
 }
 

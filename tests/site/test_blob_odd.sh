@@ -216,7 +216,8 @@ what_is_no_file_is_left_alone() {
 	for name in link-to-file link-to-folder link-inside link-dangling link-loop pipe socket device; do
 		[ "$(finding_of "$name")" = 1 ] || fail "$name was not told once"
 		[ "$(finding_of "sub/$name")" = 1 ] || fail "sub/$name was not told once"
-		[ ! -e "paris/tree/$name" ] && [ ! -L "paris/tree/$name" ]
+		[ ! -e "paris/tree/$name" ]
+		[ ! -L "paris/tree/$name" ]
 	done
 	left=$(find paris/tree -path paris/tree/.refrelay -prune -o -type f -print | wc -l)
 	[ "$left" = 3 ]
@@ -416,7 +417,9 @@ what_may_not_be_read_is_told() {
 	wait_until 20 tree_fails london 3
 	wait_until 20 primary_says 'files of kind tree left out, e.g. '
 	wait_until 20 are_found shut later never
-	[ "$(finding_of shut)" = 1 ] && [ "$(finding_of later)" = 1 ] && [ "$(finding_of never)" = 1 ]
+	[ "$(finding_of shut)" = 1 ]
+	[ "$(finding_of later)" = 1 ]
+	[ "$(finding_of never)" = 1 ]
 	wait_until 20 grep -q changed paris/tree/open
 	# Kept, and not deleted.
 	[ "$(cat paris/tree/shut/in/a paris/tree/shut/b paris/tree/private)" = "$(printf 'a\nb\nprivate')" ]

@@ -90,8 +90,10 @@ one_change_costs_few_flushes() {
 	calls_end
 	echo "of the copy: $(<of_copy), of the database: $(<of_data)"
 	cat calls
-	[ "$(<of_copy)" -ge 2 ] && [ "$(<of_copy)" -le "$COPY_SYNCS" ]
-	[ "$(<of_data)" -ge 1 ] && [ "$(<of_data)" -le "$DATA_SYNCS" ]
+	[ "$(<of_copy)" -ge 2 ]
+	[ "$(<of_copy)" -le "$COPY_SYNCS" ]
+	[ "$(<of_data)" -ge 1 ]
+	[ "$(<of_data)" -le "$DATA_SYNCS" ]
 	intent_goes_first
 	same_sites
 }

@@ -158,7 +158,8 @@ they_die() {
 	expect 5 lease run "$key" --wait 0 -- touch ran
 	for ((number = 1; number <= servers; number++)); do
 		left=$(redis_at "$number" PTTL "docora:repo-lock:$key")
-		[ "$left" -gt 0 ] && [ "$left" -le 600000 ]
+		[ "$left" -gt 0 ]
+		[ "$left" -le 600000 ]
 		redis_at "$number" PEXPIRE "docora:repo-lock:$key" 1000
 	done
 	lease run "$key" --wait 60 -- touch after
@@ -220,7 +221,8 @@ we_are_late() {
 	before=$(values)
 	rm ours
 	wait "$holder" || :
-	[ -n "$before" ] && [ "$(values)" = "$before" ]
+	[ -n "$before" ]
+	[ "$(values)" = "$before" ]
 	rm foreign
 	wait "$foreign"
 	says released

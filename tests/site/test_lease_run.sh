@@ -135,7 +135,8 @@ while_refrelay_is_stopped_the_command_is_killed_in_time() {
 	wait_until 10 test -s pid
 	kill -STOP "$holder"
 	lease run k --wait 30 -- sh -c 'kill -0 "$(cat pid)" 2>/dev/null && touch both; touch ran'
-	[ -e ran ] && [ ! -e both ]
+	[ -e ran ]
+	[ ! -e both ]
 	kill -CONT "$holder"
 	wait "$holder" || :
 }

@@ -177,7 +177,8 @@ a_stopped_holders_command_is_dead_before_others_have_the_lease() {
 	wait_until 10 test -s pid
 	kill -STOP "$holder"
 	lease two run k --wait 30 -- sh -c 'kill -0 "$(cat pid)" 2>/dev/null && touch both; touch ran'
-	[ -e ran ] && [ ! -e both ]
+	[ -e ran ]
+	[ ! -e both ]
 	kill -CONT "$holder"
 	wait "$holder" || :
 	kill "$redis"

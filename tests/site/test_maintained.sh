@@ -116,7 +116,8 @@ copies_of_many_fetches() {
 	for name in "${names[@]}"; do
 		is_sound "paris/git/$name.git"
 	done
-	[ "$(logged paris copy.changed)" -eq 0 ] && [ "$(logged paris copy.doubted)" -eq 0 ]
+	[ "$(logged paris copy.changed)" -eq 0 ]
+	[ "$(logged paris copy.doubted)" -eq 0 ]
 	# What users own is as it was, though it is in no order.
 	listing london/git | diff before -
 	[ "$(logged london maintenance.started)" -eq 0 ]

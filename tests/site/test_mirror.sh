@@ -58,7 +58,8 @@ by_a_watchers_word() {
 	[ "$(synced path)" = "$PWD/paris/git/acme/r.git" ]
 	[ "refs/heads/$(synced branch)" = "$(git -C london/git/acme/r.git symbolic-ref HEAD)" ]
 	[ "$(synced commit)" = "$(git -C london/git/acme/r.git rev-parse HEAD)" ]
-	[ "$(synced watcher)" = app2 ] && [ "$(synced state)" = done ]
+	[ "$(synced watcher)" = app2 ]
+	[ "$(synced state)" = done ]
 	is_mirrored acme/r
 	at paris mirror sync /acme//r.git/ --json >synced
 	[ "$(synced changed)" = false ]

@@ -75,23 +75,31 @@ follows_the_default_branch() {
 
 	start_mirroring
 	bring
-	[ "$(synced checkout)" = "$PWD/$LINK" ] && [ "$(synced branch)" = main ]
-	[ "$(synced commit)" = "$(tip "$UPSTREAM")" ] && [ ! -e "$LINK/.git" ]
+	[ "$(synced checkout)" = "$PWD/$LINK" ]
+	[ "$(synced branch)" = main ]
+	[ "$(synced commit)" = "$(tip "$UPSTREAM")" ]
+	[ ! -e "$LINK/.git" ]
 	first=$(version)
 	# Nothing is made anew for nothing.
 	bring
-	[ "$(version)" = "$first" ] && [ "$(count_versions)" = 1 ]
+	[ "$(version)" = "$first" ]
+	[ "$(count_versions)" = 1 ]
 	add_commits "$UPSTREAM" refs/heads/main 3
 	bring
-	shows && [ "$(synced changed)" = true ] && [ "$(synced checkout)" = "$PWD/$LINK" ]
+	shows
+	[ "$(synced changed)" = true ]
+	[ "$(synced checkout)" = "$PWD/$LINK" ]
 	# Another branch; and the upstream's history is another one.
 	add_commits "$UPSTREAM" refs/heads/other 2 main~4
 	git -C "$UPSTREAM" symbolic-ref HEAD refs/heads/other
 	bring
-	shows && [ "$(synced branch)" = other ] && shown_is checkout.branch other
+	shows
+	[ "$(synced branch)" = other ]
+	shown_is checkout.branch other
 	git -C "$UPSTREAM" update-ref refs/heads/other main~6
 	bring
-	shows && [ "$(synced commit)" = "$(tip "$UPSTREAM" other)" ]
+	shows
+	[ "$(synced commit)" = "$(tip "$UPSTREAM" other)" ]
 	# It is no repository of the site's, and nothing that a scan wonders at.
 	at paris repository list --json >list || true
 	fails grep checkout list
@@ -179,11 +187,13 @@ is_kept_while_it_is_used() {
 	make_old "$used"
 	make_old "$rested"
 	bring
-	[ ! -e "$VERSIONS/$rested" ] && diff -r before "$VERSIONS/$used/tree"
+	[ ! -e "$VERSIONS/$rested" ]
+	diff -r before "$VERSIONS/$used/tree"
 	was_logged paris checkout.removed "name=acme/a version=$rested"
 	flock -u 8
 	bring
-	one_version_is_left && shows
+	one_version_is_left
+	shows
 }
 
 # Of one that was changed by hand nothing is merged, and its files are not touched.
@@ -201,7 +211,8 @@ is_made_anew_if_somebody_changed_it() {
 		(cd "$LINK" && eval "$change")
 		cp -r "$VERSIONS/$former/tree" changed
 		bring
-		shows && [ "$(version)" != "$former" ]
+		shows
+		[ "$(version)" != "$former" ]
 		diff -r --no-dereference changed "$VERSIONS/$former/tree"
 		rm -rf changed
 	done
@@ -230,7 +241,9 @@ stays_if_somebody_writes_into_each() {
 	bring 3
 	[ "$(synced class)" = conflict ]
 	bring 3
-	[ "$(version)" = "$last" ] && [ -e "$LINK/more" ] && [ "$(count_versions)" = 3 ]
+	[ "$(version)" = "$last" ]
+	[ -e "$LINK/more" ]
+	[ "$(count_versions)" = 3 ]
 	at paris mirror show acme/a | grep "failing .*somebody writes into each .*/$last/tree stays so"
 	wait_until 10 is_logged 2 paris checkout.changed 'path=.*/tree'
 	wait_until 10 is_logged 1 paris checkout.failed
@@ -263,7 +276,8 @@ dies_and_is_whole() {
 		wait "$asker"
 		wait_until 30 shows
 		bring
-		shows && [ "$(synced commit)" = "$after" ]
+		shows
+		[ "$(synced commit)" = "$after" ]
 		wait_until 10 no_left_overs
 		[ -z "$(find paris/git -name '.refrelay-*')" ]
 	done
@@ -299,13 +313,16 @@ fails_and_stays() { # CLASS
 
 	before=$(version)
 	bring 3
-	[ "$(synced state)" = done ] && [ -z "$(synced checkout)" ]
-	[ "$(synced commit)" = "$(tip "$UPSTREAM")" ] && [ "$(synced class)" = "$1" ]
+	[ "$(synced state)" = done ]
+	[ -z "$(synced checkout)" ]
+	[ "$(synced commit)" = "$(tip "$UPSTREAM")" ]
+	[ "$(synced class)" = "$1" ]
 	[ "$(version)" = "$before" ]
 	wait_until 10 shown_is state synced
 	shown_is checkout.class "$1"
 	at paris mirror show acme/a >show
-	grep "  checkout: failing since .* ($1): " show && grep -A 1 'checkout: failing' show | grep 'hint: '
+	grep "  checkout: failing since .* ($1): " show
+	grep -A 1 'checkout: failing' show | grep 'hint: '
 	at paris status >status || true
 	head -n 1 status | grep '1 of 1 mirror is up to date; the working tree of acme/a: '
 	fails grep '^in sync, verified' status
@@ -317,7 +334,8 @@ fails_and_stays() { # CLASS
 
 recovers() {
 	bring
-	[ "$(synced checkout)" = "$PWD/$LINK" ] && [ -z "$(synced class)" ]
+	[ "$(synced checkout)" = "$PWD/$LINK" ]
+	[ -z "$(synced class)" ]
 	shows
 	shown_is checkout.failing_since ''
 }
@@ -366,7 +384,9 @@ is_safe_with_a_hostile_tree() {
 	echo '* filter=evil' >paris/git/acme/a.git/info/attributes
 	add_commits "$UPSTREAM" refs/heads/main 1
 	bring
-	[ ! -e ran ] && [ ! -e elsewhere ] && [ "$(readlink "$LINK/etc")" = /etc ]
+	[ ! -e ran ]
+	[ ! -e elsewhere ]
+	[ "$(readlink "$LINK/etc")" = /etc ]
 	# The very bytes of the blobs.
 	for name in crlf id wide .gitattributes; do
 		git -C "$UPSTREAM" cat-file blob "main:$name" | cmp - "$LINK/$name"
@@ -379,7 +399,8 @@ is_safe_with_a_hostile_tree() {
 		echo "$name:"
 		commit_evil "$name"
 		fails_and_stays corrupt
-		[ ! -e ran ] && [ "$(count_versions)" = "$(find "$VERSIONS" -name index | wc -l)" ]
+		[ ! -e ran ]
+		[ "$(count_versions)" = "$(find "$VERSIONS" -name index | wc -l)" ]
 		git -C "$UPSTREAM" update-ref refs/heads/main "$good"
 		recovers
 	done
@@ -444,10 +465,12 @@ is_gone_when_switched_off() {
 	[ "$(count_versions)" = 1 ]
 	make_old "$(basename "$VERSIONS"/*-*)"
 	bring
-	[ "$(count_versions)" = 1 ] && [ -z "$(synced checkout)" ]
+	[ "$(count_versions)" = 1 ]
+	[ -z "$(synced checkout)" ]
 	flock -u 8
 	bring
-	[ ! -e paris/git/.refrelay/checkouts/acme ] && shown_is checkout ''
+	[ ! -e paris/git/.refrelay/checkouts/acme ]
+	shown_is checkout ''
 	# And on again.
 	stop_site paris
 	set_conf paris mirror.acme/a.checkout true
@@ -496,7 +519,9 @@ is_removed_with_its_mirror() {
 	start_site paris
 	[ -L "$LINK" ]
 	at paris mirror remove acme/a
-	[ ! -L "$LINK" ] && [ ! -e paris/git/acme ] && [ ! -e paris/git/.refrelay/checkouts/acme ]
+	[ ! -L "$LINK" ]
+	[ ! -e paris/git/acme ]
+	[ ! -e paris/git/.refrelay/checkouts/acme ]
 	[ "$(find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 -name '*a.git' | wc -l)" = 2 ]
 	# Who has it open still reads it.
 	(cd -P /proc/self/fd/8 && test -s part-1/file-1.txt)
@@ -519,7 +544,8 @@ nothing_of_others_is_replaced() {
 	start_site paris
 	wait_until 30 is_mirrored acme/a
 	bring 3
-	[ "$(synced class)" = config ] && [ "$(cat "$LINK/file")" = mine ]
+	[ "$(synced class)" = config ]
+	[ "$(cat "$LINK/file")" = mine ]
 	rm -r "$LINK"
 	echo mine >"$LINK"
 	bring 3

@@ -105,7 +105,8 @@ dies_with_many() {
 	while ! has_died paris; do
 		change_a
 		for i in 1 2 3; do
-			ask_what_may_die && jobs+=("$job")
+			ask_what_may_die || continue
+			jobs+=("$job")
 		done
 	done
 	[ "${#jobs[@]}" -gt 3 ]
@@ -225,7 +226,8 @@ git_is_killed() {
 
 fetching_pids() {
 	"$SITE_HELP" below "$(site_pid paris)" | while read -r pid; do
-		grep -qsa 'fetch\|index-pack\|remote-http' "/proc/$pid/cmdline" && echo "$pid"
+		grep -qsa 'fetch\|index-pack\|remote-http' "/proc/$pid/cmdline" || continue
+		echo "$pid"
 	done
 }
 

@@ -65,7 +65,8 @@ make_oracle() { # DEPTH
 	[ "$1" -eq 0 ] || manner=(--depth "$1" --no-single-branch)
 	rm -rf oracle oracle.all
 	git clone -q --mirror "${manner[@]}" "file://$PWD/up/a.git" oracle
-	all_of oracle >oracle.new && mv oracle.new oracle.all
+	all_of oracle >oracle.new
+	mv oracle.new oracle.all
 	[ "$1" -eq 0 ] || [ -s oracle/shallow ]
 }
 

@@ -267,7 +267,8 @@ a_section_that_is_taken_out_deletes_nothing() {
 	grep 'not configured .*acme/r2' listed
 	fails grep 'not configured .*acme/r1$' listed
 	at paris mirror remove acme/r2
-	[ -d paris/git/acme/r3.git ] && [ ! -e paris/git/acme/r2.git ]
+	[ -d paris/git/acme/r3.git ]
+	[ ! -e paris/git/acme/r2.git ]
 	stop_site paris
 	cp kept.conf paris/refrelay.conf
 	start_site paris

@@ -75,7 +75,8 @@ what_is_owed_outlives_the_node() {
 it_fills_up_while_a_push_runs() {
 	mount_store size=2m
 	start_home
-	rm -r near/a.git && make_destination near/a
+	rm -r near/a.git
+	make_destination near/a
 	hold near/a
 	at home push start a
 	wait_until 10 is_held near/a
@@ -133,7 +134,8 @@ nothing_is_in() { # DIRECTORY
 
 the_store_is_unmounted() {
 	start_home
-	mv store away && mkdir store
+	mv store away
+	mkdir store
 	change a
 	tells 'store'
 	at home push queue || true
@@ -143,7 +145,8 @@ the_store_is_unmounted() {
 	nothing_is_in store
 	expect 3 at home status
 	find store -depth -mindepth 1 -delete
-	rmdir store && mv away store
+	rmdir store
+	mv away store
 	change a refs/heads/new
 	wait_until 10 arrived near a b
 	wait_until 15 is_well
@@ -198,7 +201,8 @@ has_ended() {
 it_is_unmounted_while_no_node_runs() {
 	start_home
 	stop_site home
-	mv store away && mkdir store
+	mv store away
+	mkdir store
 	add_commits git/a.git refs/heads/main 1
 	at home changed a
 	nothing_is_in store
@@ -210,7 +214,8 @@ it_is_unmounted_while_no_node_runs() {
 	grep -q 'is its file system mounted' home/log
 	nothing_is_in store
 	find store -depth -mindepth 1 -delete
-	rmdir store && mv away store
+	rmdir store
+	mv away store
 	start_site home
 	wait_until 10 arrived near a b
 	wait_until 10 is_well
@@ -221,7 +226,8 @@ it_is_unmounted_while_no_node_runs() {
 it_is_replaced_while_the_node_runs() {
 	start_home
 	cp -a store copy
-	mv store old && mv copy store
+	mv store old
+	mv copy store
 	change a
 	wait_until 20 arrived near a
 	wait_until 10 is_well

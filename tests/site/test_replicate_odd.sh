@@ -81,7 +81,7 @@ make_ref_dangle() {
 take_a_blob_away() {
 	local oid tip=main
 
-	bad_git rev-parse -q --verify refs/heads/topic >topic && tip=topic
+	! bad_git rev-parse -q --verify refs/heads/topic >topic || tip=topic
 	oid=$(bad_git rev-parse "$tip:part-1/file-1.txt")
 	rm "source/bad.git/objects/${oid:0:2}/${oid:2}"
 }

@@ -96,7 +96,7 @@ no_reader_sees_a_mixture() {
 	done
 	for ((i = 1; i <= 30; i++)); do
 		which=second
-		[ $((i % 2)) -eq 0 ] && which=first
+		[ $((i % 2)) -ne 0 ] || which=first
 		flip_to "$which"
 		run 0 updated=1
 		[ -s wrong ] && break

@@ -351,7 +351,9 @@ other_places() {
 	mv "$R" away.git
 	mv one/git/s.git "$R"
 	both_show "$main refs/heads/main"
-	mv "$R" one/git/s.git && mv away.git "$R" && both_show "$new refs/heads/main"
+	mv "$R" one/git/s.git
+	mv away.git "$R"
+	both_show "$new refs/heads/main"
 	rm -r "$R"
 	[ "$(code_of r.git)" = 404 ]
 
@@ -382,7 +384,9 @@ folders() {
 	both_show "$(commit_of main) refs/heads/main"
 	both_lack refs/heads/side
 	# Folders change places.
-	mv one/git/a one/git/x && mv one/git/c one/git/a && mv one/git/x one/git/c
+	mv one/git/a one/git/x
+	mv one/git/c one/git/a
+	mv one/git/x one/git/c
 	both_show "$(commit_of side) refs/heads/side"
 	git -C "$R" update-ref refs/heads/main side
 	both_show "$(commit_of side) refs/heads/main"
