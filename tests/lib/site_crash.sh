@@ -42,7 +42,7 @@ left_overs() {
 		\( -name '*.lock' -o -name '*.tmp-*' -o -name 'tmp_*' -o -name '.tmp-*' \
 		-o -path '*/.refrelay/staging/*' -o -path '*/refrelay/state/pending/*' \
 		-o -regextype posix-extended -regex '.*/refrelay/[0-9a-f]{32}' \) -print
-	find london/data paris/data -name '*.tmp-*' -o -path '*/spool/*' -print
+	find london/data paris/data \( -name '*.tmp-*' -o -path '*/spool/*' \) -print
 	find paris/git -mindepth 1 -name .refrelay -prune -o -type d -empty \
 		! -path '*.git/*' -print
 }
@@ -113,7 +113,7 @@ no_repository_is_leased() {
 }
 
 no_lease_like() { # TEXT
-	at paris lease list >leases
+	at paris lease list >leases || return
 	! grep -F "$1" leases
 }
 

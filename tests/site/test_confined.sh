@@ -161,7 +161,7 @@ git_gets_what_it_needs() {
 	[ "$(git -C clone-shallow rev-list --count HEAD)" = 1 ]
 	git -C clone-shallow fetch -q --unshallow
 	[ "$(git -C clone-shallow rev-list --count HEAD)" = "$(git -C "$R" rev-list --count HEAD)" ]
-	fails logged one git.failed
+	fails was_logged one git.broken
 }
 
 # In a root of our own: in this one nobody may put a program.

@@ -275,7 +275,7 @@ a_secondary_says_so_and_goes_on_when_it_is_back() { # BACKEND
 	curl -fsS "$(site_url paris)/api/v1/leases?held=true" | grep -qF "\"key\":\"$key\""
 	kill -CONT "$(site_pid london)"
 	wait_until 30 in_sync
-	wait_until 5 no_lease_like 'held: alive: sync'
+	wait_until 5 no_lease_like "$key"
 	fails "$1"_has_lease "$key"
 	fails away_since
 	stop_"$1"

@@ -140,7 +140,7 @@ stands_still() {
 }
 
 is_lapsed() {
-	at paris lease list --json >leases
+	at paris lease list --json >leases || return
 	! grep -q '"proof":"alive"[^}]*"operation":"sync"' leases
 }
 
@@ -156,6 +156,7 @@ times_out() {
 	"$REFRELAY" -c paris/refrelay.conf lease run clone:a -- \
 		sh -c 'touch holds; while [ -e held ]; do sleep 0.05; done' &
 	wait_until 10 test -e holds
+	fails no_lease_like clone:a
 	change_a
 	expect 5 at paris mirror sync a --wait 1s --json
 	[ "$("$SITE_HELP" member state <out)" = failed ]
@@ -173,6 +174,7 @@ times_out() {
 	wait_until 60 job_is "$job" 'done'
 	[ "$("$SITE_HELP" member commit <job)" = "$(git -C london/git/a.git rev-parse HEAD)" ]
 	is_brought_whole
+	wait_until 5 no_lease_like clone:a # a key of that form has no other word
 }
 
 # By the normal backoff it would be tried again after a quarter of a minute, or a little more than a
@@ -195,7 +197,7 @@ was_put_back() { # ID
 
 # Git alone, in the middle of what it gets: the job is not done by that, and the next one is whole.
 git_is_killed() {
-	local pid left
+	local pid left pids
 
 	make_crash_sites
 	start_proxy
@@ -209,7 +211,10 @@ git_is_killed() {
 	ask a
 	wait_until 20 is_getting
 	left=$(find paris/git -name 'tmp_pack_*' -size +20k)
-	for pid in $(fetching_pids); do
+	[ -n "$left" ]
+	pids=$(fetching_pids)
+	[ -n "$pids" ]
+	for pid in $pids; do
 		kill -KILL "$pid" 2>/dev/null || :
 	done
 	rules
@@ -252,10 +257,11 @@ removed_while_it_is_fetched() {
 	start_site paris REFRELAY_FAILPOINT=objects.fetched=stop
 	wait_until 20 is_paused paris
 	git config --file paris/refrelay.conf --remove-section mirror.a
+	at paris lease list | grep geo_sync_ssf_service # which is waited for below
 	expect 5 at paris mirror remove a
 	grep 'it stays marked for removal' err
 	kill -CONT "$(site_pid paris)"
-	wait_until 20 no_lease_like '"operation":"sync"'
+	wait_until 20 no_lease_like geo_sync_ssf_service
 	at paris mirror remove a || [ $? -eq 4 ]
 	wait_until 20 is_removed
 	stop_site paris

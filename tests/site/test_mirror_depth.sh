@@ -307,8 +307,12 @@ is_skipped() {
 }
 
 no_task_waits() {
-	[ -z "$(find london/data/push -type f -path '*waiting*' -o -type f -path '*running*' \
-		-o -type f -path '*dead*')" ]
+	local store=london/data/replication found
+
+	[ -d "$store/ref-updates/waiting" ] && [ -d "$store/ref-updates/running" ] &&
+		[ -d "$store/refrelay/failed" ] &&
+		found=$(find "$store/ref-updates/waiting" "$store/ref-updates/running" \
+			"$store/refrelay/failed" -type f) && [ -z "$found" ]
 }
 
 not_pushed_on() {

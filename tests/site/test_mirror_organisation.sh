@@ -195,6 +195,7 @@ a_cut_list_changes_nothing() {
 	echo 30 >forge/cut
 	wait_until 60 says 'the list acme: page 30 of the list'
 	at paris mirror list | grep 'fails: page 30 of the list'
+	at paris mirror list --json | grep '"failure":"page'
 	lists_were_read 60
 	[ "$(at paris status --json | "$SITE_HELP" member mirrors.all)" = 15 ]
 	[ "$(at paris status --json | "$SITE_HELP" member mirrors.lists.failing)" = 1 ]
@@ -203,7 +204,7 @@ a_cut_list_changes_nothing() {
 	wait_until 30 says_no_list
 	[ -d paris/git/acme/r15.git ]
 	at paris mirror list --json >listed
-	fails grep '"failure": "page' listed
+	fails grep '"failure":"page' listed
 	! was_logged paris mirror.listed 'gone=1[0-9]'
 }
 
@@ -264,8 +265,8 @@ a_section_that_is_taken_out_deletes_nothing() {
 	set_conf paris watcher.app1.mirror 'acme/*'
 	start_site paris
 	at paris mirror list >listed
-	grep 'not configured .*acme/r2' listed
-	fails grep 'not configured .*acme/r1$' listed
+	grep 'not configured .*acme/r2  ' listed
+	fails grep 'not configured .*acme/r1  ' listed
 	at paris mirror remove acme/r2
 	[ -d paris/git/acme/r3.git ]
 	[ ! -e paris/git/acme/r2.git ]

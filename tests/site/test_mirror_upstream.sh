@@ -375,7 +375,7 @@ checked() {
 	watch a app1
 	expect 0 at paris check
 	grep '^ok  *mirrors  *1, with 1 watchers' out
-	fails grep -i 'pushes nowhere' out
+	fails grep -i 'no remotes' out
 	chmod 644 app1.token
 	expect 1 at paris check
 	grep '^FAIL  *watcher .*can be read by everybody' out
@@ -383,7 +383,7 @@ checked() {
 	mirror A
 	expect 1 at paris check
 	grep '^FAIL  *configuration .*would be one directory' out
-	fails grep -i 'pushes nowhere' out
+	fails grep -i 'no remotes' out
 }
 
 tap_test "what is wrong with mirrors is found by check" checked
