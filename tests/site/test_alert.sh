@@ -150,6 +150,10 @@ has_beats() { # NUMBER
 	[ -f hook/beats ] && [ "$(wc -l <hook/beats)" -ge "$1" ]
 }
 
+time_is() { # SECONDS
+	[ "$SECONDS" -ge "$1" ]
+}
+
 # Nothing can be written down, and still everybody is told.
 a_disk_that_is_full() {
 	local beats
@@ -174,6 +178,7 @@ a_disk_that_is_full() {
 	# A node that cannot do its work does not say that it does.
 	beats=$(wc -l <hook/beats)
 	at paris check >said 2>&1 || :
+	wait_until 10 time_is $((SECONDS + 5)) # several of its intervals; one may be under way
 	[ "$(wc -l <hook/beats)" -le $((beats + 1)) ]
 	rm paris/data/filler
 	wait_until 20 is_over paris disk "$PWD/paris/data"

@@ -81,7 +81,7 @@ test_time_is() { # SECONDS
 }
 
 small_files_arrive() {
-	local all=$((many + 2)) began
+	local all=$((many + 2)) began before key compared
 	make_tree_sites
 	make_small london/tree "$many"
 	make_large london/tree/one $((many / 500))
@@ -96,19 +96,24 @@ small_files_arrive() {
 	[ -z "${REFRELAY_TEST_BLOBS-}" ] || tell_idle 20
 
 	# After a restart nothing is transferred or read again.
+	compared=$(status_of paris compared_at)
 	stop_site paris
 	stop_site london
+	before=$(for key in bytes count unchanged; do sum_of "$key"; done)
 	start_sites
+	wait_until 60 was_compared "$compared"
 	wait_until 60 in_sync
-	wait_until 60 was_compared
+	[ "$(for key in bytes count unchanged; do sum_of "$key"; done)" = "$before" ]
 	fails grep -q ' ev=blob.failed ' paris/log
 	put_file london/tree/later 'one more'
 	wait_until 60 all_are_here $((all + 1))
 	peak_is_below 128
 }
 
-was_compared() {
-	[ -n "$(at paris status --json | grep -o '"compared_at":"[^"]*"')" ]
+was_compared() { # BEFORE
+	local now
+
+	now=$(status_of paris compared_at) && [ -n "$now" ] && [ "$now" != "$1" ]
 }
 
 # Copied by other means before: compared by content, and not transferred.

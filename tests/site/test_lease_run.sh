@@ -164,6 +164,7 @@ a_signal_ends_the_command() {
 	wait_until 10 test -s pid
 	kill -TERM $!
 	wait $! || status=$?
+	[ "$status" = 3 ] # which is its own
 	[ -e ended ]
 	is_gone "$(cat pid)"
 	lease run k --wait 0 -- true

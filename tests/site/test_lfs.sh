@@ -45,7 +45,11 @@ pushed_and_cloned() {
 	cmp work/b.bin clone/b.bin
 	# Nothing is sent twice.
 	git -C work lfs push --all origin >push 2>&1
-	wait_until 10 is_logged 2 london blob.put
+	lfs_commit c.bin 1000
+	git -C work push -q origin main >push 2>&1 || fail "$(cat push)"
+	oid=$(oid_of work/c.bin)
+	wait_until 10 was_logged london blob.put "${oid:4}" # behind the others
+	[ "$(logged london blob.put)" -eq 3 ]
 }
 
 an_object_in_parts() {

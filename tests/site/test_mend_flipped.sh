@@ -9,6 +9,7 @@ make_readable() {
 	make_sites
 	set_conf paris http.anonymousRead true
 	set_conf paris sync.maintenance false # the packs are as the test makes them
+	unwatch paris # it is the readers who find what is wrong
 	make_repository london/git/first.git 1
 	start_sites
 	wait_until 20 in_sync
@@ -74,10 +75,28 @@ flip() { # REPOSITORY WHERE
 	END
 }
 
+# The node looks at a copy once more when its own sync has ended. It must not be the one that
+# finds what was flipped.
+is_settled() { # NAME
+	awk -v name="$1" '
+		$0 ~ " ev=copy.doubted .* name=" name "$" { state = "doubted" }
+		$0 ~ " ev=lease.acquired job=sync repo=" name " " { state = "begun" }
+		/ ev=copy_watch.settled / && state == "begun" { state = "settled" }
+		END { exit state != "settled" }' paris/log
+}
+
+count_doubts() { # NAME
+	logged paris copy.doubted "name=$1\$" || true
+}
+
+is_doubted_again() { # NAME BEFORE
+	[ "$(count_doubts "$1")" -gt "$2" ]
+}
+
 # Where git fails before it has sent much: the reader gets what the primary has, whatever it
 # speaks, and the copy is doubted and mended.
 met_by_protocol() { # NUMBER
-	local where name
+	local where name doubts
 	local -a places=(index-tip index-old index-header index-fanout pack-header pack-count
 		pack-tail pack-tip midx commit-graph graph-parents)
 	cd "$SHARED"
@@ -101,11 +120,14 @@ met_by_protocol() { # NUMBER
 		kill -CONT "$(site_pid paris)"
 		at paris repository resync --wait "$name"
 		wait_until 20 row_is paris "$name" verification_state succeeded
+		wait_until 20 is_settled "$name"
+		doubts=$(count_doubts "$name")
 		flip "paris/git/$name.git" "$where"
 		git -c "protocol.version=$1" clone -q --mirror "$(site_url paris)/$name.git" got
-		wait_until 2 was_logged paris copy.doubted "name=$name"
+		wait_until 2 is_doubted_again "$name" "$doubts"
 		equal_repositories "london/git/$name.git" got
 		rm -rf got
+		wait_until 20 is_settled "$name"
 	done
 	wait_until 40 in_sync
 	for where in "${places[@]}"; do
