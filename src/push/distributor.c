@@ -283,7 +283,8 @@ static int requests_list(struct distributor *distributor, struct err *err)
 	entry_list all = { 0 };
 	int result = uri_request_list(distributor->push->options.tasks, &list, err);
 
-	if (result == 0) {
+	/* One that cannot be read keeps no other from being served. */
+	if (result == 0 || list.count > 0) {
 		entries(distributor, &all);
 		for (size_t i = 0; i < all.count; i++)
 			all.items[i]->listed = 0;
@@ -455,10 +456,10 @@ static void distributor_list_store(struct distributor *distributor)
 	measure_clock(distributor);
 	result = task_store_refresh(distributor->push->options.tasks, on_waiting,
 				    leftover_seen, distributor, &err);
-	if (result == 0)
+	if (result == 0) {
 		result = requests_list(distributor, &err);
-	if (result == 0)
 		leftovers_recover(distributor);
+	}
 	if (interval_ms > 0)
 		again_ms = int64_min(again_ms, interval_ms);
 	if (task_store_watch_fd(distributor->push->options.tasks) < 0 ||

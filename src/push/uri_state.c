@@ -291,6 +291,7 @@ int uri_request_list(struct task_store *store, requested_list *list, struct err 
 {
 	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, REQUESTS, err);
+	int worst = 0;
 
 	if (dir < 0 || store_list_files(dir, &names, err) != 0)
 		return -1;
@@ -298,16 +299,18 @@ int uri_request_list(struct task_store *store, requested_list *list, struct err 
 		char uri_key[URI_KEY_SIZE];
 		enum uri_request request;
 		struct requested one;
+		struct err why;
 		if (!uri_request_split_name(names.items[i], uri_key, &request) ||
 		    has_other_name(dir, names.items[i], uri_key, request))
 			continue;
-		int result = uri_request_get(store, uri_key, request, &one, err);
-		if (result < 0)
-			return -1;
+		int result = uri_request_get(store, uri_key, request, &one, &why);
 		if (result == 1)
 			vec_add(list, one);
+		if (result < 0 && worst == 0)
+			*err = why;
+		worst = result < 0 ? -1 : worst;
 	}
-	return 0;
+	return worst;
 }
 
 int uri_request_watch_fd(const struct task_store *store)

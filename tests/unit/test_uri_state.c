@@ -1,3 +1,4 @@
+#include "rights.h"
 #include "task_test.h"
 
 #include <poll.h>
@@ -166,6 +167,25 @@ static size_t requests_listed(void)
 	return count;
 }
 
+TEST(one_that_cannot_be_read_keeps_no_other_from_the_list)
+{
+	struct destination to = destination();
+	requested_list list = { 0 };
+
+	assert_ok(uri_request_add(store, &to, REQUEST_HEAD, &err));
+	assert_ok(uri_request_add(store, &to, REQUEST_DELETE, &err));
+	AUTO_FREE char *name = xasprintf("refrelay/requests/%s.head", uri_key);
+	assert_ok(fchmodat(root_fd, name, 0, 0));
+	rights_set_override(false);
+	int result = uri_request_list(store, &list, &err);
+	rights_set_override(true);
+	assert_int_equal(result, -1);
+	assert_non_null(strstr(err.text, "Permission denied"));
+	assert_int_equal(list.count, 1);
+	assert_int_equal(list.items[0].request, REQUEST_DELETE);
+	requested_list_clear(&list);
+}
+
 TEST(one_that_has_begun_is_found_until_its_end_and_can_be_asked_for_anew)
 {
 	struct destination to = destination();
@@ -244,6 +264,7 @@ int main(void)
 		STORE_CASE(a_request_keeps_its_time_and_is_heard_of),
 		STORE_CASE(a_request_under_the_key_of_another_uri_is_set_aside),
 		STORE_CASE(requests_are_listed_and_what_is_none_is_set_aside),
+		STORE_CASE(one_that_cannot_be_read_keeps_no_other_from_the_list),
 		STORE_CASE(
 			one_that_has_begun_is_found_until_its_end_and_can_be_asked_for_anew),
 		STORE_CASE(requests_in_another_directory_of_that_name_are_heard_of),
