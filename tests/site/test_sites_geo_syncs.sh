@@ -30,7 +30,7 @@ start_proxied() {
 most_open() { # PATTERN
 	awk -v pattern="$1" '
 		$0 ~ pattern && /^\+/ { open++; if (open > most) most = open }
-		$0 ~ pattern && /^-/ { open-- }
+		$0 ~ pattern && /^-/ && open { open-- } # else it began before the log
 		END { print most + 0 }' proxy/log
 }
 
