@@ -486,6 +486,10 @@ static void round_row_ended(void *arg, const struct pull_item *ended)
 
 	if (!item || item->end != ITEM_NOT_REACHED)
 		return;
+	/* Requests to a primary are stopped at once, their rows after that. */
+	if (ended->end == PULL_FAILED && ended->why.class == ERR_CANCELED &&
+	    stop_is_requested(tree->stop))
+		return;
 	item->refs_changed = ended->refs_changed;
 	item->bytes = ended->bytes;
 	if (ended->end == PULL_FAILED) {
