@@ -94,7 +94,9 @@ start_client() { # TTL_MS TRIES
 }
 
 says() { # WORD...
-	[ "$(tail -n 1 theirs)" = "$*" ]
+	[ "$(tail -n 1 theirs)" = "$*" ] && return
+	echo "it does not say $*: $(<theirs)"
+	return 1
 }
 
 lease() { # VERB ARGUMENT...
@@ -117,6 +119,11 @@ values() {
 	for ((number = 1; number <= servers; number++)); do
 		redis_at "$number" GET "docora:repo-lock:$key"
 	done
+}
+
+no_values() {
+	values >left
+	! grep . left
 }
 
 they_hold_it() {
@@ -146,7 +153,7 @@ we_hold_it() {
 	rm foreign
 	wait "$foreign"
 	says released
-	[ -z "$(values)" ]
+	no_values
 }
 
 # Its lock stands for as long as any look at it may take. It would lapse by itself; the rest of
@@ -207,7 +214,7 @@ they_are_late() {
 	[ "$(values | grep -cx "$value")" -ge "$count" ]
 	rm ours
 	wait "$holder"
-	[ -z "$(values)" ]
+	no_values
 }
 
 # A third has removed our key.
