@@ -221,12 +221,14 @@ static int checkout_refresh(const struct checkout *one, const char *version,
 	return git.exit_code > 0 ? 0 : -1;
 }
 
-/* 1: there are no files but those; 0: there are. What does not fit into the output is
- * more than none. */
+/* 1: there are no files but those; 0: there are. By directories, so that one counts whose
+ * files git passes over, which has only a .git or none. What does not fit into the output
+ * is more than none. */
 static int checkout_is_alone(const struct checkout *one, const char *version,
 			     struct err *err)
 {
-	static const char *const args[] = { "ls-files", "--others", "-z", NULL };
+	static const char *const args[] = { "ls-files", "--others", "--directory", "-z",
+					    NULL };
 	AUTO_STR struct str output = STR_INIT;
 	struct checkout_git git = {
 		.version = version, .index = "index", .args = args, .output = &output

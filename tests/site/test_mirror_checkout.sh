@@ -203,7 +203,7 @@ is_made_anew_if_somebody_changed_it() {
 	start_mirroring
 	for change in 'echo x >>part-1/file-1.txt' 'echo x >more' 'rm part-1/file-1.txt' \
 		'chmod +x part-1/file-1.txt' 'ln -sf /etc/passwd part-1/file-1.txt' \
-		'mkdir -p a/.git && touch a/.git/b'; do
+		'mkdir -p a/.git && touch a/.git/b' 'mkdir part-1/none'; do
 		echo "$change"
 		add_commits "$UPSTREAM" refs/heads/main 1
 		bring
