@@ -32,7 +32,7 @@ struct started {
 	char uri_key[URI_KEY_SIZE];
 	char *project, *uri, *host; /* owned */
 	char *ref;                  /* only this is waited for; NULL: all; owned */
-	bool is_gone, is_settled, is_ended, has_failed;
+	bool is_gone, is_discarded, is_settled, is_ended, has_failed;
 	uint64_t gone_fence;  /* of the URI's lease when it was first seen gone */
 	int64_t discarded_at; /* before it was seen there */
 };
@@ -125,18 +125,6 @@ static const struct dead_letter *find_letter(const struct waiting *waiting,
 	return NULL;
 }
 
-/* 1: it went without having been done. What was there since it was discarded was added
- * again. */
-static int was_discarded(const struct waiting *waiting, const struct started *one,
-			 struct err *err)
-{
-	int64_t at;
-
-	if (task_store_discarded_at(waiting->call->push.tasks, one->key, &at, err) != 0)
-		return -1;
-	return at >= waiting->started_at && at != one->discarded_at;
-}
-
 /* A success leaves no failure behind, but that of HEAD, and then its time. So one that
  * stands as it was before says that the task went without having been tried. */
 static const char *failure_of(const struct waiting *waiting, const struct started *one,
@@ -170,7 +158,7 @@ static enum rest find_rest(struct started *one, const listed_tasks *tasks)
 		if (!covers(&task->task, one->ref))
 			continue;
 		snprintf(one->key, sizeof(one->key), "%s", task->name);
-		one->is_gone = one->is_settled = false;
+		one->is_gone = one->is_discarded = one->is_settled = false;
 		return REST_OURS;
 	}
 	return rest;
@@ -201,11 +189,8 @@ static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
 	int found = uri_state_read(tasks, one->uri_key, &state, err);
 
 	enum rest rest = REST_NONE;
-	int is_discarded = was_discarded(waiting, one, err);
 
-	if (is_discarded < 0)
-		return -1;
-	if (found > 0 && state.failures > 0 && !is_discarded) {
+	if (found > 0 && state.failures > 0 && !one->is_discarded) {
 		if (look_for_rest(waiting, one, &rest, err) != 0)
 			return -1;
 		if (rest == REST_OURS)
@@ -218,7 +203,7 @@ static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
 		return -1;
 	if (letter)
 		push_wait_report_task(one, letter->why.text, NULL);
-	else if (is_discarded)
+	else if (one->is_discarded)
 		push_wait_report_task(one, "discarded", NULL);
 	else if (one->ref && rest == REST_OTHERS) /* which fail without it */
 		push_wait_report_task(one, NULL, "OK");
@@ -246,20 +231,40 @@ static int push_wait_is_settled(struct waiting *waiting, struct started *one,
 	return holder.fence != one->gone_fence;
 }
 
+/* Whether it is there; if not, whether it was discarded, and not done. What waits again
+ * since it was discarded was added anew; a push of that name may run that knows nothing
+ * of it. */
+static int push_wait_look(struct waiting *waiting, struct started *one, bool *is_there,
+			  struct err *err)
+{
+	struct task_store *tasks = waiting->call->push.tasks;
+	int64_t before, after;
+	bool waits = false;
+
+	if (task_store_discarded_at(tasks, one->key, &before, err) != 0 ||
+	    task_store_has(tasks, one->key, is_there, err) != 0)
+		return -1;
+	if (*is_there && before != one->discarded_at) {
+		if (task_store_waits(tasks, one->key, &waits, err) != 0)
+			return -1;
+		one->discarded_at = waits ? before : one->discarded_at;
+	}
+	if (*is_there)
+		return 0;
+	if (task_store_discarded_at(tasks, one->key, &after, err) != 0)
+		return -1;
+	one->is_discarded = after >= waiting->started_at && after != one->discarded_at;
+	return 0;
+}
+
 static int push_wait_observe_task(struct waiting *waiting, struct started *one,
 				  struct err *err)
 {
-	struct task_store *tasks = waiting->call->push.tasks;
 	bool is_there = false;
-	int64_t discarded_at;
 	int settled;
 
-	if (!one->is_gone &&
-	    (task_store_discarded_at(tasks, one->key, &discarded_at, err) != 0 ||
-	     task_store_has(tasks, one->key, &is_there, err) != 0))
+	if (!one->is_gone && push_wait_look(waiting, one, &is_there, err) != 0)
 		return -1;
-	if (is_there)
-		one->discarded_at = discarded_at;
 	settled = is_there ? 0 : push_wait_is_settled(waiting, one, err);
 	one->is_settled = settled > 0;
 	return settled < 0 ? -1 : 0;

@@ -707,8 +707,11 @@ static int replicate_delete(struct tree *tree, struct err *err)
 {
 	size_t count;
 
-	if (tree->kind->list_copies(tree, err) != 0)
+	if (tree->kind->list_copies(tree, err) != 0) {
+		if (!tree->options->deletes) /* they are none of this run's */
+			tree_forget_items(tree, tree->listed);
 		return -1;
+	}
 	count = tree->items.count - tree->listed;
 	if (!tree->options->deletes) {
 		tree->only_in_dest = count;

@@ -544,21 +544,25 @@ int task_store_discard_letter(struct task_store *store, const char *key, struct 
 
 /* A task that is gone was done, as far as a waiting command can see. So it goes by one
  * rename to where that command finds it. */
-static int discard_waiting(struct task_store *store, const char *name, struct err *err)
+static int discard_waiting(struct task_store *store, const char *name, const char *key,
+			   struct err *err)
 {
 	AUTO_CLOSE int waiting = store_dir(store, WAITING, err);
 	AUTO_CLOSE int discarded = waiting < 0 ? -1 : store_dir(store, DISCARDED, err);
 
 	if (discarded < 0)
 		return -1;
-	if (renameat(waiting, name, discarded, name) == 0)
+	bool is_gone = renameat(waiting, name, discarded, key) == 0;
+	if (!is_gone && (errno == ENOSPC || errno == EDQUOT))
+		is_gone = unlinkat(waiting, name, 0) == 0;
+	if (is_gone)
 		return fsync(waiting) == 0
 			       ? 1
 			       : err_errno(err, "cannot sync %s", store->paths[WAITING]);
 	return errno == ENOENT ? 0 : err_errno(err, "cannot remove %s", name);
 }
 
-int task_store_discarded_at(struct task_store *store, const char *name, int64_t *at,
+int task_store_discarded_at(struct task_store *store, const char *key, int64_t *at,
 			    struct err *err)
 {
 	AUTO_CLOSE int dir = store_dir(store, DISCARDED, err);
@@ -567,11 +571,11 @@ int task_store_discarded_at(struct task_store *store, const char *name, int64_t 
 	*at = 0;
 	if (dir < 0)
 		return -1;
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+	if (fstatat(dir, key, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		*at = clock_ms(&st.st_ctim);
 	else if (errno != ENOENT)
 		return err_errno(err, "cannot look at %s/%s", store->paths[DISCARDED],
-				 name);
+				 key);
 	return 0;
 }
 
@@ -583,8 +587,8 @@ int task_store_discard(struct task_store *store, const char *key, struct err *er
 
 	if (failed < 0)
 		return -1;
-	waiting = discard_waiting(store, key, err);
-	other = waiting < 0 ? -1 : discard_waiting(store, json, err);
+	waiting = discard_waiting(store, key, key, err);
+	other = waiting < 0 ? -1 : discard_waiting(store, json, key, err);
 	if (other < 0)
 		return -1;
 	task_index_drop(&store->index, key, births);

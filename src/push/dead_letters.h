@@ -45,9 +45,9 @@ int task_store_dead_tasks(struct task_store *store, dead_letters *letters,
  * ERR_MISSING: not found; ERR_BUSY: it is being pushed. */
 int task_store_retry(struct task_store *store, const char *key, struct err *err);
 int task_store_discard(struct task_store *store, const char *key, struct err *err);
-/* When the waiting task of that file was last discarded, by the file server's clock, for
- * ten minutes at least; 0: it was not. */
-int task_store_discarded_at(struct task_store *store, const char *name, int64_t *at,
+/* When the waiting task was last discarded, by the file server's clock, for ten minutes
+ * at least; 0: it was not. */
+int task_store_discarded_at(struct task_store *store, const char *key, int64_t *at,
 			    struct err *err);
 /* Discards only the dead letter: the same task may have been added again and wait. */
 int task_store_discard_letter(struct task_store *store, const char *key, struct err *err);

@@ -284,7 +284,7 @@ static int requests_list(struct distributor *distributor, struct err *err)
 	int result = uri_request_list(distributor->push->options.tasks, &list, err);
 
 	/* One that cannot be read keeps no other from being served. */
-	if (result == 0 || list.count > 0) {
+	if (result >= 0) {
 		entries(distributor, &all);
 		for (size_t i = 0; i < all.count; i++)
 			all.items[i]->listed = 0;

@@ -599,6 +599,13 @@ int task_store_has(struct task_store *store, const char *key, bool *has, struct 
 	return *has ? 0 : store_is_waiting(store, key, has, err);
 }
 
+int task_store_waits(struct task_store *store, const char *key, bool *waits,
+		     struct err *err)
+{
+	return store_check_key(key, err) == 0 ? store_is_waiting(store, key, waits, err)
+					      : -1;
+}
+
 static void task_list_add_refs(int dir, const text_list *names, const char *uri,
 			       struct map *refs)
 {

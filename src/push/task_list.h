@@ -49,6 +49,9 @@ void task_store_add_refs(struct task_store *store, const char *uri, struct map *
 
 /* Whether the task is in waiting/ or running/. */
 int task_store_has(struct task_store *store, const char *key, bool *has, struct err *err);
+/* Whether it is in waiting/. */
+int task_store_waits(struct task_store *store, const char *key, bool *waits,
+		     struct err *err);
 
 /*
  * An index of waiting/: each name with its URI, and each URI with its names. In memory

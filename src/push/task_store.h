@@ -4,13 +4,14 @@
  *
  *	ref-updates/building/<key><random>.tmp	being written
  *	ref-updates/waiting/<key>		to be pushed; its mtime: since when
- *	ref-updates/running/<uri key>/<key>	being pushed by the holder of the URI's
- *lease refrelay/<uri key>			other state of a URI (uri_state.h)
+ *	ref-updates/running/<uri key>/<key>	being pushed by who has the URI's lease
+ *	refrelay/<uri key>			other state of a URI (uri_state.h)
  *	refrelay/requests/<uri key>.<word>	requested HEAD or deletion (uri_state.h)
  *	refrelay/requests/<uri key>.<word>-now	likewise, being served
  *	refrelay/.id				the identity of the store
  *	refrelay/failed/<key>, <key>.why	given up, with the reason (dead letters)
  *	refrelay/unreadable/<name>		set aside: not a task
+ *	refrelay/discarded/<key>		discarded in the last minutes
  *	refrelay/seen/<sha1 of project>		refs with the last tasks
  *	refrelay/nodes/				the nodes that share the store (nodes.h)
  *	leases/					the holders of URIs (lease/directory.h)
@@ -36,7 +37,8 @@ struct task_store;
 /* Creates missing parts (mode 0700, files 0600), and removes temporary files older than
  * ten minutes. ERR_CONFIG: parts of it are on different file systems. */
 int task_store_open(const char *directory, struct task_store **store, struct err *err);
-/* Removes later temporary files of that age, ours and Gerrit's: if one is still being
+/* Removes later temporary files of that age, and what was discarded before that; also
+ * Gerrit's: if one is still being
  * written, its link or rename fails, and it is written again. */
 int task_store_sweep(struct task_store *store, struct err *err);
 /* To read only: creates and moves nothing; a store that was never made is empty. ERR_DISK

@@ -291,7 +291,7 @@ int uri_request_list(struct task_store *store, requested_list *list, struct err 
 {
 	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, REQUESTS, err);
-	int worst = 0;
+	int result = 0;
 
 	if (dir < 0 || store_list_files(dir, &names, err) != 0)
 		return -1;
@@ -303,14 +303,15 @@ int uri_request_list(struct task_store *store, requested_list *list, struct err 
 		if (!uri_request_split_name(names.items[i], uri_key, &request) ||
 		    has_other_name(dir, names.items[i], uri_key, request))
 			continue;
-		int result = uri_request_get(store, uri_key, request, &one, &why);
-		if (result == 1)
+		int found = uri_request_get(store, uri_key, request, &one, &why);
+		if (found == 1)
 			vec_add(list, one);
-		if (result < 0 && worst == 0)
+		if (found < 0 && result == 0)
 			*err = why;
-		worst = result < 0 ? -1 : worst;
+		if (found < 0)
+			result = 1;
 	}
-	return worst;
+	return result;
 }
 
 int uri_request_watch_fd(const struct task_store *store)

@@ -221,8 +221,9 @@ static int checkout_refresh(const struct checkout *one, const char *version,
 	return git.exit_code > 0 ? 0 : -1;
 }
 
-/* 1: there are no files but those; 0: there are. By directories, so that one counts whose
- * files git passes over, which has only a .git or none. What does not fit into the output
+/* 1: there are no files but those; 0: there are. By directories, so that one counts that
+ * has only a .git, or nothing. What git passes over for good, a .git in a directory of
+ * its own and what is in a submodule's, may be there. What does not fit into the output
  * is more than none. */
 static int checkout_is_alone(const struct checkout *one, const char *version,
 			     struct err *err)

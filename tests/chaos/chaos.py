@@ -438,7 +438,7 @@ class Chaos:
         if self.world.is_ended or self.world.dead_threads:
             return True
         if self.options.seconds:
-            return time.monotonic() - self.begun > self.options.seconds
+            return self.round > 1 and time.monotonic() - self.begun > self.options.seconds
         return self.round > self.options.rounds
 
     def run(self):

@@ -3,6 +3,7 @@ copy is not healed: the program has to do that."""
 import os
 import shutil
 import signal
+import subprocess
 import time
 
 from history import read_refs
@@ -42,7 +43,7 @@ class Faults:
         self.count[name] = self.count.get(name, 0) + 1
         try:
             healer, text = getattr(self, name)(choices)
-        except OSError as error:
+        except (OSError, subprocess.SubprocessError) as error:
             healer, text = None, f"failed: {error}"
         self.note("fault", f"{name} for {seconds:.0f} s: {text}")
         return healer
@@ -56,25 +57,28 @@ class Faults:
     # Nodes
 
     def revive(self, site):
-        site.clock = 0
-        if site.is_down:
-            site.start()
+        with site.lock:
+            site.clock = 0
+            if site.is_down:
+                site.start()
 
     def kill(self, choices):
         site = self.any_site(choices)
-        if site.is_down:
-            return None, f"{site.name} is down"
-        site.kill()
+        with site.lock:
+            if site.is_down:
+                return None, f"{site.name} is down"
+            site.kill()
         return lambda: self.revive(site), site.name
 
     def restart(self, choices):
         site = self.any_site(choices)
-        if site.is_down or site.is_stopped or site.has_died():
-            return None, f"{site.name} is down"
-        wrong = site.end()
-        if wrong:
-            self.operations.report("nodes_do_not_crash", wrong)
-        site.start()
+        with site.lock:
+            if site.is_down or site.is_stopped or site.has_died():
+                return None, f"{site.name} is down"
+            wrong = site.end()
+            if wrong:
+                self.operations.report("nodes_do_not_crash", wrong)
+            site.start()
         return None, f"{site.name}{wrong and ', badly'}"
 
     def pause(self, choices):
@@ -103,27 +107,30 @@ class Faults:
     def clock(self, choices):
         site = self.any_site(choices)
         wrong = choices.choice((3, -3, 40, -40, 86400, -86400, 86400 * 16))
-        if not self.world.has_clock or site.is_down:
-            return None, f"not at {site.name}"
-        site.kill()
-        site.clock = wrong
-        site.start()
+        with site.lock:
+            if not self.world.has_clock or site.is_down:
+                return None, f"not at {site.name}"
+            site.kill()
+            site.clock = wrong
+            site.start()
 
         def heal():
-            if not site.is_down:
-                site.kill()
-            self.revive(site)
+            with site.lock:
+                if not site.is_down:
+                    site.kill()
+                self.revive(site)
 
         return heal, f"{site.name} {wrong} s"
 
     def lost_database(self, choices):
         site = self.secondary(choices)
-        if site.is_down:
-            return None, f"{site.name} is down"
-        site.kill()
-        for file in site.data.glob("refrelay.db*"):
-            file.unlink()
-        site.start()
+        with site.lock:
+            if site.is_down:
+                return None, f"{site.name} is down"
+            site.kill()
+            for file in site.data.glob("refrelay.db*"):
+                file.unlink()
+            site.start()
         return None, site.name
 
     # The network

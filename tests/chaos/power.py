@@ -245,7 +245,7 @@ class Power:
 
     def is_over(self):
         if self.options.seconds:
-            return time.monotonic() - self.begun > self.options.seconds
+            return self.cuts > 0 and time.monotonic() - self.begun > self.options.seconds
         return self.cuts >= self.options.cuts
 
     def run(self):

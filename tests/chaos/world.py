@@ -59,6 +59,7 @@ class Site:
         self.repositories, self.data = self.folder / "git", self.folder / "data"
         self.tree, self.lfs = self.folder / "tree", self.folder / "lfs"
         self.process, self.started_at, self.log_at_start = None, 0, 0
+        self.lock = threading.RLock()  # its end and its start are one step
         self.clock = 0      # seconds that it is wrong by
         self.is_down = True  # ... because the test wants it so
         self.is_stopped = False
@@ -91,9 +92,9 @@ class Site:
 
     def start(self):
         with open(self.folder / "log", "ab") as log:
+            self.log_at_start = log.tell()
             self.process = subprocess.Popen(self.command("serve", "-v"), stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, env=self.environment())
-            self.log_at_start = log.tell()
         self.started_at = time.monotonic()
         self.is_down = self.is_stopped = False
 

@@ -80,6 +80,6 @@ def main():
 
 try:
     main()
-except OSError as error:
+except (OSError, struct.error) as error:
     print(error, file=sys.stderr)
     sys.exit(2)

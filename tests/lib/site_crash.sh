@@ -127,7 +127,7 @@ dies_at() { # SITE POINT CHANGE...
 	kill_site "$site"
 	launch_site "$site" "REFRELAY_FAILPOINT=$point=kill"
 	"$@"
-	wait_until 15 has_died "$site"
+	is_killed_within 15 "$site"
 	no_branch_went_back
 	note_branches
 	start_site "$site"

@@ -108,7 +108,15 @@ function begin() {
 	first = FNR
 }
 
+# What is open at the end of a file has kept the rest of it from being looked at.
+function end_file() {
+	if (depth > 0 || quote != "" || document != "")
+		print before_file ": not understood to its end"
+	before_file = FILENAME
+}
+
 FNR == 1 {
+	end_file()
 	quote = document = ""
 	depth = 0
 	split("", tabs)
@@ -117,8 +125,11 @@ FNR == 1 {
 document != "" { # a here-document
 	line = $0
 	sub(/^\t+/, "", line)
-	if (line == document)
+	if (line == document) {
 		document = ""
+		if (source == "")
+			first = FNR + 1
+	}
 	next
 }
 {
@@ -135,7 +146,7 @@ document != "" { # a here-document
 			sub(/^\t*\($/, "P", line)
 		strip(line)
 	}
-	if (match($0, /<<-?[\047"]?[A-Z_]+/) && $0 !~ /<<</) {
+	if (match($0, /<<-?[\047"]?[A-Za-z_][A-Za-z_0-9]*/) && $0 !~ /<<</) {
 		document = substr($0, RSTART, RLENGTH)
 		gsub(/[<\047"-]/, "", document)
 	}
@@ -144,4 +155,7 @@ document != "" { # a here-document
 	take(bare)
 	begin()
 	first = FNR + 1
+}
+END {
+	end_file()
 }

@@ -89,11 +89,11 @@ restart_to_die_at() { # POINT SIZE
 a_large_one_is_continued() {
 	start_blob_sites
 	restart_to_die_at blob.written@100 75497472
-	wait_until 15 has_died paris
+	is_killed_within 15 paris
 	fails test -e paris/uploads/huge
 	test "$(temporaries -size +25599k -printf x)" = x
 	launch_site paris REFRELAY_FAILPOINT=blob.written@170=kill
-	wait_until 15 has_died paris
+	is_killed_within 15 paris
 	no_half_blob paris
 	start_site paris
 	is_whole_again
@@ -108,7 +108,7 @@ part_of() { # of the only one that is being brought
 a_damaged_part_is_not_believed() {
 	start_blob_sites
 	restart_to_die_at blob.written@40 20000000
-	wait_until 15 has_died paris
+	is_killed_within 15 paris
 	head -c 4096 /dev/zero | dd of="$(part_of)" bs=4096 seek=2000 conv=notrunc status=none
 	start_site paris
 	wait_until 10 was_logged paris blob.wrong
@@ -123,7 +123,7 @@ a_part_of_another_version_is_of_no_use() {
 
 	start_blob_sites
 	restart_to_die_at blob.written@40 20000000
-	wait_until 15 has_died paris
+	is_killed_within 15 paris
 	put_file huge 20000000
 	part=$(part_of)
 	test -f "$part"

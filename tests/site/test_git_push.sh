@@ -298,7 +298,7 @@ killed_in_between() {
 		commit_in work
 		status=0
 		git -C work push -q origin main 2>err || status=$?
-		wait_until 10 has_died london
+		is_killed_within 10 london
 		wait "$(site_pid london)" || true
 		[ "$status" -ne 0 ] || fail "$point: the client was told that all is well"
 		start_site london

@@ -266,7 +266,7 @@ dies_and_is_whole() {
 		after=$(tip "$UPSTREAM")
 		at paris mirror sync acme/a >asked 2>&1 &
 		asker=$!
-		wait_until 20 has_died paris
+		is_killed_within 20 paris
 		# Who reads meanwhile has the old tree or the new one.
 		git -C "$UPSTREAM" update-ref refs/heads/main "$before"
 		[ "$point" = checkout.switched ] || shows
@@ -457,7 +457,7 @@ is_gone_when_switched_off() {
 	stop_site paris
 	set_conf paris mirror.acme/a.checkout false
 	launch_site paris REFRELAY_FAILPOINT=checkout.unlinked=kill
-	wait_until 60 has_died paris
+	is_killed_within 60 paris
 	wait "$(site_pid paris)" || true
 	[ ! -L "$LINK" ]
 	start_site paris

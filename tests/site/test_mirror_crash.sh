@@ -66,7 +66,7 @@ dies_with_requests() { # POINT...
 		change_a
 		job=
 		ask_what_may_die || true
-		wait_until 20 has_died paris
+		is_killed_within 20 paris
 		start_site paris
 		[ -n "$job" ] || ask a
 		first=$job
@@ -86,7 +86,7 @@ dies_at_its_making() { # POINT...
 		rm -rf paris/data paris/git
 		mkdir paris/git
 		launch_site paris "REFRELAY_FAILPOINT=$point=kill"
-		wait_until 20 has_died paris
+		is_killed_within 20 paris
 		start_site paris
 		is_brought_whole
 		stop_site paris

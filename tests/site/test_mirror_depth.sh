@@ -204,7 +204,7 @@ dies_at() { # SITE POINT...
 		fi
 		# It may die before it serves.
 		launch_site "$site" "REFRELAY_FAILPOINT=$point=kill"
-		wait_until 30 has_died "$site"
+		is_killed_within 30 "$site"
 		is_sound "$site/git/a.git"
 		start_site "$site"
 		if [ "$site" = london ]; then

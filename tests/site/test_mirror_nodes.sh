@@ -348,7 +348,7 @@ killed() { # BACKEND POINT...
 		start_node paris "REFRELAY_FAILPOINT=$point=kill"
 		change_a
 		ask paris
-		wait_until 20 has_died paris
+		is_killed_within 20 paris
 		rmdir at/a.git 2>/dev/null || :
 		syncs rome
 		wait_until 20 is_mirrored a

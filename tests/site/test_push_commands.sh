@@ -317,7 +317,7 @@ what_is_discarded_after_a_failure_was_not_done() {
 	wait_until 20 queue_is 1 'q["queue"][0]["failures"]'
 
 	commit=$(git -C home/git/a.git commit-tree -p main -m b main^{tree})
-	git -C home/git/a.git update-ref refs/heads/b "$commit"
+	git -C home/git/a.git update-ref refs/heads/b "$commit" # of which no hook tells
 	at home push wait "$commit" --remote m1 >out 2>&1 &
 	waiter=$!
 	wait_until 20 key_of_task refs/heads/b
@@ -357,7 +357,7 @@ what_is_discarded_during_a_push_was_not_done() {
 	at home push start a
 	wait_until 20 test -e held
 	commit=$(git -C home/git/a.git commit-tree -p main -m b main^{tree})
-	git -C home/git/a.git update-ref refs/heads/b "$commit"
+	git -C home/git/a.git update-ref refs/heads/b "$commit" # of which no hook tells
 	at home push wait "$commit" --remote m1 >out 2>&1 &
 	waiter=$!
 	wait_until 20 key_of_task refs/heads/b

@@ -268,15 +268,43 @@ TEST(reasons_of_letters_are_not_read_to_count_them)
 	dead_letters_clear(&letters);
 }
 
+static int64_t discarded_at(const char *key)
+{
+	int64_t at;
+
+	assert_ok(task_store_discarded_at(store, key, &at, &err));
+	return at;
+}
+
 TEST(a_waiting_task_is_discarded)
 {
 	AUTO_FREE char *key = xstrdup(add("a"));
+	AUTO_FREE char *from = xasprintf("ref-updates/waiting/%s", key);
+	AUTO_FREE char *to = xasprintf("ref-updates/waiting/%s.json", key);
+	int64_t before;
 	bool has;
 
+	assert_ok(task_store_now(store, &before, &err));
 	assert_ok(task_store_has(store, key, &has, &err));
 	assert_true(has);
+	assert_int_equal(discarded_at(key), 0);
 	assert_ok(task_store_discard(store, key, &err));
 	assert_int_equal(WAITS, 0);
+	int64_t at = discarded_at(key);
+	assert_true(at >= before);
+	/* Done, that is not told; discarded under Gerrit's name, it is. */
+	add("a");
+	claimed_tasks tasks = claim(URI);
+	assert_ok(task_store_done(store, &tasks.items[0], &err));
+	claimed_tasks_clear(&tasks);
+	assert_int_equal(discarded_at(key), at);
+	add("a");
+	assert_ok(renameat(root_fd, from, root_fd, to));
+	usleep(20000); /* a tick of the file system's clock */
+	assert_ok(task_store_discard(store, key, &err));
+	assert_true(discarded_at(key) > at);
+	assert_ok(task_store_sweep(store, &err));
+	assert_int_equal(files_in("refrelay/discarded"), 1);
 	assert_fails(task_store_discard(store, "../x", &err), ERR_MISSING);
 	assert_fails(task_store_retry(store, "", &err), ERR_MISSING);
 }

@@ -179,7 +179,7 @@ TEST(one_that_cannot_be_read_keeps_no_other_from_the_list)
 	rights_set_override(false);
 	int result = uri_request_list(store, &list, &err);
 	rights_set_override(true);
-	assert_int_equal(result, -1);
+	assert_int_equal(result, 1);
 	assert_non_null(strstr(err.text, "Permission denied"));
 	assert_int_equal(list.count, 1);
 	assert_int_equal(list.items[0].request, REQUEST_DELETE);
