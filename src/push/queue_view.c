@@ -344,7 +344,7 @@ static int queue_view_read_requests(struct reading *reading, struct task_store *
 	requested_list list = { 0 };
 	int result = uri_request_list(store, &list, err);
 
-	for (size_t i = 0; result >= 0 && i < list.count; i++) {
+	for (size_t i = 0; result == 0 && i < list.count; i++) {
 		const struct requested *one = &list.items[i];
 		struct queued_uri *uri;
 		/* By itself the permission asks for nothing. */
@@ -356,7 +356,7 @@ static int queue_view_read_requests(struct reading *reading, struct task_store *
 		see_since(uri, one->since);
 	}
 	requested_list_clear(&list);
-	return result < 0 ? -1 : 0;
+	return result == 0 ? 0 : -1;
 }
 
 static int read_states(struct reading *reading, struct task_store *store, struct err *err)

@@ -43,13 +43,13 @@ static int read_pending(const struct push_run *run, const char *remote,
 	int result = uri_request_list(run->push->options.tasks, &list, err);
 
 	*pending = (struct pending){ .own = run->now };
-	for (size_t i = 0; result >= 0 && i < list.count; i++)
+	for (size_t i = 0; result == 0 && i < list.count; i++)
 		if (list.items[i].request == REQUEST_DELETE &&
 		    strcmp(list.items[i].remote, remote) == 0)
 			add_pending(run, &list.items[i], &projects, pending);
 	map_clear(&projects);
 	requested_list_clear(&list);
-	return result < 0 ? -1 : 0;
+	return result == 0 ? 0 : -1; /* one that cannot be read may be a deletion */
 }
 
 static int count_names(const struct push *push, size_t *count, struct err *err)
