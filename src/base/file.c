@@ -422,25 +422,21 @@ static void path_add_rest(struct str *resolved, const char *rest)
 char *path_resolve(const char *path)
 {
 	AUTO_FREE char *there = xstrdup(path);
-	AUTO_FREE char *here = NULL;
 	AUTO_STR struct str resolved = STR_INIT;
-	char *found, *slash;
+	AUTO_FREE char *found = NULL;
+	const char *rest = path;
+	char *slash;
 
 	while ((found = realpath(there, NULL)) == NULL && errno == ENOENT &&
 	       (slash = strrchr(there, '/')) != NULL && slash != there)
 		*slash = '\0';
-	if (found) {
-		str_add(&resolved, strcmp(found, "/") == 0 ? "" : found);
-		path_add_rest(&resolved, path + strlen(there));
-		free(found);
-		return str_take(&resolved);
-	}
-	if (path[0] != '/')
-		here = realpath(".", NULL);
-	if (path[0] != '/' && !here)
+	if (found)
+		rest += strlen(there);
+	else if (path[0] != '/' && (found = realpath(".", NULL)) == NULL)
 		return xstrdup(path);
-	str_add(&resolved, here && strcmp(here, "/") != 0 ? here : "");
-	path_add_rest(&resolved, path);
+	if (found && strcmp(found, "/") != 0)
+		str_add(&resolved, found);
+	path_add_rest(&resolved, rest);
 	return str_take(&resolved);
 }
 

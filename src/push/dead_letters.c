@@ -507,16 +507,21 @@ int task_store_retry(struct task_store *store, const char *key, struct err *err)
 	return is_waiting ? 0 : no_letter(store, key, err);
 }
 
-/* 1: removed; 0: there is none; -1. Whoever renames or unlinks a name first has it: a
- * claim finds it gone, or we do. */
+/* 1: it is gone; 0: there is none; -1. Whoever renames or unlinks a name first has it: a
+ * claim finds it gone, or we do. With `mark` it goes by one rename to where a command
+ * that waits for it finds it: what is gone was done, as far as that can see. */
 static int discard_from(struct task_store *store, enum store_place place,
-			const char *name, struct err *err)
+			const char *name, const char *mark, struct err *err)
 {
 	AUTO_CLOSE int dir = store_dir(store, place, err);
+	AUTO_CLOSE int marks = dir < 0 || !mark ? -1 : store_dir(store, DISCARDED, err);
 
-	if (dir < 0)
+	if (dir < 0 || (mark && marks < 0))
 		return -1;
-	if (unlinkat(dir, name, 0) == 0)
+	bool is_gone = mark && renameat(dir, name, marks, mark) == 0;
+	if (!is_gone && (!mark || errno == ENOSPC || errno == EDQUOT))
+		is_gone = unlinkat(dir, name, 0) == 0;
+	if (is_gone)
 		return fsync(dir) == 0
 			       ? 1
 			       : err_errno(err, "cannot sync %s", store->paths[place]);
@@ -527,7 +532,7 @@ static int discard_from(struct task_store *store, enum store_place place,
 static int discard_failed(struct task_store *store, const char *key, struct err *err)
 {
 	int failed = store_check_key(key, err) == 0
-			     ? discard_from(store, FAILED, key, err)
+			     ? discard_from(store, FAILED, key, NULL, err)
 			     : -1;
 
 	return failed < 0 || remove_why(store, key, err) != 0 ? -1 : failed;
@@ -540,26 +545,6 @@ int task_store_discard_letter(struct task_store *store, const char *key, struct 
 	if (failed < 0)
 		return -1;
 	return failed > 0 ? 0 : no_letter(store, key, err);
-}
-
-/* A task that is gone was done, as far as a waiting command can see. So it goes by one
- * rename to where that command finds it. */
-static int discard_waiting(struct task_store *store, const char *name, const char *key,
-			   struct err *err)
-{
-	AUTO_CLOSE int waiting = store_dir(store, WAITING, err);
-	AUTO_CLOSE int discarded = waiting < 0 ? -1 : store_dir(store, DISCARDED, err);
-
-	if (discarded < 0)
-		return -1;
-	bool is_gone = renameat(waiting, name, discarded, key) == 0;
-	if (!is_gone && (errno == ENOSPC || errno == EDQUOT))
-		is_gone = unlinkat(waiting, name, 0) == 0;
-	if (is_gone)
-		return fsync(waiting) == 0
-			       ? 1
-			       : err_errno(err, "cannot sync %s", store->paths[WAITING]);
-	return errno == ENOENT ? 0 : err_errno(err, "cannot remove %s", name);
 }
 
 int task_store_discarded_at(struct task_store *store, const char *key, int64_t *at,
@@ -587,8 +572,8 @@ int task_store_discard(struct task_store *store, const char *key, struct err *er
 
 	if (failed < 0)
 		return -1;
-	waiting = discard_waiting(store, key, key, err);
-	other = waiting < 0 ? -1 : discard_waiting(store, json, key, err);
+	waiting = discard_from(store, WAITING, key, key, err);
+	other = waiting < 0 ? -1 : discard_from(store, WAITING, json, key, err);
 	if (other < 0)
 		return -1;
 	task_index_drop(&store->index, key, births);

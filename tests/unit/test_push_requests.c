@@ -1,5 +1,6 @@
 /* HEAD and deletions of repositories, with real git (push_engine_test.h). */
 #include "push_engine_test.h"
+#include "rights.h"
 
 /* As if it had been made then: it waits for others, for a while. */
 static void request_deletion(const struct node *node, const char *project, int ago_s)
@@ -26,6 +27,33 @@ TEST(deletion_and_head_are_done_when_asked_for)
 	wait_until(!is_true("test -e dst/p.git"));
 	wait_until(is_true("grep -q heads/new dst/q.git/HEAD"));
 	wait_until(count_of("ls ev/refrelay/requests") == 0);
+	close_node(&node);
+}
+
+/* What cannot be read may be one of many deletions. */
+TEST(one_that_cannot_be_read_holds_up_deletions_and_nothing_else)
+{
+	struct node node = { 0 };
+
+	make_source("p");
+	make_source("q");
+	must("cp -r site/p.git site/q.git dst && mkdir keep && mv site/p.git keep/ && "
+	     "git -C site/q.git symbolic-ref HEAD refs/heads/new");
+	open_node(&node, "a",
+		  settings_with("replicateProjectDeletions = true\n"
+				"replicationRetry = 0\n"));
+	request(&node, "z", REQUEST_HEAD);
+	must("chmod 0 ev/refrelay/requests/*");
+	request_deletion(&node, "p", 10);
+	request(&node, "q", REQUEST_HEAD);
+	rights_set_override(false); /* threads that are started now have no more */
+	start_push(&node, "a");
+	rights_set_override(true);
+	wait_until(is_true("grep -q heads/new dst/q.git/HEAD"));
+	wait_until(is_true("grep -qsE '\"failures\":[1-9]' ev/refrelay/*"));
+	assert_true(is_true("test -e dst/p.git"));
+	must("rm $(find ev/refrelay/requests -type f ! -perm /400)");
+	wait_until(!is_true("test -e dst/p.git"));
 	close_node(&node);
 }
 
@@ -278,6 +306,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ENGINE_CASE(deletion_and_head_are_done_when_asked_for),
+		ENGINE_CASE(one_that_cannot_be_read_holds_up_deletions_and_nothing_else),
 		ENGINE_CASE(a_head_that_a_dead_node_had_begun_to_set_is_set),
 		ENGINE_CASE(a_head_that_is_not_set_is_requested_under_its_first_name),
 		ENGINE_CASE(refs_do_not_wait_for_a_head_that_cannot_be_set),
