@@ -518,10 +518,7 @@ static int discard_from(struct task_store *store, enum store_place place,
 
 	if (dir < 0 || (mark && marks < 0))
 		return -1;
-	bool is_gone = mark && renameat(dir, name, marks, mark) == 0;
-	if (!is_gone && (!mark || errno == ENOSPC || errno == EDQUOT))
-		is_gone = unlinkat(dir, name, 0) == 0;
-	if (is_gone)
+	if ((mark ? renameat(dir, name, marks, mark) : unlinkat(dir, name, 0)) == 0)
 		return fsync(dir) == 0
 			       ? 1
 			       : err_errno(err, "cannot sync %s", store->paths[place]);

@@ -347,6 +347,32 @@ what_is_discarded_after_a_failure_was_not_done() {
 	stop_site home
 }
 
+# Between two looks of the command that waits, which is stopped for that.
+what_was_discarded_and_added_again_is_waited_for() {
+	local key waiter
+	make_home a
+	set_conf home remote.m2.projects nothing
+	hold_destination m1/a.git
+	start_site home
+	at home push start a
+	wait_until 20 test -e held
+	"$REFRELAY" -c home/refrelay.conf push start --wait a >out 2>&1 &
+	waiter=$!
+	wait_until 20 key_of_task ..all..
+	key=$(key_of_task ..all..)
+	sleep 1 # its first look
+	kill -STOP "$waiter"
+	at home push discard "$key"
+	fails key_of_task ..all..
+	at home push start a
+	kill -CONT "$waiter"
+	sleep 1.5 # longer than it rests between two looks
+	touch go
+	wait "$waiter" || fail "$(<out)"
+	grep -q '\.\.all\.\. to .*, Succeeded! (OK)' out
+	stop_site home
+}
+
 # While another push of the destination runs; and once that one was added again, and done.
 what_is_discarded_during_a_push_was_not_done() {
 	local commit status waiter
@@ -569,6 +595,8 @@ tap_test "waiting ends in time, by hand, or by what another does" \
 	waiting_ends_in_time_by_hand_or_by_another
 tap_test "what is discarded after a failure was not done" \
 	what_is_discarded_after_a_failure_was_not_done
+tap_test "what was discarded and added again is waited for" \
+	what_was_discarded_and_added_again_is_waited_for
 tap_test "what is discarded during a push was not done" \
 	what_is_discarded_during_a_push_was_not_done
 tap_test "what is being pushed is left alone" what_is_being_pushed_is_left_alone
