@@ -242,15 +242,27 @@ static int write_file_ref(int dir, const char *name, const char *target,
 	return 0;
 }
 
+static bool becomes_symbolic(const struct ref_change *change)
+{
+	return change->after && change->after->target;
+}
+
+static bool ends_symbolic(const struct ref_change *change)
+{
+	return change->before && change->before->target && !becomes_symbolic(change);
+}
+
 static int move_symbolic(const struct publish_write *write, struct err *err)
 {
 	for (size_t i = 0; i < write->diff->changes.count; i++) {
 		const struct ref_change *change = &write->diff->changes.items[i];
-		if (!change->after || !change->after->target)
+		if (!becomes_symbolic(change))
 			continue;
 		if (write_file_ref(write->dir, change->name, change->after->target, NULL,
-				   err) != 0 ||
-		    file_sync_parent(write->dir, change->name, err) != 0)
+				   err) != 0)
+			return -1;
+		failpoint("publish.symbolic");
+		if (file_sync_parent(write->dir, change->name, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -268,14 +280,12 @@ static int move_head(const struct publish_write *write, struct err *err)
 }
 
 /* A symbolic ref will need this one's name for a directory, or the other way round. */
-static bool publish_write_is_in_the_way(const struct publish_write *write,
-					const char *name)
+static bool is_in_the_way(const struct ref_diff *diff, const char *name)
 {
-	for (size_t i = 0; i < write->diff->changes.count; i++) {
-		const struct ref_change *change = &write->diff->changes.items[i];
-		if (change->after && change->after->target &&
-		    (ref_name_is_below(name, change->name) ||
-		     ref_name_is_below(change->name, name)))
+	for (size_t i = 0; i < diff->changes.count; i++) {
+		const struct ref_change *change = &diff->changes.items[i];
+		if (becomes_symbolic(change) && (ref_name_is_below(name, change->name) ||
+						 ref_name_is_below(change->name, name)))
 			return true;
 	}
 	return false;
@@ -292,16 +302,15 @@ static int remove_symbolic(const struct publish_write *write, enum removal remov
 {
 	for (size_t i = 0; i < write->diff->changes.count; i++) {
 		const struct ref_change *change = &write->diff->changes.items[i];
-		if (!change->before || !change->before->target ||
-		    (change->after && change->after->target) ||
-		    (removal == REMOVE_IN_THE_WAY &&
-		     !publish_write_is_in_the_way(write, change->name)))
+		if (!ends_symbolic(change) || (removal == REMOVE_IN_THE_WAY &&
+					       !is_in_the_way(write->diff, change->name)))
 			continue;
 		if (unlinkat(write->dir, change->name, 0) != 0) {
 			if (errno == ENOENT || errno == ENOTDIR || errno == EISDIR)
 				continue; /* it was in the way, and is gone */
 			return err_errno(err, "cannot remove %s", change->name);
 		}
+		failpoint("publish.symbolic");
 		if (file_sync_parent(write->dir, change->name, err) != 0)
 			return -1;
 	}
@@ -310,10 +319,8 @@ static int remove_symbolic(const struct publish_write *write, enum removal remov
 
 /* One rename is enough when nothing but packed-refs changes, or nothing goes from it that
  * HEAD may still name. */
-static bool needs_two_renames(const struct publish_write *write)
+static bool needs_two_renames(const struct ref_diff *diff)
 {
-	const struct ref_diff *diff = write->diff;
-
 	return diff->symbolic_changed || (diff->head_changed && diff->deletions > 0);
 }
 
@@ -330,7 +337,7 @@ static int publish_write_loose(const struct publish_write *write, struct err *er
 
 static int publish_write_refs(const struct publish_write *write, struct err *err)
 {
-	enum phase first = needs_two_renames(write) ? PHASE_ADD : PHASE_ALL;
+	enum phase first = needs_two_renames(write->diff) ? PHASE_ADD : PHASE_ALL;
 
 	if (write->diff->changes.count > 0 && replace_packed(write, first, err) != 0)
 		return -1;
@@ -339,6 +346,80 @@ static int publish_write_refs(const struct publish_write *write, struct err *err
 	    remove_symbolic(write, REMOVE_ALL, err) != 0)
 		return -1;
 	return first == PHASE_ADD ? replace_packed(write, PHASE_ALL, err) : 0;
+}
+
+/* What publish_write_refs() passes through. */
+struct way {
+	struct checksum now;
+	struct checksum *sums;
+	size_t count, most;
+};
+
+static void way_add(struct way *way)
+{
+	if (way->count < way->most)
+		way->sums[way->count] = way->now;
+	way->count++;
+}
+
+/* NULL: there is none on that side. */
+static void way_change(struct way *way, const char *name, const struct ref *before,
+		       const struct ref *after)
+{
+	if (before)
+		checksum_take(&way->now, name, before->target, &before->oid);
+	if (after)
+		checksum_put(&way->now, name, after->target, &after->oid);
+}
+
+/* The file of a symbolic ref hides what packed-refs has by then. */
+static void way_pass_first_rename(struct way *way, const struct ref_diff *diff)
+{
+	for (size_t i = 0; i < diff->changes.count; i++) {
+		const struct ref_change *change = &diff->changes.items[i];
+		if (change->after && !change->after->target && !ends_symbolic(change))
+			way_change(way, change->name, change->before, change->after);
+	}
+	way_add(way);
+}
+
+static void way_remove_symbolic(struct way *way, const struct ref_diff *diff,
+				bool is_in_way)
+{
+	for (size_t i = 0; i < diff->changes.count; i++) {
+		const struct ref_change *change = &diff->changes.items[i];
+		if (!ends_symbolic(change) ||
+		    is_in_the_way(diff, change->name) != is_in_way)
+			continue;
+		way_change(way, change->name, change->before, change->after);
+		way_add(way);
+	}
+}
+
+size_t publish_steps(const struct ref_snapshot *from, const struct ref_snapshot *to,
+		     const struct ref_diff *diff, struct checksum *sums, size_t most)
+{
+	struct way way = { .sums = sums, .most = most };
+
+	if (!needs_two_renames(diff))
+		return 0;
+	checksum_of_refs(from, &way.now);
+	way_pass_first_rename(&way, diff);
+	way_remove_symbolic(&way, diff, true);
+	for (size_t i = 0; i < diff->changes.count; i++) {
+		const struct ref_change *change = &diff->changes.items[i];
+		if (!becomes_symbolic(change))
+			continue;
+		way_change(&way, change->name, change->before, change->after);
+		way_add(&way);
+	}
+	if (diff->head_changed) {
+		checksum_take(&way.now, "HEAD", from->head_target, &from->head_oid);
+		checksum_put(&way.now, "HEAD", to->head_target, &to->head_oid);
+		way_add(&way);
+	}
+	way_remove_symbolic(&way, diff, false);
+	return way.count;
 }
 
 /* Folds loose refs, then changes packed-refs, HEAD and symbolic refs in the order that

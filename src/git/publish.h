@@ -20,6 +20,7 @@
 #define GIT_PUBLISH_H
 
 #include "base/base.h"
+#include "git/checksum.h"
 #include "git/refs.h"
 
 /* Above this many refs, packed-refs is not rewritten for a single change, as long as
@@ -50,5 +51,11 @@ struct publish_request {
  * any error the refs are those of `from` or, if the machine failed in between, at a stage
  * of the order above; publishing again is always right. */
 MUST_CHECK int publish(const struct publish_request *request, struct err *err);
+
+/* What checksum_of_refs() says of the refs between the steps of the order above, where
+ * there are several: neither of `from` nor of `to`. Puts at most `most` of them into
+ * sums, in that order; returns how many there are. */
+size_t publish_steps(const struct ref_snapshot *from, const struct ref_snapshot *to,
+		     const struct ref_diff *diff, struct checksum *sums, size_t most);
 
 #endif

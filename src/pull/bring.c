@@ -247,28 +247,21 @@ static int bring_publish(const struct bring_state *state, struct err *err)
 }
 
 /* The final refs; what they are now, which may be a step of a way that did not end; and
- * if HEAD moves while refs go from packed-refs, which takes two renames (git/publish.c),
- * what they are before HEAD moves, and before the second. */
+ * the steps between both. Of a way with more steps than have room, which several symbolic
+ * refs would have to take at once, the last ones are not recognized. */
 static int bring_write_intent(const struct bring_state *state, struct err *err)
 {
 	const struct bring_request *request = state->request;
 	const struct ref_snapshot *from = &state->from, *to = &request->view->refs;
 	struct checksum sums[COPY_INTENTS_MOST];
-	const bool has_steps = state->diff.head_changed && state->diff.deletions > 0;
+	size_t steps;
 
 	checksum_of_refs(to, &sums[0]);
 	checksum_of_refs(state->is_ours ? from : to, &sums[1]);
-	sums[2] = sums[0];
-	for (size_t i = 0; has_steps && i < state->diff.changes.count; i++) {
-		const struct ref_change *change = &state->diff.changes.items[i];
-		if (!change->after)
-			checksum_put(&sums[2], change->name, change->before->target,
-				     &change->before->oid);
-	}
-	sums[3] = sums[2];
-	checksum_take(&sums[3], "HEAD", to->head_target, &to->head_oid);
-	checksum_put(&sums[3], "HEAD", from->head_target, &from->head_oid);
-	return copy_intent_write(request->copy->fd, sums, has_steps ? 4 : 2, err);
+	steps = publish_steps(from, to, &state->diff, sums + 2, COPY_INTENTS_MOST - 2);
+	return copy_intent_write(
+		request->copy->fd, sums,
+		steps + 2 < COPY_INTENTS_MOST ? steps + 2 : COPY_INTENTS_MOST, err);
 }
 
 static int change_refs(struct bring_state *state, struct sync_result *result,

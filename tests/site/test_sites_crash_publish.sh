@@ -12,7 +12,7 @@ dies_as_git_fetches() {
 }
 
 # A history of its own for the new default branch; that of the former one, which nothing
-# else reaches, goes with it. HEAD moves between two renames then.
+# else reaches, goes with it. HEAD and a symbolic ref move between two renames then.
 starts=0
 start_again() {
 	local repository=london/git/a.git
@@ -21,6 +21,7 @@ start_again() {
 	git -C "$repository" update-ref "refs/heads/start-$starts" \
 		"$(git -C "$repository" commit-tree -m "start $starts" 'main^{tree}')"
 	git -C "$repository" symbolic-ref HEAD "refs/heads/start-$starts"
+	git -C "$repository" symbolic-ref refs/heads/latest "refs/heads/start-$starts"
 	git -C "$repository" update-ref -d "refs/heads/start-$((starts - 1))"
 	at london changed a
 }
@@ -31,7 +32,7 @@ dies_as_all_starts_again() {
 	start_crash_sites
 	start_again
 	wait_until 20 is_whole
-	for point in publish.renamed publish.head publish.renamed@2; do
+	for point in publish.renamed publish.symbolic publish.head publish.renamed@2; do
 		echo "$point:"
 		kill_site paris
 		start_again

@@ -9,10 +9,13 @@
 #include "git/cuts.h"
 
 static const char *const points[] = {
-	"publish.pending",   "publish.folded",    "publish.locked",    "publish.checked",
-	"publish.written",   "publish.written@2", "publish.written@3", "publish.renamed",
-	"publish.renamed@2", "publish.renamed@3", "publish.head",      "publish.changed",
-	"state.key",         "cuts.marked",       "cuts.united",       "cuts.written",
+	"publish.pending",    "publish.folded",   "publish.locked",
+	"publish.checked",    "publish.written",  "publish.written@2",
+	"publish.written@3",  "publish.renamed",  "publish.renamed@2",
+	"publish.renamed@3",  "publish.head",     "publish.changed",
+	"state.key",          "cuts.marked",      "cuts.united",
+	"cuts.written",       "publish.symbolic", "publish.symbolic@2",
+	"publish.symbolic@3",
 };
 
 struct scenario {
@@ -113,6 +116,40 @@ static void assert_cuts_fit(const struct scenario *scenario)
 		assert_true(cuts_equal(&now.cuts, &its->cuts));
 }
 
+static bool is_one_of(const struct checksum *sum, const struct checksum *sums,
+		      size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (checksum_equal(sum, &sums[i]))
+			return true;
+	return false;
+}
+
+/* What is recorded before the refs change covers whatever a crash leaves of them. */
+static void assert_step_is_known(const struct scenario *scenario)
+{
+	AUTO_SNAPSHOT struct ref_snapshot old = REF_SNAPSHOT_INIT,
+					  new = REF_SNAPSHOT_INIT;
+	AUTO_SNAPSHOT struct ref_snapshot now = REF_SNAPSHOT_INIT;
+	AUTO_DIFF struct ref_diff diff = { 0 };
+	struct checksum sum, sums[10];
+	size_t steps;
+
+	refs_of(scenario->before, &old);
+	refs_of(scenario->after, &new);
+	read_refs(&now);
+	ref_diff_compute(&old, &new, &diff);
+	checksum_of_refs(&now, &sum);
+	checksum_of_refs(&old, &sums[0]);
+	checksum_of_refs(&new, &sums[1]);
+	steps = publish_steps(&old, &new, &diff, sums + 2, ARRAY_SIZE(sums) - 2);
+	assert_true(steps <= ARRAY_SIZE(sums) - 2);
+	if (scenario->is_one_rename)
+		assert_int_equal(steps, 0);
+	assert_true(is_one_of(&sum, sums, steps + 2));
+	assert_int_equal(publish_steps(&old, &new, &diff, sums, 0), steps);
+}
+
 static void assert_old_or_new(const struct scenario *scenario)
 {
 	AUTO_FREE char *old = listing_of_line(scenario->before);
@@ -181,6 +218,7 @@ static bool survives(size_t point, size_t number)
 
 	if (!crash_at(points[point], scenario))
 		return false;
+	assert_step_is_known(scenario);
 	assert_repaired_by(scenario, next[(point + number) % ARRAY_SIZE(next)]);
 	return true;
 }
