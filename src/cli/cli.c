@@ -54,7 +54,7 @@ const struct command commands[] = {
 	{ "blob",
 	  "list | show ID | sync | resync | reverify | remove [--type T] [ID... | --all "
 	  "| "
-	  "--state S | --failed] [--wait] [--dry-run] [--json]",
+	  "--state S | --failed] [--wait [--no-progress]] [--dry-run] [--json]",
 	  "Show the state of blobs; copy or verify them again.", cli_blob,
 	  &blob_options },
 	{ "changed",

@@ -281,7 +281,8 @@ static int copies_ask_wait_for_all(struct copies_call *call, struct asking *aski
 
 	for (size_t i = 0; i < asking->rows.count; i++)
 		total += asking->rows.items[i].size;
-	progress_start(&asking->progress, 0, total, total > 0 && !call->is_json);
+	progress_start(&asking->progress, 0, total,
+		       total > 0 && !call->is_json && !call->is_quiet);
 	result = wait_for_each(call, asking, check, err);
 	progress_stop(&asking->progress);
 	return result;

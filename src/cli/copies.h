@@ -35,7 +35,7 @@ struct copies_call {
 	size_t name_count;
 	const char *state; /* a state's name, or "held" or "gone"; NULL: any */
 	const char *type;  /* of blobs; NULL: all configured ones */
-	bool takes_all, is_json, is_dry, waits, is_forced;
+	bool takes_all, is_json, is_dry, waits, is_forced, is_quiet;
 	struct site site;
 	struct site_data data;
 	struct kinds_here types;

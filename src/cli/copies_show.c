@@ -37,6 +37,8 @@ static const struct cli_option blob_rows[] = {
 	{ "type", 0, "T", "of this kind only; needed with ID if there are several",
 	  AT(TEXT, type), .heading = "\n" },
 	{ "wait", 0, NULL, wait_help, AT(FLAG, waits), .verbs = waiting },
+	{ "no-progress", 0, NULL, "no progress line, not even on a terminal",
+	  AT(FLAG, is_quiet), .verbs = waiting, .needs = "wait" },
 	{ "dry-run", 0, NULL, "only print what would be done", AT(FLAG, is_dry),
 	  .verbs = asking },
 	CLI_JSON(struct copies_call),

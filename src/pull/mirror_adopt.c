@@ -94,15 +94,19 @@ static bool mirror_adopt_strip(const char *name, const struct str *text,
 	const char *base = slash ? slash + 1 : name;
 	const bool is_config =
 		strcmp(base, CONFIG) == 0 || strcmp(base, WORK_TREE_CONFIG) == 0;
+	const char *at = text->data, *end = at + text->len;
 	bool is_any = false;
 
-	for (const char *at = text->data;; at += strlen(at) + 1) {
+	while (at < end) {
+		const char *nuls = at + strlen(at), *after = nuls;
+		while (after < end && !*after)
+			after++;
 		is_any |= is_config ? clone_secrets_strip_config(at, sink, clean)
 				    : clone_secrets_strip_urls(at, sink, clean);
-		if (at + strlen(at) == text->data + text->len)
-			return is_any;
-		str_add_char(clean, '\0');
+		str_add_bytes(clean, nuls, (size_t)(after - nuls));
+		at = after;
 	}
+	return is_any;
 }
 
 /* Ours, from a crash: nobody else makes an empty one for longer than a moment. */
