@@ -76,8 +76,8 @@ emptied() {
 	[ "$(list_repositories paris/git | wc -l)" -eq 15 ]
 	[ "$(status_of paris repositories.held)" -ge 12 ]
 	rules
+	wait_until 60 same_sites # what was pushed may not be noticed yet
 	wait_until 30 in_sync
-	same_sites
 }
 
 tap_test "bad answers to the question for events are told, and heal" bad_events

@@ -79,8 +79,8 @@ changed_secret() {
 	kill -HUP "$(site_pid paris)"
 	wait_until 10 was_logged paris node.reloaded
 	at paris repository sync tool || true
+	wait_until 60 same_sites # what was pushed may not be noticed yet
 	wait_until 60 in_sync
-	same_sites
 	[ "$pid" = "$(site_pid paris)" ]
 	kill -0 "$pid"
 	nothing_leaks secret next
@@ -111,8 +111,8 @@ disabled() {
 	wait_until 10 was_logged london access.refused reason=UNKNOWN_SITE
 	set_conf london secondary.paris.enabled true
 	kill -HUP "$(site_pid london)"
+	wait_until 60 same_sites # what was pushed may not be noticed yet
 	wait_until 60 in_sync
-	same_sites
 }
 
 # A token of paris: token SECONDS-FROM-NOW REQUEST [SECONDS-VALID]
