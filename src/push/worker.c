@@ -450,10 +450,21 @@ bool is_host_failure(const struct err *why)
 
 typedef VEC(struct push_group) push_groups;
 
+/* What was allowed was what was held then: who knows what else a destination that was
+ * away for longer would lose by now? */
+static bool is_outdated(const struct push_run *run, const struct requested *requested)
+{
+	const int64_t allowed_for_ms = (int64_t)24 * 3600 * 1000;
+
+	return requested->request == REQUEST_FORCE &&
+	       run->now - requested->since > allowed_for_ms;
+}
+
 bool has_request(const struct push_run *run, enum uri_request request)
 {
 	for (size_t i = 0; i < run->requests.count; i++)
-		if (run->requests.items[i].request == request)
+		if (run->requests.items[i].request == request &&
+		    !is_outdated(run, &run->requests.items[i]))
 			return true;
 	return false;
 }
@@ -520,6 +531,9 @@ static int push_worker_read_requests(struct push_run *run, struct err *err)
 			return -1;
 		if (found > 0)
 			vec_add(&run->requests, requested);
+		if (found > 0 && is_outdated(run, &requested))
+			uri_request_remove(run->push->options.tasks, run->uri_key,
+					   REQUEST_FORCE, ERR_IGNORED);
 	}
 	return 0;
 }

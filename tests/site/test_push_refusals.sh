@@ -197,6 +197,44 @@ many_deletions_of_refs_are_held() {
 	stop_site home
 }
 
+is_held_again() {
+	queue_says 'len(q["given_up"]) == 1 and q["queue"] == [] and
+		"would delete 24 of 25 refs" in q["given_up"][0]["failure"]["message"]'
+}
+
+# Whoever allowed it saw what was to be deleted then.
+an_allowance_lasts_a_day() {
+	local key file
+
+	make_node home
+	add_remote home near mirror true
+	make_source a 1
+	for i in {1..24}; do
+		git -C git/a.git update-ref "refs/heads/old-$i" main
+	done
+	start_ready home
+	at home push start --wait a
+	for i in {1..24}; do
+		git -C git/a.git update-ref -d "refs/heads/old-$i"
+	done
+	at home changed a
+	wait_until 10 is_held_again
+	stop_site home
+	key=$(sed -n 's/.*push retry --force \([0-9a-f]*\).*/\1/p' queue | head -n 1)
+	at home push retry --force "$key"
+	fails is_held_again
+	file=$(find store -name '*.force')
+	touch -d '25 hours ago' "$file"
+	start_ready home
+	wait_until 15 is_held_again
+	[ ! -e "$file" ]
+	git -C near/a.git rev-parse -q --verify refs/heads/old-24
+	at home push retry --force "$key"
+	wait_until 15 arrived near a
+	wait_until 10 queue_says 'q["given_up"] == [] and q["queue"] == []'
+	stop_site home
+}
+
 are_gone() { # REMOTE NAME...
 	local remote=$1 name
 	shift
@@ -243,6 +281,7 @@ same_main() {
 tap_test "a hook that hangs is killed with all of its group" \
 	a_hook_that_hangs_is_killed_with_all_of_its_group
 tap_test "many deletions of refs are held, and nothing else" many_deletions_of_refs_are_held
+tap_test "an allowance lasts a day" an_allowance_lasts_a_day
 tap_test "many deletions of repositories are held" many_deletions_of_repositories_are_held
 tap_test "one that is full is tried again" has_no_room
 tap_test "a hook says that there is no room" a_hook_says_that_there_is_no_room
