@@ -200,6 +200,7 @@ static int act_hurry_all(struct acting *acting, const struct queued_uri *uri,
 	return result;
 }
 
+/* From now on, whatever was allowed before. */
 static int act_allow_deletions(struct acting *acting, const struct goal *goal,
 			       struct err *err)
 {
@@ -209,6 +210,9 @@ static int act_allow_deletions(struct acting *acting, const struct goal *goal,
 		return 0;
 	if (destination_find(acting->act->settings, goal->remote, goal->project,
 			     goal->uri, &destination, err) != 0)
+		return -1;
+	if (uri_request_remove(acting->act->tasks, destination.uri_key, REQUEST_FORCE,
+			       err) != 0)
 		return -1;
 	return uri_request_add(acting->act->tasks, &destination, REQUEST_FORCE, err);
 }

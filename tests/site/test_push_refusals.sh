@@ -229,7 +229,11 @@ an_allowance_lasts_a_day() {
 	wait_until 15 is_held_again
 	[ ! -e "$file" ]
 	git -C near/a.git rev-parse -q --verify refs/heads/old-24
+	stop_site home
 	at home push retry --force "$key"
+	touch -d '25 hours ago' "$file"
+	at home push retry --force "$key"
+	start_ready home
 	wait_until 15 arrived near a
 	wait_until 10 queue_says 'q["given_up"] == [] and q["queue"] == []'
 	stop_site home
