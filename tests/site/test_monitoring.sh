@@ -31,6 +31,23 @@ make_rome() {
 	export CURL_CA_BUNDLE=$PWD/rome/certificate
 }
 
+# Milan stands alone, and its only mirror's upstream is not there.
+make_milan() {
+	mkdir -p milan/git
+	cat >milan/refrelay.conf <<-END
+		[site]
+			name = milan
+			role = standalone
+			repositories = "$PWD/milan/git"
+			data = "$PWD/milan/data"
+		[http]
+			listen = 127.0.0.1:$(free_port)
+		[mirror "gone"]
+			url = http://127.0.0.1:$(free_port)/gone.git
+			interval = 1s
+	END
+}
+
 set_up() {
 	command -v promtool >/dev/null || fail "promtool is missing; tools/packages.sh test installs it"
 	make_tree_sites
@@ -187,9 +204,13 @@ says() { # EXPRESSION TEXT
 
 # It asks for OpenMetrics, and takes no target whose answer has a fault.
 prometheus_takes_them() {
-	local london paris
+	local london paris milan
 
 	cd "$SHARED"
+	make_milan
+	start_site milan
+	find_http_value milan listen
+	milan=$http_value
 	find_http_value london listen
 	london=$http_value
 	find_http_value paris listen
@@ -200,13 +221,16 @@ prometheus_takes_them() {
 		rule_files: [ "$monitoring/refrelay.rules.yml" ]
 		scrape_configs:
 		  - job_name: refrelay
-		    static_configs: [{ targets: ["$london", "$paris"] }]
+		    static_configs: [{ targets: ["$london", "$paris", "$milan"] }]
 	END
 	prometheus --config.file=prometheus.yml --storage.tsdb.path="$PWD/tsdb" \
 		--web.listen-address="$prometheus" --log.level=warn >prometheus.log 2>&1 &
-	wait_until 30 says 'up' "$(printf '%s\n' "$london 1" "$paris 1" | sort | xargs)"
-	wait_until 20 says 'refrelay_in_sync' "$(printf '%s\n' "$london 1" "$paris 1" | sort | xargs)"
-	says 'count(refrelay_http_request_duration_seconds_bucket{le="0.025",kind="git_refs",class="2xx"})' ' 2'
+	wait_until 30 says 'up' "$(printf '%s\n' "$london 1" "$paris 1" "$milan 1" | sort | xargs)"
+	wait_until 20 says 'refrelay_in_sync' \
+		"$(printf '%s\n' "$london 1" "$paris 1" "$milan 0" | sort | xargs)"
+	says 'count(refrelay_http_request_duration_seconds_bucket{le="0.025",kind="git_refs",class="2xx"})' ' 3'
+	# An upstream that never answered leads to an alert, half an hour later.
+	wait_until 20 says 'ALERTS{alertname="RefrelayMirrorsFail",alertstate="pending"}' "$milan 1"
 	wait_until 20 says 'count(ALERTS{alertstate="firing"}) or vector(0)' ' 0'
 	# A counter's family is called so in OpenMetrics alone.
 	curl -fsS -o metadata "http://$prometheus/api/v1/metadata?metric=refrelay_http_requests"
