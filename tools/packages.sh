@@ -77,7 +77,7 @@ is_installed() {
 	dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed
 }
 
-# What may come from elsewhere than Debian, and is as good.
+# What may come from elsewhere than Debian, or by another name, and is as good.
 is_there() { # PACKAGE
 	case $1 in
 	nodejs) command -v node ;;
@@ -85,6 +85,8 @@ is_there() { # PACKAGE
 	golang-go) command -v go ;;
 	prometheus) command -v promtool && command -v prometheus ;;
 	python3-venv) python3 -c 'import ensurepip' ;;
+	# Each excludes the other: apt-get would remove the one that other work takes.
+	libcurl4-gnutls-dev) is_installed libcurl4-openssl-dev ;;
 	*) false ;;
 	esac >/dev/null || is_installed "$1"
 }
