@@ -89,6 +89,22 @@ wait_until sh -c "setpriv --reuid git --regid git --clear-groups refrelay events
 [ "$(be_git git -C /srv/git/app.git rev-parse main)" = "$(be_git git -C /var/tmp/work rev-parse HEAD)" ]
 echo "takes pushes"
 
+# Git makes new directories of a shared repository setgid.
+be_git git -C /srv/git/app.git config core.sharedRepository group
+be_git git -C /var/tmp/work -c user.name=A -c user.email=a@example.com \
+	commit -q --allow-empty -m shared
+be_git git -C /var/tmp/work push -q \
+	"http://ci:$(</etc/refrelay/ci.token)@127.0.0.1:$port/app.git" HEAD:refs/heads/new/shared ||
+	fail "a push to a shared repository fails"
+[ -g /srv/git/app.git/refs/heads/new ] || fail "its new directories are not setgid"
+be_git git -C /srv/git/app.git config --unset core.sharedRepository
+echo "takes pushes to shared repositories"
+
+# A child that the kernel kills for its memory must not end the node.
+[ "$(systemctl show -p OOMPolicy --value refrelay)" = continue ] ||
+	fail "it stops when one of its children is killed"
+echo "outlives its children"
+
 # Children that answer readers have a lower priority, are confined once more, and work.
 want=$(be_git git -C /srv/git/app.git rev-parse main)
 body=$(printf '0011command=fetch0016object-format=sha10001%04xwant %s\n0009done\n0000' $((10 + ${#want})) "$want"; echo .)

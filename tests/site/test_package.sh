@@ -178,6 +178,9 @@ tap_test 'the unit starts when it is configured, and not before' \
 	the_unit_did 'waits for its configuration'
 tap_test 'the node sees no other processes' the_unit_did 'sees no other processes'
 tap_test 'it takes pushes, with hooks' the_unit_did 'takes pushes'
+tap_test 'it takes pushes to shared repositories' \
+	the_unit_did 'takes pushes to shared repositories'
+tap_test 'it outlives its children' the_unit_did 'outlives its children'
 tap_test 'it lowers the priority of its children' \
 	the_unit_did 'lowers the priority of its children'
 tap_test 'it confines them' the_unit_did 'confines them'
