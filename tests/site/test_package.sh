@@ -165,6 +165,24 @@ from_installation_to_purge() {
 	grep -q git/app.git before
 	diff before after
 	in_root "$root" getent passwd git >/dev/null
+	is_installed_beside_a_user
+}
+
+# That of a Git server, which has no group of its name.
+is_installed_beside_a_user() {
+	in_root "$root" userdel git
+	fails in_root "$root" getent group git
+	in_root "$root" adduser --system --quiet --no-create-home git
+	[ "$(in_root "$root" id -gn git)" = nogroup ]
+	rm -r "$root/srv/git" "$root/srv/refrelay" "$root/etc/refrelay"
+	installed /refrelay.deb
+	diff <(modes_of /etc/refrelay /srv/git /srv/refrelay) - <<-'END'
+		/etc/refrelay root:git 750
+		/srv/git git:git 755
+		/srv/refrelay git:git 700
+	END
+	# The user may look at what is for the group.
+	in_root "$root" setpriv --reuid git --regid nogroup --init-groups ls /etc/refrelay
 }
 
 tap_set_up prepare
