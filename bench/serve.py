@@ -175,6 +175,8 @@ def ratios(results, key):
 
 
 def show(title, results, **columns):
+    if not all(server.account.group for server in results):
+        columns.pop("CPU", None)
     print(f"\n{title}")
     for server, result in results.items():
         cells = "  ".join(text.format(result[key]) for key, text in columns.items())

@@ -3,8 +3,8 @@
 A contender is a set of servers and the clients that use them; each has an Account. Its servers
 run in a control group of their own, and while something is measured the bench itself is there,
 too, so that its children are; what the bench's own process takes is subtracted. Where no group
-can be made, CPU is that of the clients (getrusage) and of all processes of the servers' sessions
-(/proc), with the children that these waited for.
+can be made, CPU is that of the clients (getrusage), if they count, and of all processes of the
+servers' sessions (/proc), with the children that these waited for.
 """
 
 import contextlib
@@ -162,16 +162,18 @@ class Account:
             self.group.rmdir()
             self.group = None
 
-    def cpu(self):
-        """Seconds, so far."""
+    def cpu(self, busy=True):
+        """Seconds, so far. busy: where no group is, with what the bench started."""
         if self.group and self.machine.is_old:
             return int((self.group / "cpuacct.usage").read_text()) / 1e9
         if self.group:
             lines = (self.group / "cpu.stat").read_text().splitlines()
             return int(dict(line.split() for line in lines)["usage_usec"]) / 1e6
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime + sum(
-            sum(map(int, stat_of(pid)[11:15])) for pid in self.pids()) / TICKS
+        used = sum(sum(map(int, stat_of(pid)[11:15])) for pid in self.pids()) / TICKS
+        if busy:
+            clients = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used += clients.ru_utime + clients.ru_stime
+        return used
 
     def pids(self):
         if not self.group:
@@ -199,7 +201,7 @@ class Account:
         forks = self.machine.processes.count()
         with self.joined() if busy else contextlib.nullcontext():
             watcher.start()
-            begun_bytes, own, cpu = loopback_bytes(), time.process_time(), self.cpu()
+            begun_bytes, own, cpu = loopback_bytes(), time.process_time(), self.cpu(busy)
             begun = time.monotonic()
             try:
                 yield cost
@@ -209,7 +211,7 @@ class Account:
                 ended.set()
                 watcher.join()
                 own = time.process_time() - own if busy and self.group else 0
-                cost.cpu = max(self.cpu() - cpu - own, 0)
+                cost.cpu = max(self.cpu(busy) - cpu - own, 0)
                 cost.bytes = loopback_bytes() - begun_bytes
         done = self.machine.processes.count()
         cost.processes = None if forks is None or done is None else done - forks
