@@ -1,9 +1,10 @@
-"""What bench/ counts where no control group can be made."""
+"""What bench/ counts where no control group can be made, and of programs that take long to start."""
 
 import contextlib
 import io
 import subprocess
 import sys
+import tempfile
 import types
 import unittest
 import unittest.mock
@@ -13,6 +14,7 @@ BENCH = Path(__file__).parent.parent.parent / "bench"
 sys.path[:0] = [str(BENCH), str(BENCH / "lib")]
 
 import account
+import rows_leases
 import serve
 
 BUSY_S = 0.3
@@ -47,6 +49,17 @@ class Bench(unittest.TestCase):
     def test_cpu_is_left_out_without_a_group(self):
         self.assertTrue(self.shown_cpu("a group"))
         self.assertFalse(self.shown_cpu(None))
+
+    def test_the_start_of_node_is_not_its_work(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(
+                rows_leases, "redlock_folder", types.SimpleNamespace(name=folder)):
+            cost, outputs = rows_leases.run_redlock(
+                account.Account("test"), 0.1, lambda seconds: [
+                    [sys.executable, "-c", "import time\n"
+                     f"while time.process_time() < {BUSY_S}: pass\n"
+                     f"time.sleep({seconds}); print(7)"]] * 2)
+        self.assertEqual(outputs, [["7"], ["7"]])
+        self.assertLess(cost.cpu, BUSY_S)
 
 
 if __name__ == "__main__":
