@@ -92,7 +92,7 @@ const S = {
 	lag: null, lagAt: 0, running: null, leases: [], held: [], waiting: [], queue: null,
 	mirrors: null, list: null, item: null, busy: {},
 };
-const LIST_ROWS = 100, LAG_MINUTES = 360, FEW = 12;
+const LIST_ROWS = 100, LAG_MINUTES = 360, FEW = 12, OLD_MS = 30000;
 const TOKEN = "refrelay.token";
 
 const token = () => sessionStorage.getItem(TOKEN);
@@ -371,10 +371,7 @@ function signInView() {
 			h("p", { id: "token-fails", class: "error", role: "alert" }, S.tokenFails),
 			h("button", { type: "submit", class: "primary" }, "Sign in")),
 		h("p", { class: "muted" }, "The token stays in this tab and is forgotten when you close it."),
-		token() || S.who ? button("Cancel", () => {
-			S.needsToken = false;
-			draw();
-		}) : null)];
+		token() || S.who ? button("Cancel", start) : null)];
 }
 
 /* ---- the overview ---- */
@@ -1073,11 +1070,17 @@ function navigation() {
 			item("Repositories", listLink(REPOSITORY), S.view.what !== "overview")].filter(Boolean);
 }
 
+const clockText = (at) => new Date(at).toLocaleTimeString("en-GB");
+
+/* What is shown proves nothing about now: the node is away, or has not been asked for long. */
+const isOld = () => S.awayAt > 0 || (!!S.status && Date.now() - S.shownAt > OLD_MS);
+
 function awayText() {
-	if (!S.awayAt)
-		return [];
-	return [h("p", {}, "The node does not answer since " + new Date(S.awayAt).toLocaleTimeString("en-GB") +
-		(S.shownAt ? ". This is what it said last." : ".") + " Trying again…")];
+	if (S.awayAt)
+		return [h("p", {}, "The node does not answer since " + clockText(S.awayAt) +
+			(S.status ? ". This is what it said last." : ".") + " Trying again…")];
+	return isOld() ? [h("p", {}, "This is what the node said at " + clockText(S.shownAt) +
+		". Asking again…")] : [];
 }
 
 function icon(tone) {
@@ -1089,9 +1092,13 @@ function icon(tone) {
 }
 
 function draw() {
-	const isSignIn = S.needsToken;
-	paint(byId("away"), awayText());
-	document.body.classList.toggle("stale", S.awayAt > 0);
+	const isSignIn = S.needsToken, isPast = isOld();
+	const tone = !S.status || isSignIn || isPast || document.hidden ? "" : toneOf(S.status);
+	icon(tone);
+	document.title = (!tone ? "? " : tone === "good" ? "" : "! ") +
+		(S.status ? S.status.site + " – " : "") + "refrelay";
+	paint(byId("away"), isSignIn ? [] : awayText());
+	document.body.classList.toggle("stale", !isSignIn && isPast);
 	paint(byId("nav"), navigation());
 	paint(byId("account"), isSignIn ? [] : account());
 	if (isSignIn)
@@ -1101,14 +1108,9 @@ function draw() {
 	else
 		paint(byId("main"), { list: listView, item: itemView, overview }[S.view.what]()
 			.flat(Infinity).filter(Boolean));
-	if (S.status && !isSignIn) {
-		const tone = S.awayAt ? "" : toneOf(S.status);
-		icon(tone);
-		document.title = (S.awayAt ? "? " : tone === "good" ? "" : "! ") + S.status.site + " – refrelay";
-		paint(byId("foot"), [h("p", { class: "muted" }, "refrelay " + (S.who ? S.who.program : ""),
-			" · as of ", h("time", { datetime: S.status.at },
-				new Date(S.shownAt).toLocaleTimeString("en-GB")))]);
-	}
+	paint(byId("foot"), !S.status || isSignIn ? [] : [h("p", { class: "muted" },
+		"refrelay " + (S.who ? S.who.program : ""), " · as of ",
+		h("time", { datetime: S.status.at }, clockText(S.shownAt)))]);
 }
 
 /* ---- live ---- */
@@ -1138,7 +1140,7 @@ function whenSeen() {
 async function follow(run) {
 	if (!S.who)
 		S.who = await ask("/api/v1/whoami");
-	const wait = S.version && !S.awayAt ? "?wait=10&version=" + enc(S.version) : "";
+	const wait = S.version && !isOld() ? "?wait=10&version=" + enc(S.version) : "";
 	const status = await ask("/api/v1/status" + wait);
 	const arrived = Date.now();
 	if (run !== start.run)
@@ -1189,6 +1191,7 @@ paint(byId("main"), []);
 byId("main").textContent = "";
 window.addEventListener("hashchange", route);
 document.addEventListener("keydown", pressed);
+document.addEventListener("visibilitychange", draw);
 setInterval(() => !document.hidden && S.status && draw(), 5000);
 route();
 start();

@@ -45,6 +45,15 @@ asks_for_a_token() {
 	drive signin "$(site_url london)" "$(<operator.token)"
 }
 
+goes_on_when_signing_in_is_canceled() {
+	drive cancel "$(site_url paris)"
+}
+
+shows_no_proof_when_hidden_or_signed_out() {
+	drive hidden "$(site_url paris)"
+	drive expires "$(site_url london)" "$(<operator.token)"
+}
+
 gives_a_reader_no_buttons() {
 	drive reader "$(site_url paris)" "$(<looker.token)" team/web
 	expect 22 curl -fsS -X POST -H "Authorization: Bearer $(<looker.token)" \
@@ -163,6 +172,10 @@ tap_test "a primary shows who follows it, and which refs changed" \
 	at_sites shows_who_follows_a_primary
 tap_test "mirrors, watchers and remotes are shown" at_sites shows_mirrors_and_remotes
 tap_test "who has no right signs in, and the token stays in the tab" at_sites asks_for_a_token
+tap_test "who cancels signing in sees live state again" \
+	at_sites goes_on_when_signing_in_is_canceled
+tap_test "a hidden tab, old content and a sign-in are no proof" \
+	at_sites shows_no_proof_when_hidden_or_signed_out
 tap_test "a reader has no buttons" at_sites gives_a_reader_no_buttons
 tap_test "an operator syncs, resyncs and reverifies by keyboard" at_sites lets_an_operator_work
 tap_test "an operator retries and discards pushes" \

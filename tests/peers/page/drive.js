@@ -61,7 +61,8 @@ async function open(browser, url, { token, dark, phone, mock } = {}) {
 	});
 	if (mock)
 		for (const [pattern, answer] of Object.entries(mock))
-			await page.route(pattern, (route) => route.fulfill({ json: answer }));
+			await page.route(pattern, typeof answer === "function" ? answer
+				: (route) => route.fulfill({ json: answer }));
 	await page.goto(url);
 	return page;
 }
@@ -111,6 +112,20 @@ const apiRow = async (url, token, name) => (await fetch(
 	{ headers: { Authorization: "Bearer " + token } })).json();
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+const apiStatus = async (url, token) => (await fetch(url + "/api/v1/status",
+	{ headers: token ? { Authorization: "Bearer " + token } : {} })).json();
+
+const GREY = /%23888/, GREEN = /%231a7f4b/;
+const hasIcon = async (page, colour) =>
+	assert.match(await page.locator("#icon").getAttribute("href"), colour);
+
+async function hide(page, isHidden) {
+	await page.evaluate((value) => {
+		Object.defineProperty(document, "hidden", { configurable: true, get: () => value });
+		document.dispatchEvent(new Event("visibilitychange"));
+	}, isHidden);
+}
 
 const scenarios = {
 
@@ -277,6 +292,99 @@ const scenarios = {
 		await page.getByRole("button", { name: "Sign out" }).click();
 		await page.getByLabel("Token").waitFor();
 		assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+		await leave(page);
+	},
+
+	// Who may read without a token and thinks better of signing in sees live state again, also
+	// if the request that ran meanwhile has ended; and so does who was refused at first.
+	async cancel(browser, url) {
+		const status = await apiStatus(url);
+		let asked = 0, isRefused = false;
+		const page = await open(browser, url, { mock: { "**/api/v1/status*": (route) => {
+			asked++;
+			return isRefused ? route.fulfill({ status: 403, json: { message: "no right", remedy: "ask" } })
+				: route.fulfill({ json: status });
+		} } });
+		await sees(page, "#sentence", "");
+		await hasIcon(page, GREEN);
+		await page.getByRole("button", { name: "Sign in" }).click();
+		await page.getByLabel("Token").waitFor();
+		await hasIcon(page, GREY);
+		assert.match(await page.title(), /^\? /);
+		await sleep(2500);
+		const before = asked;
+		await sleep(2500);
+		assert.equal(asked, before, "at the sign-in nothing is asked");
+		status.sentence = "another sentence";
+		await page.getByRole("button", { name: "Cancel" }).click();
+		await sees(page, "#sentence", "another sentence");
+		await hasIcon(page, GREEN);
+		const restarted = asked;
+		await sleep(3000);
+		assert(asked > restarted && asked - restarted < 5, "one loop asks: " + (asked - restarted));
+		isRefused = true;
+		await page.reload();
+		await sees(page, "#token-fails", "no right");
+		isRefused = false;
+		await page.getByRole("button", { name: "Cancel" }).click();
+		await sees(page, "#sentence", "another sentence");
+		await leave(page);
+	},
+
+	// A tab that is hidden proves nothing, nor does what it shows when it is seen again.
+	async hidden(browser, url) {
+		const status = await apiStatus(url);
+		const held = [];
+		let isStalled = false, asked = 0;
+		const page = await open(browser, url, { mock: { "**/api/v1/status*": (route) => {
+			asked++;
+			return isStalled ? held.push(route) : route.fulfill({ json: status });
+		} } });
+		await sees(page, "#sentence", "");
+		await hasIcon(page, GREEN);
+		await hide(page, true);
+		await hasIcon(page, GREY);
+		assert.match(await page.title(), /^\? /);
+		await sleep(2500);
+		const before = asked;
+		await sleep(2500);
+		assert.equal(asked, before, "a hidden tab asks nothing");
+		await hasIcon(page, GREY);
+		isStalled = true;
+		await page.evaluate(() => {
+			const now = Date.now.bind(Date);
+			Date.now = () => now() + 40000;
+		});
+		await hide(page, false);
+		await sees(page, "#away", "what the node said at");
+		await hasIcon(page, GREY);
+		assert.match(await page.title(), /^\? /);
+		assert.equal(await has(page, "body.stale"), 1);
+		while (!held.length)
+			await sleep(20);
+		assert(!held[0].request().url().includes("wait="), "it does not wait for a change");
+		isStalled = false;
+		await Promise.all(held.map((route) => route.fulfill({ json: status })));
+		await page.waitForFunction(() => document.getElementById("away").textContent === "" &&
+			!document.title.startsWith("? "));
+		await hasIcon(page, GREEN);
+		assert.equal(await has(page, "body.stale"), 0);
+		await leave(page);
+	},
+
+	// A token that expires leaves no green tab behind.
+	async expires(browser, url, token) {
+		let isOver = false;
+		const status = await apiStatus(url, token);
+		const page = await open(browser, url, { token, mock: { "**/api/v1/status*": (route) => isOver
+			? route.fulfill({ status: 401, json: { message: "the token has expired" } })
+			: route.fulfill({ json: status }) } });
+		await sees(page, "#sentence", "");
+		await hasIcon(page, GREEN);
+		isOver = true;
+		await sees(page, "#token-fails", "expired");
+		await hasIcon(page, GREY);
+		assert.match(await page.title(), /^\? /);
 		await leave(page);
 	},
 
