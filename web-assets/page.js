@@ -93,6 +93,7 @@ const S = {
 	mirrors: null, list: null, item: null, busy: {},
 };
 const LIST_ROWS = 100, LAG_MINUTES = 360, FEW = 12, OLD_MS = 30000;
+const HEARD_SECONDS = 25; /* VERDICT_HEARD_MS, after which a site is silent */
 const TOKEN = "refrelay.token";
 
 const token = () => sessionStorage.getItem(TOKEN);
@@ -376,6 +377,9 @@ function signInView() {
 
 /* ---- the overview ---- */
 
+const mirrorsFail = (mirrors) => mirrors.failing + mirrors.held + mirrors.lists.failing +
+	mirrors.checkouts.failing > 0;
+
 /* The tone of it all: good, wait, bad. */
 function toneOf(status) {
 	if (status.in_sync)
@@ -388,7 +392,7 @@ function toneOf(status) {
 		(status.secondaries || []).some((one) => one.in_sync === null ||
 			one.failing > 0 || one.held > 0) ||
 		(status.remotes || []).some((one) => one.failing > 0 || one.given_up > 0) ||
-		(status.mirrors && (status.mirrors.failing > 0 || status.mirrors.held > 0));
+		(status.mirrors && mirrorsFail(status.mirrors));
 	return isBad ? "bad" : "wait";
 }
 
@@ -475,7 +479,7 @@ function place(title, what, state, kids, key) {
 const urlText = (url) => (url || "").replace(/^https?:\/\//, "").replace(/\/$/, "");
 
 function fromPrimary(status) {
-	const silent = !!status.failure;
+	const silent = !!status.failure || status.heard_age === null || status.heard_age > HEARD_SECONDS;
 	return h("li", { class: "flow from", key: "primary" },
 		place(urlText(status.primary_url) || "primary", "primary",
 			word(silent ? "not heard" : "up to date"), [
@@ -487,17 +491,22 @@ function fromPrimary(status) {
 }
 
 function fromUpstreams(status) {
-	const mirrors = status.mirrors;
-	const isBad = mirrors.failing + mirrors.held > 0;
+	const mirrors = status.mirrors, { lists, checkouts } = mirrors;
+	const state = mirrorsFail(mirrors) ? "failing" : mirrors.stale + lists.stale > 0 ||
+		mirrors.synced !== mirrors.all ? "behind" : "up to date";
 	return h("li", { class: "flow from", key: "upstreams" },
 		place(several(mirrors.all, "upstream"), "mirrored here",
-			word(isBad ? "failing" : mirrors.stale ? "behind" : "up to date"), [
+			word(state), [
 				facts(["up to date", number(mirrors.synced)],
 					["failing", number(mirrors.failing), mirrors.failing > 0 && "bad"],
 					["held", number(mirrors.held), mirrors.held > 0 && "bad"],
-					["not seen lately", number(mirrors.stale), mirrors.stale > 0 && "wait"])],
+					["not seen lately", number(mirrors.stale), mirrors.stale > 0 && "wait"],
+					lists.failing > 0 && ["lists failing", number(lists.failing), "bad"],
+					lists.stale > 0 && ["lists not read lately", number(lists.stale), "wait"],
+					checkouts.failing > 0 && ["working trees failing",
+						number(checkouts.failing), "bad"])],
 			"place"),
-		arrow(false, isBad ? "bad" : "good"));
+		arrow(false, TONES[state]));
 }
 
 function toSecondary(one) {
@@ -547,7 +556,7 @@ function map(status) {
 	const from = [], to = [];
 	if (status.role === "secondary")
 		from.push(fromPrimary(status));
-	if (status.mirrors && status.mirrors.all > 0)
+	if (status.mirrors && status.mirrors.all + status.mirrors.lists.all > 0)
 		from.push(fromUpstreams(status));
 	for (const one of (status.secondaries || []).slice(0, 24))
 		to.push(toSecondary(one));
@@ -575,7 +584,8 @@ function counts(kind, title, one, role) {
 			" " + bytes(one.bytes)) : null),
 		h("div", { class: "tiles" },
 			tile("all", one.all, ""),
-			isCopy ? [tile("up to date", one.synced, "synced", "good"),
+			isCopy ? [tile("copied", one.synced, "synced",
+				one.verified === one.synced ? "good" : "busy"),
 				tile("waiting", Math.max(0, one.pending - one.held), "pending", "wait"),
 				tile("running", one.started, "started", "busy")]
 				: [h("span", { class: "tile good", key: "readable" },
@@ -627,6 +637,23 @@ function failing(kind, counts) {
 			h("a", { href: listLink(kind, "failed") }, "all that fail"))));
 }
 
+/* One failure of those that mirror, with one example. */
+const ofMirrors = (key, title, one) => trouble(key, title, one.failure, one.remedy,
+	h("p", { class: "muted" }, "For example ", name(one.example || "")));
+
+function mirrorTroubles(mirrors) {
+	const { lists, checkouts } = mirrors;
+	return [
+		mirrors.failing > 0 && ofMirrors("mirrors", several(mirrors.failing, "mirror") + " failing",
+			mirrors),
+		lists.failing + lists.stale > 0 && ofMirrors("lists", lists.failing > 0
+			? several(lists.failing, "list of mirrors", "lists of mirrors") + " failing"
+			: several(lists.stale, "list of mirrors", "lists of mirrors") + " not read lately", lists),
+		checkouts.failing > 0 && ofMirrors("checkouts",
+			several(checkouts.failing, "working tree") + " failing", checkouts),
+	];
+}
+
 function troubles(status) {
 	const list = [
 		whole("write", "This site cannot write", status.write_failure),
@@ -642,10 +669,7 @@ function troubles(status) {
 			"remote " + one.name, ["Pushes to ", name(one.name), " fail: ", one.failure.code],
 			one.failure.message, one.failure.remedy,
 			h("p", { class: "muted" }, "For example ", name(one.failing_example || "")))),
-		status.mirrors && status.mirrors.failing > 0 ? trouble("mirrors",
-			several(status.mirrors.failing, "mirror") + " failing", status.mirrors.failure,
-			status.mirrors.remedy, h("p", { class: "muted" }, "For example ",
-				name(status.mirrors.example || ""))) : null,
+		status.mirrors ? mirrorTroubles(status.mirrors) : null,
 		status.left_out > 0 ? trouble("left out", several(status.left_out, "repository",
 			"repositories") + " of the primary cannot be here", status.left_out_example) : null,
 		(status.lfs_lacking || []).slice(0, FEW).map((one) => trouble("lfs " + one.name,
@@ -762,7 +786,7 @@ function overview() {
 
 /* ---- lists: a page of rows at a time ---- */
 
-const STATES = [["", "all"], ["synced", "up to date"], ["pending", "waiting"],
+const STATES = [["", "all"], ["synced", "copied"], ["pending", "waiting"],
 	["started", "running"], ["failed", "failing"], ["held", "held"], ["gone", "gone"],
 	["missing_on_primary", "missing on primary"]];
 

@@ -15,6 +15,10 @@ shows_that_all_is_well() {
 		"Sites and destinations"
 }
 
+shows_nothing_unproved_as_up_to_date() {
+	drive unproved "$(site_url paris)"
+}
+
 shows_a_push_within_two_seconds() {
 	git clone -q london/git/team/app.git work
 	drive live "$(site_url paris)" "$(<operator.token)" team/app "$PWD/work"
@@ -167,6 +171,8 @@ comes_back_with_its_node() {
 
 tap_set_up set_up_page
 tap_test "the page shows that all is well" at_sites shows_that_all_is_well
+tap_test "nothing that is not proved is shown as up to date" \
+	at_sites shows_nothing_unproved_as_up_to_date
 tap_test "a push is on the page within two seconds" at_sites shows_a_push_within_two_seconds
 tap_test "a primary shows who follows it, and which refs changed" \
 	at_sites shows_who_follows_a_primary

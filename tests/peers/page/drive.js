@@ -270,6 +270,51 @@ const scenarios = {
 		await leave(page);
 	},
 
+	// What is not proved has no green word: a primary that was never heard, copies that nobody
+	// has read, mirrors that are behind, and what a list or a working tree lacks.
+	async unproved(browser, url) {
+		const status = await apiStatus(url);
+		const none = { failing: 0, stale: 0, all: 0, example: null, failure: null, remedy: null };
+		const fails = { ...none, failing: 1, example: "acme", failure: "it fails", remedy: "mend it" };
+		const mirrors = { ...none, all: 3, synced: 3, held: 0, lists: { ...none, all: 1 }, checkouts: none };
+		const page = await open(browser, url, { mock: {
+			"**/api/v1/status*": (route) => route.fulfill({ json: status }),
+			"**/api/v1/mirrors?*": { mirrors: [] } } });
+		const place = (key) => page.locator(".flow.from", { hasText: key });
+		const shows = async (key, word, tone, change) => {
+			Object.assign(status, change);
+			await place(key).locator(".word." + tone, { hasText: word }).waitFor();
+			await place(key).locator(".arrow." + tone).waitFor();
+		};
+		const upstreams = (word, tone, change) =>
+			shows("mirrored here", word, tone, { mirrors: { ...mirrors, ...change } });
+		const failing = page.locator("section", { has: page.locator("#failing") });
+		await shows("primary", "up to date", "good", {});
+		await shows("primary", "not heard", "bad", { heard_age: null, heard_at: null });
+		await shows("primary", "not heard", "bad", { heard_age: 26 });
+		await shows("primary", "up to date", "good", { heard_age: 24 });
+		await upstreams("up to date", "good", {});
+		await upstreams("behind", "wait", { synced: 2 });
+		await upstreams("behind", "wait", { lists: { ...none, all: 1, stale: 1, example: "acme" } });
+		await failing.getByText("1 list of mirrors not read lately").waitFor();
+		Object.assign(status, { in_sync: false, reason: "checkout_fails" });
+		await upstreams("failing", "bad", { checkouts: fails });
+		await failing.getByText("1 working tree failing").waitFor();
+		await sees(page, "#failing ~ ul .remedy", "mend it");
+		await sees(page, ".sentence.bad", "");
+		await upstreams("failing", "bad", { lists: { ...fails, all: 1 } });
+		await failing.getByText("1 list of mirrors failing").waitFor();
+		await upstreams("failing", "bad", { all: 0, synced: 0, lists: { ...fails, all: 1 } });
+		const tile = page.locator(".tile", { hasText: "copied" });
+		await page.locator(".tile.good", { hasText: "copied" }).waitFor();
+		Object.assign(status.repositories, { verified: 0 });
+		await page.locator(".tile.busy", { hasText: "copied" }).waitFor();
+		assert.equal(await page.locator(".tile", { hasText: "up to date" }).count(), 0);
+		assert.match(await tile.getAttribute("href"), /state=synced/);
+		await isAccessible(page, "what is not proved");
+		await leave(page);
+	},
+
 	// The token is typed in, kept in the tab alone, and forgotten.
 	async signin(browser, url, token) {
 		const page = await open(browser, url);
