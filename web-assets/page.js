@@ -93,6 +93,7 @@ const S = {
 	mirrors: null, list: null, item: null, busy: {},
 };
 const LIST_ROWS = 100, LAG_MINUTES = 360, FEW = 12, OLD_MS = 30000;
+const MIRROR_ROWS = 200, MIRROR_PAGES = 5, MIRRORS_A_PAGE = 1000;
 const HEARD_SECONDS = 25; /* VERDICT_HEARD_MS, after which a site is silent */
 const TOKEN = "refrelay.token";
 
@@ -679,15 +680,28 @@ function troubles(status) {
 	return list.length ? section("Failing", "failing", h("ul", { class: "troubles" }, list)) : null;
 }
 
+/* Mirrors that are held, but not among the rows: no list has them any more, or there are too
+ * many. The example is of one of them if nothing fails and no row has its name. */
+function heldElsewhere(mirrors, count) {
+	const isOne = mirrors.failing === 0 && mirrors.example &&
+		!(S.mirrors || []).some((one) => one.name === mirrors.example);
+	return trouble("mirrors elsewhere", several(count, "mirror") + " held that no row here shows",
+		isOne ? mirrors.example + ": " + mirrors.failure : "", isOne ? mirrors.remedy : "",
+		command("refrelay mirror list"));
+}
+
 function heldView(status) {
 	const rows = S.held.map(({ kind, row }) => h("li", { class: "trouble", key: kind + row.name },
 		h("strong", {}, link(kind, row.name)), h("p", {}, said(row.held_reason)),
 		row.remedy ? h("p", { class: "remedy" }, "What to do: ", said(row.remedy)) : null,
 		releaseOf(kind, row)));
-	const mirrors = (S.mirrors || []).filter((one) => one.held_reason).map((one) =>
+	const mirrors = (S.mirrors || []).filter((one) => one.held_reason).slice(0, 50).map((one) =>
 		h("li", { class: "trouble", key: "mirror " + one.name },
 			h("strong", {}, "mirror ", name(one.name)), h("p", {}, said(one.held_reason)),
 			command("refrelay mirror sync --force", quote(one.name))));
+	const more = status.mirrors ? status.mirrors.held - mirrors.length : 0;
+	if (more > 0)
+		mirrors.push(heldElsewhere(status.mirrors, more));
 	if (!rows.length && !mirrors.length)
 		return null;
 	const all = [status.repositories, ...Object.values(status.blobs || {})].reduce(
@@ -760,16 +774,18 @@ function leasesView() {
 		: h("p", { class: "muted" }, "Nobody holds a lease now."));
 }
 
-function mirrorsView() {
+function mirrorsView(status) {
 	if (!S.mirrors || !S.mirrors.length)
 		return null;
 	return section("Mirrors and watchers", "mirrors",
 		table("Mirrors of upstreams", ["State", "Mirror", "Upstream", "Last success", "Watchers"],
-			S.mirrors.map((one) => keyed(one.name, [word(one.word || "waiting"), name(one.name),
+			S.mirrors.slice(0, MIRROR_ROWS).map((one) => keyed(one.name, [word(one.word || "waiting"), name(one.name),
 				name(urlText(one.url)), ago(one.last_success_at),
 				one.watchers.length ? one.watchers.map((watcher, i) => [i ? ", " : "",
 					name(watcher.name), watcher.refused_at ? [" (refused ",
-						ago(watcher.refused_at), ")"] : ""]) : "–"]))));
+						ago(watcher.refused_at), ")"] : ""]) : "–"]))),
+		status.mirrors.all > MIRROR_ROWS ? h("p", { class: "muted" }, "These are the first of " +
+			number(status.mirrors.all) + ". All: ", command("refrelay mirror list")) : null);
 }
 
 function sentence(status) {
@@ -781,7 +797,7 @@ function sentence(status) {
 function overview() {
 	const status = S.status;
 	return [sentence(status), heldView(status), troubles(status), map(status), runningView(),
-		waitingView(status), figures(status), mirrorsView(), leasesView()];
+		waitingView(status), figures(status), mirrorsView(status), leasesView()];
 }
 
 /* ---- lists: a page of rows at a time ---- */
@@ -1003,10 +1019,23 @@ async function loadItem() {
 		history: past ? past.history : [], events: past && past.events ? past.events : [] };
 }
 
+/* The first rows, and those after them only as long as some are held that were not found. */
+async function loadMirrors(wanted, mirrors) {
+	const path = "/api/v1/mirrors?limit=", isHeld = (one) => one.held_reason;
+	let page = await askIf(wanted, path + MIRROR_ROWS);
+	const rows = page ? page.mirrors : null;
+	for (let i = 0; page && page.next && i < MIRROR_PAGES &&
+			rows.filter(isHeld).length < mirrors.held; i++) {
+		page = await askIf(true, path + MIRRORS_A_PAGE + "&after=" + encodeURIComponent(page.next));
+		rows.push(...(page ? page.mirrors : []));
+	}
+	return rows;
+}
+
 async function loadOverview() {
 	const status = S.status;
 	const isCopy = status.role === "secondary", hasMirrors = status.mirrors && status.mirrors.all > 0;
-	const remotes = status.remotes || [];
+	const remotes = status.remotes || [], push = status.push || {};
 	const heldKinds = [[REPOSITORY, status.repositories], ...Object.entries(status.blobs || {})]
 		.filter(([, one]) => one.held > 0).map(([kind]) => kind);
 	const [running, leases, waiting, queue, mirrors, lag, held] = await Promise.all([
@@ -1014,9 +1043,10 @@ async function loadOverview() {
 		askIf(true, "/api/v1/leases?held=true"),
 		askIf(isCopy && status.repositories.pending > 0,
 			"/api/v1/repositories?state=pending&limit=" + FEW),
-		askIf(remotes.some((one) => one.waiting + one.running + one.failing + one.given_up > 0),
+		askIf(push.orphans > 0 || push.given_up > 0 || remotes.some(
+			(one) => one.waiting + one.running + one.failing + one.given_up > 0),
 			"/api/v1/push/queue?limit=50"),
-		askIf(hasMirrors, "/api/v1/mirrors?limit=200"),
+		loadMirrors(hasMirrors, status.mirrors),
 		askIf(Date.now() - S.lagAt > 55000, "/api/v1/lag?minutes=" + LAG_MINUTES),
 		Promise.all(heldKinds.map((kind) => askIf(true, rowsPath(kind) + "?state=held&limit=" + FEW)
 			.then((page) => rowsOf(page).map((row) => ({ kind, row }))))),
@@ -1024,7 +1054,7 @@ async function loadOverview() {
 	if (lag)
 		Object.assign(S, { lag, lagAt: Date.now() });
 	Object.assign(S, { running, queue, leases: leases ? leases.leases : [],
-		waiting: rowsOf(waiting).filter((row) => !row.held_reason), mirrors: mirrors ? mirrors.mirrors : null, held: held.flat() });
+		waiting: rowsOf(waiting).filter((row) => !row.held_reason), mirrors, held: held.flat() });
 }
 
 /* ---- views and their addresses ---- */

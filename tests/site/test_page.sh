@@ -88,6 +88,10 @@ lets_an_operator_retry_and_discard_pushes() {
 	drive pushes "$(site_url kobe)" "$(<operator.token)" kyoto osaka
 }
 
+shows_what_no_row_and_no_remote_has() {
+	drive beyond "$(site_url paris)" "$(<operator.token)"
+}
+
 # Somebody has a lease for long.
 names_who_holds_a_lease() {
 	at paris lease run an/own/key -- sh -c 'echo >held; while [ -e held ]; do sleep 0.05; done' &
@@ -186,6 +190,8 @@ tap_test "a reader has no buttons" at_sites gives_a_reader_no_buttons
 tap_test "an operator syncs, resyncs and reverifies by keyboard" at_sites lets_an_operator_work
 tap_test "an operator retries and discards pushes" \
 	at_sites lets_an_operator_retry_and_discard_pushes
+tap_test "what is held or left is shown, wherever it is" \
+	at_sites shows_what_no_row_and_no_remote_has
 tap_test "the holder of a lease is named" at_sites names_who_holds_a_lease
 tap_test "what runs is shown with its progress and holder" at_sites shows_what_runs
 [ -z "${PAGE_SCREENSHOTS-}" ] ||

@@ -498,6 +498,50 @@ const scenarios = {
 		await leave(page);
 	},
 
+	// What is held is found on later pages, too, and told of if no page has it; what no remote
+	// pushes any more can be discarded.
+	async beyond(browser, url, token) {
+		const none = { failing: 0, stale: 0, all: 0, example: null, failure: null, remedy: null };
+		const rows = [...Array(1300).keys()].map((i) => ({ name: "m" + String(i).padStart(5, "0"),
+			word: "up to date", url: "https://example.com/x.git", watchers: [], held_reason: null }));
+		Object.assign(rows[1250], { word: "held", held_reason: "many refs would go" });
+		const status = { ...await apiStatus(url, token), remotes: [],
+			push: { failure: null, given_up: 0, orphans: 1, unreadable: 0, owed: 0 },
+			mirrors: { ...none, all: 1301, synced: 1299, held: 2, lists: none, checkouts: none,
+				example: "left", failure: "no list has it", remedy: "keep it" } };
+		const orphan = { state: "orphan", key: "0b232039690df6344fc8a8d48fb9a4b809592f15",
+			remote: "former", project: "team/left", failure: null, next_at: null };
+		let queue = { queue: [orphan], given_up: [] };
+		const page = await open(browser, url, { token, mock: {
+			"**/api/v1/status*": (route) => route.fulfill({ json: status }),
+			"**/api/v1/push/queue?*": (route) => route.fulfill({ json: queue }),
+			"**/api/v1/mirrors?*": (route) => {
+				const words = new URL(route.request().url()).searchParams;
+				const after = words.get("after") || "", limit = Number(words.get("limit"));
+				const left = rows.filter((row) => row.name > after);
+				const some = left.slice(0, limit);
+				route.fulfill({ json: { mirrors: some,
+					...(left.length > limit ? { next: some.at(-1).name } : {}) } });
+			} } });
+		const held = page.locator("section", { has: page.locator("#held") });
+		await held.getByText("m01250", { exact: true }).waitFor();
+		await held.getByText("1 mirror held that no row here shows").waitFor();
+		await held.getByText("left: no list has it").waitFor();
+		await held.locator(".remedy", { hasText: "keep it" }).waitFor();
+		const mirrors = page.locator("section", { has: page.locator("#mirrors") });
+		assert.equal(await mirrors.locator("tbody tr").count(), 200);
+		await mirrors.getByText("These are the first of 1,301").waitFor();
+		const waiting = page.locator("section", { has: page.locator("#waiting") });
+		const row = waiting.locator("tbody tr", { hasText: "team/left" });
+		await row.locator(".word.bad", { hasText: "orphan" }).waitFor();
+		await row.getByRole("button", { name: "Discard…" }).waitFor();
+		await isAccessible(page, "what is beyond the rows");
+		Object.assign(status.push, { given_up: 1, orphans: 0 });
+		queue = { queue: [], given_up: [{ ...orphan, state: "given_up" }] };
+		await row.locator(".word.bad", { hasText: "given up" }).waitFor();
+		await leave(page);
+	},
+
 	// A held row is let go in two steps; the second says what is lost.
 	async release(browser, url, token, name) {
 		const page = await open(browser, url, { token });
