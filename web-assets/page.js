@@ -90,7 +90,7 @@ const S = {
 	who: null, status: null, version: null, clock: 0, shownAt: 0,
 	awayAt: 0, awayWhy: "", needsToken: false, tokenFails: "",
 	lag: null, lagAt: 0, running: null, leases: [], held: [], waiting: [], queue: null,
-	mirrors: null, list: null, item: null, busy: {},
+	mirrors: null, list: null, item: null, busy: {}, unread: {},
 };
 const LIST_ROWS = 100, LAG_MINUTES = 360, FEW = 12, OLD_MS = 30000;
 const MIRROR_ROWS = 200, MIRROR_PAGES = 5, MIRRORS_A_PAGE = 1000;
@@ -136,18 +136,24 @@ async function ask(path, options = {}, patience = 15000) {
 	}
 }
 
-/* Of what may not be there, as with another role: null then. */
-async function askIf(wanted, path) {
+/* Of what may not be there, as with another role: null then. Null, too, if the node refuses it:
+ * unread then says why, at key. */
+async function askIf(unread, key, wanted, path) {
 	if (!wanted)
 		return null;
 	try {
 		return await ask(path);
 	} catch (error) {
-		if (error instanceof Refused && error.status !== 401)
-			return null;
-		throw error;
+		if (!(error instanceof Refused) || error.status === 401)
+			throw error;
+		if (error.status !== 404 && error.status !== 409)
+			unread[key] = explain(error);
+		return null;
 	}
 }
+
+const unreadText = (key, what) => S.unread[key] ? h("p", { class: "error", key: "unread " + key },
+	what + " could not be read: ", said(S.unread[key])) : null;
 
 const REPOSITORY = "repository";
 const rowsPath = (kind) => kind === REPOSITORY ? "/api/v1/repositories"
@@ -430,7 +436,7 @@ function curveOf(kind, peer) {
 function curve(kind, peer) {
 	const lags = curveOf(kind, peer);
 	if (!lags)
-		return h("p", { class: "curve-none muted", key: "none" },
+		return unreadText("lag", "The lag") || h("p", { class: "curve-none muted", key: "none" },
 			"Lag curve: a point each minute");
 	const known = lags.filter((lag) => lag !== null);
 	const most = Math.max(0, ...known), top = Math.max(most, 5);
@@ -702,11 +708,11 @@ function heldView(status) {
 	const more = status.mirrors ? status.mirrors.held - mirrors.length : 0;
 	if (more > 0)
 		mirrors.push(heldElsewhere(status.mirrors, more));
-	if (!rows.length && !mirrors.length)
+	if (!rows.length && !mirrors.length && !S.unread.held)
 		return null;
 	const all = [status.repositories, ...Object.values(status.blobs || {})].reduce(
 		(sum, one) => sum + (one.held || 0), 0);
-	return section("Held: needs your decision", "held", h("ul", { class: "troubles" }, rows, mirrors),
+	return section("Held: needs your decision", "held", unreadText("held", "What is held"), h("ul", { class: "troubles" }, rows, mirrors),
 		all > rows.length ? h("p", { class: "muted" }, h("a", { href: listLink(REPOSITORY, "held") },
 			number(all) + " are held in all")) : null);
 }
@@ -714,7 +720,8 @@ function heldView(status) {
 /* The lease by which a running job works, found by the name that it is of. */
 function holderOf(rowName) {
 	const lease = S.leases.find((one) => one.name === rowName);
-	return lease ? [name(lease.node), " (process " + lease.pid + ")"] : "–";
+	return lease ? [name(lease.node), " (process " + lease.pid + ")"]
+		: S.unread.leases ? "could not be read" : "–";
 }
 
 function progress(job) {
@@ -727,9 +734,9 @@ function progress(job) {
 function runningView() {
 	const jobs = S.running ? S.running.running : [];
 	const pushes = S.queue ? S.queue.queue.filter((one) => one.state === "running") : [];
-	if (!jobs.length && !pushes.length)
+	if (!jobs.length && !pushes.length && !S.unread.running)
 		return null;
-	return section("Running", "running",
+	return section("Running", "running", unreadText("running", "What runs"),
 		jobs.length ? table("Jobs that run now", ["What", "Name", "For", "Arrived", "Holder"],
 			jobs.slice(0, 50).map((job) => keyed(job.what + job.kind + job.name, [
 				word(job.phase || (job.what === "sync" ? "copying" : "verifying")),
@@ -743,9 +750,10 @@ function runningView() {
 function waitingView(status) {
 	const pushes = S.queue ? S.queue.queue.filter((one) => one.state !== "running") : [];
 	const letters = S.queue ? S.queue.given_up : [];
-	if (!S.waiting.length && !pushes.length && !letters.length)
+	if (!S.waiting.length && !pushes.length && !letters.length && !S.unread.waiting && !S.unread.queue)
 		return null;
-	return section("Waiting", "waiting",
+	return section("Waiting", "waiting", unreadText("waiting", "What waits"),
+		unreadText("queue", "The queue of pushes"),
 		S.waiting.length ? table("Repositories that wait", ["State", "Name", "Due", "Lag"],
 			S.waiting.map((row) => keyed(row.name, [word(wordOf(row)), link(REPOSITORY, row.name),
 				row.due_at ? ago(row.due_at) : "–", duration(row.lag)]))) : null,
@@ -771,14 +779,15 @@ function leasesView() {
 			leases.slice(0, 100).map((one) => keyed(one.key, [one.operation || "–",
 				name(one.name || one.key), [name(one.node), " (process " + one.pid + ")"],
 				ago(one.acquired_at), duration(one.ttl_left), one.proof || ""])))
-		: h("p", { class: "muted" }, "Nobody holds a lease now."));
+		: unreadText("leases", "The leases") ||
+			h("p", { class: "muted" }, "Nobody holds a lease now."));
 }
 
 function mirrorsView(status) {
-	if (!S.mirrors || !S.mirrors.length)
+	if ((!S.mirrors || !S.mirrors.length) && !S.unread.mirrors)
 		return null;
-	return section("Mirrors and watchers", "mirrors",
-		table("Mirrors of upstreams", ["State", "Mirror", "Upstream", "Last success", "Watchers"],
+	return section("Mirrors and watchers", "mirrors", unreadText("mirrors", "The mirrors"),
+		!S.mirrors ? null : table("Mirrors of upstreams", ["State", "Mirror", "Upstream", "Last success", "Watchers"],
 			S.mirrors.slice(0, MIRROR_ROWS).map((one) => keyed(one.name, [word(one.word || "waiting"), name(one.name),
 				name(urlText(one.url)), ago(one.last_success_at),
 				one.watchers.length ? one.watchers.map((watcher, i) => [i ? ", " : "",
@@ -918,7 +927,7 @@ function generations(row) {
 
 function historyView(row) {
 	const ends = S.item.history;
-	if (S.status.role === "primary" && !ends.length)
+	if (S.status.role === "primary" && !ends.length && !S.unread.history)
 		return null;
 	return section("Syncs and verifications", "history", h("p", { class: "muted" },
 		"Since the node was started."), ends.length ?
@@ -927,7 +936,7 @@ function historyView(row) {
 				duration(one.took), one.bytes ? bytes(one.bytes) : "–",
 				one.failure ? [one.failure.code, ": ", said(one.failure.message)]
 					: one.held_reason ? said(one.held_reason) : ""])))
-		: h("p", { class: "muted" }, "None yet."));
+		: unreadText("history", "The history") || h("p", { class: "muted" }, "None yet."));
 }
 
 function refText(change) {
@@ -951,7 +960,8 @@ function refsView() {
 		return null;
 	return section("Refs changed lately", "refs", rows.length ?
 		table("Refs that changed", ["When", "Ref", "From", "To"], rows.slice(0, 100))
-		: h("p", { class: "muted" }, "None that the event log still has."));
+		: unreadText("history", "The refs") ||
+			h("p", { class: "muted" }, "None that the event log still has."));
 }
 
 function itemButtons(kind, row) {
@@ -1002,58 +1012,59 @@ function itemView() {
 }
 
 async function loadItem() {
-	const { kind, name: rowName } = S.view, view = S.view;
+	const { kind, name: rowName } = S.view, view = S.view, unread = {};
 	const [row, past, leases] = await Promise.all([
 		ask(rowPath(kind, rowName)).catch((error) => {
 			if (error instanceof Refused && error.status !== 401)
 				return { missing: explain(error) };
 			throw error;
 		}),
-		askIf(kind === REPOSITORY, rowPath(kind, rowName) + "/history"),
-		askIf(true, "/api/v1/leases?held=true"),
+		askIf(unread, "history", kind === REPOSITORY, rowPath(kind, rowName) + "/history"),
+		askIf(unread, "leases", true, "/api/v1/leases?held=true"),
 	]);
 	if (view !== S.view)
 		return;
-	S.leases = leases ? leases.leases : [];
+	Object.assign(S, { unread, leases: leases ? leases.leases : [] });
 	S.item = { row: row.missing ? null : row, why: row.missing,
 		history: past ? past.history : [], events: past && past.events ? past.events : [] };
 }
 
 /* The first rows, and those after them only as long as some are held that were not found. */
-async function loadMirrors(wanted, mirrors) {
+async function loadMirrors(unread, wanted, mirrors) {
 	const path = "/api/v1/mirrors?limit=", isHeld = (one) => one.held_reason;
-	let page = await askIf(wanted, path + MIRROR_ROWS);
+	let page = await askIf(unread, "mirrors", wanted, path + MIRROR_ROWS);
 	const rows = page ? page.mirrors : null;
 	for (let i = 0; page && page.next && i < MIRROR_PAGES &&
 			rows.filter(isHeld).length < mirrors.held; i++) {
-		page = await askIf(true, path + MIRRORS_A_PAGE + "&after=" + encodeURIComponent(page.next));
+		page = await askIf(unread, "mirrors", true,
+			path + MIRRORS_A_PAGE + "&after=" + encodeURIComponent(page.next));
 		rows.push(...(page ? page.mirrors : []));
 	}
 	return rows;
 }
 
 async function loadOverview() {
-	const status = S.status;
+	const status = S.status, unread = {}, get = (...what) => askIf(unread, ...what);
 	const isCopy = status.role === "secondary", hasMirrors = status.mirrors && status.mirrors.all > 0;
 	const remotes = status.remotes || [], push = status.push || {};
 	const heldKinds = [[REPOSITORY, status.repositories], ...Object.entries(status.blobs || {})]
 		.filter(([, one]) => one.held > 0).map(([kind]) => kind);
 	const [running, leases, waiting, queue, mirrors, lag, held] = await Promise.all([
-		askIf(isCopy || hasMirrors, "/api/v1/running"),
-		askIf(true, "/api/v1/leases?held=true"),
-		askIf(isCopy && status.repositories.pending > 0,
+		get("running", isCopy || hasMirrors, "/api/v1/running"),
+		get("leases", true, "/api/v1/leases?held=true"),
+		get("waiting", isCopy && status.repositories.pending > 0,
 			"/api/v1/repositories?state=pending&limit=" + FEW),
-		askIf(push.orphans > 0 || push.given_up > 0 || remotes.some(
+		get("queue", push.orphans > 0 || push.given_up > 0 || remotes.some(
 			(one) => one.waiting + one.running + one.failing + one.given_up > 0),
 			"/api/v1/push/queue?limit=50"),
-		loadMirrors(hasMirrors, status.mirrors),
-		askIf(Date.now() - S.lagAt > 55000, "/api/v1/lag?minutes=" + LAG_MINUTES),
-		Promise.all(heldKinds.map((kind) => askIf(true, rowsPath(kind) + "?state=held&limit=" + FEW)
+		loadMirrors(unread, hasMirrors, status.mirrors),
+		get("lag", Date.now() - S.lagAt > 55000, "/api/v1/lag?minutes=" + LAG_MINUTES),
+		Promise.all(heldKinds.map((kind) => get("held", true, rowsPath(kind) + "?state=held&limit=" + FEW)
 			.then((page) => rowsOf(page).map((row) => ({ kind, row }))))),
 	]);
-	if (lag)
-		Object.assign(S, { lag, lagAt: Date.now() });
-	Object.assign(S, { running, queue, leases: leases ? leases.leases : [],
+	if (lag || unread.lag)
+		Object.assign(S, { lag, lagAt: lag ? Date.now() : 0 });
+	Object.assign(S, { unread, running, queue, leases: leases ? leases.leases : [],
 		waiting: rowsOf(waiting).filter((row) => !row.held_reason), mirrors, held: held.flat() });
 }
 
@@ -1130,9 +1141,11 @@ const clockText = (at) => new Date(at).toLocaleTimeString("en-GB");
 const isOld = () => S.awayAt > 0 || (!!S.status && Date.now() - S.shownAt > OLD_MS);
 
 function awayText() {
+	const last = (S.status ? ". This is what it said last." : ".") + " Trying again…";
 	if (S.awayAt)
-		return [h("p", {}, "The node does not answer since " + clockText(S.awayAt) +
-			(S.status ? ". This is what it said last." : ".") + " Trying again…")];
+		return [S.awayWhy ? h("p", {}, "The node only answers with an error since " +
+			clockText(S.awayAt) + ": ", said(S.awayWhy), last)
+			: h("p", {}, "The node does not answer since " + clockText(S.awayAt) + last)];
 	return isOld() ? [h("p", {}, "This is what the node said at " + clockText(S.shownAt) +
 		". Asking again…")] : [];
 }
@@ -1178,8 +1191,9 @@ function lost(error) {
 	} else if (error instanceof Refused && error.status === 403) {
 		S.needsToken = true;
 		S.tokenFails = explain(error);
-	} else if (!S.awayAt) {
-		S.awayAt = Date.now();
+	} else {
+		S.awayAt = S.awayAt || Date.now();
+		S.awayWhy = error instanceof Refused ? explain(error) : "";
 	}
 	draw();
 }

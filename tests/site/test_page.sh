@@ -92,6 +92,10 @@ shows_what_no_row_and_no_remote_has() {
 	drive beyond "$(site_url paris)" "$(<operator.token)"
 }
 
+tells_what_it_could_not_read() {
+	drive unread "$(site_url paris)" "$(<operator.token)" team/web
+}
+
 # Somebody has a lease for long.
 names_who_holds_a_lease() {
 	at paris lease run an/own/key -- sh -c 'echo >held; while [ -e held ]; do sleep 0.05; done' &
@@ -192,6 +196,8 @@ tap_test "an operator retries and discards pushes" \
 	at_sites lets_an_operator_retry_and_discard_pushes
 tap_test "what is held or left is shown, wherever it is" \
 	at_sites shows_what_no_row_and_no_remote_has
+tap_test "what the node refuses to tell is not shown as nothing" \
+	at_sites tells_what_it_could_not_read
 tap_test "the holder of a lease is named" at_sites names_who_holds_a_lease
 tap_test "what runs is shown with its progress and holder" at_sites shows_what_runs
 [ -z "${PAGE_SCREENSHOTS-}" ] ||

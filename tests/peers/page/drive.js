@@ -542,6 +542,47 @@ const scenarios = {
 		await leave(page);
 	},
 
+	// What the node refuses to tell is not shown as nothing, and its reason and remedy are shown.
+	async unread(browser, url, token, name) {
+		const status = await apiStatus(url, token);
+		status.remotes = [{ name: "far", waiting: 1, running: 0, failing: 0, given_up: 0, lag: 1 }];
+		Object.assign(status.repositories, { held: 1, pending: 2 });
+		const none = { failing: 0, stale: 0, all: 0, example: null, failure: null, remedy: null };
+		status.mirrors = { ...none, all: 1, synced: 1, held: 0, lists: none, checkouts: none };
+		let isRefused = true, isAway = false;
+		const refuse = (route) => route.fulfill({ status: 503,
+			json: { code: "LOCK_UNAVAILABLE", message: "the store is away", remedy: "start the store" } });
+		const may = (route) => isRefused ? refuse(route) : route.continue();
+		const page = await open(browser, url, { token, mock: {
+			"**/api/v1/status*": (route) => isAway ? refuse(route) : route.fulfill({ json: status }),
+			"**/api/v1/running": may, "**/api/v1/leases?*": may, "**/api/v1/repositories?*": may,
+			"**/api/v1/push/queue?*": may, "**/api/v1/mirrors?*": may, "**/api/v1/lag?*": may,
+			"**/api/v1/repositories/*/history": may } });
+		const why = " could not be read: the store is away – start the store";
+		for (const [section, what] of [["leases", "The leases"], ["held", "What is held"],
+			["running", "What runs"], ["waiting", "What waits"], ["waiting", "The queue of pushes"],
+			["mirrors", "The mirrors"], ["map", "The lag"]])
+			await page.locator("section", { has: page.locator("#" + section) })
+				.getByText(what + why).first().waitFor();
+		assert.equal(await page.getByText("Nobody holds a lease now.").count(), 0);
+		await isAccessible(page, "what could not be read");
+		await visit(page, "#/item/repository/" + encodeURIComponent(name));
+		await sees(page, "#history ~ .error", "The history" + why);
+		await sees(page, "dd", "could not be read");
+		isRefused = false;
+		await page.getByText("could not be read").first().waitFor({ state: "detached" });
+		await visit(page, "#/");
+		await page.locator("section", { has: page.locator("#leases") }).locator("tbody tr").first().waitFor();
+		// Not there, as with another role, is no failure: it pushes nowhere.
+		assert.equal(await page.getByText("could not be read").count(), 0);
+		isAway = true;
+		await sees(page, "#away", /only answers with an error since .*: the store is away – start the store\. This/);
+		assert.match(await page.title(), /^\? /);
+		isAway = false;
+		await page.waitForFunction(() => document.getElementById("away").textContent === "");
+		await leave(page);
+	},
+
 	// A held row is let go in two steps; the second says what is lost.
 	async release(browser, url, token, name) {
 		const page = await open(browser, url, { token });
