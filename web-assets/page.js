@@ -99,7 +99,7 @@ const TOKEN = "refrelay.token";
 
 const token = () => sessionStorage.getItem(TOKEN);
 const mayOperate = () => !!S.who && S.who.rights.includes("operate");
-/* As one segment of a path or one value of a query; "." and ".." would be another path. */
+/* As one segment of a path; "." and ".." would be another path. */
 const enc = (text) => /^\.\.?$/.test(text) ? "%00" : encodeURIComponent(text);
 
 class Refused extends Error {
@@ -160,7 +160,7 @@ const rowsPath = (kind) => kind === REPOSITORY ? "/api/v1/repositories"
 	: "/api/v1/blobs/" + enc(kind);
 const rowPath = (kind, name) => rowsPath(kind) + "/" + enc(name);
 const rowsOf = (page) => page ? page.repositories || page.blobs || [] : [];
-const listLink = (kind, state) => "#/list/" + enc(kind) + (state ? "?state=" + enc(state) : "");
+const listLink = (kind, state) => "#/list/" + enc(kind) + (state ? "?state=" + encodeURIComponent(state) : "");
 const itemLink = (kind, name) => "#/item/" + enc(kind) + "/" + enc(name);
 
 /* ---- words ---- */
@@ -278,7 +278,7 @@ const explain = (error) => error instanceof Refused
 
 function button(text, run, options = {}) {
 	return h("button", { type: "button", class: options.class || false, onclick: run,
-		disabled: !!options.disabled, title: options.title || false, key: text }, text);
+		disabled: !!options.disabled, autofocus: !!options.autofocus, title: options.title || false, key: text }, text);
 }
 
 function actButton(kind, row, verb, text, title) {
@@ -304,7 +304,7 @@ function confirmRelease(kind, row) {
 				closeDialog();
 				act(kind, row.name, "release", { held_reason: row.held_reason });
 			}, { class: "danger" }),
-			button("Cancel", closeDialog)),
+			button("Cancel", closeDialog, { autofocus: true })),
 	]);
 	byId("dialog").showModal();
 }
@@ -319,7 +319,7 @@ function confirmDiscard(one) {
 				closeDialog();
 				actPush("discard", one.key);
 			}, { class: "danger" }),
-			button("Cancel", closeDialog)),
+			button("Cancel", closeDialog, { autofocus: true })),
 	]);
 	byId("dialog").showModal();
 }
@@ -800,7 +800,15 @@ function mirrorsView(status) {
 function sentence(status) {
 	return h("div", { class: "sentence " + toneOf(status), key: "sentence" },
 		h("h1", {}, name(status.site), " ", h("span", { class: "muted" }, status.role)),
-		h("p", { role: "status", "aria-live": "polite", id: "sentence" }, said(status.sentence)));
+		h("p", { id: "sentence" }, said(status.sentence)));
+}
+
+/* For those who hear the page: not each time that an age in the sentence grows. */
+function announce(status) {
+	const state = status.in_sync + " " + status.reason;
+	if (announce.state !== state)
+		byId("told").textContent = status.sentence;
+	announce.state = state;
 }
 
 function overview() {
@@ -817,7 +825,7 @@ const STATES = [["", "all"], ["synced", "copied"], ["pending", "waiting"],
 
 function setFilter(change) {
 	const { kind, search, state } = { ...S.view, ...change };
-	const words = [search ? "search=" + enc(search) : "", state ? "state=" + state : ""];
+	const words = [search ? "search=" + encodeURIComponent(search) : "", state ? "state=" + state : ""];
 	const query = words.filter(Boolean).join("&");
 	S.list = null;
 	history.replaceState(null, "", "#/list/" + enc(kind) + (query ? "?" + query : ""));
@@ -836,7 +844,10 @@ async function turn(step) {
 		list.pages.push(list.next);
 	else
 		list.pages.pop();
+	list.isTurning = true;
+	draw();
 	await refresh().catch(lost);
+	list.isTurning = false;
 	draw();
 	byId("rows").focus();
 }
@@ -879,9 +890,9 @@ function listView() {
 		h("div", { id: "rows", tabindex: "-1", "aria-busy": list && list.rows ? "false" : "true" },
 			listRows()),
 		list && list.rows ? h("div", { class: "buttons", key: "pages" },
-			button("Previous", () => turn(-1), { disabled: list.pages.length < 2 }),
+			button("Previous", () => turn(-1), { disabled: list.isTurning || list.pages.length < 2 }),
 			h("span", { class: "muted" }, "Page " + list.pages.length),
-			button("Next", () => turn(1), { disabled: !list.next })) : null)];
+			button("Next", () => turn(1), { disabled: list.isTurning || !list.next })) : null)];
 }
 
 async function loadList() {
@@ -893,8 +904,9 @@ async function loadList() {
 	let page = {}, why = "";
 	try {
 		page = await ask(rowsPath(kind) + "?limit=" + LIST_ROWS +
-			(after ? "&after=" + enc(after) : "") + (search ? "&search=" + enc(search) : "") +
-			(state ? "&state=" + enc(state) : ""));
+			(after ? "&after=" + encodeURIComponent(after) : "") +
+			(search ? "&search=" + encodeURIComponent(search) : "") +
+			(state ? "&state=" + encodeURIComponent(state) : ""));
 	} catch (error) {
 		if (!(error instanceof Refused) || error.status === 401)
 			throw error;
@@ -1175,6 +1187,8 @@ function draw() {
 	else
 		paint(byId("main"), { list: listView, item: itemView, overview }[S.view.what]()
 			.flat(Infinity).filter(Boolean));
+	if (S.status && !isSignIn && !isPast)
+		announce(S.status);
 	paint(byId("foot"), !S.status || isSignIn ? [] : [h("p", { class: "muted" },
 		"refrelay " + (S.who ? S.who.program : ""), " · as of ",
 		h("time", { datetime: S.status.at }, clockText(S.shownAt)))]);
@@ -1208,7 +1222,7 @@ function whenSeen() {
 async function follow(run) {
 	if (!S.who)
 		S.who = await ask("/api/v1/whoami");
-	const wait = S.version && !isOld() ? "?wait=10&version=" + enc(S.version) : "";
+	const wait = S.version && !isOld() ? "?wait=10&version=" + encodeURIComponent(S.version) : "";
 	const status = await ask("/api/v1/status" + wait);
 	const arrived = Date.now();
 	if (run !== start.run)

@@ -96,6 +96,10 @@ tells_what_it_could_not_read() {
 	drive unread "$(site_url paris)" "$(<operator.token)" team/web
 }
 
+tells_a_screen_reader_of_another_state() {
+	drive told "$(site_url paris)"
+}
+
 # Somebody has a lease for long.
 names_who_holds_a_lease() {
 	at paris lease run an/own/key -- sh -c 'echo >held; while [ -e held ]; do sleep 0.05; done' &
@@ -198,6 +202,8 @@ tap_test "what is held or left is shown, wherever it is" \
 	at_sites shows_what_no_row_and_no_remote_has
 tap_test "what the node refuses to tell is not shown as nothing" \
 	at_sites tells_what_it_could_not_read
+tap_test "a screen reader hears of another state, not of each refresh" \
+	at_sites tells_a_screen_reader_of_another_state
 tap_test "the holder of a lease is named" at_sites names_who_holds_a_lease
 tap_test "what runs is shown with its progress and holder" at_sites shows_what_runs
 [ -z "${PAGE_SCREENSHOTS-}" ] ||

@@ -91,6 +91,10 @@ lists_what_waits() {
 	wait_until 30 in_sync
 }
 
+turns_one_page_at_a_time() {
+	drive turning "$(site_url paris)"
+}
+
 # Rows as a larger site has them, and six hours of lag with a gap.
 fill_rows() {
 	python3 - "$PWD/paris/data/refrelay.db" hostile.json <<-'END'
@@ -154,6 +158,7 @@ tap_test "what fails, is held or is gone is shown with its remedy" \
 tap_test "only what was read is released" at_sites releases_only_what_was_read
 tap_test "buttons release and retry" at_sites mends_by_its_buttons
 tap_test "what waits is listed" at_sites lists_what_waits
+tap_test "a page of rows is turned once, and . is searched for" at_sites turns_one_page_at_a_time
 tap_test "ten thousand rows do not freeze it" at_sites stays_quick_with_ten_thousand_rows
 tap_test "the lag of the last hours is a curve" at_sites draws_the_lag_of_the_last_hours
 tap_test "hostile names do no harm" at_sites is_not_harmed_by_names

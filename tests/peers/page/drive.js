@@ -490,7 +490,8 @@ const scenarios = {
 		await sees(page, "#toast", "Done");
 		assert.equal(await fails.getByRole("button", { name: "Discard…" }).count(), 0);
 		await isLost.getByRole("button", { name: "Discard…" }).click();
-		await page.getByRole("button", { name: "Cancel", exact: true }).click();
+		assert.equal(await page.getByRole("dialog").locator(":focus").textContent(), "Cancel");
+		await page.keyboard.press("Enter");
 		await isLost.getByRole("button", { name: "Discard…" }).click();
 		await page.getByRole("button", { name: "Discard", exact: true }).click();
 		await sees(page, "#toast", "discard");
@@ -583,6 +584,71 @@ const scenarios = {
 		await leave(page);
 	},
 
+	// A screen reader hears of another state, not of each age that grows.
+	async told(browser, url) {
+		const status = { ...await apiStatus(url), sentence: "well since 1 s" };
+		const page = await open(browser, url, { mock: {
+			"**/api/v1/status*": (route) => route.fulfill({ json: status }) } });
+		const says = (told) => page.waitForFunction(([shown, heard]) =>
+			document.getElementById("sentence").textContent === shown &&
+			document.getElementById("told").textContent === heard, [status.sentence, told]);
+		await sees(page, "#sentence", "");
+		await says("well since 1 s");
+		status.sentence = "well since 2 s";
+		await says("well since 1 s");
+		assert.equal(await has(page, "main [aria-live], main [role=status]"), 0);
+		Object.assign(status, { sentence: "behind by 1 s", in_sync: false, reason: "not_synced" });
+		await says("behind by 1 s");
+		status.sentence = "behind by 2 s";
+		await says("behind by 1 s");
+		Object.assign(status, { sentence: "silent", reason: "primary_silent" });
+		await says("silent");
+		await leave(page);
+	},
+
+	// A page of rows is turned once before the answer; "." is searched for as it is.
+	async turning(browser, url) {
+		const status = await apiStatus(url);
+		const waits = [], asked = [];
+		let isSlow = false;
+		const page = await open(browser, url + "/#/list/repository", { mock: {
+			"**/api/v1/status*": (route) => route.fulfill({ json: status }),
+			"**/api/v1/repositories?*": (route) => {
+				const words = new URL(route.request().url()).searchParams;
+				const after = words.get("after") || "a";
+				if (words.get("search"))
+					asked.push(words.get("search"));
+				const next = String.fromCharCode(after.charCodeAt(0) + 1);
+				const answer = () => route.fulfill({ json: { next,
+					repositories: [{ name: "row " + after, word: "held", lag: 1 }] } });
+				return isSlow && after !== "a" ? waits.push(answer) : answer();
+			} } });
+		await sees(page, "tbody tr", "row a");
+		isSlow = true;
+		await page.evaluate(() => {
+			const next = [...document.querySelectorAll("button")].find((one) => one.textContent === "Next");
+			next.click();
+			next.click();
+		});
+		await sees(page, ".buttons", "Page 2");
+		for (const name of ["Next", "Previous"])
+			assert(await page.getByRole("button", { name }).isDisabled(), name);
+		while (!waits.length)
+			await sleep(20);
+		isSlow = false;
+		waits.forEach((answer) => answer());
+		await sees(page, "tbody tr", "row b");
+		await page.getByRole("button", { name: "Next" }).click();
+		await sees(page, "tbody tr", "row c");
+		await sees(page, ".buttons", "Page 3");
+		await page.getByLabel("Search").fill(".");
+		while (!asked.length)
+			await sleep(20);
+		assert.equal(asked[0], ".");
+		assert.equal(await page.evaluate(() => location.hash), "#/list/repository?search=.");
+		await leave(page);
+	},
+
 	// A held row is let go in two steps; the second says what is lost.
 	async release(browser, url, token, name) {
 		const page = await open(browser, url, { token });
@@ -593,6 +659,7 @@ const scenarios = {
 		await dialog.getByText(name, { exact: true }).waitFor();
 		await dialog.getByText(/are lost/).waitFor();
 		await isAccessible(page, "dialog");
+		assert.equal(await dialog.locator(":focus").textContent(), "Cancel");
 		await dialog.getByRole("button", { name: "Cancel" }).click();
 		assert.equal((await apiRow(url, token, name)).word, "held");
 		await row.getByRole("button", { name: "Release…" }).click();
