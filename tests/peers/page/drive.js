@@ -113,8 +113,16 @@ const apiRow = async (url, token, name) => (await fetch(
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-const apiStatus = async (url, token) => (await fetch(url + "/api/v1/status",
-	{ headers: token ? { Authorization: "Bearer " + token } : {} })).json();
+/* The status of a site as it is when all is well, for mocks. */
+async function wellStatus(url, token) {
+	const status = await (await fetch(url + "/api/v1/status",
+		{ headers: token ? { Authorization: "Bearer " + token } : {} })).json();
+	if (status.role === "secondary") {
+		Object.assign(status, { failure: null, heard_age: 1 });
+		Object.assign(status.repositories, { failed: 0, held: 0, verified: status.repositories.synced });
+	}
+	return { ...status, in_sync: true, reason: null };
+}
 
 const GREY = /%23888/, GREEN = /%231a7f4b/;
 const hasIcon = async (page, colour) =>
@@ -273,7 +281,7 @@ const scenarios = {
 	// What is not proved has no green word: a primary that was never heard, copies that nobody
 	// has read, mirrors that are behind, and what a list or a working tree lacks.
 	async unproved(browser, url) {
-		const status = await apiStatus(url);
+		const status = await wellStatus(url);
 		const none = { failing: 0, stale: 0, all: 0, example: null, failure: null, remedy: null };
 		const fails = { ...none, failing: 1, example: "acme", failure: "it fails", remedy: "mend it" };
 		const mirrors = { ...none, all: 3, synced: 3, held: 0, lists: { ...none, all: 1 }, checkouts: none };
@@ -343,7 +351,7 @@ const scenarios = {
 	// Who may read without a token and thinks better of signing in sees live state again, also
 	// if the request that ran meanwhile has ended; and so does who was refused at first.
 	async cancel(browser, url) {
-		const status = await apiStatus(url);
+		const status = await wellStatus(url);
 		let asked = 0, isRefused = false;
 		const page = await open(browser, url, { mock: { "**/api/v1/status*": (route) => {
 			asked++;
@@ -365,8 +373,10 @@ const scenarios = {
 		await sees(page, "#sentence", "another sentence");
 		await hasIcon(page, GREEN);
 		const restarted = asked;
+		while (asked < restarted + 2)
+			await sleep(20);
 		await sleep(3000);
-		assert(asked > restarted && asked - restarted < 5, "one loop asks: " + (asked - restarted));
+		assert(asked - restarted < 7, "one loop asks: " + (asked - restarted));
 		isRefused = true;
 		await page.reload();
 		await sees(page, "#token-fails", "no right");
@@ -378,7 +388,7 @@ const scenarios = {
 
 	// A tab that is hidden proves nothing, nor does what it shows when it is seen again.
 	async hidden(browser, url) {
-		const status = await apiStatus(url);
+		const status = await wellStatus(url);
 		const held = [];
 		let isStalled = false, asked = 0;
 		const page = await open(browser, url, { mock: { "**/api/v1/status*": (route) => {
@@ -420,7 +430,7 @@ const scenarios = {
 	// A token that expires leaves no green tab behind.
 	async expires(browser, url, token) {
 		let isOver = false;
-		const status = await apiStatus(url, token);
+		const status = await wellStatus(url, token);
 		const page = await open(browser, url, { token, mock: { "**/api/v1/status*": (route) => isOver
 			? route.fulfill({ status: 401, json: { message: "the token has expired" } })
 			: route.fulfill({ json: status }) } });
@@ -506,7 +516,7 @@ const scenarios = {
 		const rows = [...Array(1300).keys()].map((i) => ({ name: "m" + String(i).padStart(5, "0"),
 			word: "up to date", url: "https://example.com/x.git", watchers: [], held_reason: null }));
 		Object.assign(rows[1250], { word: "held", held_reason: "many refs would go" });
-		const status = { ...await apiStatus(url, token), remotes: [],
+		const status = { ...await wellStatus(url, token), remotes: [],
 			push: { failure: null, given_up: 0, orphans: 1, unreadable: 0, owed: 0 },
 			mirrors: { ...none, all: 1301, synced: 1299, held: 2, lists: none, checkouts: none,
 				example: "left", failure: "no list has it", remedy: "keep it" } };
@@ -545,7 +555,7 @@ const scenarios = {
 
 	// What the node refuses to tell is not shown as nothing, and its reason and remedy are shown.
 	async unread(browser, url, token, name) {
-		const status = await apiStatus(url, token);
+		const status = await wellStatus(url, token);
 		status.remotes = [{ name: "far", waiting: 1, running: 0, failing: 0, given_up: 0, lag: 1 }];
 		Object.assign(status.repositories, { held: 1, pending: 2 });
 		const none = { failing: 0, stale: 0, all: 0, example: null, failure: null, remedy: null };
@@ -586,7 +596,7 @@ const scenarios = {
 
 	// A screen reader hears of another state, not of each age that grows.
 	async told(browser, url) {
-		const status = { ...await apiStatus(url), sentence: "well since 1 s" };
+		const status = { ...await wellStatus(url), sentence: "well since 1 s" };
 		const page = await open(browser, url, { mock: {
 			"**/api/v1/status*": (route) => route.fulfill({ json: status }) } });
 		const says = (told) => page.waitForFunction(([shown, heard]) =>
@@ -608,7 +618,7 @@ const scenarios = {
 
 	// A page of rows is turned once before the answer; "." is searched for as it is.
 	async turning(browser, url) {
-		const status = await apiStatus(url);
+		const status = await wellStatus(url);
 		const waits = [], asked = [];
 		let isSlow = false;
 		const page = await open(browser, url + "/#/list/repository", { mock: {
