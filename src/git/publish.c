@@ -355,10 +355,12 @@ struct way {
 	size_t count, most;
 };
 
+/* Where there is no room for all, the last ones have the last place: of these, the very
+ * last state lasts longest, while packed-refs is written again. */
 static void way_add(struct way *way)
 {
-	if (way->count < way->most)
-		way->sums[way->count] = way->now;
+	if (way->most > 0)
+		way->sums[way->count < way->most ? way->count : way->most - 1] = way->now;
 	way->count++;
 }
 
@@ -375,12 +377,17 @@ static void way_change(struct way *way, const char *name, const struct ref *befo
 /* The file of a symbolic ref hides what packed-refs has by then. */
 static void way_pass_first_rename(struct way *way, const struct ref_diff *diff)
 {
+	bool is_any = false;
+
 	for (size_t i = 0; i < diff->changes.count; i++) {
 		const struct ref_change *change = &diff->changes.items[i];
-		if (change->after && !change->after->target && !ends_symbolic(change))
-			way_change(way, change->name, change->before, change->after);
+		if (!change->after || change->after->target || ends_symbolic(change))
+			continue;
+		way_change(way, change->name, change->before, change->after);
+		is_any = true;
 	}
-	way_add(way);
+	if (is_any)
+		way_add(way);
 }
 
 static void way_remove_symbolic(struct way *way, const struct ref_diff *diff,
@@ -401,7 +408,7 @@ size_t publish_steps(const struct ref_snapshot *from, const struct ref_snapshot 
 {
 	struct way way = { .sums = sums, .most = most };
 
-	if (!needs_two_renames(diff))
+	if (!diff->symbolic_changed && !diff->head_changed)
 		return 0;
 	checksum_of_refs(from, &way.now);
 	way_pass_first_rename(&way, diff);
@@ -473,10 +480,29 @@ static int lock_one(struct publication *publication, const char *name, struct er
 	return 0;
 }
 
-/* Where a symbolic ref's file stands or will stand, no directory can be made for the
- * locks of refs below it. packed-refs.lock must do for them. */
-static bool is_below_symbolic(const struct ref_diff *diff, const char *name)
+static bool has_symbolic_parent(const struct ref_snapshot *refs, const char *name)
 {
+	AUTO_FREE char *parent = xstrdup(name);
+	bool is_found = false;
+	char *slash;
+
+	while (!is_found && (slash = strrchr(parent, '/')) != NULL) {
+		const struct ref *ref;
+		*slash = '\0';
+		ref = ref_snapshot_find(refs, parent);
+		is_found = ref && ref->target;
+	}
+	return is_found;
+}
+
+/* Where a symbolic ref's file stands or will stand, no directory can be made for the
+ * locks of refs below it. packed-refs.lock must do for them. It may stand there already,
+ * beside a value below it that a crash before the second rename has left. */
+static bool is_below_symbolic(const struct ref_snapshot *from,
+			      const struct ref_diff *diff, const char *name)
+{
+	if (has_symbolic_parent(from, name))
+		return true;
 	if (!diff->symbolic_changed)
 		return false;
 	for (size_t i = 0; i < diff->changes.count; i++) {
@@ -511,8 +537,8 @@ static int lock_refs(struct publication *publication, struct err *err)
 		return 0;
 	for (size_t i = 0; i < diff->changes.count; i++) {
 		const char *name = diff->changes.items[i].name;
-		if (!is_below_symbolic(diff, name) && publish_fits_file(name) &&
-		    lock_one(publication, name, err) != 0)
+		if (!is_below_symbolic(publication->request->from, diff, name) &&
+		    publish_fits_file(name) && lock_one(publication, name, err) != 0)
 			return -1;
 	}
 	return 0;

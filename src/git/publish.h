@@ -53,8 +53,8 @@ struct publish_request {
 MUST_CHECK int publish(const struct publish_request *request, struct err *err);
 
 /* What checksum_of_refs() says of the refs between the steps of the order above, where
- * there are several: neither of `from` nor of `to`. Puts at most `most` of them into
- * sums, in that order; returns how many there are. */
+ * there are several: never that of `from`. Puts at most `most` of them into sums, in that
+ * order, of more than that the first ones and the last; returns how many there are. */
 size_t publish_steps(const struct ref_snapshot *from, const struct ref_snapshot *to,
 		     const struct ref_diff *diff, struct checksum *sums, size_t most);
 

@@ -247,8 +247,8 @@ static int bring_publish(const struct bring_state *state, struct err *err)
 }
 
 /* The final refs; what they are now, which may be a step of a way that did not end; and
- * the steps between both. Of a way with more steps than have room, which several symbolic
- * refs would have to take at once, the last ones are not recognized. */
+ * the steps between both. If several symbolic refs change at once, there may be more
+ * steps than have room: some are not recognized then. */
 static int bring_write_intent(const struct bring_state *state, struct err *err)
 {
 	const struct bring_request *request = state->request;

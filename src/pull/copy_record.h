@@ -75,8 +75,8 @@ int copy_record_settle(int dir, const struct copy_record *record,
 /* Records the checksums of refs that are about to be published, wherever their history is
  * cut, so that after a crash in between they are recognized as ours: of the final ones,
  * and of what they are on the way to these. NAME.git/refrelay/intent, a line each. The
- * way has ended once the record has the first. */
-#define COPY_INTENTS_MOST 8
+ * way has ended once the record has the first. So many fit into a sector. */
+#define COPY_INTENTS_MOST 7
 int copy_intent_write(int dir, const struct checksum *sums, size_t count,
 		      struct err *err);
 bool copy_intent_is(int dir, const struct copy_record *record,

@@ -40,6 +40,10 @@ static const struct scenario scenarios[] = {
 	  "HEAD=2 refs/heads/main=3 refs/heads/s=4 refs/heads/t=>refs/heads/main "
 	  "refs/heads/u=>refs/heads/main",
 	  false },
+	{ NULL, "refs/heads/main=1 refs/heads/b/c=2",
+	  "refs/heads/main=1 refs/heads/b=>refs/heads/main", false },
+	{ NULL, "refs/heads/main=1",
+	  "HEAD=>refs/heads/trunk refs/heads/main=4 refs/heads/trunk=2", false },
 	{ NULL, "refs/heads/main=2 cut=2", "refs/heads/main=4 cut=3", true },
 	{ "heads/b=1", "refs/heads/main=2 refs/heads/b=1",
 	  "refs/heads/main=4 refs/heads/b=1 cut=4 cut=1", true },
@@ -146,6 +150,7 @@ static void assert_step_is_known(const struct scenario *scenario)
 	assert_true(steps <= ARRAY_SIZE(sums) - 2);
 	if (scenario->is_one_rename)
 		assert_int_equal(steps, 0);
+	assert_false(is_one_of(&sums[0], sums + 2, steps));
 	assert_true(is_one_of(&sum, sums, steps + 2));
 	assert_int_equal(publish_steps(&old, &new, &diff, sums, 0), steps);
 }
