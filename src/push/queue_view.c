@@ -338,23 +338,37 @@ static int read_tasks(struct reading *reading, struct task_store *store, struct 
 	return result;
 }
 
+static void see_request(struct reading *reading, const struct requested *one)
+{
+	struct queued_uri *uri =
+		find_or_add(reading, one->uri, one->remote, one->project);
+
+	uri->is_requested[one->request] = true;
+	see_since(uri, one->since);
+}
+
+/* By itself a permission asks for nothing. */
+static bool is_of_use(struct reading *reading, const struct requested *permission)
+{
+	const struct queued_uri *uri = queue_view_find_uri(reading, permission->uri_key);
+
+	return uri && (uri->is_requested[REQUEST_DELETE] ||
+		       !uri_request_is_outdated(permission, reading->view->now));
+}
+
 static int queue_view_read_requests(struct reading *reading, struct task_store *store,
 				    struct err *err)
 {
 	requested_list list = { 0 };
 	int result = uri_request_list(store, &list, err);
 
-	for (size_t i = 0; result == 0 && i < list.count; i++) {
-		const struct requested *one = &list.items[i];
-		struct queued_uri *uri;
-		/* By itself the permission asks for nothing. */
-		if (one->request == REQUEST_FORCE &&
-		    !queue_view_find_uri(reading, one->uri_key))
-			continue;
-		uri = find_or_add(reading, one->uri, one->remote, one->project);
-		uri->is_requested[one->request] = true;
-		see_since(uri, one->since);
-	}
+	for (size_t i = 0; result == 0 && i < list.count; i++)
+		if (list.items[i].request != REQUEST_FORCE)
+			see_request(reading, &list.items[i]);
+	for (size_t i = 0; result == 0 && i < list.count; i++)
+		if (list.items[i].request == REQUEST_FORCE &&
+		    is_of_use(reading, &list.items[i]))
+			see_request(reading, &list.items[i]);
 	requested_list_clear(&list);
 	return result == 0 ? 0 : -1;
 }

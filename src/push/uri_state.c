@@ -114,6 +114,14 @@ const char *uri_request_word(enum uri_request request)
 	return words[request];
 }
 
+bool uri_request_is_outdated(const struct requested *requested, int64_t now)
+{
+	const int64_t allowed_for_ms = (int64_t)24 * 3600 * 1000;
+
+	return requested->request == REQUEST_FORCE &&
+	       now - requested->since > allowed_for_ms;
+}
+
 static void requested_clear(struct requested *requested)
 {
 	free(requested->uri);

@@ -56,6 +56,11 @@ struct requested {
 typedef VEC(struct requested) requested_list;
 void requested_list_clear(requested_list *list);
 
+/* A permission was given for what was held then: after a day it is void, since nobody
+ * knows what else a destination that was away for longer would lose by now. `now`: by the
+ * file server's clock. */
+bool uri_request_is_outdated(const struct requested *requested, int64_t now);
+
 /* Durable when it returns 0; an existing one keeps its time. */
 int uri_request_add(struct task_store *store, const struct destination *destination,
 		    enum uri_request request, struct err *err);

@@ -450,14 +450,12 @@ bool is_host_failure(const struct err *why)
 
 typedef VEC(struct push_group) push_groups;
 
-/* What was allowed was what was held then: who knows what else a destination that was
- * away for longer would lose by now? */
+/* A repository's deletion is what it was, however long it takes; its refs may be others.
+ */
 static bool is_outdated(const struct push_run *run, const struct requested *requested)
 {
-	const int64_t allowed_for_ms = (int64_t)24 * 3600 * 1000;
-
-	return requested->request == REQUEST_FORCE &&
-	       run->now - requested->since > allowed_for_ms;
+	return uri_request_is_outdated(requested, run->now) &&
+	       !has_request(run, REQUEST_DELETE);
 }
 
 bool has_request(const struct push_run *run, enum uri_request request)
@@ -531,9 +529,11 @@ static int push_worker_read_requests(struct push_run *run, struct err *err)
 			return -1;
 		if (found > 0)
 			vec_add(&run->requests, requested);
-		if (found > 0 && is_outdated(run, &requested))
+		if (found > 0 && is_outdated(run, &requested)) {
 			uri_request_remove(run->push->options.tasks, run->uri_key,
 					   REQUEST_FORCE, ERR_IGNORED);
+			log_info("push.permission_expired", LOG_TEXT("uri", run->uri));
+		}
 	}
 	return 0;
 }

@@ -224,10 +224,13 @@ an_allowance_lasts_a_day() {
 	at home push retry --force "$key"
 	fails is_held_again
 	file=$(find store -name '*.force')
+	queue_says 'q["queue"][0]["requests"] == ["force"]'
 	touch -d '25 hours ago' "$file"
+	queue_says 'q["queue"][0]["requests"] == []'
 	start_ready home
 	wait_until 15 is_held_again
 	[ ! -e "$file" ]
+	was_logged home push.permission_expired
 	git -C near/a.git rev-parse -q --verify refs/heads/old-24
 	stop_site home
 	at home push retry --force "$key"
