@@ -313,7 +313,8 @@ function confirmDiscard(one) {
 	paint(byId("dialog"), [
 		h("h2", { id: "dialog-title" }, "Discard this push?"),
 		h("p", {}, name(one.project, "whole"), " to ", name(one.remote)),
-		h("p", {}, "It will not be pushed, until something changes there again."),
+		h("p", {}, one.state === "orphan" ? "No remote pushes it any more."
+			: "It will not be pushed, until something changes there again."),
 		h("div", { class: "buttons" },
 			button("Discard", () => {
 				closeDialog();
@@ -327,7 +328,7 @@ function confirmDiscard(one) {
 /* What tries a push again or forgets it: buttons, or the commands. */
 function decisionsOf(one, mayDiscard) {
 	if (!mayOperate())
-		return [command("refrelay push retry", one.key.slice(0, 10)),
+		return [one.state === "orphan" ? null : command("refrelay push retry", one.key.slice(0, 10)),
 			mayDiscard ? command("refrelay push discard", one.key.slice(0, 10)) : null];
 	return h("div", { class: "buttons" },
 		one.state === "orphan" ? null : button("Retry now", () => actPush("retry", one.key),
@@ -530,9 +531,10 @@ function toSecondary(one) {
 			curve("site", one.site)], "place"));
 }
 
-function toRemote(one) {
+/* What is owed, or cannot be read, may be for any of them. */
+function toRemote(one, push) {
 	const state = one.failing || one.given_up ? "failing" : one.running ? "running"
-		: one.waiting ? "waiting" : "up to date";
+		: one.waiting ? "waiting" : push && push.owed + push.unreadable > 0 ? "unknown" : "up to date";
 	return h("li", { class: "flow to", key: "remote " + one.name },
 		arrow(one.running > 0, TONES[state]),
 		place(one.name, "remote", word(state), [
@@ -568,7 +570,7 @@ function map(status) {
 	for (const one of (status.secondaries || []).slice(0, 24))
 		to.push(toSecondary(one));
 	for (const one of (status.remotes || []).slice(0, 24))
-		to.push(toRemote(one));
+		to.push(toRemote(one, status.push));
 	const left = (status.secondaries || []).length + (status.remotes || []).length - to.length;
 	return section("Sites and destinations", "map", h("div", { class: "map" },
 		from.length ? h("ul", { class: "flows", key: "from" }, from) : null,
@@ -752,6 +754,8 @@ function waitingView(status) {
 	const letters = S.queue ? S.queue.given_up : [];
 	if (!S.waiting.length && !pushes.length && !letters.length && !S.unread.waiting && !S.unread.queue)
 		return null;
+	const shown = pushes.slice(0, 50), orphans = ((status.push || {}).orphans || 0) -
+		shown.filter((one) => one.state === "orphan").length;
 	return section("Waiting", "waiting", unreadText("waiting", "What waits"),
 		unreadText("queue", "The queue of pushes"),
 		S.waiting.length ? table("Repositories that wait", ["State", "Name", "Due", "Lag"],
@@ -760,11 +764,13 @@ function waitingView(status) {
 		status.repositories.pending > FEW ? h("p", { class: "muted" },
 			h("a", { href: listLink(REPOSITORY, "pending") }, "All that wait")) : null,
 		pushes.length ? table("Pushes that wait", ["State", "Repository", "To", "Next try", "Why"],
-			pushes.slice(0, 50).map((one) => keyed(one.key, [word(one.state), name(one.project),
+			shown.map((one) => keyed(one.key, [word(one.state), name(one.project),
 				name(one.remote), one.next_at ? ago(one.next_at) : "–",
 				[one.failure ? said(one.failure.message) : "",
 					one.failure || one.state === "orphan" ?
 						decisionsOf(one, one.state === "orphan") : null]]))) : null,
+		orphans > 0 ? h("p", { class: "muted", key: "orphans" }, several(orphans, "destination") +
+			" of no remote not shown here. All: ", command("refrelay push queue")) : null,
 		letters.length ? table("Pushes that were given up",
 			["State", "Repository", "To", "Since", "Why, and what to do"],
 			letters.slice(0, 50).map((one) => keyed(one.key, [word("given up"), name(one.project),
@@ -1045,13 +1051,17 @@ async function loadItem() {
 async function loadMirrors(unread, wanted, mirrors) {
 	const path = "/api/v1/mirrors?limit=", isHeld = (one) => one.held_reason;
 	let page = await askIf(unread, "mirrors", wanted, path + MIRROR_ROWS);
-	const rows = page ? page.mirrors : null;
-	for (let i = 0; page && page.next && i < MIRROR_PAGES &&
-			rows.filter(isHeld).length < mirrors.held; i++) {
+	const rows = page ? page.mirrors : null, vain = loadMirrors.vain;
+	const lacks = () => rows.filter(isHeld).length < mirrors.held;
+	if (vain && vain.held === mirrors.held && Date.now() - vain.at < 60000)
+		return vain.rows.length > 0 && rows ? rows.concat(vain.rows) : rows;
+	for (let i = 0; page && page.next && i < MIRROR_PAGES && lacks(); i++) {
 		page = await askIf(unread, "mirrors", true,
 			path + MIRRORS_A_PAGE + "&after=" + encodeURIComponent(page.next));
 		rows.push(...(page ? page.mirrors : []));
 	}
+	loadMirrors.vain = rows && lacks() ? { held: mirrors.held, at: Date.now(),
+		rows: rows.slice(MIRROR_ROWS).filter(isHeld) } : null;
 	return rows;
 }
 
@@ -1206,8 +1216,10 @@ function lost(error) {
 		S.needsToken = true;
 		S.tokenFails = explain(error);
 	} else {
-		S.awayAt = S.awayAt || Date.now();
-		S.awayWhy = error instanceof Refused ? explain(error) : "";
+		const why = error instanceof Refused ? explain(error) : "";
+		if (!S.awayAt || !why !== !S.awayWhy)
+			S.awayAt = Date.now();
+		S.awayWhy = why;
 	}
 	draw();
 }
@@ -1222,7 +1234,9 @@ function whenSeen() {
 async function follow(run) {
 	if (!S.who)
 		S.who = await ask("/api/v1/whoami");
-	const wait = S.version && !isOld() ? "?wait=10&version=" + encodeURIComponent(S.version) : "";
+	/* What is shown must not get old while the answer waits for a change. */
+	const isYoung = !S.awayAt && Date.now() - S.shownAt < OLD_MS / 2;
+	const wait = S.version && isYoung ? "?wait=10&version=" + encodeURIComponent(S.version) : "";
 	const status = await ask("/api/v1/status" + wait);
 	const arrived = Date.now();
 	if (run !== start.run)
@@ -1254,7 +1268,7 @@ async function start() {
 			failures++;
 		}
 		await pause(failures ? Math.min(500 * 2 ** failures, 4000)
-			: Math.max(300, 1000 - (Date.now() - begun), 3 * took));
+			: Math.min(OLD_MS / 2, Math.max(300, 1000 - (Date.now() - begun), 3 * took)));
 		await whenSeen();
 	}
 }

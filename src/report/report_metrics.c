@@ -216,6 +216,24 @@ static void set_copies(const struct report *report, const struct registry_counts
 				 (double)report->skew_ms / 1000);
 }
 
+static void set_mirrors(const struct report_mirrors *mirrors)
+{
+	const struct {
+		const char *state;
+		int64_t count;
+	} states[] = {
+		{ "failing", mirrors->failing },
+		{ "held", mirrors->held },
+		{ "stale", mirrors->stale },
+		{ "checkout_failing", mirrors->checkouts_failing },
+	};
+	struct metric *gauge =
+		metric_gauge("refrelay_mirrors", "Mirrors that need attention.", "state");
+
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
+		metric_set(metric_at(gauge, states[i].state), (double)states[i].count);
+}
+
 void report_metrics(const struct report *report)
 {
 	const struct registry_counts sum = set_kinds(report);
@@ -229,4 +247,6 @@ void report_metrics(const struct report *report)
 		set_copies(report, &sum);
 	else
 		set_origin(report);
+	if (report->role != SITE_SECONDARY)
+		set_mirrors(&report->mirrors);
 }

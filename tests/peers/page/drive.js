@@ -516,19 +516,21 @@ const scenarios = {
 		const rows = [...Array(1300).keys()].map((i) => ({ name: "m" + String(i).padStart(5, "0"),
 			word: "up to date", url: "https://example.com/x.git", watchers: [], held_reason: null }));
 		Object.assign(rows[1250], { word: "held", held_reason: "many refs would go" });
-		const status = { ...await wellStatus(url, token), remotes: [],
-			push: { failure: null, given_up: 0, orphans: 1, unreadable: 0, owed: 0 },
+		const far = { name: "far", waiting: 0, running: 0, failing: 0, given_up: 0, lag: 0, failure: null };
+		const status = { ...await wellStatus(url, token), remotes: [far],
+			push: { failure: null, given_up: 0, orphans: 3, unreadable: 0, owed: 1 },
 			mirrors: { ...none, all: 1301, synced: 1299, held: 2, lists: none, checkouts: none,
 				example: "left", failure: "no list has it", remedy: "keep it" } };
 		const orphan = { state: "orphan", key: "0b232039690df6344fc8a8d48fb9a4b809592f15",
 			remote: "former", project: "team/left", failure: null, next_at: null };
-		let queue = { queue: [orphan], given_up: [] };
+		let queue = { queue: [orphan], given_up: [] }, pages = 0;
 		const page = await open(browser, url, { token, mock: {
 			"**/api/v1/status*": (route) => route.fulfill({ json: status }),
 			"**/api/v1/push/queue?*": (route) => route.fulfill({ json: queue }),
 			"**/api/v1/mirrors?*": (route) => {
 				const words = new URL(route.request().url()).searchParams;
 				const after = words.get("after") || "", limit = Number(words.get("limit"));
+				pages += after ? 1 : 0;
 				const left = rows.filter((row) => row.name > after);
 				const some = left.slice(0, limit);
 				route.fulfill({ json: { mirrors: some,
@@ -545,11 +547,22 @@ const scenarios = {
 		const waiting = page.locator("section", { has: page.locator("#waiting") });
 		const row = waiting.locator("tbody tr", { hasText: "team/left" });
 		await row.locator(".word.bad", { hasText: "orphan" }).waitFor();
-		await row.getByRole("button", { name: "Discard…" }).waitFor();
+		await row.getByRole("button", { name: "Discard…" }).click();
+		await page.getByRole("dialog").getByText("No remote pushes it any more.").waitFor();
+		await page.getByRole("button", { name: "Cancel" }).click();
+		await waiting.getByText("2 destinations of no remote not shown here").waitFor();
+		const flow = page.locator(".flow.to", { hasText: "far" });
+		await flow.locator(".word.wait", { hasText: "unknown" }).waitFor();
 		await isAccessible(page, "what is beyond the rows");
-		Object.assign(status.push, { given_up: 1, orphans: 0 });
+		// What no page has is not looked for again with each answer.
+		for (let i = 0; i < 4; i++)
+			await page.waitForResponse("**/api/v1/status*");
+		assert.equal(pages, 2);
+		await held.getByText("m01250", { exact: true }).waitFor();
+		Object.assign(status.push, { given_up: 1, orphans: 0, owed: 0 });
 		queue = { queue: [], given_up: [{ ...orphan, state: "given_up" }] };
 		await row.locator(".word.bad", { hasText: "given up" }).waitFor();
+		await flow.locator(".word.good", { hasText: "up to date" }).waitFor();
 		await leave(page);
 	},
 
