@@ -251,36 +251,78 @@ TEST(capabilities_tell_the_hash_and_unborn)
 enum { READERS = 3 };
 
 static atomic_bool is_over;
+static atomic_int begun; /* readers that have seen what is there before gzip */
 
+/* What it saw of each: as it was then, not as it was made later. */
+struct reader {
+	pthread_t thread;
+	struct generation *mine; /* a reference of its own */
+	struct str plain, packed, one;
+};
+
+static bool save_first(struct generation_body body, struct str *seen)
+{
+	if (seen->data)
+		return false;
+	str_reserve(seen, body.len + 1);
+	str_add_bytes(seen, body.data, body.len);
+	return true;
+}
+
+/* Its last look is one after the end of the work. */
 static void *read_always(void *arg)
 {
-	struct generation *mine = arg;
+	struct reader *reader = arg;
+	bool is_last = false;
 
-	while (!atomic_load(&is_over)) {
-		struct generation_body body = generation_info_refs(mine, 0, true);
-		assert_true(body.len > 1000);
-		assert_int_equal(body.data[0], body.is_gzip ? 0x1f : '0');
-		assert_true(generation_info_refs(mine, 1, false).len > 1000);
+	while (!reader->packed.data && !is_last) {
+		is_last = atomic_load(&is_over);
+		struct generation_body body = generation_info_refs(reader->mine, 0, true);
+		save_first(generation_info_refs(reader->mine, 1, false), &reader->one);
+		if (body.is_gzip)
+			save_first(body, &reader->packed);
+		else if (save_first(body, &reader->plain))
+			begun++;
 	}
-	generation_unref(mine);
+	generation_unref(reader->mine);
 	return NULL;
+}
+
+static void assert_saw(const struct str *seen, int protocol, bool accepts_gzip)
+{
+	struct generation_body body =
+		generation_info_refs(generation, protocol, accepts_gzip);
+
+	assert_true(body.len > 1000);
+	assert_int_equal(seen->len, body.len);
+	assert_memory_equal(seen->data, body.data, body.len);
 }
 
 TEST(readers_see_gzip_whole_or_not_at_all)
 {
-	pthread_t threads[READERS];
+	struct reader readers[READERS];
 
 	generation = generation_with(NAME_OF_ALL, 20000);
 	atomic_store(&is_over, false);
-	for (size_t i = 0; i < READERS; i++)
-		thread_start(&threads[i], "reader", read_always,
-			     generation_ref(generation));
+	begun = 0;
+	for (size_t i = 0; i < READERS; i++) {
+		readers[i] = (struct reader){ .mine = generation_ref(generation) };
+		thread_start(&readers[i].thread, "reader", read_always, &readers[i]);
+	}
+	wait_until(begun == READERS);
 	generation_compress(generation);
 	assert_true(generation_info_refs(generation, 0, true).is_gzip);
-	generation_unref(generation);
 	atomic_store(&is_over, true);
-	for (size_t i = 0; i < READERS; i++)
-		thread_join(threads[i]);
+	for (size_t i = 0; i < READERS; i++) {
+		thread_join(readers[i].thread);
+		assert_saw(&readers[i].plain, 0, false);
+		assert_saw(&readers[i].packed, 0, true);
+		assert_saw(&readers[i].one, 1, false);
+		str_clear(&readers[i].plain);
+		str_clear(&readers[i].packed);
+		str_clear(&readers[i].one);
+	}
+	generation_unref(generation);
 }
 
 int main(void)

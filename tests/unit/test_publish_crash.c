@@ -258,7 +258,8 @@ TEST(a_crash_during_the_repair_is_repaired_too)
 
 	for (size_t i = 0; i < ARRAY_SIZE(repairs); i++) {
 		assert_true(crash_at("publish.renamed", &scenarios[2]));
-		wait_end(start_helper("publish", scenarios[2].before, repairs[i]));
+		pid_t pid = start_helper("publish", scenarios[2].before, repairs[i]);
+		assert_int_equal(wait_end(pid), 128 + SIGKILL);
 		assert_repaired_by(&scenarios[2], scenarios[2].after);
 	}
 }

@@ -652,8 +652,6 @@ int main(void)
 		CASE(copies_that_are_disproved_again_and_again_back_off),
 		CASE(damage_that_was_found_is_not_forgotten_for_a_push),
 		CASE(a_copy_that_was_brought_meanwhile_is_not_disproved),
-		cmocka_unit_test(damage_that_was_found_is_not_forgotten_for_a_push),
-		cmocka_unit_test(a_copy_that_was_brought_meanwhile_is_not_disproved),
 		CASE(a_copy_with_the_same_checksum_is_adopted_without_a_sync),
 		CASE(asking_for_a_new_name_adds_its_row),
 		CASE(after_a_crash_nothing_stays_started),

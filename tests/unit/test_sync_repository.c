@@ -51,6 +51,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+	passed = NULL;
 	source_free(source);
 	free(*state);
 	discovery_clear(&there);
@@ -610,6 +611,7 @@ TEST(what_misleads_git_does_not_get_into_a_record)
 		passed = "sync.fetched";
 		then = ways[i];
 		assert_ok(mend());
+		assert_null(passed);
 		assert_false(result.was_rebuilt);
 		must("test ! -e here/a.git/commondir && "
 		     "test -z \"$(find here/a.git/refs -name odd)\"");

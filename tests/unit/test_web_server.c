@@ -383,6 +383,7 @@ TEST(a_client_that_takes_nothing_of_a_long_stream_is_closed)
 	send_text(fd, "GET /torrent?len=1000000000000 HTTP/1.1\r\nHost: x\r\n\r\n");
 	for (int i = 0; i < 5000 && atomic_load(&open_flows) == 0; i++)
 		usleep(1000);
+	assert_int_equal(atomic_load(&open_flows), 1);
 	for (int i = 0; i < 5000 && atomic_load(&open_flows) > 0; i++)
 		usleep(1000);
 	assert_int_equal(atomic_load(&open_flows), 0);
