@@ -130,9 +130,14 @@ static int tree_node_refuse(const json_t *own, const json_t *other, size_t which
 			  tree_node_settings[which].remedy);
 }
 
+static bool tree_node_has_backend(const json_t *record, const char *name)
+{
+	return strcmp(tree_node_lease_text(record, "backend"), name) == 0;
+}
+
 static bool tree_node_is_local(const json_t *record)
 {
-	return strcmp(tree_node_lease_text(record, "backend"), "local") == 0;
+	return tree_node_has_backend(record, "local");
 }
 
 static int tree_node_refuse_local(const json_t *own, const json_t *other, struct err *err)
@@ -274,7 +279,8 @@ static int tree_node_find_place(const struct tree_node_look *look, const char *n
 		"elsewhere: lease.url or lease.path means another place there",
 		whom, who);
 	return err_remedy(err, "give all nodes of a tree the same lease.url or "
-			       "lease.path, or stop the other node");
+			       "lease.path, which is mounted at each, or stop the other "
+			       "node");
 }
 
 static int tree_node_look_at(const struct tree_node_look *look, const char *name,
@@ -291,7 +297,10 @@ static int tree_node_look_at(const struct tree_node_look *look, const char *name
 		return 0;
 	}
 	verdict = tree_node_judge(look->own, record, err);
-	if (verdict > 0 && look->manager)
+	/* The same path may be another directory: where it is not mounted. */
+	if ((verdict > 0 ||
+	     (verdict == 0 && tree_node_has_backend(look->own, "directory"))) &&
+	    look->manager)
 		verdict = tree_node_find_place(look, name, record, err);
 	if (verdict >= 0 && look->say) {
 		AUTO_FREE char *who = tree_node_who(record);

@@ -10,8 +10,8 @@
  * file system. A record of the same data directory never counts as another node's.
  *
  * A lease that each node holds while it runs, site:tree:<id>, shows whether two texts of
- * lease.url or lease.path mean the same place: if a neighbour's is not held, its leases
- * are kept elsewhere.
+ * lease.url or lease.path mean the same place, and whether one path is the same directory
+ * at both: if a neighbour's is not held, its leases are kept elsewhere.
  */
 #ifndef UPKEEP_TREE_NODE_H
 #define UPKEEP_TREE_NODE_H

@@ -348,6 +348,23 @@ TEST(leases_that_are_kept_elsewhere_are_refused_and_another_way_to_the_same_is_n
 	leave_placed(&b);
 }
 
+TEST(the_same_path_that_is_not_mounted_is_another_place)
+{
+	struct placed a = { 0 }, b = { 0 };
+
+	assert_ok(enter_placed("a", "leases", &a));
+	assert_int_equal(renameat(root_fd, "leases", root_fd, "away"), 0);
+	assert_fails(enter_placed("b", "leases", &b), ERR_CONFIG);
+	assert_non_null(strstr(err.text, "its leases are kept elsewhere"));
+	assert_non_null(strstr(err.remedy, "mounted at each"));
+	leave_placed(&b);
+	assert_int_equal(renameat(root_fd, "leases", root_fd, "bare"), 0);
+	assert_int_equal(renameat(root_fd, "away", root_fd, "leases"), 0);
+	assert_ok(enter_placed("b", "leases", &b));
+	leave_placed(&b);
+	leave_placed(&a);
+}
+
 #define NODE_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, test_remove_root)
 
 int main(void)
@@ -365,6 +382,7 @@ int main(void)
 		NODE_CASE(a_tree_that_cannot_be_written_stops_no_node),
 		NODE_CASE(
 			leases_that_are_kept_elsewhere_are_refused_and_another_way_to_the_same_is_not),
+		NODE_CASE(the_same_path_that_is_not_mounted_is_another_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
