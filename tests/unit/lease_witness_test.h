@@ -87,6 +87,20 @@ static inline size_t witness_check(void)
 	return count;
 }
 
+/* The longest time for which nobody is known to have had it, between two grants. */
+static inline int64_t witness_longest_gap(void)
+{
+	grants_seen seen = { 0 };
+	int64_t longest = 0;
+
+	witness_read(&seen);
+	for (size_t i = 1; i < seen.count; i++)
+		if (seen.items[i].from - seen.items[i - 1].to > longest)
+			longest = seen.items[i].from - seen.items[i - 1].to;
+	vec_clear(&seen);
+	return longest;
+}
+
 /* ------------------------------------------------------------------ fairness */
 
 struct share {
