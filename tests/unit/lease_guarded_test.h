@@ -46,6 +46,15 @@ static inline uint64_t guarded_last(int dir)
 	return strtoull(line ? line + 1 : text, NULL, 10);
 }
 
+/* That is in force; 0: none. */
+static inline uint64_t guarded_fence(int dir)
+{
+	uint64_t fence;
+
+	assert_ok(fence_read(dir, &fence, &err));
+	return fence;
+}
+
 static inline void guarded_add(int dir, uint64_t number, uint64_t fence)
 {
 	AUTO_CLOSE int fd =

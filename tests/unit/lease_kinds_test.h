@@ -220,6 +220,32 @@ static inline void proxy_start(size_t i, const char *life_s, char url[192],
 	proxy(path, server, life_s, process);
 }
 
+static inline void run_shell(const char *command)
+{
+	char shell[] = "sh", flag[] = "-c";
+	AUTO_FREE char *text = xstrdup(command);
+	char *argv[] = { shell, flag, text, NULL };
+	pid_t pid;
+	int status;
+
+	if (posix_spawnp(&pid, shell, NULL, NULL, argv, environ) != 0)
+		abort();
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+}
+
+/* Of tests/lib; the caller frees its path. */
+static inline char *make_preload(const char *folder, const char *name)
+{
+	const char *tests = getenv("TESTS");
+	char *path = xasprintf("%s/%s.so", folder, name);
+	AUTO_FREE char *make = xasprintf("cc -shared -fPIC -o %s %s/lib/%s.c", path,
+					 tests ? tests : "tests", name);
+
+	run_shell(make);
+	return path;
+}
+
 /* ------------------------------------------------------------------ servers */
 
 /* NULL: all; else the name of the kind. */
