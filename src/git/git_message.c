@@ -545,6 +545,7 @@ static const char *const clients_faults[] = {
 	"git upload-pack: ambiguous deepen-not",
 	"git upload-pack: deepen and",
 	"git upload-pack: filtering capability",
+	"'", /* a word of a filter; what git says of damage begins otherwise */
 };
 
 bool git_message_blames_client(const char *tail, struct err *err)

@@ -16,6 +16,6 @@ int http_service_check(const char *path, const struct repo *repo,
 		       struct err *err);
 
 /* Fills in that error. Returns -1. */
-int http_service_closed(const char *path, enum http_service service, struct err *err);
+int http_service_closed(enum http_service service, struct err *err);
 
 #endif

@@ -345,8 +345,8 @@ static struct refs_observation *refs_observation_take(struct refs_slot *slot,
 		},
 		&observation->look, &observation->err);
 	if (observation->result == 0 && observation->look.is_closed)
-		observation->result = http_service_closed(
-			observation->look.path, HTTP_SERVICE_READ, &observation->err);
+		observation->result =
+			http_service_closed(HTTP_SERVICE_READ, &observation->err);
 	return observation;
 }
 

@@ -32,9 +32,10 @@ static const char *const keys[] = {
 	[HTTP_SERVICE_READ] = "http.uploadpack", [HTTP_SERVICE_PUSH] = "http.receivepack"
 };
 
-int http_service_closed(const char *path, enum http_service service, struct err *err)
+/* Without the path, which is not for readers. */
+int http_service_closed(enum http_service service, struct err *err)
 {
-	err_set(err, ERR_AUTH, "%s: %s is false there", path, keys[service]);
+	err_set(err, ERR_AUTH, "%s is false there", keys[service]);
 	err_because(err, REASON_CLOSED);
 	return err_remedy(err, "set %s in the repository's config to true, or unset it",
 			  keys[service]);
@@ -63,9 +64,7 @@ int http_service_check(const char *path, const struct repo *repo,
 
 	if (git_run(&call, err) != 0 && ended.exit_code != 1)
 		return err_prefix(err, "%s of %s", keys[service], path);
-	return strcmp(value.data, "false\n") == 0
-		       ? http_service_closed(path, service, err)
-		       : 0;
+	return strcmp(value.data, "false\n") == 0 ? http_service_closed(service, err) : 0;
 }
 
 #define KEPT_MAX 256

@@ -290,9 +290,7 @@ static int check_open(const struct upload_pack_request *request, const struct re
 	if (repo->has_includes)
 		return http_service_check(request->path, repo, work, HTTP_SERVICE_READ,
 					  err);
-	return repo->is_closed
-		       ? http_service_closed(request->path, HTTP_SERVICE_READ, err)
-		       : 0;
+	return repo->is_closed ? http_service_closed(HTTP_SERVICE_READ, err) : 0;
 }
 
 int upload_pack_open(const struct upload_pack_request *request, struct upload_pack **pack,

@@ -188,6 +188,9 @@ nobody_makes_a_repository_doubtful_by_what_he_sends() {
 		says "$site" 400 2 "${fetch[@]}" 'shallow is corrupt' 0000
 		says "$site" 400 2 "${fetch[@]}" 'deepen-not bad object' done 0000
 		says "$site" 400 2 command=fetch object-format=sha256 0000
+		says "$site" 400 2 "${fetch[@]}" 'filter object:type=is corrupt' done 0000
+		says "$site" 400 2 "${fetch[@]}" \
+			filter\ combine:object:type=is%20corrupt+tree:0 done 0000
 		says "$site" 200 2 "${fetch[@]}" filter\ sparse:oid=nosuch done 0000
 		grep -a "ERR filter 'sparse:oid' not supported" answer
 		says "$site" 400 0 'want bad object' 0000
