@@ -184,8 +184,12 @@ void pull_job_forget(void *arg);
 /* Registers the metrics of work on copies, so that they exist from the start. */
 void pull_job_begin_metrics(const struct kinds_here *here);
 
-/* Gives back rows whose outcome a worker could not write, e.g. on a full disk, as soon as
- * that is possible. Called by the scheduler; -1: it still cannot be written. */
+/* Keeps a move that could not be written, e.g. on a full disk, in memory until it can:
+ * its row, claim and event, and no more. */
+void pull_move_later(struct pull *pull, const struct registry_move *move);
+
+/* Writes those, as soon as that is possible. Called by the scheduler; -1: it still cannot
+ * be written. */
 int pull_give_back_now(struct pull *pull, struct err *err);
 
 #endif

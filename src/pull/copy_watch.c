@@ -328,7 +328,10 @@ static int copy_watch_inspect_copy(struct copy_watch *watch, struct watched *cop
 		return 0;
 	if (copy_watch_is_shared(watch, copy))
 		copy_watch_suspect_all(watch, SHARED_REST_MS);
-	return copy_doubt(watch->pull, copy->name, err);
+	if (copy_doubt(watch->pull, copy->name, err) == 0)
+		return 0;
+	copy_watch_suspect_copy(watch, copy, 0);
+	return -1;
 }
 
 static void look_at_suspect(struct copy_watch *watch, struct watched *copy)

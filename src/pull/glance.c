@@ -116,10 +116,15 @@ int64_t doubt_take(struct pull *pull, uint64_t id)
 	return wait_ms > rebuild_ms ? wait_ms : rebuild_ms;
 }
 
+/* Whoever looks through the copy just now may have passed what is doubted; but a new copy
+ * comes from nothing. */
 static bool doubt_is_known(const struct registry_row *row)
 {
-	return row->is_gone ||
-	       (row->state != REGISTRY_SYNCED && (row->wishes & REGISTRY_WISH_RECHECK));
+	if (row->is_gone || row->state == REGISTRY_SYNCED)
+		return row->is_gone;
+	if (row->state == REGISTRY_STARTED && !(row->wishes & REGISTRY_WISH_REBUILD))
+		return row->wishes_later & REGISTRY_WISH_RECHECK;
+	return row->wishes & REGISTRY_WISH_RECHECK;
 }
 
 /* generation 0: whatever it is of. */
@@ -137,8 +142,11 @@ static int doubt_mark_row(struct pull *pull, const struct registry_row *row,
 	if (pull_check_root(pull, row->kind, err) != 0)
 		return -1;
 	move.delay_ms = doubt_take(pull, row->id);
-	if (registry_move(pull->options.store, &move, err) != 0)
+	if (registry_move(pull->options.store, &move, err) != 0) {
+		if (err->class != ERR_MISSING && err->class != ERR_CONFLICT)
+			pull_move_later(pull, &move);
 		return -1;
+	}
 	log_warn("copy.doubted", LOG_TEXT("kind", row->kind), LOG_TEXT("name", row->name),
 		 LOG_ERR(why));
 	if (why->class == ERR_CORRUPT)

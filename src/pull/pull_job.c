@@ -18,6 +18,9 @@
 #include "verify/damage.h"
 
 #define BUSY_AGAIN_MS 1000
+/* A verification that took too long holds the lease for no more than a part of the time.
+ */
+#define TIMEOUT_SHARE 10
 #define LIMIT_AGAIN_MS ((int64_t)10 * 60 * 1000)
 /* One run tries nothing again: what failed is for the next one. */
 #define NEVER_MS ((int64_t)100 * 365 * 24 * 3600 * 1000)
@@ -164,6 +167,15 @@ static int64_t reverify_ms(const struct pull_job *job)
 	return next_reverify_ms(pull_settings_now(job->pull).reverify_ms, random_roll());
 }
 
+/* One that was not come to keeps its place among those that are overdue. */
+static int64_t overdue_ms(const struct pull_job *job, const struct registry_row *row)
+{
+	const int64_t interval_ms = pull_settings_now(job->pull).reverify_ms;
+	const int64_t late_ms = clock_wall_ms() - row->verified_at - interval_ms;
+
+	return interval_ms > 0 && row->verified_at > 0 && late_ms > 0 ? -late_ms : 0;
+}
+
 static struct registry_move make_verified_move(const struct pull_job *job,
 					       const struct pull_item *item)
 {
@@ -182,6 +194,10 @@ static struct registry_move make_verified_move(const struct pull_job *job,
 
 	if (move.event == REGISTRY_PROVED)
 		move.timeout_ms = reverify_ms(job);
+	else if (item->why.class == ERR_TIMEOUT)
+		move.timeout_ms = TIMEOUT_SHARE * pull_settings_now(job->pull).timeout_ms;
+	else if (item->why.class == ERR_CANCELED)
+		move.timeout_ms = overdue_ms(job, item->row);
 	return move;
 }
 
@@ -235,19 +251,34 @@ static struct registry_move make_move(const struct pull_job *job,
 	return move;
 }
 
-static void give_back_later(const struct pull_job *job, const struct registry_move *said)
+void pull_move_later(struct pull *pull, const struct registry_move *move)
 {
-	struct pull *pull = job->pull;
-	struct given_back row = { .id = said->id,
-				  .event = job->is_verification ? REGISTRY_SUPERSEDED
-								: REGISTRY_DEFERRED };
+	struct given_back row = { .id = move->id, .event = move->event };
 
-	snprintf(row.claim_token, sizeof(row.claim_token), "%s", said->claim_token);
+	if (move->claim_token)
+		snprintf(row.claim_token, sizeof(row.claim_token), "%s",
+			 move->claim_token);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
+	for (size_t i = 0; i < pull->given_back.count; i++) {
+		const struct given_back *one = &pull->given_back.items[i];
+		if (one->id == row.id && one->event == row.event &&
+		    strcmp(one->claim_token, row.claim_token) == 0)
+			return; /* as many readers doubt one copy */
+	}
 	vec_add(&pull->given_back, row);
 	pull->woken = true;
 	pthread_cond_broadcast(&pull->work);
+}
+
+static void give_back_later(const struct pull_job *job, const struct registry_move *said)
+{
+	pull_move_later(job->pull,
+			&(struct registry_move){ .id = said->id,
+						 .claim_token = said->claim_token,
+						 .event = job->is_verification
+								  ? REGISTRY_SUPERSEDED
+								  : REGISTRY_DEFERRED });
 }
 
 /* What was asked for anew meanwhile, or removed, counts more than what is told here. */

@@ -474,7 +474,7 @@ static void hold_item(const struct pull *pull, struct pull_item *item, char *rea
 
 #define RENAME_AGAIN_MS 500
 #define LENDER_AGAIN_MS 2000
-#define LENDER_AGAIN_MOST_MS 60000
+#define AGAIN_MOST_MS 60000
 
 static void put_off(struct pull_item *item, int64_t wait_ms)
 {
@@ -484,14 +484,15 @@ static void put_off(struct pull_item *item, int64_t wait_ms)
 }
 
 /* The longer it has waited, the less it matters. */
-static int64_t lender_again_ms(const struct pull_job *job)
+static void put_off_longer(const struct pull_job *job, int64_t least_ms)
 {
-	const int64_t since = job->items[0].row->behind_since;
+	struct pull_item *item = &job->items[0];
+	const int64_t since = item->row->behind_since;
 	const int64_t part = since > 0 ? (pull_now_ms(job->pull) - since) / 8 : 0;
 
-	if (part < LENDER_AGAIN_MS)
-		return LENDER_AGAIN_MS;
-	return part < LENDER_AGAIN_MOST_MS ? part : LENDER_AGAIN_MOST_MS;
+	put_off(item, part < least_ms        ? least_ms
+		      : part < AGAIN_MOST_MS ? part
+					     : AGAIN_MOST_MS);
 }
 
 static void take_result(struct pull_job *job, struct sync_result *result)
@@ -504,7 +505,7 @@ static void take_result(struct pull_job *job, struct sync_result *result)
 	job->bytes = item->bytes = result->bytes;
 	item->refs_changed = result->refs_changed;
 	if (result->outcome == SYNC_AWAITS) {
-		put_off(item, lender_again_ms(job));
+		put_off_longer(job, LENDER_AGAIN_MS);
 		return;
 	}
 	if (result->outcome == SYNC_HELD) {
@@ -826,7 +827,7 @@ static void repository_bring(struct pull_job *job)
 	if (rename_puts_off(job, item->row))
 		put_off(item, RENAME_AGAIN_MS);
 	else if (repository_still_awaits(job))
-		put_off(item, lender_again_ms(job));
+		put_off_longer(job, LENDER_AGAIN_MS);
 	else
 		repository_bring_from(job, job->pull->source);
 }
@@ -839,7 +840,7 @@ static int repository_open(struct pull_job *job, struct err *err)
 	(void)err;
 	item->is_uncounted = item->row->is_gone;
 	if (item->row->is_gone && rename_is_expected(job, item->row))
-		put_off(item, RENAME_AGAIN_MS);
+		put_off_longer(job, RENAME_AGAIN_MS);
 	return 0;
 }
 

@@ -192,6 +192,7 @@ void stored_row_read(struct query *query, void *arg)
 	};
 	registry_row_read_columns(query, &stored->row);
 	stored->row.wishes = stored_row_wishes(stored);
+	stored->row.wishes_later = stored->wishes >> WISHES_LATER_SHIFT & WISHES_ALL;
 	tally_add(&stored->before, stored, 1);
 }
 

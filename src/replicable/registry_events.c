@@ -49,6 +49,25 @@ static void disable_verification(struct registry_row *row)
 	row->is_proved = false;
 }
 
+/* When a repository was to be read again: a change brings new objects, and the old ones
+ * are read when they would have been without it. A blob is brought whole. */
+static int64_t next_reading(const struct registry_row *row, int64_t now)
+{
+	if (!kind_is_repository(row->kind) || row->verified_at == 0)
+		return 0;
+	return row->verification == VERIFICATION_STARTED && row->verification_due_at > now
+		       ? now
+		       : row->verification_due_at;
+}
+
+static void suspend_verification(struct registry_row *row, int64_t now)
+{
+	int64_t reading_at = next_reading(row, now);
+
+	disable_verification(row);
+	row->verification_due_at = reading_at;
+}
+
 /* A repository is compared with what the primary says then; a blob with what it has said,
  * and if it has not yet, TOLD is what begins it. */
 static void verify_at(struct registry_row *row, int64_t due_at)
@@ -138,7 +157,7 @@ static void registry_events_ask_row(struct stored_row *stored, unsigned wishes,
 	stored->row.retry_count = 0;
 	stored->row.retry_at = 0;
 	set_pending(&stored->row, due_at);
-	disable_verification(&stored->row);
+	suspend_verification(&stored->row, due_at);
 }
 
 static enum outcome registry_events_asked(struct stored_row *stored,
@@ -227,7 +246,7 @@ static enum outcome begun(struct stored_row *stored, const struct registry_move 
 	row->state = REGISTRY_STARTED;
 	row->last_attempt_at = now;
 	row->due_at = now + move->timeout_ms;
-	row->verification_due_at = 0;
+	row->verification_due_at = next_reading(row, now);
 	if (row->verification == VERIFICATION_STARTED)
 		row->verification = VERIFICATION_PENDING;
 	registry_events_release_hold(row);
@@ -262,9 +281,14 @@ static bool record_brought(struct stored_row *stored, const struct registry_move
 			row->generation = row->generation_wanted = 0;
 		take_timeline(row, move->timeline);
 	}
-	*recorded = move->generation >= row->generation;
+	/* A primary that went back on its timeline is followed, unless it has just gone
+	 * on. */
+	*recorded =
+		move->generation >= row->generation || !(stored->wishes & WISH_MEANWHILE);
 	if (!*recorded)
 		return false;
+	if (move->generation < row->generation)
+		row->generation_wanted = move->generation;
 	row->generation = move->generation;
 	registry_set_text(&row->checksum, NULL);
 	if (move->generation > row->generation_wanted) {
@@ -296,7 +320,7 @@ static enum outcome registry_events_bring_row(struct stored_row *stored,
 	row->last_success_at = now;
 	row->behind_since = is_wanted && !row->is_gone ? 0 : stored->asked_at;
 	set_pending(row, again ? now : now + move->delay_ms);
-	disable_verification(row);
+	suspend_verification(row, now);
 	/* the wishes of before were granted */
 	stored->wishes = stored->wishes >> WISHES_LATER_SHIFT & WISHES_ALL;
 	if (!is_wanted || again)
@@ -338,12 +362,19 @@ static bool contradicts(const struct registry_row *row, const struct registry_mo
 enum outcome registry_completed(struct stored_row *stored,
 				const struct registry_move *move, int64_t now)
 {
+	struct registry_row *row = &stored->row;
+	const bool was_read =
+		stored->wishes & (REGISTRY_WISH_RECHECK | REGISTRY_WISH_REBUILD);
+	const int64_t reading_at = was_read ? 0 : next_reading(row, now);
 	bool recorded;
 	enum outcome outcome = registry_events_bring_row(stored, move, now, &recorded);
 
 	if (outcome == MOVE_DONE) {
-		if (!contradicts(&stored->row, move))
-			registry_events_prove_row(&stored->row, move, now);
+		if (contradicts(row, move))
+			return outcome;
+		registry_events_prove_row(row, move, now);
+		if (reading_at > 0 && reading_at < row->verification_due_at)
+			row->verification_due_at = reading_at;
 	} else if (recorded) {
 		registry_set_text(&stored->row.checksum, move->checksum);
 		stored->row.verified_at = now;
@@ -472,6 +503,8 @@ static enum outcome superseded(struct stored_row *stored,
 
 	if (row->state != REGISTRY_SYNCED)
 		return MOVE_REFUSED;
+	if (move->err && move->err->class == ERR_TIMEOUT)
+		registry_events_set_failure(row, move->err);
 	verify_at(row, now + move->timeout_ms);
 	if (stays_proved && row->verification == VERIFICATION_PENDING) {
 		row->verification = VERIFICATION_SUCCEEDED;
@@ -510,17 +543,30 @@ static enum outcome verify_anew(struct registry_row *row, int64_t now)
 	return MOVE_OVERTAKEN;
 }
 
+/* Something newer was asked for meanwhile. Of its refs this says nothing; but the objects
+ * that are here have been read. */
+static enum outcome note_reading(struct registry_row *row,
+				 const struct registry_move *move, int64_t now)
+{
+	if (!kind_is_repository(row->kind) || row->verified_at == 0 ||
+	    row->verification == VERIFICATION_FAILED)
+		return MOVE_REFUSED;
+	row->verification_due_at = move->timeout_ms > 0 ? now + move->timeout_ms : 0;
+	return MOVE_OVERTAKEN;
+}
+
 static enum outcome proved(struct stored_row *stored, const struct registry_move *move,
 			   int64_t now)
 {
 	struct registry_row *row = &stored->row;
 
+	if (row->state != REGISTRY_SYNCED)
+		return note_reading(row, move, now);
 	if (is_lost(stored, move))
 		return MOVE_LOST;
-	if (row->state != REGISTRY_SYNCED)
-		return MOVE_REFUSED;
 	if (is_of_another(row, move) || contradicts(row, move))
 		return verify_anew(row, now);
+	registry_events_forget_failure(row);
 	registry_events_prove_row(row, move, now);
 	return MOVE_DONE;
 }

@@ -65,6 +65,7 @@ struct registry_row {
 				 to date */
 	bool is_gone;         /* the primary deleted it */
 	unsigned wishes;
+	unsigned wishes_later; /* of these, since it was started */
 	char *held_reason, *failure_class, *failure, *remedy; /* owned, may be NULL */
 	enum err_reason failure_reason;
 };

@@ -118,6 +118,29 @@ what_is_overdue_is_verified_no_longer() {
 	converge
 }
 
+is_proved_more_often_than() { # COUNT
+	[ "$(metric paris 'refrelay_verifications_total{kind="repository",state="proved"}')" -gt "$1" ]
+}
+
+# A sync proves what it brings, and no change puts off that what was there before is read.
+objects_of_what_changes_all_the_time_are_read() {
+	local before
+	make_sites
+	make_repository london/git/r.git 30
+	start_verified
+	at london hooks install
+	before=$(metric paris 'refrelay_verifications_total{kind="repository",state="proved"}')
+	for _ in $(seq 60); do
+		push_change london/git/r.git
+		if is_proved_more_often_than $((before + 3)); then
+			break
+		fi
+	done
+	is_proved_more_often_than $((before + 3))
+	nothing_failed
+	converge
+}
+
 tap_test "all kinds of repositories stay verified, on both sides" \
 	all_kinds_stay_verified_on_both_sides
 tap_test "pushes while both sides verify are no failures" \
@@ -125,4 +148,6 @@ tap_test "pushes while both sides verify are no failures" \
 tap_test "the capacity of verification is obeyed at once" \
 	the_capacity_of_verification_is_obeyed_at_once
 tap_test "what is overdue is verified no longer" what_is_overdue_is_verified_no_longer
+tap_test "objects of what changes all the time are read" \
+	objects_of_what_changes_all_the_time_are_read
 tap_done

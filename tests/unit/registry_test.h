@@ -83,17 +83,23 @@ static inline int bring(uint64_t generation, const char *timeline)
 					    .timeline = timeline });
 }
 
-static inline int complete(uint64_t generation, const char *checksum)
+static inline int complete_for(uint64_t generation, const char *checksum,
+			       int64_t reverify_ms)
 {
 	const struct registry_move brought = {
 		.id = replicable_id(KIND_REPOSITORY, "a"),
 		.generation = generation,
 		.timeline = "t1",
 		.checksum = checksum,
-		.timeout_ms = 5000,
+		.timeout_ms = reverify_ms,
 	};
 
 	return registry_complete(store, &brought, &err);
+}
+
+static inline int complete(uint64_t generation, const char *checksum)
+{
+	return complete_for(generation, checksum, 5000);
 }
 
 static inline bool is_due(void)

@@ -119,6 +119,46 @@ TEST(who_meets_damage_marks_the_row_and_wakes_the_scheduler)
 	doubt("no such");
 }
 
+/* Whoever looks through it may have passed that place before it broke. */
+TEST(a_doubt_while_the_copy_is_looked_through_has_it_looked_through_again)
+{
+	const struct registry_move begun = { .event = REGISTRY_BEGUN,
+					     .timeout_ms = 100000 };
+
+	add_synced("a");
+	doubt("a");
+	assert_ok(move("a", begun));
+	doubt("a");
+	doubt("a"); /* once is enough */
+	assert_int_equal(row_of("a")->wishes_later, REGISTRY_WISH_RECHECK);
+	const struct registry_move brought = { .event = REGISTRY_BROUGHT,
+					       .generation = 1,
+					       .timeline = "0123456789abcdef" };
+	assert_fails(move("a", brought), ERR_CONFLICT);
+	assert_int_equal(row_of("a")->state, REGISTRY_PENDING);
+	assert_int_equal(row.wishes, REGISTRY_WISH_RECHECK);
+	assert_true(row.due_at <= clock_wall_ms());
+}
+
+TEST(a_doubt_that_cannot_be_written_is_kept_until_it_can)
+{
+	add_synced("a");
+	assert_ok(store_run(pull.options.store, &err,
+			    "CREATE TRIGGER full BEFORE UPDATE ON registry"
+			    " BEGIN SELECT RAISE(FAIL, 'disk full'); END"));
+	doubt("a");
+	doubt("a");
+	assert_int_equal(row_of("a")->state, REGISTRY_SYNCED);
+	assert_int_equal(pull.given_back.count, 1);
+	assert_int_equal(pull_give_back_now(&pull, &err), -1);
+	assert_int_equal(pull.given_back.count, 1);
+	assert_ok(store_run(pull.options.store, &err, "DROP TRIGGER full"));
+	assert_ok(pull_give_back_now(&pull, &err));
+	assert_int_equal(row_of("a")->state, REGISTRY_PENDING);
+	assert_int_equal(row.wishes, REGISTRY_WISH_RECHECK);
+	vec_clear(&pull.given_back);
+}
+
 /* A disk that goes on failing must not have everything brought again and again. */
 TEST(what_is_doubted_again_and_again_waits_longer_each_time)
 {
@@ -469,6 +509,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		DOUBT_CASE(who_meets_damage_marks_the_row_and_wakes_the_scheduler),
+		DOUBT_CASE(
+			a_doubt_while_the_copy_is_looked_through_has_it_looked_through_again),
+		DOUBT_CASE(a_doubt_that_cannot_be_written_is_kept_until_it_can),
 		DOUBT_CASE(what_is_doubted_again_and_again_waits_longer_each_time),
 		DOUBT_CASE(rebuilds_have_a_pace_of_their_own),
 		DOUBT_CASE(a_copy_that_is_not_there_is_seen_at_a_glance),

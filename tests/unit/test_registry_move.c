@@ -16,6 +16,99 @@ TEST(a_sync_that_ended_by_verifying_is_one_step)
 	close_all();
 }
 
+/* What came with it was read; what was there before is read when its time comes. */
+TEST(a_change_does_not_put_off_when_the_objects_are_read)
+{
+	open_synced();
+	int64_t due_at = read_row()->verification_due_at;
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete_for(4, "1-bb", 100000));
+	assert_int_equal(read_row()->verification_due_at, due_at);
+	assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
+	assert_ok(ask(5, "t1", NULL));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_fails(bring(4, "t1"), ERR_CONFLICT); /* overtaken */
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete_for(5, "1-cc", 100));
+	assert_true(read_row()->verification_due_at < due_at);
+	assert_ok(ask_by_hand(REGISTRY_WISH_RECHECK)); /* which reads them all */
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete_for(5, "1-cc", 100000));
+	assert_true(read_row()->verification_due_at > clock_wall_ms() + 90000);
+	close_all();
+}
+
+TEST(objects_that_were_read_are_not_due_again_for_a_change_meanwhile)
+{
+	open_synced();
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_ok(ask(4, "t1", NULL));
+	assert_true(read_row()->verification_due_at <= clock_wall_ms());
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete_for(4, "1-bb", 100000)); /* it was cut, and is due at once */
+	assert_true(read_row()->verification_due_at <= clock_wall_ms());
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_ok(ask(5, "t1", NULL));
+	const struct registry_move read = { .event = REGISTRY_PROVED,
+					    .generation = 4,
+					    .timeline = "t1",
+					    .checksum = "1-bb",
+					    .timeout_ms = 50000 };
+	assert_fails(send(read), ERR_CONFLICT);
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_false(row.is_proved);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete_for(5, "1-cc", 100000));
+	assert_in_range(read_row()->verification_due_at - clock_wall_ms(), 30000, 50000);
+	close_all();
+}
+
+TEST(a_verification_that_took_too_long_says_so_until_one_ends)
+{
+	const struct err why = { .class = ERR_TIMEOUT, .text = "not read in 1 h" };
+	const struct registry_move late = { .event = REGISTRY_SUPERSEDED,
+					    .err = &why,
+					    .timeout_ms = 36000 };
+
+	open_synced();
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_ok(send(late));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_false(row.is_proved);
+	assert_string_equal(row.failure, "not read in 1 h");
+	assert_in_range(row.verification_due_at - clock_wall_ms(), 30000, 36000);
+	assert_ok(move(REGISTRY_CHECKING, 0));
+	assert_ok(move(REGISTRY_PROVED, 3));
+	assert_null(read_row()->failure);
+	assert_true(row.is_proved);
+	close_all();
+}
+
+/* As after its machine was set back to a snapshot. */
+TEST(a_primary_that_went_back_on_its_timeline_is_followed)
+{
+	open_synced();
+	assert_ok(ask_by_hand(0));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete_for(2, "1-bb", 5000));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_int_equal(row.generation, 2);
+	assert_int_equal(row.generation_wanted, 2);
+	assert_ok(ask(3, "t1", "1-cc"));
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(3, "1-cc"));
+	assert_ok(ask_by_hand(0));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(4, "t1", NULL)); /* it goes on */
+	assert_fails(complete_for(2, "1-bb", 5000), ERR_CONFLICT);
+	assert_int_equal(read_row()->generation, 3);
+	assert_int_equal(row.generation_wanted, 4);
+	assert_true(is_due());
+	close_all();
+}
+
 TEST(an_event_that_comes_again_changes_nothing)
 {
 	open_synced();
@@ -621,6 +714,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_sync_that_ended_by_verifying_is_one_step),
+		CASE(a_change_does_not_put_off_when_the_objects_are_read),
+		CASE(objects_that_were_read_are_not_due_again_for_a_change_meanwhile),
+		CASE(a_verification_that_took_too_long_says_so_until_one_ends),
+		CASE(a_primary_that_went_back_on_its_timeline_is_followed),
 		CASE(an_event_that_comes_again_changes_nothing),
 		CASE(the_same_generation_with_another_checksum_is_looked_at),
 		CASE(a_person_may_always_ask_and_a_wish_is_kept_until_it_is_granted),
