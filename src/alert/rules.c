@@ -617,20 +617,38 @@ static void rule_storage_of_node(const struct alert_judging *judging)
 		 signs->write_failure.text);
 }
 
+static void rule_scan(const struct alert_judging *judging, const char *subject,
+		      const char *what, const struct scan_record *scan)
+{
+	if (scan->failing_since > 0)
+		rule_say(rule_add(judging, ALERT_STORAGE, "%s", subject),
+			 scan->failure.remedy, "the %s cannot be scanned: %s", what,
+			 scan->failure.text);
+}
+
+static void rule_scans(const struct alert_judging *judging)
+{
+	const struct report *report = judging->report;
+
+	rule_scan(judging, "repositories", "repositories", &report->scan);
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct report_kind *one = &report->blobs.items[i];
+		AUTO_FREE char *what = xasprintf("blobs of kind %s", one->type);
+		rule_scan(judging, one->type, what, &one->scan);
+	}
+}
+
 static void rule_storage(const struct alert_judging *judging)
 {
 	const struct report *report = judging->report;
-	const struct scan_record *scan = &report->scan;
 
 	rule_storage_of_node(judging);
 	if (report->is_root_lost)
 		rule_say(rule_add(judging, ALERT_STORAGE, "copies"),
 			 report->root_failure.remedy, "the copies cannot be found: %s",
 			 report->root_failure.text);
-	if (report->role != SITE_SECONDARY && scan->failing_since > 0)
-		rule_say(rule_add(judging, ALERT_STORAGE, "repositories"),
-			 scan->failure.remedy, "the repositories cannot be scanned: %s",
-			 scan->failure.text);
+	if (report->role != SITE_SECONDARY)
+		rule_scans(judging);
 }
 
 static void rule_no_report(const struct alert_judging *judging)

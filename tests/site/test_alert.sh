@@ -55,7 +55,9 @@ copies_that_lag_fail_and_are_held() {
 
 what_a_primary_has() {
 	make_alert_sites a b
-	alert london kind hooks kind expiry kind damage
+	alert london kind hooks kind expiry kind damage kind storage
+	mkdir london/tree
+	set_conf london blob.tree.path "$PWD/london/tree"
 	(umask 077 && head -c 24 /dev/urandom | base64 >ci.token)
 	set_conf london token.ci.file "$PWD/ci.token"
 	set_conf london token.ci.expires "$(date -ud '+3 days' +%FT%TZ)"
@@ -79,6 +81,10 @@ what_a_primary_has() {
 	give_it_back london/git/b.git
 	at london repository reverify b
 	wait_until 20 ended_damage london
+	mv london/tree london/away
+	wait_until 20 begins london storage tree
+	mv london/away london/tree
+	wait_until 20 is_over london storage tree
 }
 
 scanned_hooks() {
@@ -267,7 +273,8 @@ leases_whose_server_is_away() {
 
 tap_test "copies that lag, fail or are held: both sites tell, and when it is over" \
 	copies_that_lag_fail_and_are_held
-tap_test "at a primary: hooks that are gone, a token that expires, a damaged repository" what_a_primary_has
+tap_test "at a primary: hooks that are gone, a token that expires, a damaged repository, blobs that are away" \
+	what_a_primary_has
 tap_test "damage of a copy is told of although it mends itself" damage_at_a_copy
 tap_test "a full disk is told of, and heartbeats stop until it is not" a_disk_that_is_full
 tap_test "a silent site is told of, once over all restarts" a_site_that_is_silent

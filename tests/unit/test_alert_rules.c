@@ -301,6 +301,33 @@ TEST(what_cannot_be_written_or_found_is_told_of)
 	expect_filtered(ALERT_STORAGE);
 }
 
+/* A standalone site has them, too; of copies nothing is scanned. */
+TEST(each_kind_that_cannot_be_scanned_is_told_of)
+{
+	static const enum site_role roles[] = { SITE_PRIMARY, SITE_STANDALONE };
+	struct report_kind kinds[] = { { .type = T("lfs") }, { .type = T("media") } };
+
+	kinds[1].scan.failing_since = report.now - MINUTE;
+	err_set(&kinds[1].scan.failure, ERR_DISK, "it is not mounted");
+	err_remedy(&kinds[1].scan.failure, "mount it");
+	report.blobs.items = kinds;
+	report.blobs.count = ARRAY_SIZE(kinds);
+	expect_nothing();
+	for (size_t i = 0; i < ARRAY_SIZE(roles); i++) {
+		report.role = roles[i];
+		const struct alert_trouble *one =
+			expect_one(ALERT_STORAGE, "media", false);
+		assert_string_equal(one->text, "the blobs of kind media cannot be "
+					       "scanned: it is not mounted");
+		assert_string_equal(one->remedy, "mount it");
+	}
+	expect_filtered(ALERT_STORAGE);
+	kinds[1].scan.failing_since = 0;
+	alert.kinds = (1u << ALERT_KINDS) - 1;
+	report.scan.failing_since = report.now;
+	expect_one(ALERT_STORAGE, "repositories", false);
+}
+
 TEST(a_database_that_cannot_be_read_is_all_that_is_known)
 {
 	facts.report = NULL;
@@ -373,6 +400,7 @@ int main(void)
 		RULE(hooks_are_missed_only_where_there_were_some),
 		RULE(a_server_of_leases_that_is_away_is_told_of),
 		RULE(what_cannot_be_written_or_found_is_told_of),
+		RULE(each_kind_that_cannot_be_scanned_is_told_of),
 		RULE(a_database_that_cannot_be_read_is_all_that_is_known),
 		RULE(remotes_and_mirrors_are_told_of),
 		RULE(hostile_names_are_made_visible),
