@@ -329,6 +329,22 @@ static int64_t rule_count_left_out(const struct report *report, const char **exa
 	return count;
 }
 
+/* What it tries again has not failed for it, and is behind. */
+static void rule_failing_there(const struct alert_judging *judging,
+			       const struct report_secondary *one)
+{
+	AUTO_FREE char *subject = xasprintf("at %s", one->site);
+	struct alert_trouble *trouble;
+
+	if (one->failing == 0 && one->behind <= 0)
+		return;
+	trouble = rule_add_failure(judging, subject);
+	trouble->is_open = one->failing == 0;
+	if (one->failing > 0)
+		rule_say(trouble, "see refrelay status there", "failing at %s: %" PRId64,
+			 one->site, one->failing);
+}
+
 static void rule_failing_others(const struct alert_judging *judging)
 {
 	const struct report *report = judging->report;
@@ -347,15 +363,12 @@ static void rule_failing_others(const struct alert_judging *judging)
 	for (size_t i = 0; i < report->secondaries.count; i++) {
 		const struct report_secondary *one = &report->secondaries.items[i];
 		AUTO_FREE char *twice = xasprintf("two nodes of %s", one->site);
-		AUTO_FREE char *there = xasprintf("at %s", one->site);
 		if (one->is_twice)
 			rule_say(rule_add_failure(judging, twice),
 				 "stop one of them, or give it a name of its own",
 				 "two nodes use the name %s", one->site);
-		if (one->is_expected && one->failing > 0)
-			rule_say(rule_add_failure(judging, there),
-				 "see refrelay status there", "failing at %s: %" PRId64,
-				 one->site, one->failing);
+		if (one->is_expected)
+			rule_failing_there(judging, one);
 	}
 }
 

@@ -1,6 +1,6 @@
 #include "test.h"
 
-#include "alert/rules.h"
+#include "alert/state.h"
 
 #define MINUTE 60000
 
@@ -181,6 +181,49 @@ TEST(what_is_tried_again_now_neither_fails_nor_is_mended)
 	facts.retrying.items = &retrying;
 	facts.retrying.count = 1;
 	expect_one(ALERT_FAILURES, "repositories: network", true);
+}
+
+/* One look at the failures of rome, where so many rows fail, or are tried again. */
+static const struct alert_entry *look_at_rome(struct alert_state *known,
+					      struct report_secondary *rome,
+					      int64_t failing, int64_t behind)
+{
+	rome->failing = failing;
+	rome->behind = behind;
+	judge();
+	alert_state_take(known, &found, true, &alert, facts.now);
+	return known->entries.count > 0 ? &known->entries.items[0] : NULL;
+}
+
+TEST(what_a_secondary_tries_again_has_not_ended)
+{
+	struct report_secondary rome = { .site = T("rome"),
+					 .is_expected = true,
+					 .age_ms = 0 };
+	struct alert_state known = { 0 };
+
+	report.role = SITE_PRIMARY;
+	report.secondaries.items = &rome;
+	report.secondaries.count = 1;
+	alert.kinds = 1u << ALERT_FAILURES;
+	assert_null(look_at_rome(&known, &rome, 0, 1)); /* it just works */
+	assert_false(look_at_rome(&known, &rome, 1, 0)->is_due);
+	facts.now += 50 * MINUTE;
+	look_at_rome(&known, &rome, 1, 0);
+	look_at_rome(&known, &rome, 0, 1);
+	facts.now += 10 * MINUTE;
+	const struct alert_entry *entry = look_at_rome(&known, &rome, 1, 0);
+	assert_true(entry && entry->is_due);
+	assert_string_equal(entry->text, "failing at rome: 1");
+	alert_state_told(&known, &alert, facts.now, SIZE_MAX);
+	look_at_rome(&known, &rome, 0, 1);
+	facts.now += 2 * MINUTE;
+	assert_false(look_at_rome(&known, &rome, 0, 1)->is_over);
+	assert_string_equal(known.entries.items[0].text, "failing at rome: 1");
+	look_at_rome(&known, &rome, 0, 0);
+	facts.now += MINUTE;
+	assert_true(look_at_rome(&known, &rome, 0, 0)->is_over);
+	alert_state_clear(&known);
 }
 
 TEST(damage_that_was_mended_is_told_of_for_a_while)
@@ -393,6 +436,7 @@ int main(void)
 		RULE(failures_are_told_by_class_and_count_from_the_oldest_change),
 		RULE(what_a_primary_reads_wrong_is_damage),
 		RULE(what_is_tried_again_now_neither_fails_nor_is_mended),
+		RULE(what_a_secondary_tries_again_has_not_ended),
 		RULE(damage_that_was_mended_is_told_of_for_a_while),
 		RULE(held_work_is_told_of),
 		RULE(disks_are_judged_by_share_or_bytes_and_by_inodes),
