@@ -267,13 +267,14 @@ static void rule_retrying_rows(const struct alert_judging *judging)
 static void rule_failing_mirrors(const struct alert_judging *judging)
 {
 	const struct report_mirrors *mirrors = &judging->report->mirrors;
+	const struct report_mirror_example *one = &mirrors->one_failing;
 
 	if (mirrors->failing > 0)
 		rule_say(rule_add_failure_since(judging, "mirrors",
 						mirrors->failing_since),
-			 mirrors->remedy, "mirrors failing: %" PRId64 ", e.g. %s: %s",
-			 mirrors->failing, mirrors->example ? mirrors->example : "?",
-			 mirrors->why ? mirrors->why : "?");
+			 one->remedy, "mirrors failing: %" PRId64 ", e.g. %s: %s",
+			 mirrors->failing, one->name ? one->name : "?",
+			 one->why ? one->why : "?");
 	if (mirrors->checkouts_failing > 0)
 		rule_say(rule_add_failure_since(judging, "working trees",
 						mirrors->checkouts_failing_since),
@@ -434,9 +435,10 @@ static void rule_held(const struct alert_judging *judging)
 			       report->blobs.items[i].counts.held,
 			       &report->blobs.items[i].examples);
 	if (report->mirrors.held > 0)
-		rule_say(rule_add(judging, ALERT_HELD, "mirrors"), report->mirrors.remedy,
+		rule_say(rule_add(judging, ALERT_HELD, "mirrors"),
+			 report->mirrors.one_held.remedy,
 			 "held mirrors: %" PRId64 ", e.g. %s: %s", report->mirrors.held,
-			 report->mirrors.example, report->mirrors.why);
+			 report->mirrors.one_held.name, report->mirrors.one_held.why);
 	for (size_t i = 0; i < report->secondaries.count; i++) {
 		const struct report_secondary *one = &report->secondaries.items[i];
 		if (one->is_expected && one->held > 0)

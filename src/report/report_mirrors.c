@@ -22,16 +22,16 @@ struct report_mirror {
 	const char *held_reason, *failure, *remedy;
 };
 
-static void report_mirrors_say(struct report_mirrors *mirrors,
-			       const struct report_mirror *one)
+static void report_mirrors_note(struct report_mirror_example *example,
+				const struct report_mirror *one, const char *why)
 {
-	if (mirrors->example)
+	if (example->name)
 		return;
-	mirrors->example = xstrdup(one->name);
-	mirrors->why = xstrdup(one->held_reason ? one->held_reason
-			       : one->failure   ? one->failure
-						: "its upstream was not polled in time");
-	mirrors->remedy = one->remedy ? xstrdup(one->remedy) : NULL;
+	*example = (struct report_mirror_example){
+		.name = xstrdup(one->name),
+		.why = xstrdup(why ? why : "its upstream was not polled in time"),
+		.remedy = xstrdup_or_null(one->remedy),
+	};
 }
 
 static bool report_mirrors_is_old(const struct report *report, int64_t at,
@@ -64,10 +64,16 @@ static void report_mirrors_add(struct report *report, const struct report_mirror
 	mirrors->failing += is_failing;
 	mirrors->held += one->held_reason != NULL;
 	mirrors->stale += is_stale;
-	if (is_failing)
-		report_mirrors_note_since(one->behind_since, &mirrors->failing_since);
+	const char *why = one->held_reason ? one->held_reason : one->failure;
 	if (is_failing || one->held_reason)
-		report_mirrors_say(mirrors, one);
+		report_mirrors_note(&mirrors->any, one, why);
+	if (one->held_reason)
+		report_mirrors_note(&mirrors->one_held, one, why);
+	if (!is_failing)
+		return;
+	report_mirrors_note(&mirrors->one_failing, one,
+			    one->failure ? one->failure : why);
+	report_mirrors_note_since(one->behind_since, &mirrors->failing_since);
 }
 
 static int report_mirrors_read_present(struct store_tx *tx, struct report *report,
@@ -199,11 +205,18 @@ int report_mirrors_read(struct store_tx *tx, struct report *report, struct err *
 		       : report_mirrors_read_lists(tx, report, err);
 }
 
+static void report_mirrors_clear_example(struct report_mirror_example *example)
+{
+	free(example->name);
+	free(example->why);
+	free(example->remedy);
+}
+
 void report_mirrors_clear(struct report_mirrors *mirrors)
 {
-	free(mirrors->example);
-	free(mirrors->why);
-	free(mirrors->remedy);
+	report_mirrors_clear_example(&mirrors->any);
+	report_mirrors_clear_example(&mirrors->one_failing);
+	report_mirrors_clear_example(&mirrors->one_held);
 	free(mirrors->checkout);
 	free(mirrors->checkout_why);
 	free(mirrors->checkout_remedy);
@@ -231,9 +244,9 @@ void report_mirrors_sentence(const struct report *report, struct str *out)
 			 mirrors->all == 1 ? " is" : "s are");
 	if (mirrors->stale > 0)
 		str_addf(out, ", unknown for %" PRId64, mirrors->stale);
-	if (mirrors->example)
-		report_mirrors_add_example(mirrors->example, mirrors->why,
-					   mirrors->remedy, out);
+	if (mirrors->any.name)
+		report_mirrors_add_example(mirrors->any.name, mirrors->any.why,
+					   mirrors->any.remedy, out);
 	if (mirrors->checkout) {
 		AUTO_FREE char *tree =
 			xasprintf("the working tree of %s", mirrors->checkout);
@@ -280,9 +293,9 @@ json_t *report_mirrors_json(const struct report *report)
 	json_put_number(object, "failing", mirrors->failing);
 	json_put_number(object, "held", mirrors->held);
 	json_put_number(object, "stale", mirrors->stale);
-	json_put_text(object, "example", mirrors->example);
-	json_put_text(object, "failure", mirrors->why);
-	json_put_text(object, "remedy", mirrors->remedy);
+	json_put_text(object, "example", mirrors->any.name);
+	json_put_text(object, "failure", mirrors->any.why);
+	json_put_text(object, "remedy", mirrors->any.remedy);
 	json_put(object, "checkouts", report_mirrors_checkouts_json(mirrors));
 	json_put(object, "lists", report_mirrors_lists_json(mirrors));
 	return object;

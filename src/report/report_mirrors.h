@@ -7,9 +7,13 @@
 #include "base/base.h"
 
 /* Mirrors of upstreams, as configured at the node's last start. */
+struct report_mirror_example {
+	char *name, *why, *remedy; /* owned, or NULL */
+};
+
 struct report_mirrors {
 	int64_t all, synced, failing, held, stale; /* stale: not found equal in time */
-	char *example, *why, *remedy; /* of a failing or held one; owned, or NULL */
+	struct report_mirror_example any, one_failing, one_held; /* any: one of both */
 	int64_t failing_since; /* the oldest change that a failing one lacks, wall ms; 0:
 				  unknown */
 	/* Failing working trees. */

@@ -398,8 +398,8 @@ TEST(remotes_and_mirrors_are_told_of)
 	report.push.remotes.count = 0;
 	report.mirrors.all = 3;
 	report.mirrors.failing = 1;
-	report.mirrors.example = T("acme/app");
-	report.mirrors.why = T("no such host");
+	report.mirrors.one_failing.name = T("acme/app");
+	report.mirrors.one_failing.why = T("no such host");
 	report.mirrors.failing_since = report.now - MINUTE;
 	const struct alert_trouble *one = expect_one(ALERT_FAILURES, "mirrors", false);
 	assert_int_equal(one->since, report.now - MINUTE);
@@ -413,6 +413,25 @@ TEST(remotes_and_mirrors_are_told_of)
 	report.mirrors.checkouts_failing = 0;
 	report.mirrors.stale = 1;
 	expect_one(ALERT_LAG, "mirrors", false);
+}
+
+TEST(of_failing_and_of_held_mirrors_one_each_is_named)
+{
+	report.mirrors = (struct report_mirrors){
+		.all = 2,
+		.failing = 1,
+		.held = 1,
+		.any = { T("a"), T("40 deletions"), T("permit it") },
+		.one_held = { T("a"), T("40 deletions"), T("permit it") },
+		.one_failing = { T("b"), T("no such host"), T("wait") },
+	};
+	judge();
+	assert_int_equal(found.count, 2);
+	assert_string_equal(found.items[0].text, "mirrors failing: 1, e.g. b: no such "
+						 "host");
+	assert_string_equal(found.items[0].remedy, "wait");
+	assert_string_equal(found.items[1].text, "held mirrors: 1, e.g. a: 40 deletions");
+	assert_string_equal(found.items[1].remedy, "permit it");
 }
 
 TEST(hostile_names_are_made_visible)
@@ -447,6 +466,7 @@ int main(void)
 		RULE(each_kind_that_cannot_be_scanned_is_told_of),
 		RULE(a_database_that_cannot_be_read_is_all_that_is_known),
 		RULE(remotes_and_mirrors_are_told_of),
+		RULE(of_failing_and_of_held_mirrors_one_each_is_named),
 		RULE(hostile_names_are_made_visible),
 	};
 

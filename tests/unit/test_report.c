@@ -4,6 +4,7 @@
 #include "pull/freshness.h"
 #include "replicable/name.h"
 #include "report/report.h"
+#include "report/report_parts.h"
 
 #include "registry_write.h"
 
@@ -752,6 +753,63 @@ TEST(a_mirror_is_equal_only_if_it_was_found_so_in_time)
 	store_close(store);
 }
 
+/* "a" is held, "b" and "c" fail, "c" is held as well. */
+static int write_failing_and_held(struct store_tx *tx, void *arg, struct err *error)
+{
+	static const char *const texts[] = {
+		"INSERT INTO mirror (name, interval_ms, checked_at)"
+		" SELECT name, 60000, 0 FROM registry",
+		"UPDATE registry SET held_reason = 'too many', remedy = 'permit'"
+		" WHERE name = 'a'",
+		"UPDATE registry SET state = 3, failure = 'no host', remedy = 'wait'"
+		" WHERE name = 'b'",
+		"UPDATE registry SET state = 3, failure = 'no', held_reason = 'many'"
+		" WHERE name = 'c'",
+	};
+
+	(void)arg;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		if (query_write(tx, error, texts[i]) != 0)
+			return -1;
+	return 0;
+}
+
+static void is_example(const struct report_mirror_example *one, const char *name,
+		       const char *why, const char *remedy)
+{
+	assert_string_equal(one->name, name);
+	assert_string_equal(one->why, why);
+	assert_string_equal(one->remedy, remedy);
+}
+
+TEST(failing_and_held_mirrors_have_an_example_each)
+{
+	const char *const names[] = { "a", "b", "c" };
+	struct vital_signs signs = well();
+	struct report report;
+	struct store *store;
+
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(registry_add(store, KIND_MIRROR, names, ARRAY_SIZE(names), &err));
+	assert_ok(store_write(store, write_failing_and_held, NULL, &err));
+	assert_ok(report_make(&(struct report_options){ .role = SITE_STANDALONE,
+							.site = "paris",
+							.data = "/nowhere",
+							.signs = &signs,
+							.store = store },
+			      &report, &err));
+	assert_int_equal(report.mirrors.failing, 2);
+	assert_int_equal(report.mirrors.held, 2);
+	is_example(&report.mirrors.any, "a", "too many", "permit");
+	is_example(&report.mirrors.one_held, "a", "too many", "permit");
+	is_example(&report.mirrors.one_failing, "b", "no host", "wait");
+	json_t *object = report_mirrors_json(&report);
+	assert_string_equal(json_string_value(json_object_get(object, "example")), "a");
+	json_decref(object);
+	report_clear(&report);
+	store_close(store);
+}
+
 static int write_failing_mirrors(struct store_tx *tx, void *arg, struct err *error)
 {
 	static const char *const texts[] = {
@@ -909,6 +967,7 @@ int main(void)
 		cmocka_unit_test(a_primary_that_cannot_look_at_its_repositories_says_so),
 		cmocka_unit_test(nothing_is_left_of_a_report_that_could_not_be_made),
 		cmocka_unit_test(a_mirror_is_equal_only_if_it_was_found_so_in_time),
+		cmocka_unit_test(failing_and_held_mirrors_have_an_example_each),
 		cmocka_unit_test(of_mirrors_that_fail_it_is_known_since_when),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
 	};
