@@ -21,6 +21,7 @@ struct spool {
 	struct notice *notice;
 	VEC(struct spooled) files;
 	size_t done;
+	bool is_told; /* that a file cannot be read now */
 };
 
 static void spool_clear(struct spool *spool)
@@ -65,6 +66,20 @@ static int spool_read_path(int dir, const char *file, struct str *path, struct e
 	return 0;
 }
 
+/* What the machine cannot read now, or the disk, is as good as before when it can. */
+static bool spool_is_invalid(const struct err *err)
+{
+	return err_is_of_data(err) && err->class != ERR_DISK;
+}
+
+/* Once for all of a look: a lack of descriptors or of memory is each one's. */
+static void spool_leave(struct spool *spool, const char *file, const struct err *err)
+{
+	if (!spool->is_told)
+		log_warn("spool.deferred", LOG_ERR(err), LOG_TEXT("file", file));
+	spool->is_told = true;
+}
+
 static void spool_take_file(struct spool *spool, const char *file)
 {
 	AUTO_STR struct str path = STR_INIT;
@@ -74,7 +89,10 @@ static void spool_take_file(struct spool *spool, const char *file)
 		struct spooled one = { xstrdup(file), str_take(&path) };
 		vec_add(&spool->files, one);
 	} else if (err.class != ERR_MISSING) {
-		set_aside(spool, file, &err);
+		if (spool_is_invalid(&err))
+			set_aside(spool, file, &err);
+		else
+			spool_leave(spool, file, &err);
 	}
 }
 

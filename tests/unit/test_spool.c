@@ -1,11 +1,23 @@
 #include "notice_stub.h"
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/hook_wire.h"
 #include "change/spool.h"
 
 static size_t done;
+static int read_fails; /* with this */
+
+/* The library's. */
+ssize_t read(int fd, void *to, size_t size)
+{
+	if (read_fails) {
+		errno = read_fails;
+		return -1;
+	}
+	return syscall(SYS_read, fd, to, size);
+}
 
 static void spool(const char *name, const char *text)
 {
@@ -123,6 +135,25 @@ TEST(what_makes_no_sense_is_set_aside_and_stops_nobody)
 	assert_int_equal(compared, 1);
 }
 
+TEST(what_cannot_be_read_now_stays)
+{
+	static const int codes[] = { ENOMEM, EIO, EMFILE, ESTALE };
+
+	spool("100.1", "/root/a");
+	spool("notes.txt", "/root/a");
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+		read_fails = codes[i];
+		work();
+		read_fails = 0;
+		assert_int_equal(done, 0);
+		assert_true(is_spooled("100.1"));
+		assert_true(is_spooled("bad/notes.txt"));
+	}
+	work();
+	assert_int_equal(done, 1);
+	assert_true(spool_is_empty(root));
+}
+
 TEST(a_file_that_is_being_written_is_left_alone)
 {
 	struct timespec old[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
@@ -170,6 +201,7 @@ int main(void)
 		STUB_CASE(a_repository_that_is_gone_or_damaged_is_done),
 		STUB_CASE(what_could_not_be_recorded_is_not_done),
 		STUB_CASE(what_makes_no_sense_is_set_aside_and_stops_nobody),
+		STUB_CASE(what_cannot_be_read_now_stays),
 		STUB_CASE(a_file_that_is_being_written_is_left_alone),
 		STUB_CASE(more_than_one_batch_is_worked_through),
 		STUB_CASE(a_spool_that_cannot_be_read_is_an_error),
