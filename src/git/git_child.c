@@ -354,6 +354,8 @@ static const char *const environment[] = {
 	"GIT_CONFIG_VALUE_6=0",
 	"GIT_CONFIG_KEY_7=pack.indexVersion",
 	"GIT_CONFIG_VALUE_7=2",
+	"GIT_CONFIG_KEY_8=core.fsyncMethod",
+	"GIT_CONFIG_VALUE_8=fsync",
 	home_variable,
 	path_variable,
 	"GIT_CONFIG_NOSYSTEM=1",
@@ -371,11 +373,13 @@ static const char *const environment[] = {
 /* The child's hooks have it as well, and the git that they run: so it says no more than
  * it must. A gc that git leaves behind would be killed with all that is left of a run. */
 static const char *const receive_environment[] = {
-	"GIT_CONFIG_COUNT=2",
+	"GIT_CONFIG_COUNT=3",
 	"GIT_CONFIG_KEY_0=core.fsync",
 	"GIT_CONFIG_VALUE_0=objects,derived-metadata,reference",
 	"GIT_CONFIG_KEY_1=receive.autogc",
 	"GIT_CONFIG_VALUE_1=false",
+	"GIT_CONFIG_KEY_2=core.fsyncMethod",
+	"GIT_CONFIG_VALUE_2=fsync",
 	home_variable,
 	path_variable,
 	"GIT_CONFIG_NOSYSTEM=1",
@@ -479,11 +483,11 @@ static void git_child_add_environment(struct child *child, const struct git_call
 		configs[remote && remote->is_pushed_to ? CONFIG_PUSH : (int)call->config]
 			.variable);
 	vec_add(&child->env, protocols_of(remote));
-	vec_add(&child->env, is_http ? "GIT_CONFIG_COUNT=9" : "GIT_CONFIG_COUNT=8");
+	vec_add(&child->env, is_http ? "GIT_CONFIG_COUNT=10" : "GIT_CONFIG_COUNT=9");
 	if (is_http) {
 		snprintf(child->include, sizeof(child->include),
-			 "GIT_CONFIG_VALUE_8=/proc/self/fd/%d", child->remote);
-		vec_add(&child->env, "GIT_CONFIG_KEY_8=include.path");
+			 "GIT_CONFIG_VALUE_9=/proc/self/fd/%d", child->remote);
+		vec_add(&child->env, "GIT_CONFIG_KEY_9=include.path");
 		vec_add(&child->env, child->include);
 	}
 	if (remote && remote->ssh_command)

@@ -117,7 +117,9 @@ TEST(hooks_know_who_pushes_and_with_what_options)
 			    "$GIT_COMMITTER_NAME $GIT_COMMITTER_EMAIL "
 			    "$GIT_PUSH_OPTION_COUNT $GIT_PUSH_OPTION_0 "
 			    "$HTTPS_PROXY$SSH_AUTH_SOCK");
-	hook("post-receive", "echo post $(git rev-parse refs/heads/main | head -c 4)");
+	hook("post-receive", "echo post $(git rev-parse refs/heads/main | head -c 4) "
+			     "$(git config --get core.fsyncMethod)");
+	must("git -C r.git config core.fsyncMethod writeout-only");
 	setenv("HTTPS_PROXY", "leaked", 1);
 	pkt_addf(&options, "ci.skip");
 	pkt_add_flush(&options);
@@ -126,7 +128,7 @@ TEST(hooks_know_who_pushes_and_with_what_options)
 	assert_ok(go());
 	unsetenv("HTTPS_PROXY");
 	assert_true(says("ann 192.0.2.7 ann ann@http.192.0.2.7 1 ci.skip\n"));
-	assert_true(says("post "));
+	assert_true(says("post ") && says(" fsync\n"));
 	must("test -z \"$(git -C r.git config --get receive.autogc)\"");
 }
 

@@ -149,6 +149,27 @@ static size_t count_objects(void)
 	return count;
 }
 
+/* Ours is not less than what a repository's own configuration wants, nor another. */
+TEST(git_flushes_whatever_the_repositorys_config_says)
+{
+	static const char *const settings[][3] = {
+		{ "core.fsync", "none", "objects,derived-metadata,reference\n" },
+		{ "core.fsyncMethod", "writeout-only", "fsync\n" },
+	};
+
+	open_repository();
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
+		const char *const set[] = { "config", settings[i][0], settings[i][1],
+					    NULL };
+		const char *const get[] = { "config", "--get", settings[i][0], NULL };
+		AUTO_STR struct str value = STR_INIT;
+		git(set, "", NULL);
+		git(get, "", &value);
+		assert_string_equal(value.data, settings[i][2]);
+	}
+	repo_close(&repo);
+}
+
 TEST(many_packs_are_folded_and_no_object_is_dropped)
 {
 	open_repository();
@@ -317,6 +338,7 @@ int main(void)
 		CASE(after_a_crash_every_temporary_file_goes_and_nothing_else),
 		CASE(where_nobody_else_works_gits_temporary_files_go_at_any_age),
 		CASE(without_a_crash_only_old_temporary_files_go),
+		CASE(git_flushes_whatever_the_repositorys_config_says),
 		CASE(many_packs_are_folded_and_no_object_is_dropped),
 		CASE(packs_beside_alternates_are_folded_without_copying_the_others),
 		CASE(a_deleted_copy_waits_in_the_trash_with_its_fence_raised),
