@@ -230,8 +230,7 @@ int blob_arrivals_commit(int root, blob_arrivals *arrivals, struct err *err)
 
 #define TRASH_TIME OWN_FOLDER "/" TRASH_CLOCK
 
-/* "<when>-<random>/<id>", as upkeep/trash.c reads the time. */
-static char *blob_discard_make_trash_path(int root, const char *id)
+char *blob_make_trash_path(int root, const char *id)
 {
 	char random[17];
 
@@ -322,7 +321,7 @@ static int blob_discard_move_to_trash(int root, const char *id, const char *plac
 
 int blob_discard(int root, const char *id, struct err *err)
 {
-	AUTO_FREE char *place = blob_discard_make_trash_path(root, id);
+	AUTO_FREE char *place = blob_make_trash_path(root, id);
 	int result = blob_discard_move_to_trash(root, id, place, err);
 
 	if (result == 0)

@@ -66,8 +66,11 @@ void blob_incoming_expire(const struct blob_kind *kind, int64_t older_ms);
  * below root are not counted. */
 uint64_t blob_incoming_bytes(int root);
 
-/* Moves a blob to "<root>/.refrelay/trash/<when>-<random>/<id>", durably (upkeep/
- * trash.h's places). ERR_MISSING: not found. */
+/* A new place of upkeep/trash.h, by its clock, for what is to be called so there:
+ * "<root>/.refrelay/trash/<when>-<random>/<id>" (the caller frees). */
+char *blob_make_trash_path(int root, const char *id);
+
+/* Moves a blob there, durably. ERR_MISSING: not found. */
 int blob_discard(int root, const char *id, struct err *err);
 
 #endif

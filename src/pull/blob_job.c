@@ -24,6 +24,7 @@
 #include "base/file.h"
 #include "base/flush.h"
 #include "base/log.h"
+#include "blob/incoming.h"
 #include "blob/place.h"
 #include "pull/blob_work.h"
 #include "pull/decisions.h"
@@ -67,12 +68,9 @@ static bool has_rows_below(const struct blob_work *work, const char *path)
 
 static void move_away(const struct blob_work *work, int dir, const char *path)
 {
-	char random[17];
+	AUTO_FREE char *place = blob_make_trash_path(work->root, place_name(path));
 	struct err err;
 
-	random_hex(random, 8);
-	AUTO_FREE char *place = xasprintf(PLACE_TRASH "/%" PRId64 "-%s/%s",
-					  clock_wall_ms(), random, place_name(path));
 	AUTO_CLOSE int trash = place_open_parent(work->root, place, &err);
 	if (trash >= 0 && renameat(dir, place_name(path), trash, place_name(path)) == 0)
 		log_warn("blob.moved_away", LOG_TEXT("kind", work->kind->type),

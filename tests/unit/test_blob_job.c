@@ -6,7 +6,9 @@
 
 #include "base/failpoint.h"
 #include "base/metrics.h"
+#include "base/seen_time.h"
 #include "blob/incoming.h"
+#include "upkeep/trash.h"
 
 static int set_up(void **state)
 {
@@ -529,6 +531,27 @@ TEST(what_is_in_a_blobs_way_goes_to_the_trash)
 	globfree(&found);
 }
 
+/* The trash counts by a clock of its own, which wall time may be far behind. */
+TEST(what_is_in_a_blobs_way_is_not_deleted_at_once)
+{
+	const int64_t ahead = clock_wall_ms() + 3 * TRASH_KEEP_MS;
+	AUTO_FREE char *folder = file_of("files", "");
+	AUTO_FREE char *trash = file_of("files", ".refrelay/trash/*/a");
+	AUTO_CLOSE int files = dir_open(AT_FDCWD, folder, &err);
+	glob_t found;
+
+	assert_ok(dir_make(files, OWN_FOLDER, &err));
+	assert_int_equal(seen_time_keep(files, OWN_FOLDER "/" TRASH_CLOCK, ahead), ahead);
+	put_text("a", "text");
+	tell("files", "a");
+	write_file("files", "a/inside", "x");
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "a"));
+	trash_expire(folder);
+	assert_int_equal(glob(trash, 0, NULL, &found), 0);
+	globfree(&found);
+}
+
 static void say_gone(const char *type, const char *id)
 {
 	assert_ok(registry_move(store,
@@ -855,6 +878,7 @@ int main(void)
 		BLOB_CASE(a_directory_that_is_away_is_not_filled),
 		BLOB_CASE(a_directory_in_a_blobs_place_stops_no_other),
 		BLOB_CASE(what_is_in_a_blobs_way_goes_to_the_trash),
+		BLOB_CASE(what_is_in_a_blobs_way_is_not_deleted_at_once),
 		BLOB_CASE(a_deletion_follows_into_the_trash),
 		BLOB_CASE(too_many_deletions_of_a_kind_are_held),
 		BLOB_CASE(a_bit_flipped_on_the_disk_is_found_and_healed),
