@@ -236,28 +236,38 @@ static bool may_hide(const struct repo *repo)
 	       strcasestr(settings.data, "hideRefs");
 }
 
-/* The object that git refused to know. It may be back by now: damage is mended while the
- * answer is on its way. */
-static bool is_lost(const struct upload_pack *pack, const char *path,
-		    const struct oid *oid)
+/* What became of an object that git refused to know. */
+enum refused { REFUSED_RIGHTLY, REFUSED_PRESENT, REFUSED_LOST };
+
+static bool upload_pack_has_object(const struct upload_pack *pack,
+				   const struct repo *repo, const struct oid *oid)
+{
+	oid_list asked = { 0 }, present = { 0 };
+	bool is_there = true;
+
+	vec_add(&asked, *oid);
+	if (objects_present(&pack->work, repo, &asked, &present, ERR_IGNORED) == 0)
+		is_there = present.count > 0;
+	vec_clear(&asked);
+	vec_clear(&present);
+	return is_there;
+}
+
+/* It may be back by now, as damage is mended while the answer is on its way; or it came
+ * with a ref of just now. */
+static enum refused upload_pack_judge_refused(const struct upload_pack *pack,
+					      const char *path, const struct oid *oid)
 {
 	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
 	AUTO_REPO struct repo repo = REPO_INIT;
-	oid_list asked = { 0 }, present = { 0 };
-	bool is_there = true;
 
 	if (repo_open(AT_FDCWD, path, &repo, ERR_IGNORED) != 0 ||
 	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, ERR_IGNORED) != 0 ||
 	    !is_ref(&refs, oid))
-		return false;
-	if (!may_hide(&repo))
-		return true;
-	vec_add(&asked, *oid);
-	if (objects_present(&pack->work, &repo, &asked, &present, ERR_IGNORED) == 0)
-		is_there = present.count > 0;
-	vec_clear(&asked);
-	vec_clear(&present);
-	return !is_there;
+		return REFUSED_RIGHTLY;
+	if (!upload_pack_has_object(pack, &repo, oid))
+		return REFUSED_LOST;
+	return may_hide(&repo) ? REFUSED_RIGHTLY : REFUSED_PRESENT;
 }
 
 /* Whether git itself is well, and says no by rights. */
@@ -266,17 +276,21 @@ static int check_refusal(const struct upload_pack *pack, const char *path, size_
 {
 	AUTO_FREE char *said = NULL;
 	char text[OID_MAX_TEXT];
+	enum refused refused;
 	struct oid oid;
 
 	if (!pack->is_refusal || pack->step != UPLOAD_PACK_ANSWER)
 		return 0;
 	said = xstrndup(pack->first, pack->first_len);
-	if (!git_message_refused_object(said, oid_len, &oid) ||
-	    !is_lost(pack, path, &oid))
+	if (!git_message_refused_object(said, oid_len, &oid))
+		return 0;
+	refused = upload_pack_judge_refused(pack, path, &oid);
+	if (refused == REFUSED_RIGHTLY)
 		return 0;
 	err_set(err, ERR_CORRUPT, "git does not find the object %s, which a ref names",
 		oid_text(&oid, text));
-	err_because(err, REASON_LOST_OBJECT);
+	if (refused == REFUSED_LOST)
+		err_because(err, REASON_LOST_OBJECT);
 	return err_remedy(err,
 			  "run git fsck in that repository and restore what it names");
 }
