@@ -65,6 +65,7 @@ static enum err_class class_of_errno(int code)
 	case ENAMETOOLONG:
 	case EISDIR:
 	case ELOOP:
+	case EXDEV:
 		return ERR_CONFIG;
 	case EEXIST:
 	case ENOTEMPTY:
@@ -113,6 +114,9 @@ static const char *remedy_of_errno(int code)
 		return "raise the limit of file sizes (ulimit -f)";
 	case EROFS:
 		return "mount that file system for writing";
+	case EXDEV:
+		return "mount the file system on the directory that is configured, not on "
+		       "a folder below it";
 	case EMFILE:
 	case ENFILE:
 		return "raise the limit of open files (ulimit -n, or LimitNOFILE= in the "

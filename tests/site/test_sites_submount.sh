@@ -31,6 +31,23 @@ a_folder_that_is_not_mounted_deletes_nothing() {
 	wait_until 20 eval '! [ -e paris/git/team/app.git ]'
 }
 
+# What it is built in and its place are two file systems.
+a_folder_that_is_mounted_at_a_secondary_says_what_to_do() {
+	[ -n "${OWN_MOUNTS-}" ] || skip "mounting is not allowed here"
+	make_sites
+	make_repository london/git/team/app.git 5
+	mkdir -p paris/git/team
+	mount -t tmpfs none paris/git/team || skip "mounting is not allowed here"
+	trap 'umount -l "$TEST_DIR/paris/git/team" 2>/dev/null || true' EXIT
+	start_sites
+	wait_until 30 was_logged paris job.failed 'cross-device link" code=config'
+	wait_until 10 row_is paris team/app state failed
+	at paris repository show team/app | grep -F 'not on a folder below it'
+	wait_until 10 umount paris/git/team
+	at paris repository sync --wait team/app
+	same_sites
+}
+
 waits_again() { # NODE
 	was_logged "$1" push.put_off 'folder team is not mounted'
 }
@@ -65,5 +82,7 @@ what_is_to_be_pushed_from_it_waits() {
 
 tap_test "a folder that is not mounted deletes nothing" \
 	a_folder_that_is_not_mounted_deletes_nothing
+tap_test "a folder that is mounted at a secondary says what to do" \
+	a_folder_that_is_mounted_at_a_secondary_says_what_to_do
 tap_test "what is to be pushed from it waits" what_is_to_be_pushed_from_it_waits
 tap_done

@@ -78,6 +78,7 @@ TEST(the_errno_decides_the_class)
 		{ ETIMEDOUT, ERR_TIMEOUT },    { ECONNREFUSED, ERR_NETWORK },
 		{ EHOSTUNREACH, ERR_NETWORK }, { ENETDOWN, ERR_NETWORK },
 		{ EMFILE, ERR_INTERNAL },      { ECANCELED, ERR_CANCELED },
+		{ EXDEV, ERR_CONFIG },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
