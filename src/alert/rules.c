@@ -330,14 +330,15 @@ static int64_t rule_count_left_out(const struct report *report, const char **exa
 	return count;
 }
 
-/* What it tries again has not failed for it, and is behind. */
+/* What it tries again has not failed for it, and lacks a change for long. */
 static void rule_failing_there(const struct alert_judging *judging,
 			       const struct report_secondary *one)
 {
 	AUTO_FREE char *subject = xasprintf("at %s", one->site);
 	struct alert_trouble *trouble;
 
-	if (one->failing == 0 && one->behind <= 0)
+	if (one->failing == 0 &&
+	    (one->behind <= 0 || one->lag_ms < judging->alert->settle_ms))
 		return;
 	trouble = rule_add_failure(judging, subject);
 	trouble->is_open = one->failing == 0;

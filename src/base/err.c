@@ -115,7 +115,8 @@ static const char *remedy_of_errno(int code)
 	case EROFS:
 		return "mount that file system for writing";
 	case EXDEV:
-		return "mount the file system on the directory that is configured, not on "
+		return "mount the file system on the directory that is configured, not "
+		       "on "
 		       "a folder below it";
 	case EMFILE:
 	case ENFILE:

@@ -287,8 +287,10 @@ static bool record_brought(struct stored_row *stored, const struct registry_move
 		move->generation >= row->generation || !(stored->wishes & WISH_MEANWHILE);
 	if (!*recorded)
 		return false;
-	if (move->generation < row->generation)
+	if (move->generation < row->generation) {
 		row->generation_wanted = move->generation;
+		registry_set_text(&row->primary_checksum, NULL);
+	}
 	row->generation = move->generation;
 	registry_set_text(&row->checksum, NULL);
 	if (move->generation > row->generation_wanted) {
@@ -316,14 +318,18 @@ static enum outcome registry_events_bring_row(struct stored_row *stored,
 		return MOVE_REFUSED;
 	bool is_wanted = record_brought(stored, move, recorded);
 	bool again = row->is_gone || (stored->wishes & WISH_AGAIN);
+	bool is_doubted = stored->wishes >> WISHES_LATER_SHIFT & REGISTRY_WISH_RECHECK;
+	int64_t due_at = now + move->delay_ms;
+	if (is_doubted && row->retry_at > due_at)
+		due_at = row->retry_at;
 	registry_events_forget_failure(row);
 	row->last_success_at = now;
 	row->behind_since = is_wanted && !row->is_gone ? 0 : stored->asked_at;
-	set_pending(row, again ? now : now + move->delay_ms);
+	set_pending(row, again ? now : due_at);
 	suspend_verification(row, now);
 	/* the wishes of before were granted */
 	stored->wishes = stored->wishes >> WISHES_LATER_SHIFT & WISHES_ALL;
-	if (!is_wanted || again)
+	if (!is_wanted || again || is_doubted)
 		return MOVE_OVERTAKEN;
 	row->state = REGISTRY_SYNCED;
 	row->due_at = 0;
@@ -375,6 +381,10 @@ enum outcome registry_completed(struct stored_row *stored,
 		registry_events_prove_row(row, move, now);
 		if (reading_at > 0 && reading_at < row->verification_due_at)
 			row->verification_due_at = reading_at;
+		/* Ageing goes by how long it is overdue, and begins anew with a proof. */
+		if (row->verification_due_at < now - move->timeout_ms &&
+		    row->verification_due_at > 0)
+			row->verification_due_at = now - move->timeout_ms;
 	} else if (recorded) {
 		registry_set_text(&stored->row.checksum, move->checksum);
 		stored->row.verified_at = now;
@@ -491,19 +501,35 @@ static enum outcome checking(struct stored_row *stored, const struct registry_mo
 	return MOVE_DONE;
 }
 
+/* Something newer was asked for meanwhile. Of its refs this says nothing; but the objects
+ * that are here have been read, or take too long to. */
+static enum outcome note_reading(struct registry_row *row,
+				 const struct registry_move *move, int64_t now)
+{
+	if (!kind_is_repository(row->kind) || row->verified_at == 0 ||
+	    row->verification == VERIFICATION_FAILED)
+		return MOVE_REFUSED;
+	row->verification_due_at = move->timeout_ms > 0 ? now + move->timeout_ms : 0;
+	return MOVE_OVERTAKEN;
+}
+
 static enum outcome superseded(struct stored_row *stored,
 			       const struct registry_move *move, int64_t now)
 {
+	struct registry_row *row = &stored->row;
+	const bool is_late = move->err && move->err->class == ERR_TIMEOUT;
+
+	if (is_late && row->state != REGISTRY_SYNCED)
+		return note_reading(row, move, now);
 	if (is_lost(stored, move))
 		return MOVE_LOST;
-	struct registry_row *row = &stored->row;
 	/* It was not looked at: what was proved before still is, and is due again. */
 	const bool stays_proved =
 		row->is_proved && move->err && move->err->class == ERR_CANCELED;
 
 	if (row->state != REGISTRY_SYNCED)
 		return MOVE_REFUSED;
-	if (move->err && move->err->class == ERR_TIMEOUT)
+	if (is_late)
 		registry_events_set_failure(row, move->err);
 	verify_at(row, now + move->timeout_ms);
 	if (stays_proved && row->verification == VERIFICATION_PENDING) {
@@ -540,18 +566,6 @@ static bool is_of_another(const struct registry_row *row,
 static enum outcome verify_anew(struct registry_row *row, int64_t now)
 {
 	verify_at(row, now);
-	return MOVE_OVERTAKEN;
-}
-
-/* Something newer was asked for meanwhile. Of its refs this says nothing; but the objects
- * that are here have been read. */
-static enum outcome note_reading(struct registry_row *row,
-				 const struct registry_move *move, int64_t now)
-{
-	if (!kind_is_repository(row->kind) || row->verified_at == 0 ||
-	    row->verification == VERIFICATION_FAILED)
-		return MOVE_REFUSED;
-	row->verification_due_at = move->timeout_ms > 0 ? now + move->timeout_ms : 0;
 	return MOVE_OVERTAKEN;
 }
 
@@ -636,7 +650,8 @@ static enum outcome doubted(struct stored_row *stored, const struct registry_mov
 	     (row->state != REGISTRY_SYNCED || row->generation != move->generation)))
 		return MOVE_NOTHING;
 	if (row->state == REGISTRY_STARTED) {
-		registry_events_ask_row(stored, REGISTRY_WISH_RECHECK, false, now);
+		stored->wishes |= REGISTRY_WISH_RECHECK << WISHES_LATER_SHIFT;
+		row->retry_at = now + move->delay_ms; /* if what is under way succeeds */
 		return MOVE_DONE;
 	}
 	if (row->state != REGISTRY_SYNCED)

@@ -349,6 +349,12 @@ static const char *const migrations[] = {
 	"UPDATE origin SET timeline = lower(hex(randomblob(8)))"
 	" WHERE kind = 'repository' AND timeline IN (SELECT timeline FROM origin"
 	" WHERE kind = 'repository' GROUP BY timeline HAVING COUNT(*) > 1);",
+
+	/* 19: when the objects of a repository are read next also stands in rows that are
+	   brought or fail, which are not looked through for what is due */
+	"DROP INDEX registry_verification_due;"
+	"CREATE INDEX registry_verification_due ON registry (kind, verification_due_at)"
+	"	WHERE verification_due_at IS NOT NULL AND state = 2;",
 };
 
 /* arg: int64_t *, 0 for a new database. */

@@ -259,9 +259,10 @@ static int tree_node_is_seen(const struct tree_node_look *look, const char *name
 
 /* It may be about to have its lease again, as after a restart of the server. */
 static int tree_node_find_place(const struct tree_node_look *look, const char *name,
-				const json_t *record, struct err *err)
+				const json_t *record, int64_t patience_ms,
+				struct err *err)
 {
-	const int64_t until = clock_boot_ms() + TREE_NODE_PATIENCE_MS;
+	const int64_t until = clock_boot_ms() + patience_ms;
 	int seen;
 
 	while ((seen = tree_node_is_seen(look, name)) == 0 && clock_boot_ms() < until)
@@ -297,11 +298,16 @@ static int tree_node_look_at(const struct tree_node_look *look, const char *name
 		return 0;
 	}
 	verdict = tree_node_judge(look->own, record, err);
-	/* The same path may be another directory: where it is not mounted. */
-	if ((verdict > 0 ||
-	     (verdict == 0 && tree_node_has_backend(look->own, "directory"))) &&
-	    look->manager)
-		verdict = tree_node_find_place(look, name, record, err);
+	if (verdict > 0 && look->manager)
+		verdict = tree_node_find_place(look, name, record, TREE_NODE_PATIENCE_MS,
+					       err);
+	/* The same path may be another directory: where it is not mounted. Mostly it is
+	   not; so one that lost its lease has the time of a beat to take it again. */
+	else if (verdict == 0 && tree_node_has_backend(look->own, "directory") &&
+		 look->manager)
+		verdict = tree_node_find_place(look, name, record,
+					       TREE_NODE_BEAT_MS + TREE_NODE_PATIENCE_MS,
+					       err);
 	if (verdict >= 0 && look->say) {
 		AUTO_FREE char *who = tree_node_who(record);
 		look->say(look->arg, who, err);

@@ -190,6 +190,7 @@ static const struct alert_entry *look_at_rome(struct alert_state *known,
 {
 	rome->failing = failing;
 	rome->behind = behind;
+	rome->lag_ms = behind > 0 ? 50 * MINUTE : 0;
 	judge();
 	alert_state_take(known, &found, true, &alert, facts.now);
 	return known->entries.count > 0 ? &known->entries.items[0] : NULL;
@@ -220,6 +221,9 @@ TEST(what_a_secondary_tries_again_has_not_ended)
 	facts.now += 2 * MINUTE;
 	assert_false(look_at_rome(&known, &rome, 0, 1)->is_over);
 	assert_string_equal(known.entries.items[0].text, "failing at rome: 1");
+	rome.lag_ms = 1000; /* it is busy, and lacks nothing for long */
+	judge();
+	assert_int_equal(found.count, 0);
 	look_at_rome(&known, &rome, 0, 0);
 	facts.now += MINUTE;
 	assert_true(look_at_rome(&known, &rome, 0, 0)->is_over);
