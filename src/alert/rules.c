@@ -338,7 +338,8 @@ static void rule_failing_there(const struct alert_judging *judging,
 	struct alert_trouble *trouble;
 
 	if (one->failing == 0 &&
-	    (one->behind <= 0 || one->lag_ms < judging->alert->settle_ms))
+	    (one->behind <= 0 ||
+	     (one->lag_ms > 0 && one->lag_ms < judging->alert->settle_ms)))
 		return;
 	trouble = rule_add_failure(judging, subject);
 	trouble->is_open = one->failing == 0;

@@ -320,7 +320,7 @@ static enum outcome registry_events_bring_row(struct stored_row *stored,
 	bool again = row->is_gone || (stored->wishes & WISH_AGAIN);
 	bool is_doubted = stored->wishes >> WISHES_LATER_SHIFT & REGISTRY_WISH_RECHECK;
 	int64_t due_at = now + move->delay_ms;
-	if (is_doubted && row->retry_at > due_at)
+	if (is_doubted && is_wanted && row->retry_at > due_at)
 		due_at = row->retry_at;
 	registry_events_forget_failure(row);
 	row->last_success_at = now;
@@ -381,10 +381,6 @@ enum outcome registry_completed(struct stored_row *stored,
 		registry_events_prove_row(row, move, now);
 		if (reading_at > 0 && reading_at < row->verification_due_at)
 			row->verification_due_at = reading_at;
-		/* Ageing goes by how long it is overdue, and begins anew with a proof. */
-		if (row->verification_due_at < now - move->timeout_ms &&
-		    row->verification_due_at > 0)
-			row->verification_due_at = now - move->timeout_ms;
 	} else if (recorded) {
 		registry_set_text(&stored->row.checksum, move->checksum);
 		stored->row.verified_at = now;

@@ -221,6 +221,8 @@ TEST(what_a_secondary_tries_again_has_not_ended)
 	facts.now += 2 * MINUTE;
 	assert_false(look_at_rome(&known, &rome, 0, 1)->is_over);
 	assert_string_equal(known.entries.items[0].text, "failing at rome: 1");
+	rome.lag_ms = 0; /* a copy that is damaged lacks no change */
+	expect_one(ALERT_FAILURES, "at rome", true);
 	rome.lag_ms = 1000; /* it is busy, and lacks nothing for long */
 	judge();
 	assert_int_equal(found.count, 0);

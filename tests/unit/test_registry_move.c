@@ -92,19 +92,6 @@ TEST(a_verification_that_took_too_long_says_so_until_one_ends)
 	close_all();
 }
 
-/* Ageing goes on from there, and would put it ever further back. */
-TEST(what_is_overdue_for_long_is_so_for_an_interval_when_it_is_proved)
-{
-	open_synced();
-	assert_ok(store_run(store, &err, "UPDATE registry SET verification_due_at = 1"));
-	assert_ok(ask(4, "t1", NULL));
-	assert_ok(move(REGISTRY_BEGUN, 0));
-	assert_ok(complete_for(4, "1-bb", 100000));
-	assert_in_range(clock_wall_ms() - read_row()->verification_due_at, 100000,
-			110000);
-	close_all();
-}
-
 TEST(a_doubt_while_started_cuts_no_back_off_short)
 {
 	const struct registry_move doubt = { .event = REGISTRY_DOUBTED,
@@ -124,6 +111,11 @@ TEST(a_doubt_while_started_cuts_no_back_off_short)
 	assert_int_equal(read_row()->state, REGISTRY_PENDING);
 	assert_int_equal(row.wishes, REGISTRY_WISH_RECHECK);
 	assert_in_range(row.due_at - clock_wall_ms(), 40000, 50000);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask(4, "t1", NULL));
+	assert_ok(send(doubt));
+	assert_fails(bring(3, "t1"), ERR_CONFLICT);
+	assert_true(is_due()); /* a change does not wait for it */
 	close_all();
 }
 
@@ -759,7 +751,6 @@ int main(void)
 		CASE(a_change_does_not_put_off_when_the_objects_are_read),
 		CASE(objects_that_were_read_are_not_due_again_for_a_change_meanwhile),
 		CASE(a_verification_that_took_too_long_says_so_until_one_ends),
-		CASE(what_is_overdue_for_long_is_so_for_an_interval_when_it_is_proved),
 		CASE(a_doubt_while_started_cuts_no_back_off_short),
 		CASE(a_primary_that_went_back_on_its_timeline_is_followed),
 		CASE(an_event_that_comes_again_changes_nothing),
