@@ -116,8 +116,7 @@ static const char *remedy_of_errno(int code)
 		return "mount that file system for writing";
 	case EXDEV:
 		return "mount the file system on the directory that is configured, not "
-		       "on "
-		       "a folder below it";
+		       "on a folder below it";
 	case EMFILE:
 	case ENFILE:
 		return "raise the limit of open files (ulimit -n, or LimitNOFILE= in the "

@@ -12,7 +12,8 @@
 /* The thread that asks the primary. */
 enum pull_part { PULL_PART_CURSOR = 1, PULL_PART_CONSISTENCY = 2 };
 
-/* A row whose worker has ended without recording the outcome. */
+/* What could not be written of a row: that its worker has ended, or that it is doubted.
+ */
 struct given_back {
 	uint64_t id;
 	char claim_token[CLAIM_TOKEN_SIZE];
@@ -72,7 +73,7 @@ struct pull {
 	int64_t reverified_at; /* ... since then, boot ms: blob_job.c */
 	struct map too_large;  /* LFS objects that came with more than maxSize... */
 	int64_t too_large_at;  /* ... since then, boot ms: mirror_lfs.c */
-	VEC(struct given_back) given_back; /* rows of ended jobs: pull_job.c */
+	VEC(struct given_back) given_back; /* pull_move_later() */
 
 	/* Scheduler thread only. */
 	int64_t upkeep_at; /* boot ms */

@@ -6,11 +6,11 @@
 
 #include "base/base.h"
 
-/* Mirrors of upstreams, as configured at the node's last start. */
 struct report_mirror_example {
 	char *name, *why, *remedy; /* owned, or NULL */
 };
 
+/* Mirrors of upstreams, as configured at the node's last start. */
 struct report_mirrors {
 	int64_t all, synced, failing, held, stale; /* stale: not found equal in time */
 	struct report_mirror_example any, one_failing, one_held; /* any: one of both */

@@ -289,6 +289,7 @@ static int tree_node_look_at(const struct tree_node_look *look, const char *name
 {
 	AUTO_CLOSE int fd = -1;
 	json_auto_t *record = NULL;
+	int64_t patience_ms;
 	int verdict;
 
 	if (!tree_node_read(look->folder, name, &fd, &record))
@@ -298,16 +299,13 @@ static int tree_node_look_at(const struct tree_node_look *look, const char *name
 		return 0;
 	}
 	verdict = tree_node_judge(look->own, record, err);
-	if (verdict > 0 && look->manager)
-		verdict = tree_node_find_place(look, name, record, TREE_NODE_PATIENCE_MS,
-					       err);
+	patience_ms = verdict > 0 ? TREE_NODE_PATIENCE_MS : 0;
 	/* The same path may be another directory: where it is not mounted. Mostly it is
-	   not; so one that lost its lease has the time of a beat to take it again. */
-	else if (verdict == 0 && tree_node_has_backend(look->own, "directory") &&
-		 look->manager)
-		verdict = tree_node_find_place(look, name, record,
-					       TREE_NODE_BEAT_MS + TREE_NODE_PATIENCE_MS,
-					       err);
+	 * not; so one that lost its lease has the time of a beat to take it again. */
+	if (verdict == 0 && tree_node_has_backend(look->own, "directory"))
+		patience_ms = TREE_NODE_BEAT_MS + TREE_NODE_PATIENCE_MS;
+	if (patience_ms > 0 && look->manager)
+		verdict = tree_node_find_place(look, name, record, patience_ms, err);
 	if (verdict >= 0 && look->say) {
 		AUTO_FREE char *who = tree_node_who(record);
 		look->say(look->arg, who, err);

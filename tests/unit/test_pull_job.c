@@ -126,7 +126,11 @@ static void toy_verify(struct pull_job *job)
 		item->generation = item->row->generation;
 		snprintf(item->checksum, sizeof(item->checksum), CHECKSUM);
 		item->of_copy = strcmp(item->row->name, "unread") != 0;
-		if (strcmp(item->row->name, "other") != 0 && item->of_copy)
+		if (strcmp(item->row->name, "slow") == 0)
+			err_set(&item->why, ERR_TIMEOUT, "it takes too long");
+		else if (strcmp(item->row->name, "skipped") == 0)
+			err_set(&item->why, ERR_CANCELED, "it was not come to");
+		else if (strcmp(item->row->name, "other") != 0 && item->of_copy)
 			item->why.class = ERR_NONE;
 		else
 			err_set(&item->why, ERR_CORRUPT, "it is another");
@@ -467,6 +471,30 @@ TEST(a_verification_proves_disproves_or_says_nothing)
 	assert_int_equal(unread.verification, VERIFICATION_PENDING);
 }
 
+/* What is slow leaves the time to others; what was skipped stays overdue since when it
+ * was. */
+TEST(a_verification_that_did_not_end_is_due_again_by_its_reason)
+{
+	const int64_t now = clock_wall_ms(), verified_at = now - 3 * CONF_DAY;
+	AUTO_FREE char *old = xasprintf("UPDATE registry SET verification_state = 2,"
+					" proved = 1, verified_at = %" PRId64,
+					verified_at);
+
+	add("slow");
+	add("skipped");
+	run(false);
+	assert_ok(store_write(store, exec_in, old, &err));
+	run(true);
+	AUTO_REGISTRY_ROW struct registry_row slow = row_of("slow");
+	AUTO_REGISTRY_ROW struct registry_row skipped = row_of("skipped");
+	assert_false(slow.is_proved);
+	assert_string_equal(slow.failure, "it takes too long");
+	assert_in_range(slow.verification_due_at - now, 600000, 630000);
+	assert_true(skipped.is_proved);
+	assert_int_equal(skipped.verification_due_at / 60000,
+			 (verified_at + CONF_DAY) / 60000);
+}
+
 TEST(a_stop_gives_rows_back_unworked)
 {
 	add("brought");
@@ -563,6 +591,7 @@ int main(void)
 		JOB_CASE(one_that_is_wanted_again_is_brought_at_once),
 		JOB_CASE(too_many_that_are_gone_wait_for_a_person),
 		JOB_CASE(a_verification_proves_disproves_or_says_nothing),
+		JOB_CASE(a_verification_that_did_not_end_is_due_again_by_its_reason),
 		JOB_CASE(a_stop_gives_rows_back_unworked),
 		JOB_CASE(one_run_hears_of_each_row_unless_it_is_stopped),
 		JOB_CASE(a_row_of_which_nothing_can_be_written_is_given_back_later),
