@@ -344,6 +344,11 @@ remove_repository() { # PATH...
 	done
 }
 
+# The site may have noticed it already.
+report_removed() { # SITE REPOSITORY
+	at "$1" changed "$2" || [ $? -eq 4 ]
+}
+
 # A commit by way of a real push, with the hooks.
 push_change() { # REPOSITORY-PATH [BRANCH]
 	local clone

@@ -145,7 +145,7 @@ a_deletion_is_on_disk_before_the_copy_is_moved() {
 	calls_begin paris fdatasync,rename,renameat,renameat2
 	from=$(next_line)
 	remove_repository london/git/r.git
-	at london changed r
+	report_removed london r
 	wait_until 20 test ! -e paris/git/r.git
 	calls_end
 	tail -n +"$from" calls >since

@@ -60,7 +60,7 @@ is_followed() {
 	grok_pull
 	is_there team/a
 	remove_repository london/git/other/c.git
-	at london changed other/c || [ $? -eq 4 ] # it may have been noticed
+	report_removed london other/c
 	grok_pull
 	[ ! -e mirror/other/c.git ]
 }

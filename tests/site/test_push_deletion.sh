@@ -13,7 +13,7 @@ in_trash() { # DIRECTORY: repositories in its trash
 
 delete() { # NAME
 	remove_repository "git/$1.git"
-	at home changed "$1"
+	report_removed home "$1"
 }
 
 two_of_three_follow_a_deletion() {

@@ -92,7 +92,7 @@ an_admin_url_makes_and_deletes() {
 	wait_until 20 was_logged home push.head refs/heads/other
 	[ "$(git -C 'web/a b.git' symbolic-ref HEAD)" = refs/heads/other ]
 	remove_repository 'git/a b.git'
-	at home changed 'a b'
+	report_removed home 'a b'
 	wait_until 20 was_logged home push.deleted
 	[ ! -e 'web/a b.git' ]
 	same_refs git/stays.git web/stays.git

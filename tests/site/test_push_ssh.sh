@@ -107,7 +107,7 @@ head_and_deletions_go_by_ssh() {
 	wait_until 20 was_logged home push.head refs/heads/trunk
 	[ "$(git -C far/home/a.git symbolic-ref HEAD)" = refs/heads/trunk ]
 	remove_repository git/a.git
-	at home changed a
+	report_removed home a
 	wait_until 20 was_logged home push.deleted
 	[ ! -e far/home/a.git ]
 	[ "$(ls -A far/home)" = stays.git ]

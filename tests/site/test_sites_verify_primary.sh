@@ -141,7 +141,7 @@ who_waits_for_a_verification_gets_its_result() {
 	waiter=$!
 	wait_until 10 row_is london gone verification pending
 	rm -rf london/git/gone.git
-	at london changed gone >changed || true
+	report_removed london gone >changed
 	fails wait "$waiter"
 	grep 'gone: it was deleted meanwhile' waited
 	fails grep 'verified 1' waited

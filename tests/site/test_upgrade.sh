@@ -85,7 +85,7 @@ mend_all() {
 	cp paris/git/broken.git/packed-refs london/git/broken.git/packed-refs
 	remove_repository london/git/group/tool
 	at london changed broken
-	at london changed group/tool
+	report_removed london group/tool
 	cp "paris/lfs/$(object_path "$damaged")" "london/lfs/$(object_path "$damaged")"
 	at paris repository resync --force --wait held
 }
