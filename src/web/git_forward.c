@@ -183,11 +183,12 @@ static void git_forward_drop_mark(struct pass_on *passing)
 }
 
 /* Whether a primary answers so before it changes anything: a push that is done has other
- * errors, such as a 409 if it could not be recorded. Of a read all of them show nothing.
- */
+ * errors, such as a 409 if it could not be recorded. A 400 or 413 may be meant of what
+ * comes behind commands that git has carried out by then. Of a read all of them show
+ * nothing. */
 static bool git_forward_is_refusal(int status, bool is_read)
 {
-	static const int refusals[] = { 400, 401, 403, 404, 413, 415 };
+	static const int refusals[] = { 401, 403, 404, 415 };
 
 	if (is_read)
 		return status >= 300;

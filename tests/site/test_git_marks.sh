@@ -93,15 +93,20 @@ killed_in_a_push() {
 	all_is_equal
 }
 
-# As a primary says that could not record it.
-done_and_called_a_conflict() {
+# As a primary says that could not record it, or does not understand what follows it, or
+# finds that too large.
+done_and_called_an_error() {
+	local status
+
 	make_pair
-	rules 'POST.*git-receive-pack instead 409' 'GET./api/v1/ status 503'
-	commit_in work
-	fails git -C work push -q origin main 2>err.push
-	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
-	is_told r "$(tip work HEAD)"
-	all_is_equal
+	for status in 409 400 413; do
+		rules "POST.*git-receive-pack instead $status" 'GET./api/v1/ status 503'
+		commit_in work
+		fails git -C work push -q origin main 2>err.push
+		[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
+		is_told r "$(tip work HEAD)"
+		all_is_equal
+	done
 }
 
 # More than a request of which the body is kept in memory.
@@ -210,8 +215,8 @@ database.commit()' "$D"
 
 tap_test "killed after a push: nobody is taken back" killed_after_a_push
 tap_test "killed in a push: nobody is taken back" killed_in_a_push
-tap_test "a push that is done and answered by 409 is seen by those who read" \
-	done_and_called_a_conflict
+tap_test "a push that is done and answered by an error is seen by those who read" \
+	done_and_called_an_error
 tap_test "nobody is taken back behind the refs that a long request was told" \
 	seen_by_a_long_request
 tap_test "killed after a push that failed: the copy is read on" killed_after_a_push_that_failed
