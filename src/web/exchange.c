@@ -150,6 +150,19 @@ static ssize_t read_nothing(void *arg, uint64_t at, char *buffer, size_t size)
 	return MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
+/* Without a length, which GET's stream does not have either. In chunks the library
+ * (0.9.75) would send the last one, which the client takes for the next answer; so the
+ * connection ends instead. */
+static struct MHD_Response *make_head_of_flow(void)
+{
+	struct MHD_Response *made = MHD_create_response_from_callback(
+		MHD_SIZE_UNKNOWN, FLOW_BLOCK, read_nothing, NULL, NULL);
+
+	if (made)
+		MHD_set_response_options(made, MHD_RF_HTTP_VERSION_1_0_ONLY, MHD_RO_END);
+	return made;
+}
+
 static struct MHD_Response *make_flow(struct flow *flow)
 {
 	struct MHD_Response *made = MHD_create_response_from_callback(
@@ -168,6 +181,8 @@ static struct MHD_Response *make_response(struct exchange *exchange)
 
 	if (exchange->flow)
 		return make_flow(exchange->flow);
+	if (exchange->has_no_length)
+		return make_head_of_flow();
 	if (response->length > 0 && response->status < 300)
 		return MHD_create_response_from_callback(response->length, FLOW_BLOCK,
 							 read_nothing, NULL, NULL);
@@ -508,8 +523,10 @@ static struct flow *begin_flow(struct exchange *exchange)
 {
 	struct web_response *response = &exchange->response;
 
-	if (response->read && strcmp(exchange->method, "HEAD") == 0)
+	if (response->read && strcmp(exchange->method, "HEAD") == 0) {
+		exchange->has_no_length = response->length == 0;
 		drop_stream(response);
+	}
 	if (!response->read)
 		return NULL;
 	exchange->flow = flow_new(

@@ -69,14 +69,15 @@ struct exchange {
 	size_t progress; /* bytes of the body since the client's deadline was renewed */
 	enum exchange_stage stage;
 	bool is_decided;
-	bool is_held;      /* waiting for us, not for the client, since it last sent
-			      something */
-	bool may_be_taken; /* see struct flow_path */
-	bool is_loopback;  /* the client is local, without a proxy */
-	bool is_refused;   /* response is made; not passed to a handler */
-	bool is_handled;   /* by a worker */
-	bool is_whole;     /* the answer was sent */
-	int status;        /* sent */
+	bool is_held;       /* waiting for us, not for the client, since it last sent
+			       something */
+	bool may_be_taken;  /* see struct flow_path */
+	bool is_loopback;   /* the client is local, without a proxy */
+	bool is_refused;    /* response is made; not passed to a handler */
+	bool is_handled;    /* by a worker */
+	bool has_no_length; /* it answers HEAD, and GET would have a stream */
+	bool is_whole;      /* the answer was sent */
+	int status;         /* sent */
 	enum flow_end end;
 };
 
