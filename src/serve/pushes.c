@@ -76,11 +76,14 @@ static bool pushes_is_wanted(void *arg)
 	return slots_is_wanted(incoming->slots, &incoming->place);
 }
 
-/* Not for who sends next to nothing while others wait for his place. */
+/* Not for who sends next to nothing while others wait for his place. What git has done by
+ * then is not put off. */
 static bool pushes_may_wait(void *arg)
 {
 	struct incoming *incoming = arg;
 
+	if (incoming->pack)
+		receive_pack_tend(incoming->pack);
 	return !pace_is_too_slow(&incoming->pace) || !pushes_is_wanted(incoming);
 }
 

@@ -20,8 +20,10 @@
  * dies while it is announced, the repository counts as being written as long as git, or a
  * hook of it, lives.
  *
- * While the body is read, nobody listens to the answer. What git says meanwhile is kept;
- * progress beyond a bound is dropped, in whole packets. The two directions cannot wait
+ * While the body is read, nobody takes the answer. What git says meanwhile is kept;
+ * progress beyond a bound is dropped, in whole packets. Git may be done before the body
+ * has ended, and its client say nothing more: so git is heard between the pieces of the
+ * body, and now and then while the next one is waited for. The two directions cannot wait
  * for each other: who waits for git to take bytes reads what git says.
  */
 #include "serve/receive_pack.h"
@@ -442,6 +444,7 @@ enum {
 	KEPT_BACK = 20, /* the checksum that ends a pack; longer with SHA-256 */
 	CHUNK_SIZE = 65536,
 	CLOSE_WAIT_MS = 5000, /* for git to end what nobody hears of */
+	TEND_MS = 10,         /* for the end of git, which may be all that it says */
 };
 
 struct receive_pack {
@@ -455,8 +458,8 @@ struct receive_pack {
 	struct receive_report report;
 	bool is_reported; /* what became of it was told */
 	bool has_reported_deletions;
-	struct err broke_off; /* why; ERR_NONE: it did not, or not yet */
-	char chunk[CHUNK_SIZE];
+	struct err broke_off;   /* why; ERR_NONE: it did not, or not yet */
+	char chunk[CHUNK_SIZE]; /* of what git says */
 };
 
 static int receive_pack_start_git(struct receive_pack *pack, struct err *err)
@@ -620,22 +623,30 @@ static void give_what_may_be(struct receive_pack *pack)
 		receive_pack_give_kept(pack, pack->kept.len - keep);
 }
 
+/* Not by way of `chunk`, which is for what git says while this waits. */
 static ssize_t receive_pack_read_body(struct receive_pack *pack, struct err *err)
 {
 	struct str *kept = &pack->kept;
-	ssize_t got = pack->request.read(pack->request.read_arg, pack->chunk,
-					 sizeof(pack->chunk), err);
 
+	str_reserve(kept, CHUNK_SIZE);
+	ssize_t got = pack->request.read(pack->request.read_arg, kept->data + kept->len,
+					 CHUNK_SIZE, err);
 	if (got > 0)
-		str_add_bytes(kept, pack->chunk, (size_t)got);
+		kept->len += (size_t)got;
+	kept->data[kept->len] = '\0';
 	return got;
 }
 
-/* Without waiting: git may be done long before the body ends. */
-static void receive_pack_drain_output(struct receive_pack *pack)
+/* Git may be done long before the body ends. */
+static void receive_pack_drain_output(struct receive_pack *pack, int64_t wait_ms)
 {
 	if (can_take(pack) && pack->change.is_possible)
-		listen_to(pack, clock_boot_ms(), ERR_IGNORED);
+		listen_to(pack, clock_boot_ms() + wait_ms, ERR_IGNORED);
+}
+
+void receive_pack_tend(struct receive_pack *pack)
+{
+	receive_pack_drain_output(pack, TEND_MS);
 }
 
 static int receive_pack_feed_git(struct receive_pack *pack, struct err *err)
@@ -645,7 +656,7 @@ static int receive_pack_feed_git(struct receive_pack *pack, struct err *err)
 	pack->report.is_unread = true;
 	while ((got = receive_pack_read_body(pack, err)) > 0) {
 		give_what_may_be(pack);
-		receive_pack_drain_output(pack);
+		receive_pack_drain_output(pack, 0);
 	}
 	if (got < 0)
 		return -1;
@@ -694,12 +705,14 @@ int receive_pack_open(const struct receive_pack_request *request,
 	made->change.dir = made->repo.fd;
 	made->commands.oid_len = made->repo.oid_len;
 	made->commands.names = &made->change.names;
-	if (receive_pack_start_git(made, err) != 0 ||
-	    receive_pack_feed_git(made, err) != 0 || wait_for_first(made, err) != 0)
+	if (receive_pack_start_git(made, err) != 0)
 		goto undo;
 	*pack = made;
+	if (receive_pack_feed_git(made, err) != 0 || wait_for_first(made, err) != 0)
+		goto undo;
 	return 0;
 undo:
+	*pack = NULL;
 	receive_pack_close(made);
 	return -1;
 }

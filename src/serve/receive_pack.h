@@ -63,9 +63,14 @@ int receive_pack_advertise(const struct receive_pack_request *request, struct st
  * error can still become a status. The empty request with which clients probe gets an
  * empty answer. ERR_MISSING and ERR_AUTH as above, errors of `read` or `recorded`,
  * ERR_CONFIG with *is_bad: the body is not a push. After a failure refs may have changed
- * nevertheless, if `recorded` was called. */
+ * nevertheless, if `recorded` was called. *pack is set before the first `read`, and NULL
+ * after a failure. */
 int receive_pack_open(const struct receive_pack_request *request,
 		      struct receive_pack **pack, struct err *err);
+
+/* For `read`, now and then while it waits for the client: hears git, which may have
+ * changed refs already, so that the change does not wait for the rest of the body. */
+void receive_pack_tend(struct receive_pack *pack);
 
 /* The next bytes, at least one. 0: the successful end. -1: it broke off: the connection
  * must be dropped. */

@@ -245,6 +245,44 @@ cut_off() {
 	[ "$(tip london/git/r.git)" = "$(tip work HEAD)" ]
 }
 
+# Git needs no more than the commands to delete a ref; whoever sends them and nothing more
+# stays connected.
+never_ends() {
+	local before sender
+
+	make_primary
+	push main:refs/heads/gone
+	before=$(events_of london r)
+	python3 - "$U" "$(tip london/git/r.git refs/heads/gone)" <<-'SENDER' &
+		import base64, socket, sys, urllib.parse
+		url = urllib.parse.urlsplit(sys.argv[1])
+		line = sys.argv[2] + ' ' + '0' * 40 + ' refs/heads/gone\0report-status'
+		body = '%04x%s0000' % (len(line) + 4, line)
+		head = '''POST %s/git-receive-pack HTTP/1.1
+		Host: x
+		Authorization: Basic %s
+		Content-Type: application/x-git-receive-pack-request
+		Content-Length: 1000
+		''' % (url.path, base64.b64encode(
+		    url.netloc.rpartition('@')[0].encode()).decode())
+		head = head.replace('\t', '').replace('\n', '\r\n') + '\r\n'
+		connection = socket.create_connection((url.hostname, url.port))
+		connection.sendall((head + body).encode())
+		connection.recv(1)
+	SENDER
+	sender=$!
+	wait_until 20 is_recorded $((before + 1))
+	fails tip london/git/r.git refs/heads/gone
+	kill -0 "$sender"
+	kill "$sender"
+	wait_until 20 no_traces
+	[ "$(events_of london r)" -eq $((before + 1)) ]
+}
+
+is_recorded() { # COUNT
+	[ "$(events_of london r)" -eq "$1" ]
+}
+
 # What is sent in is at fault, not what is set up here.
 badly_packed() {
 	local bytes
@@ -325,6 +363,7 @@ tap_test "pushes to one repository run side by side" side_by_side
 tap_test "who may not push does not" who_may_not
 tap_test "a push makes no repository" into_nothing
 tap_test "a push that breaks off leaves nothing behind" cut_off
+tap_test "a push whose body never ends does not delay its event" never_ends
 tap_test "a body that is no whole gzip is refused as such" badly_packed
 tap_test "a ref that is too deep to be read again is refused" too_deep
 tap_test "killed at any step, no change is told without an event, none stays without one" killed_in_between

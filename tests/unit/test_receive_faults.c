@@ -90,6 +90,51 @@ TEST(what_follows_a_pack_slowly_delays_nothing)
 	assert_tidy();
 }
 
+/* The client says nothing more until the change was told. */
+static struct receive_pack *tended;
+
+static ssize_t read_and_tend(void *arg, void *buffer, size_t size, struct err *error)
+{
+	struct push *mine = arg;
+
+	if (mine->taken < mine->body.len)
+		return read_body(arg, buffer, size, error);
+	for (int i = 0; i < 1000 && mine->recorded == 0; i++) {
+		receive_pack_tend(tended);
+		usleep(10000);
+	}
+	assert_int_equal(mine->recorded, 1);
+	return err_set(error, ERR_NETWORK, "the client is gone");
+}
+
+/* Nor if it wants no report: then git's end is all that tells. */
+TEST(a_body_that_never_ends_delays_no_deletion)
+{
+	static const char *const names[] = { "refs/heads/one", "refs/heads/two" };
+	static const char *const capabilities[] = { CAPS, "side-band-64k" };
+
+	command(&push, NULL, &commits[9], names[0], CAPS);
+	command(&push, NULL, &commits[9], names[1], NULL);
+	pack_of(&push, &commits[9], "0000");
+	assert_ok(go());
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		push_clear(&push);
+		push_init(&push);
+		push.request.read = read_and_tend;
+		command(&push, &commits[9], NULL, names[i], capabilities[i]);
+		pkt_add_flush(&push.body);
+		if (i == 0)
+			pkt_add_flush(&push.body);
+		read_key(push.key_before);
+		assert_fails(receive_pack_open(&push.request, &tended, &err),
+			     ERR_NETWORK);
+		assert_null(tended);
+		assert_changed_once();
+	}
+	assert_refs("");
+	assert_tidy();
+}
+
 /* It says more than a pipe holds before it reads. */
 TEST(a_chatty_git_is_not_waited_for_by_what_it_waits_for)
 {
@@ -223,6 +268,7 @@ int main(int argc, char **argv)
 		CASE(garbage_behind_good_commands_is_read_to_its_end),
 		CASE(what_follows_a_pack_hides_no_change),
 		CASE(what_follows_a_pack_slowly_delays_nothing),
+		CASE(a_body_that_never_ends_delays_no_deletion),
 		CASE(a_chatty_git_is_not_waited_for_by_what_it_waits_for),
 		CASE(time_and_a_stop_end_a_push),
 		CASE(a_large_pack_streams_through_little_memory),
