@@ -448,9 +448,14 @@ int slot_look(struct refs_slot *slot, const struct stop *stop,
 /* How soon who waits notices that he is to stop. */
 
 static struct refs_flight *refs_flight_new_locked(struct refs_slot *slot,
-						  struct refs_observation *observation)
+						  struct refs_observation *observation,
+						  const struct fair_client *client)
 {
 	struct refs_flight *flight = xcalloc(1, sizeof(*flight));
+
+	for (size_t i = 0; client && i < FAIR_NAMES; i++)
+		if (client->names[i])
+			flight->client[i] = xstrdup(client->names[i]);
 
 	atomic_init(&flight->references, 2); /* the thread's and the caller's */
 	flight->cache = slot->cache;
@@ -476,6 +481,8 @@ static void refs_flight_unref(struct refs_flight *flight)
 {
 	if (!flight || atomic_fetch_sub(&flight->references, 1) > 1)
 		return;
+	for (size_t i = 0; i < FAIR_NAMES; i++)
+		free(flight->client[i]);
 	refs_observation_unref(flight->observation);
 	generation_unref(flight->generation);
 	str_clear(&flight->grown);
@@ -799,7 +806,8 @@ static bool is_good_for(const struct refs_observation *observation,
 	       refs_observation_is_same(observation, mine);
 }
 
-static struct lead find_lead(struct refs_slot *slot, struct refs_observation *observation)
+static struct lead find_lead(struct refs_slot *slot, struct refs_observation *observation,
+			     const struct fair_client *client)
 {
 	AUTO_WASTE struct refs_waste waste = { 0 };
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&slot->cache->mutex);
@@ -811,7 +819,7 @@ static struct lead find_lead(struct refs_slot *slot, struct refs_observation *ob
 	} else if (slot->flight && is_good_for(slot->flight->observation, observation)) {
 		lead.flight = refs_flight_ref(slot->flight);
 	} else {
-		lead.flight = refs_flight_new_locked(slot, observation);
+		lead.flight = refs_flight_new_locked(slot, observation, client);
 		lead.is_new = true;
 	}
 	return lead;
@@ -875,7 +883,7 @@ static int try_look(struct refs_slot *slot, const struct refs_request *request,
 		return 1;
 	}
 
-	struct lead lead = find_lead(slot, observation);
+	struct lead lead = find_lead(slot, observation, request->client);
 	if (lead.generation) {
 		answer_generation(answer, &observation->look, lead.generation);
 		refs_cache_count_request(request->kind, CLASS_HIT);

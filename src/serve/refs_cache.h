@@ -43,7 +43,9 @@ struct refs_answer {
 };
 
 struct refs_request {
-	const char *name; /* of the repository */
+	const char *name;                 /* of the repository */
+	const struct fair_client *client; /* for its share of the generators, which do not
+					     borrow it; may be NULL */
 	enum refs_kind kind;
 	bool may_stream; /* a generation that takes longer than 100 ms may be read while
 			    it grows */
@@ -87,6 +89,7 @@ struct refs_flight {
 	struct refs_cache *cache;
 	struct refs_slot *slot; /* held until the thread ends */
 	struct refs_observation *observation;
+	char *client[FAIR_NAMES]; /* for which it began; owned, or NULL */
 	int64_t began_ms;
 	pthread_t thread;
 	TAILQ_ENTRY(refs_flight) link; /* guarded by cache->mutex */

@@ -685,7 +685,10 @@ static int refs_generate_ask_git(struct refs_flight *flight,
 				 struct generation **generation, struct err *err)
 {
 	struct slots *fills = flight->cache->fills;
-	struct slots_request request = { .stop = &flight->cache->stop };
+	char *const *names = flight->client;
+	const struct fair_client client = { { names[0], names[1], names[2] } };
+	struct slots_request request = { .client = &client,
+					 .stop = &flight->cache->stop };
 	struct fair_place place;
 
 	if (slots_enter(fills, &request, &place, err) != 0)

@@ -411,6 +411,7 @@ int serve_info_refs(struct serve *serve, const struct serve_request *request,
 {
 	int protocol = git_protocol_version(request->protocol);
 	struct refs_request wanted = { .name = request->name,
+				       .client = request->client,
 				       .kind = REFS_INFO,
 				       .may_stream =
 					       protocol < 2 && !request->wants_whole,
@@ -482,6 +483,7 @@ static int list_refs(struct serve *serve, const struct serve_request *request,
 		     struct serve_answer *answer, struct err *err)
 {
 	struct refs_request asked = { .name = request->name,
+				      .client = request->client,
 				      .kind = REFS_LS,
 				      .stop = request->stop };
 	struct refs_answer found = { 0 };

@@ -3,6 +3,8 @@
  */
 #include "git_test.h"
 
+#include "base/metrics.h"
+#include "base/thread.h"
 #include "git/git_child.h"
 #include "serve/serve.h"
 
@@ -238,6 +240,78 @@ TEST(more_slots_are_there_after_a_reload)
 	serve_answer_clear(&second);
 }
 
+/* In r.git it waits as long as "slow" is there. */
+static void use_slow_git(void)
+{
+	AUTO_FREE char *git = output_of("command -v git | tr -d '\\n'");
+	AUTO_FREE char *path = xasprintf("%s/bin:%s", root, getenv("PATH"));
+	AUTO_FREE char *text = xasprintf("#!/bin/sh\n"
+					 "while test -e slow; do sleep 0.01; done\n"
+					 "exec %s \"$@\"\n",
+					 git);
+
+	must("mkdir bin && cp -r r.git s.git && : >r.git/slow");
+	assert_ok(
+		file_replace(root_fd, "bin/git", text, strlen(text), FILE_NO_SYNC, &err));
+	must("chmod +x bin/git");
+	setenv("PATH", path, 1);
+	assert_ok(git_setup(root, &err));
+}
+
+static bool is_filling(void)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	metrics_render_as(METRICS_PROMETHEUS, &text);
+	return strstr(text.data, "refrelay_upload_pack_running{kind=\"fills\"} 1\n");
+}
+
+static void *ask_for_r(void *arg)
+{
+	const struct serve_request asked = { .name = "r",
+					     .client = arg,
+					     .wants_whole = true };
+	struct serve_answer own = SERVE_ANSWER_INIT;
+	struct err error;
+
+	int result = serve_info_refs(serve, &asked, &own, &error);
+	serve_answer_clear(&own);
+	return result == 0 ? arg : NULL;
+}
+
+TEST(one_client_does_not_have_all_generators)
+{
+	static struct fair_client one = { { "192.0.2.1" } }, other = { { "192.0.2.2" } };
+	struct serve_settings own = settings(1);
+	AUTO_FREE char *before = xstrdup(getenv("PATH"));
+	pthread_t thread;
+	void *result;
+
+	own.fills.each = 1;
+	own.fills.wait_ms = 1;
+	serve_set(serve, &own);
+	use_slow_git();
+	thread_start(&thread, "asker", ask_for_r, &one);
+	for (int i = 0; i < 20000 && !is_filling(); i++)
+		usleep(1000);
+	request = (struct serve_request){ .name = "s", .client = &one, .body_fd = -1 };
+	assert_fails(serve_info_refs(serve, &request, &answer, &err), ERR_BUSY);
+	serve_answer_clear(&answer);
+	request.body = &body;
+	request.protocol = "version=2";
+	str_add(&body, "0014command=ls-refs\n0000");
+	assert_fails(serve_upload_pack(serve, &request, &answer, &err), ERR_BUSY);
+	serve_answer_clear(&answer);
+	request.client = &other;
+	AUTO_FREE char *listed = post("0014command=ls-refs\n0000");
+	assert_non_null(strstr(listed, "refs/heads/main"));
+	must("rm r.git/slow");
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, &one);
+	setenv("PATH", before, 1);
+	assert_ok(git_setup(root, &err));
+}
+
 TEST(what_may_not_be_kept_is_gits_own_stream_without_a_tag)
 {
 	must("git -C r.git config include.path /dev/null");
@@ -277,6 +351,7 @@ int main(void)
 		CASE(refs_are_listed_as_git_lists_them),
 		CASE(what_git_must_answer_is_streamed_in_a_slot),
 		CASE(more_slots_are_there_after_a_reload),
+		CASE(one_client_does_not_have_all_generators),
 		CASE(what_may_not_be_kept_is_gits_own_stream_without_a_tag),
 		CASE(no_repository_is_missing_for_all),
 	};
