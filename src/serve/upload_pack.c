@@ -13,7 +13,8 @@
  *
  * A refusal ("not our ref") is git's word of objects that it does not find, too. It is
  * damage if the object is that of a ref, and not there: a client alone brings neither
- * about.
+ * about. If it is there, a push may have brought it just now, as clients may want what
+ * they were not told of yet. So git is asked once more, which finds it then.
  */
 #include "serve/upload_pack.h"
 
@@ -51,6 +52,7 @@ struct upload_pack {
 	bool is_refusal;
 	bool holds_back;
 	bool is_request_bad;
+	off_t body_at;       /* in the request's file */
 	size_t service_left; /* of the service line */
 	size_t first_len;
 	size_t first_taken;
@@ -254,7 +256,7 @@ static bool upload_pack_has_object(const struct upload_pack *pack,
 }
 
 /* It may be back by now, as damage is mended while the answer is on its way; or it came
- * with a ref of just now. */
+ * with a ref of just now: then it is present. */
 static enum refused upload_pack_judge_refused(const struct upload_pack *pack,
 					      const char *path, const struct oid *oid)
 {
@@ -270,21 +272,59 @@ static enum refused upload_pack_judge_refused(const struct upload_pack *pack,
 	return may_hide(&repo) ? REFUSED_RIGHTLY : REFUSED_PRESENT;
 }
 
-/* Whether git itself is well, and says no by rights. */
-static int check_refusal(const struct upload_pack *pack, const char *path, size_t oid_len,
-			 struct err *err)
+static bool upload_pack_find_refused(const struct upload_pack *pack, size_t oid_len,
+				     struct oid *oid)
 {
 	AUTO_FREE char *said = NULL;
-	char text[OID_MAX_TEXT];
-	enum refused refused;
-	struct oid oid;
 
 	if (!pack->is_refusal || pack->step != UPLOAD_PACK_ANSWER)
-		return 0;
+		return false;
 	said = xstrndup(pack->first, pack->first_len);
-	if (!git_message_refused_object(said, oid_len, &oid))
+	return git_message_refused_object(said, oid_len, oid);
+}
+
+static int upload_pack_begin(const struct upload_pack_request *request,
+			     const struct repo *repo, struct upload_pack *pack,
+			     struct err *err)
+{
+	if (upload_pack_start_git(request, repo, pack, err) != 0)
+		return -1;
+	return read_first(pack, err);
+}
+
+static int upload_pack_begin_again(const struct upload_pack_request *request,
+				   const struct repo *repo, struct upload_pack *pack,
+				   struct err *err)
+{
+	git_stream_close(TAKE(pack->stream), ERR_IGNORED);
+	pack->ended = (struct proc_result){ 0 };
+	pack->is_refusal = pack->is_request_bad = false;
+	pack->first_len = 0;
+	if (request->body_fd >= 0 && lseek(request->body_fd, pack->body_at, SEEK_SET) < 0)
+		return err_errno(err, "cannot rewind a request's body");
+	return upload_pack_begin(request, repo, pack, err);
+}
+
+/* Whether git itself is well, and says no by rights. */
+static int check_refusal(const struct upload_pack_request *request,
+			 const struct repo *repo, struct upload_pack *pack,
+			 struct err *err)
+{
+	char text[OID_MAX_TEXT];
+	enum refused refused;
+	struct oid oid, again;
+
+	if (!upload_pack_find_refused(pack, repo->oid_len, &oid))
 		return 0;
-	refused = upload_pack_judge_refused(pack, path, &oid);
+	refused = upload_pack_judge_refused(pack, request->path, &oid);
+	if (refused == REFUSED_PRESENT) {
+		if (upload_pack_begin_again(request, repo, pack, err) != 0)
+			return -1;
+		if (!upload_pack_find_refused(pack, repo->oid_len, &again) ||
+		    !oid_equal(&oid, &again))
+			return 0;
+		refused = upload_pack_judge_refused(pack, request->path, &oid);
+	}
 	if (refused == REFUSED_RIGHTLY)
 		return 0;
 	err_set(err, ERR_CORRUPT, "git does not find the object %s, which a ref names",
@@ -319,10 +359,11 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 	made->step = request->step;
 	made->holds_back = request->holds_back && request->step == UPLOAD_PACK_ANSWER;
 	made->work = git_work_for(request->stop, request->timeout_ms);
+	if (request->body_fd >= 0)
+		made->body_at = lseek(request->body_fd, 0, SEEK_CUR);
 	if (check_open(request, &repo, &made->work, err) != 0 ||
-	    upload_pack_start_git(request, &repo, made, err) != 0 ||
-	    read_first(made, err) != 0 ||
-	    check_refusal(made, request->path, repo.oid_len, err) != 0) {
+	    upload_pack_begin(request, &repo, made, err) != 0 ||
+	    check_refusal(request, &repo, made, err) != 0) {
 		if (request->is_bad)
 			*request->is_bad = made->is_request_bad;
 		upload_pack_close(made);

@@ -49,7 +49,7 @@ struct upload_pack_request {
 /* Starts it, and waits for its first bytes or its end, so that an error can still become
  * a status: ERR_MISSING (repository not found), ERR_AUTH (REASON_CLOSED: its
  * http.uploadpack is false), ERR_CORRUPT (REASON_LOST_OBJECT: the object of a ref,
- * requested by the client, is missing; without it: git refused one that is there),
+ * requested by the client, is missing; without it: git refused one that is there, twice),
  * ERR_CONFIG (also: the body is not a request of git), ... Not
  * an error: an answer in which upload-pack itself refuses ("not our ref"), and an empty
  * answer to the empty request with which clients probe. `stop` is borrowed until

@@ -320,9 +320,41 @@ TEST(a_refusal_of_what_a_ref_has_and_is_lost_is_damage)
 	close_body();
 }
 
+/* The first time git does not have the ref, which is made when it has read the request:
+ * that moves the file's offset. */
+TEST(a_refusal_of_what_came_just_now_is_no_doubt)
+{
+	char text[OID_MAX_TEXT];
+
+	fill();
+	oid_text(&commits[40], text);
+	must("mkdir bin && printf '#!/bin/sh\n"
+	     "case \"$*\" in *upload-pack*)\n"
+	     "if ! test -e refs/heads/new; then\n"
+	     "\tcat >/dev/null\n"
+	     "\tuntil test -e refs/heads/new; do sleep 0.01; done\n"
+	     "\tprintf \"0049ERR upload-pack: not our ref %s\"; exit 128\n"
+	     "fi;;\n"
+	     "esac\n"
+	     "exec /usr/bin/git \"$@\"\n' >bin/git && chmod +x bin/git",
+	     text);
+	AUTO_FREE char *before = xstrdup(getenv("PATH"));
+	AUTO_FREE char *shimmed = xasprintf("%s/bin:%s", root, before);
+	want(&commits[40], "", true);
+	must("{ until grep -q 'pos:.*[1-9]' /proc/%d/fdinfo/%d || test $((i+=1)) -gt "
+	     "2000; do sleep 0.01; done; "
+	     "git -C r.git update-ref refs/heads/new %s; } >/dev/null 2>&1 &",
+	     getpid(), request.body_fd, text);
+	setenv("PATH", shimmed, 1);
+	assert_ok(git_setup(root, &err));
+	serve();
+	setenv("PATH", before, 1);
+	assert_non_null(memmem(answer.data, answer.len, "PACK", 4));
+	close_body();
+}
+
 /* The index may be whole again when the object is looked for: then git was wrong all the
- * same, unless it hides what it refuses. Or the ref came just now: so it is a doubt, and
- * nothing that is proved. */
+ * same, unless it hides what it refuses. As nothing is proved, it is a doubt. */
 TEST(a_refusal_of_what_a_ref_has_and_is_back_is_a_doubt)
 {
 	char text[OID_MAX_TEXT];
@@ -820,6 +852,7 @@ int main(void)
 		CASE(the_empty_request_of_a_probe_has_an_empty_answer),
 		CASE(a_refusal_is_an_answer),
 		CASE(a_refusal_of_what_a_ref_has_and_is_lost_is_damage),
+		CASE(a_refusal_of_what_came_just_now_is_no_doubt),
 		CASE(a_refusal_of_what_a_ref_has_and_is_back_is_a_doubt),
 		CASE(what_breaks_soon_after_its_beginning_is_an_error),
 		CASE(hidden_refs_and_what_no_ref_reaches_are_refused_by_protocol_0),
