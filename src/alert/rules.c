@@ -330,6 +330,21 @@ static int64_t rule_count_left_out(const struct report *report, const char **exa
 	return count;
 }
 
+/* Whether what it lacks is what failed, its report does not tell. A damaged copy lacks no
+ * change. */
+static void rule_say_tried_again(const struct report_secondary *one,
+				 struct alert_trouble *trouble)
+{
+	AUTO_FREE char *lag = rule_span(one->lag_ms);
+
+	trouble->is_reworded = true;
+	rule_say(trouble, "see refrelay status there",
+		 "failed at %s before; by now tried again, or done: %" PRId64
+		 " still to copy there%s%s",
+		 one->site, one->behind, one->lag_ms > 0 ? ", behind by " : "",
+		 one->lag_ms > 0 ? lag : "");
+}
+
 /* What it tries again has not failed for it, and lacks a change for long. */
 static void rule_failing_there(const struct alert_judging *judging,
 			       const struct report_secondary *one)
@@ -346,6 +361,8 @@ static void rule_failing_there(const struct alert_judging *judging,
 	if (one->failing > 0)
 		rule_say(trouble, "see refrelay status there", "failing at %s: %" PRId64,
 			 one->site, one->failing);
+	else
+		rule_say_tried_again(one, trouble);
 }
 
 static void rule_failing_others(const struct alert_judging *judging)

@@ -58,6 +58,7 @@ struct alert_trouble {
 	/* Undecided: unknown, or neither above its upper bound nor below its lower one:
 	 * an existing trouble continues, a new one does not begin. */
 	bool is_open;
+	bool is_reworded; /* of an open one: its text replaces that of the existing */
 };
 
 typedef VEC(struct alert_trouble) alert_troubles;

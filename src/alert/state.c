@@ -63,6 +63,13 @@ static void entry_set_text(char **at, const char *text)
 	*at = xstrdup(text);
 }
 
+static void entry_take_words(struct alert_entry *entry,
+			     const struct alert_trouble *trouble)
+{
+	entry_set_text(&entry->text, trouble->text);
+	entry_set_text(&entry->remedy, trouble->remedy);
+}
+
 static bool entry_judge_due(struct alert_entry *entry,
 			    const struct alert_trouble *trouble,
 			    const struct alert *alert, int64_t now)
@@ -84,6 +91,8 @@ static bool state_take_one(struct alert_state *state, const struct alert_trouble
 	if (trouble->is_open) {
 		if (entry)
 			entry->is_found = true;
+		if (entry && trouble->is_reworded)
+			entry_take_words(entry, trouble);
 		return false;
 	}
 	if (!entry) {
@@ -96,8 +105,7 @@ static bool state_take_one(struct alert_state *state, const struct alert_trouble
 	}
 	if (trouble->since > 0 && trouble->since < entry->since)
 		entry->since = trouble->since;
-	entry_set_text(&entry->text, trouble->text);
-	entry_set_text(&entry->remedy, trouble->remedy);
+	entry_take_words(entry, trouble);
 	entry->is_found = true;
 	return entry_judge_due(entry, trouble, alert, now) || is_changed;
 }

@@ -220,9 +220,15 @@ TEST(what_a_secondary_tries_again_has_not_ended)
 	look_at_rome(&known, &rome, 0, 1);
 	facts.now += 2 * MINUTE;
 	assert_false(look_at_rome(&known, &rome, 0, 1)->is_over);
-	assert_string_equal(known.entries.items[0].text, "failing at rome: 1");
-	rome.lag_ms = 0; /* a copy that is damaged lacks no change */
-	expect_one(ALERT_FAILURES, "at rome", true);
+	assert_string_equal(known.entries.items[0].text,
+			    "failed at rome before; by now tried again, or done: 1 still "
+			    "to copy there, behind by 50 min");
+	entry = look_at_rome(&known, &rome, 2, 1);
+	assert_string_equal(entry->text, "failing at rome: 2");
+	rome.failing = rome.lag_ms = 0; /* a copy that is damaged lacks no change */
+	const struct alert_trouble *one = expect_one(ALERT_FAILURES, "at rome", true);
+	assert_string_equal(one->text, "failed at rome before; by now tried again, or "
+				       "done: 1 still to copy there");
 	rome.lag_ms = 1000; /* it is busy, and lacks nothing for long */
 	judge();
 	assert_int_equal(found.count, 0);
