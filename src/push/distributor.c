@@ -462,8 +462,7 @@ static void distributor_list_store(struct distributor *distributor)
 	}
 	if (interval_ms > 0)
 		again_ms = int64_min(again_ms, interval_ms);
-	if (task_store_watch_fd(distributor->push->options.tasks) < 0 ||
-	    uri_request_watch_fd(distributor->push->options.tasks) < 0)
+	if (!task_store_is_watched(distributor->push->options.tasks))
 		again_ms = int64_min(again_ms, UNWATCHED_MS);
 	if (result != 0)
 		again_ms = int64_min(again_ms, LIST_RETRY_MS);
@@ -537,7 +536,7 @@ static void end_run(struct distributor *distributor, struct push_run *run)
 	if (run->is_stuck)
 		distributor->list_at =
 			int64_min(distributor->list_at, clock_boot_ms() + LIST_RETRY_MS);
-	if (task_store_watch_fd(run->push->options.tasks) < 0)
+	if (!task_store_is_watched(run->push->options.tasks))
 		distributor->list_at = 0;
 	distributor->is_news = true;
 	entry->is_held = run->is_held;

@@ -69,7 +69,7 @@ struct store_identity {
 	pthread_mutex_t mutex;
 	char *id;                                   /* owned */
 	struct place_identity places[STORE_PLACES]; /* guarded by mutex */
-	int watched; /* inotify's number of waiting/; guarded by mutex */
+	int watched; /* inotify's number of waiting/, or -1; guarded by mutex */
 };
 
 /* For a store whose directories exist; gives it an id if it lacks one. */

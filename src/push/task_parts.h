@@ -45,6 +45,7 @@ struct task_store {
 	char *paths[STORE_PLACES];
 	bool is_local;
 	int watch, request_watch; /* inotify descriptors, or -1 */
+	int requests_watched;     /* inotify's number of requests/, or -1 */
 	struct task_index index;
 	struct listing listing;
 	struct store_identity *identity; /* owned; NULL while it is opened */

@@ -773,17 +773,6 @@ int task_store_sweep(struct task_store *store, struct err *err)
 		       : -1;
 }
 
-static int task_store_open_watch(const char *path, uint32_t what)
-{
-	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-
-	if (fd >= 0 && inotify_add_watch(fd, path, what) < 0) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
-}
-
 static struct task_store *new_store(const char *directory)
 {
 	struct task_store *store = xcalloc(1, sizeof(*store));
@@ -811,10 +800,7 @@ int task_store_open(const char *directory, struct task_store **out, struct err *
 		return fail_open(store, err);
 	AUTO_CLOSE int fd = store_dir(store, WAITING, err);
 	store->is_local = fd >= 0 && file_system_is_local(fd);
-	store->watch = task_store_open_watch(store->paths[WAITING], NEWS | SELF);
-	store_watch_again(store); /* to know its number */
-	store->request_watch =
-		task_store_open_watch(store->paths[REQUESTS], REQUEST_NEWS);
+	store_watch_again(store);
 	*out = store;
 	return 0;
 }
@@ -904,22 +890,35 @@ int task_store_watch_fd(const struct task_store *store)
 	return store->watch;
 }
 
+bool task_store_is_watched(const struct task_store *store)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->identity->mutex);
+
+	return store->identity->watched >= 0 && store->requests_watched >= 0;
+}
+
+/* The watch's number; -1: there is none, as the directory is missing or the user has too
+ * many. */
+static int task_store_watch(int *fd, const char *path, uint32_t what)
+{
+	if (*fd < 0)
+		*fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	return *fd < 0 ? -1 : inotify_add_watch(*fd, path, what);
+}
+
 void store_watch_requests(struct task_store *store)
 {
-	if (store->request_watch >= 0)
-		inotify_add_watch(store->request_watch, store->paths[REQUESTS],
-				  REQUEST_NEWS);
+	store->requests_watched = task_store_watch(&store->request_watch,
+						   store->paths[REQUESTS], REQUEST_NEWS);
 }
 
 void store_watch_again(struct task_store *store)
 {
 	store_watch_requests(store);
-	if (store->watch < 0)
-		return;
 
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->identity->mutex);
 	store->identity->watched =
-		inotify_add_watch(store->watch, store->paths[WAITING], NEWS | SELF);
+		task_store_watch(&store->watch, store->paths[WAITING], NEWS | SELF);
 }
 
 /* Whether one event says that all must be read again. */

@@ -98,6 +98,10 @@ void task_store_report_all(struct task_store *store);
 int task_store_list_running(struct task_store *store, running_uri_seen running, void *arg,
 			    struct err *err);
 
+/* Whether inotify tells of changes in waiting/ and of requests. If not, only listing
+ * finds them; each task_store_refresh() tries to have them watched again. */
+bool task_store_is_watched(const struct task_store *store);
+
 /* An inotify descriptor, readable after changes of waiting/; -1: not available.
  * task_store_hear() reads it and handles the changes; true: read everything again. */
 int task_store_watch_fd(const struct task_store *store);

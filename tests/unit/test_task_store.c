@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/inotify.h>
 #include <sys/syscall.h>
 
 #include "base/thread.h"
@@ -46,6 +47,27 @@ int futimens(int fd, const struct timespec times[2])
 
 	return (int)syscall(SYS_utimensat, fd, NULL, times || !ahead_s ? times : ahead,
 			    0);
+}
+
+/* Likewise: whether the user has too many watches, or instances. */
+static bool has_no_watches, has_no_instances;
+
+int inotify_add_watch(int fd, const char *path, uint32_t what)
+{
+	if (has_no_watches) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return (int)syscall(SYS_inotify_add_watch, fd, path, what);
+}
+
+int inotify_init1(int flags)
+{
+	if (has_no_instances) {
+		errno = EMFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_inotify_init1, flags);
 }
 
 /* ------------------------------------------------------------------------ adding */
@@ -631,6 +653,48 @@ TEST(a_new_directory_asks_for_a_listing)
 	assert_true(hear());
 }
 
+/* As the distributor reads it. */
+static void expect_to_hear_of_others(void)
+{
+	struct pollfd poll_fd = { .fd = task_store_watch_fd(store), .events = POLLIN };
+
+	while (poll(&poll_fd, 1, 0) > 0)
+		if (hear())
+			refresh();
+	assert_true(task_store_is_watched(store));
+	assert_int_equal(end_of(start_self("add", "x", "task.linked=kill")),
+			 128 + SIGKILL);
+	assert_int_equal(poll(&poll_fd, 1, 1000), 1);
+	assert_false(hear());
+	assert_int_equal(reports, 1);
+}
+
+TEST(a_watch_that_was_lost_is_set_again)
+{
+	assert_ok(renameat(root_fd, "ref-updates/waiting", root_fd, "waiting.old"));
+	assert_true(hear());
+	assert_fails(task_store_refresh(store, seen, running, &reports, &err), ERR_DISK);
+	assert_false(task_store_is_watched(store));
+	assert_ok(mkdirat(root_fd, "ref-updates/waiting", 0700));
+	assert_ok(task_store_refresh(store, seen, running, &reports, &err));
+	expect_to_hear_of_others();
+}
+
+TEST(a_watch_that_cannot_be_set_is_tried_again_with_each_listing)
+{
+	task_store_close(store);
+	has_no_instances = true;
+	assert_ok(task_store_open(root, &store, &err));
+	assert_false(task_store_is_watched(store));
+	has_no_instances = false;
+	has_no_watches = true;
+	assert_ok(task_store_refresh(store, seen, running, &reports, &err));
+	assert_false(task_store_is_watched(store));
+	has_no_watches = false;
+	assert_ok(task_store_refresh(store, seen, running, &reports, &err));
+	expect_to_hear_of_others();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -662,6 +726,8 @@ int main(int argc, char **argv)
 		STORE_CASE(what_comes_and_goes_is_heard_of),
 		STORE_CASE(a_file_that_is_just_being_written_is_not_set_aside),
 		STORE_CASE(a_new_directory_asks_for_a_listing),
+		STORE_CASE(a_watch_that_was_lost_is_set_again),
+		STORE_CASE(a_watch_that_cannot_be_set_is_tried_again_with_each_listing),
 	};
 
 	if (argc == 4 && strcmp(argv[1], "add") == 0) {
