@@ -129,6 +129,13 @@ void note_letter(struct push_run *run, const struct claimed_task *task)
 	run->has_changed = true;
 }
 
+int write_letters(const struct push_run *run, struct err *err)
+{
+	if (!run->has_changed)
+		return 0;
+	return uri_state_write(run->push->options.tasks, run->uri_key, &run->state, err);
+}
+
 /* The refs that a push was for. True: all. */
 static bool add_pushed(const struct push_group *group, struct map *pushed)
 {

@@ -116,8 +116,10 @@ void push_settle_give_up(struct push_run *run, const struct push_group *group,
 /* Settles each task by the results of its refs. */
 void push_settle_group(struct push_run *run, const struct push_group *group,
 		       const struct transfer_result *result);
-/* A task has become a dead letter: those of a URI are listed in its state. */
+/* A task is to become a dead letter: those of a URI are listed in its state, which is
+ * written first: no later push would settle a letter that is not listed. */
 void note_letter(struct push_run *run, const struct claimed_task *task);
+int write_letters(const struct push_run *run, struct err *err);
 /* Removes those for which the push succeeded. */
 void settle_dead_letters(struct push_run *run, const struct push_group *group,
 			 const struct judge *judge);

@@ -188,9 +188,9 @@ static int remove_running(struct task_store *store, const struct claimed_task *t
 int task_store_done(struct task_store *store, const struct claimed_task *task,
 		    struct err *err)
 {
-	if (remove_running(store, task, err) != 0)
+	if (store_remove_letter(store, task, err) != 0)
 		return -1;
-	return store_remove_letter(store, task, err);
+	return remove_running(store, task, err);
 }
 
 int task_store_give_back(struct task_store *store, const struct claimed_task *task,

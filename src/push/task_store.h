@@ -131,7 +131,8 @@ int task_store_recover(struct task_store *store, const char *uri_key, size_t *re
 int task_store_claim(struct task_store *store, const char *uri, claimed_tasks *tasks,
 		     struct err *err);
 
-/* It was done: removes the file, and a dead letter of the same name. */
+/* It was done: removes a dead letter of the same name, then the file, as nothing else may
+ * tell later that the letter was done. */
 int task_store_done(struct task_store *store, const struct claimed_task *task,
 		    struct err *err);
 

@@ -67,14 +67,19 @@ void push_settle_give_up(struct push_run *run, const struct push_group *group,
 	static const ref_failures none = { 0 };
 	struct err err;
 
-	if (group->tasks.count > 0)
-		report_gave_up(group, run->uri, why);
-	for (size_t i = 0; i < group->tasks.count && keeps_lease(run); i++) {
+	if (group->tasks.count == 0 || !keeps_lease(run))
+		return;
+	report_gave_up(group, run->uri, why);
+	for (size_t i = 0; i < group->tasks.count; i++)
 		note_letter(run, group->tasks.items[i]);
+	if (write_letters(run, &err) != 0) {
+		not_moved(run, group->tasks.items[0], &err);
+		return;
+	}
+	for (size_t i = 0; i < group->tasks.count && keeps_lease(run); i++)
 		if (task_store_fail(run->push->options.tasks, group->tasks.items[i], why,
 				    &none, &err) != 0)
 			not_moved(run, group->tasks.items[i], &err);
-	}
 }
 
 void give_back_or_up(struct push_run *run, const struct push_group *group,
@@ -183,6 +188,8 @@ static int give_up_refs(struct push_run *run, const struct refusal *refusal,
 	why_refused(refusal, outcome, &why);
 	report_gave_up(refusal->group, run->uri, &why);
 	note_letter(run, task);
+	if (write_letters(run, err) != 0)
+		return -1;
 	if (outcome->fate == TASK_SPLIT
 		    ? push_settle_split_task(run, task, outcome, &why, err) != 0
 		    : task_store_fail(tasks, task, &why, &outcome->failures, err) != 0)

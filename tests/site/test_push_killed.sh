@@ -161,6 +161,33 @@ change_is_not_lost() { # POINT...
 	done
 }
 
+# What was given up is listed before it is: a later push that does it has to find it.
+gives_up_and_dies() {
+	make_one
+	git -C git/a.git branch bad main
+	make_node home
+	add_remote home far replicationRetry 0
+	start_ready home
+	expect 0 at home push start --all --wait --now
+	stop_site home
+	git -C far/a.git update-ref -d refs/heads/bad
+	cat >far/a.git/hooks/update <<-END
+		#!/bin/sh
+		[ "\$1" != refs/heads/bad ] || [ -e "$PWD/go" ]
+	END
+	chmod +x far/a.git/hooks/update
+	write_task waiting a refs/heads/bad "$PWD/far/a.git" far
+	launch_site home REFRELAY_FAILPOINT=push.done=kill
+	is_killed_within 15 home
+	[ -n "$(letters)" ]
+	touch go
+	start_site home
+	expect 0 at home push start --all --wait --now
+	wait_until 10 all_is_done
+	wait_until 10 queue_says 'q["given_up"] == []'
+	stop_site home
+}
+
 # A change of HEAD is told once: the next node must find what was asked for.
 dies_while_it_sets_head() {
 	make_one
@@ -231,6 +258,7 @@ tap_test "what a living node pushes is left alone" leaves_the_living_alone
 tap_test "a node is killed while it makes tasks of a change" \
 	change_is_not_lost hook.noticed sink.task task.written task.linked sink.taken \
 	notice.commits notice.committed notice.seen
+tap_test "a node is killed when it has given up" gives_up_and_dies
 tap_test "a node is killed while it sets HEAD" dies_while_it_sets_head
 tap_test "all nodes are killed at once" all_die
 tap_done

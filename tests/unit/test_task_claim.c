@@ -228,6 +228,29 @@ TEST(a_letter_is_retried_or_discarded_or_done_by_a_later_push)
 	assert_int_equal(files_in("refrelay/failed"), 0);
 }
 
+/* As when the node is killed in between. */
+TEST(a_letter_goes_before_the_task_that_has_done_it)
+{
+	AUTO_FREE char *key = fail_one("a");
+	AUTO_FREE char *letter = xasprintf("refrelay/failed/%s", key);
+
+	assert_ok(unlinkat(root_fd, letter, 0));
+	assert_ok(mkdirat(root_fd, letter, 0700)); /* which cannot be removed */
+	add("a");
+	claimed_tasks tasks = claim(URI);
+	assert_int_equal(task_store_done(store, &tasks.items[0], &err), -1);
+	assert_ok(unlinkat(root_fd, letter, AT_REMOVEDIR));
+	claimed_tasks_clear(&tasks);
+	tasks = claim(URI);
+	assert_int_equal(tasks.count, 0); /* it is still running */
+	claimed_tasks_clear(&tasks);
+	char uri_key[URI_KEY_SIZE];
+	size_t recovered;
+	uri_key_of(URI, uri_key);
+	assert_ok(task_store_recover(store, uri_key, &recovered, &err));
+	assert_int_equal(recovered, 1);
+}
+
 /* Those of other URIs may be thousands. */
 TEST(letters_that_say_nothing_new_are_dropped_without_reading_others)
 {
@@ -399,6 +422,7 @@ int main(void)
 		STORE_CASE(a_task_that_is_given_up_is_kept_with_the_reason),
 		STORE_CASE(a_letter_whose_reason_is_lost_is_shown),
 		STORE_CASE(a_letter_is_retried_or_discarded_or_done_by_a_later_push),
+		STORE_CASE(a_letter_goes_before_the_task_that_has_done_it),
 		STORE_CASE(
 			letters_that_say_nothing_new_are_dropped_without_reading_others),
 		STORE_CASE(reasons_of_letters_are_not_read_to_count_them),
