@@ -92,7 +92,7 @@ const S = {
 	lag: null, lagAt: 0, running: null, leases: [], held: [], waiting: [], queue: null,
 	mirrors: null, list: null, item: null, busy: {}, unread: {},
 };
-const LIST_ROWS = 100, LAG_MINUTES = 360, FEW = 12, OLD_MS = 30000;
+const LIST_ROWS = 100, QUEUE_ROWS = 50, LAG_MINUTES = 360, FEW = 12, OLD_MS = 30000;
 const MIRROR_ROWS = 200, MIRROR_PAGES = 5, MIRRORS_A_PAGE = 1000;
 const HEARD_SECONDS = 25; /* VERDICT_HEARD_MS, after which a site is silent */
 const TOKEN = "refrelay.token";
@@ -688,8 +688,8 @@ function troubles(status) {
 	return list.length ? section("Failing", "failing", h("ul", { class: "troubles" }, list)) : null;
 }
 
-/* Mirrors that are held, but not among the rows: no list has them any more, or there are too
- * many. The example is of one of them if nothing fails and no row has its name. */
+/* Mirrors that are held, but not among the rows: there are too many. The example is of one of
+ * them if nothing fails and no row has its name. */
 function heldElsewhere(mirrors, count) {
 	const isOne = mirrors.failing === 0 && mirrors.example &&
 		!(S.mirrors || []).some((one) => one.name === mirrors.example);
@@ -706,7 +706,8 @@ function heldView(status) {
 	const mirrors = (S.mirrors || []).filter((one) => one.held_reason).slice(0, 50).map((one) =>
 		h("li", { class: "trouble", key: "mirror " + one.name },
 			h("strong", {}, "mirror ", name(one.name)), h("p", {}, said(one.held_reason)),
-			command("refrelay mirror sync --force", quote(one.name))));
+			one.gone && one.remedy ? h("p", { class: "remedy" }, "What to do: ", said(one.remedy)) : null,
+			command(one.gone ? "refrelay mirror remove" : "refrelay mirror sync --force", quote(one.name))));
 	const more = status.mirrors ? status.mirrors.held - mirrors.length : 0;
 	if (more > 0)
 		mirrors.push(heldElsewhere(status.mirrors, more));
@@ -733,9 +734,18 @@ function progress(job) {
 	return job.bytes > 0 ? bytes(job.bytes) : "–";
 }
 
-function runningView() {
+/* How many pushes the status counts that no row shows; the answer has the first rows only. */
+function notShown(rows, count, shown, what) {
+	const more = rows.length < QUEUE_ROWS ? 0 : count - shown;
+	return more > 0 ? h("p", { class: "muted", key: "not shown " + what }, several(more, "more push", "more pushes") +
+		" " + what + ". All: ", command("refrelay push queue")) : null;
+}
+
+const ofRemotes = (status, key) => (status.remotes || []).reduce((sum, one) => sum + one[key], 0);
+
+function runningView(status) {
 	const jobs = S.running ? S.running.running : [];
-	const pushes = S.queue ? S.queue.queue.filter((one) => one.state === "running") : [];
+	const queue = S.queue ? S.queue.queue : [], pushes = queue.filter((one) => one.state === "running");
 	if (!jobs.length && !pushes.length && !S.unread.running)
 		return null;
 	return section("Running", "running", unreadText("running", "What runs"),
@@ -745,17 +755,19 @@ function runningView() {
 				[link(job.kind, job.name), job.rows > 1 ? " and " + number(job.rows - 1) + " more" : ""],
 				duration(job.took), progress(job), holderOf(job.name)]))) : null,
 		pushes.length ? table("Pushes that run now", ["What", "Name", "To", "Since", "Node"],
-			pushes.slice(0, 50).map((one) => keyed(one.key, ["push", name(one.project),
-				name(one.remote), ago(one.running_since), name(one.node || "–")]))) : null);
+			pushes.map((one) => keyed(one.key, ["push", name(one.project),
+				name(one.remote), ago(one.running_since), name(one.node || "–")]))) : null,
+		notShown(queue, ofRemotes(status, "running"), pushes.length, "running"));
 }
 
 function waitingView(status) {
 	const pushes = S.queue ? S.queue.queue.filter((one) => one.state !== "running") : [];
 	const letters = S.queue ? S.queue.given_up : [];
-	if (!S.waiting.length && !pushes.length && !letters.length && !S.unread.waiting && !S.unread.queue)
+	const push = status.push || {}, left = pushes.filter((one) => one.state === "orphan").length;
+	const orphans = (push.orphans || 0) - left;
+	const unseen = S.queue ? notShown(S.queue.queue, ofRemotes(status, "waiting"), pushes.length - left, "waiting") : null;
+	if (!S.waiting.length && !pushes.length && !unseen && !letters.length && !S.unread.waiting && !S.unread.queue)
 		return null;
-	const shown = pushes.slice(0, 50), orphans = ((status.push || {}).orphans || 0) -
-		shown.filter((one) => one.state === "orphan").length;
 	return section("Waiting", "waiting", unreadText("waiting", "What waits"),
 		unreadText("queue", "The queue of pushes"),
 		S.waiting.length ? table("Repositories that wait", ["State", "Name", "Due", "Lag"],
@@ -764,18 +776,20 @@ function waitingView(status) {
 		status.repositories.pending > FEW ? h("p", { class: "muted" },
 			h("a", { href: listLink(REPOSITORY, "pending") }, "All that wait")) : null,
 		pushes.length ? table("Pushes that wait", ["State", "Repository", "To", "Next try", "Why"],
-			shown.map((one) => keyed(one.key, [word(one.state), name(one.project),
+			pushes.map((one) => keyed(one.key, [word(one.state), name(one.project),
 				name(one.remote), one.next_at ? ago(one.next_at) : "–",
 				[one.failure ? said(one.failure.message) : "",
 					one.failure || one.state === "orphan" ?
 						decisionsOf(one, one.state === "orphan") : null]]))) : null,
+		unseen,
 		orphans > 0 ? h("p", { class: "muted", key: "orphans" }, several(orphans, "destination") +
 			" of no remote not shown here. All: ", command("refrelay push queue")) : null,
 		letters.length ? table("Pushes that were given up",
 			["State", "Repository", "To", "Since", "Why, and what to do"],
-			letters.slice(0, 50).map((one) => keyed(one.key, [word("given up"), name(one.project),
+			letters.map((one) => keyed(one.key, [word("given up"), name(one.project),
 				name(one.remote), ago(one.failed_at), [one.failure ? said(one.failure.message) : "",
-					decisionsOf(one, true)]]))) : null);
+					decisionsOf(one, true)]]))) : null,
+		notShown(letters, push.given_up, letters.length, "given up"));
 }
 
 function leasesView() {
@@ -795,7 +809,7 @@ function mirrorsView(status) {
 	return section("Mirrors and watchers", "mirrors", unreadText("mirrors", "The mirrors"),
 		!S.mirrors ? null : table("Mirrors of upstreams", ["State", "Mirror", "Upstream", "Last success", "Watchers"],
 			S.mirrors.slice(0, MIRROR_ROWS).map((one) => keyed(one.name, [word(one.word || "waiting"), name(one.name),
-				name(urlText(one.url)), ago(one.last_success_at),
+				one.url ? name(urlText(one.url)) : "–", ago(one.last_success_at),
 				one.watchers.length ? one.watchers.map((watcher, i) => [i ? ", " : "",
 					name(watcher.name), watcher.refused_at ? [" (refused ",
 						ago(watcher.refused_at), ")"] : ""]) : "–"]))),
@@ -819,7 +833,7 @@ function announce(status) {
 
 function overview() {
 	const status = S.status;
-	return [sentence(status), heldView(status), troubles(status), map(status), runningView(),
+	return [sentence(status), heldView(status), troubles(status), map(status), runningView(status),
 		waitingView(status), figures(status), mirrorsView(status), leasesView()];
 }
 
@@ -1078,7 +1092,7 @@ async function loadOverview() {
 			"/api/v1/repositories?state=pending&limit=" + FEW),
 		get("queue", push.orphans > 0 || push.given_up > 0 || remotes.some(
 			(one) => one.waiting + one.running + one.failing + one.given_up > 0),
-			"/api/v1/push/queue?limit=50"),
+			"/api/v1/push/queue?limit=" + QUEUE_ROWS),
 		loadMirrors(unread, hasMirrors, status.mirrors),
 		get("lag", Date.now() - S.lagAt > 55000, "/api/v1/lag?minutes=" + LAG_MINUTES),
 		Promise.all(heldKinds.map((kind) => get("held", true, rowsPath(kind) + "?state=held&limit=" + FEW)

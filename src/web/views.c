@@ -8,6 +8,7 @@
 #include "mirror/mirrors.h"
 #include "pull/history.h"
 #include "replicable/name.h"
+#include "replicable/registry.h"
 #include "report/lag_curve.h"
 #include "web/api.h"
 #include "web/rows.h"
@@ -152,27 +153,78 @@ static int views_mirror_json(const struct web_services *services,
 	return 0;
 }
 
-/* One more than the limit tells whether there is a next page. */
+/* What no configuration and no list has any more. */
+static json_t *views_left_mirror_json(const struct registry_row *row)
+{
+	json_t *object = report_row_json(row, clock_wall_ms());
+
+	json_put(object, "url", json_null());
+	json_put(object, "watchers", json_array());
+	return object;
+}
+
+/* Those that wait for a person are counted, so they are shown. One more than the limit
+ * tells whether there is a next page. */
+static int views_read_left_mirrors(const struct web_request *request, size_t limit,
+				   registry_rows *left, struct err *err)
+{
+	const struct registry_filter filter = { .kind = KIND_MIRROR,
+						.after = web_query(request, "after"),
+						.limit = limit + 1,
+						.state = REGISTRY_ANY,
+						.held_only = true,
+						.gone_only = true };
+
+	return registry_list(request->services->store, &filter, left, err);
+}
+
+static const struct mirror *views_next_mirror(const struct web_request *request,
+					      const struct mirror *mirror)
+{
+	const char *after = web_query(request, "after");
+
+	if (!request->services->mirrors)
+		return NULL;
+	while ((mirror = mirrors_next(request->services->mirrors, mirror)) != NULL)
+		if (!after || strcmp(mirror->name, after) > 0)
+			break;
+	return mirror;
+}
+
+/* One of them may be NULL: then the other comes first. */
+static int views_compare(const struct mirror *mirror, const struct registry_row *row)
+{
+	if (!mirror || !row)
+		return mirror ? -1 : 1;
+	return strcmp(mirror->name, row->name);
+}
+
+/* Both are in byte order. */
 static int views_add_mirrors(const struct web_request *request, size_t limit,
 			     json_t *page, struct err *err)
 {
-	const struct web_services *services = request->services;
-	const char *after = web_query(request, "after");
-	const struct mirror *mirror = NULL;
+	AUTO_REGISTRY_ROWS registry_rows left = { 0 };
+	const struct mirror *mirror = views_next_mirror(request, NULL);
 	json_t *array = json_object_get(page, "mirrors"), *object;
 
-	while ((mirror = mirrors_next(services->mirrors, mirror)) != NULL) {
-		if (after && strcmp(mirror->name, after) <= 0)
-			continue;
+	if (views_read_left_mirrors(request, limit, &left, err) != 0)
+		return -1;
+	for (size_t at = 0; mirror || at < left.count;) {
+		const struct registry_row *row = at < left.count ? &left.items[at] : NULL;
+		const int order = views_compare(mirror, row);
 		if (json_array_size(array) == limit) {
 			object = json_array_get(array, limit - 1);
 			json_put(page, "next",
 				 json_incref(json_object_get(object, "name")));
 			return 0;
 		}
-		if (views_mirror_json(services, mirror, &object, err) != 0)
+		if (order > 0)
+			object = views_left_mirror_json(row);
+		else if (views_mirror_json(request->services, mirror, &object, err) != 0)
 			return -1;
 		json_array_append_new(array, object);
+		at += order >= 0;
+		mirror = order <= 0 ? views_next_mirror(request, mirror) : mirror;
 	}
 	return 0;
 }
@@ -185,8 +237,7 @@ static int get_mirrors(const struct web_request *request, struct web_response *r
 
 	json_put(page, "mirrors", json_array());
 	if (api_limit(request, &limit, err) != 0 ||
-	    (request->services->mirrors &&
-	     views_add_mirrors(request, limit, page, err) != 0)) {
+	    views_add_mirrors(request, limit, page, err) != 0) {
 		json_decref(page);
 		return -1;
 	}

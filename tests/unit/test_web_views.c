@@ -7,6 +7,9 @@
 #include <pthread.h>
 
 #include "base/bell.h"
+#include "mirror/mirrors.h"
+#include "registry_write.h"
+#include "replicable/name.h"
 #include "report/report_metrics.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
@@ -61,11 +64,17 @@ static void read_access(void)
 	assert_ok(access_read(conf, &services.access, &err));
 }
 
+static struct store *store;
+
 static int setup_of(void **state, const struct web_route *routes)
 {
 	if (test_make_root(state))
 		return -1;
-	services = (struct web_services){ .site = "paris", .role = SITE_SECONDARY };
+	AUTO_FREE char *url = xasprintf("sqlite:%s/refrelay.db", root);
+	assert_ok(store_open(url, &store, &err));
+	services = (struct web_services){ .site = "paris",
+					  .role = SITE_SECONDARY,
+					  .store = store };
 	read_access();
 	start_server(routes, 0);
 	return 0;
@@ -85,6 +94,7 @@ static int teardown(void **state)
 {
 	web_server_stop(server, 0);
 	access_free(services.access);
+	store_close(store);
 	return test_remove_root(state);
 }
 
@@ -191,6 +201,61 @@ TEST(what_is_asked_in_no_such_way_is_refused)
 	assert_has(get("/api/v1/running"), "{\"running\":[],\"rates\":null}");
 }
 
+/* No list has it any more, and it is held. */
+static void add_left(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	struct registry_move move = { .event = REGISTRY_GONE };
+
+	assert_ok(registry_add(store, KIND_MIRROR, &name, 1, &err));
+	assert_ok(registry_get(store, KIND_MIRROR, name, &row, &err));
+	move.id = row.id;
+	assert_ok(registry_move(store, &move, &err));
+	move.event = REGISTRY_HELD;
+	move.held_reason = "no list has it";
+	assert_ok(registry_move(store, &move, &err));
+}
+
+static void expect_mirrors(const char *query, const char *expected)
+{
+	AUTO_FREE char *target = xasprintf("/api/v1/mirrors%s", query);
+	const char *body = strstr(get(target), "\r\n\r\n");
+	json_auto_t *page = json_parse_object(body + 4, strlen(body + 4), SIZE_MAX, &err);
+	AUTO_STR struct str names = STR_INIT;
+	const json_t *one;
+	size_t at;
+
+	json_array_foreach(json_object_get(page, "mirrors"), at, one)
+		str_addf(&names, "%s%s ", json_string_value(json_object_get(one, "name")),
+			 json_is_null(json_object_get(one, "url")) ? "!" : "");
+	if (json_object_get(page, "next"))
+		str_addf(&names, "-> %s",
+			 json_string_value(json_object_get(page, "next")));
+	assert_string_equal(names.data, expected);
+}
+
+TEST(held_mirrors_that_no_list_has_are_among_the_others)
+{
+	static const char text[] = "[mirror \"b\"]\nurl = https://h/b.git\n"
+				   "[mirror \"d\"]\nurl = https://h/d.git\n";
+	AUTO_CONF struct conf *conf = NULL;
+	AUTO_MIRRORS struct mirrors mirrors = { 0 };
+
+	add_left("a");
+	add_left("c");
+	expect_mirrors("", "a! c! ");
+	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
+	assert_ok(mirrors_read(conf, &mirrors, &err));
+	services.mirrors = &mirrors;
+	add_left("d"); /* which came back just now */
+	add_left("e");
+	expect_mirrors("", "a! b c! d e! ");
+	expect_mirrors("?limit=2", "a! b -> b");
+	expect_mirrors("?limit=2&after=b", "c! d -> d");
+	expect_mirrors("?limit=2&after=d", "e! ");
+	services.mirrors = NULL;
+}
+
 #define VIEW_CASE(name) cmocka_unit_test_setup_teardown(name, setup_views, teardown)
 #define STATUS_CASE(name) cmocka_unit_test_setup_teardown(name, setup_status, teardown)
 
@@ -199,6 +264,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		VIEW_CASE(a_credential_is_told_what_it_may_do),
 		VIEW_CASE(what_is_asked_in_no_such_way_is_refused),
+		VIEW_CASE(held_mirrors_that_no_list_has_are_among_the_others),
 		STATUS_CASE(a_version_that_is_old_or_unknown_is_not_waited_for),
 		STATUS_CASE(without_a_change_the_wait_is_as_long_as_asked_for),
 		STATUS_CASE(a_change_ends_the_wait),

@@ -516,10 +516,11 @@ const scenarios = {
 		const rows = [...Array(1300).keys()].map((i) => ({ name: "m" + String(i).padStart(5, "0"),
 			word: "up to date", url: "https://example.com/x.git", watchers: [], held_reason: null }));
 		Object.assign(rows[1250], { word: "held", held_reason: "many refs would go" });
+		Object.assign(rows[1251], { word: "held", held_reason: "no list has it", gone: true, url: null, remedy: "remove it" });
 		const far = { name: "far", waiting: 0, running: 0, failing: 0, given_up: 0, lag: 0, failure: null };
 		const status = { ...await wellStatus(url, token), remotes: [far],
 			push: { failure: null, given_up: 0, orphans: 3, unreadable: 0, owed: 1 },
-			mirrors: { ...none, all: 1301, synced: 1299, held: 2, lists: none, checkouts: none,
+			mirrors: { ...none, all: 1301, synced: 1298, held: 3, lists: none, checkouts: none,
 				example: "left", failure: "no list has it", remedy: "keep it" } };
 		const orphan = { state: "orphan", key: "0b232039690df6344fc8a8d48fb9a4b809592f15",
 			remote: "former", project: "team/left", failure: null, next_at: null };
@@ -538,6 +539,9 @@ const scenarios = {
 			} } });
 		const held = page.locator("section", { has: page.locator("#held") });
 		await held.getByText("m01250", { exact: true }).waitFor();
+		const gone = held.locator("li", { hasText: "m01251" });
+		await gone.locator(".remedy", { hasText: "remove it" }).waitFor();
+		await gone.getByText("refrelay mirror remove m01251").waitFor();
 		await held.getByText("1 mirror held that no row here shows").waitFor();
 		await held.getByText("left: no list has it").waitFor();
 		await held.locator(".remedy", { hasText: "keep it" }).waitFor();
@@ -563,6 +567,20 @@ const scenarios = {
 		queue = { queue: [], given_up: [{ ...orphan, state: "given_up" }] };
 		await row.locator(".word.bad", { hasText: "given up" }).waitFor();
 		await flow.locator(".word.good", { hasText: "up to date" }).waitFor();
+		// Of more than a page of pushes the others are counted.
+		const some = (count, what) => [...Array(count).keys()].map((i) => ({ ...orphan, ...what, key: "k" + i }));
+		Object.assign(far, { waiting: 60, running: 7, given_up: 73 });
+		status.push.given_up = 73;
+		queue = { queue: [...some(5, { state: "running" }), ...some(45, { state: "waiting" })],
+			given_up: some(50, { state: "given_up" }) };
+		const running = page.locator("section", { has: page.locator("#running") });
+		await running.getByText("2 more pushes running").waitFor();
+		await waiting.getByText("15 more pushes waiting").waitFor();
+		await waiting.getByText("23 more pushes given up").waitFor();
+		await isAccessible(page, "more pushes than rows");
+		far.waiting = 1;
+		queue = { queue: some(1, { state: "waiting" }), given_up: [] };
+		await waiting.getByText("more pushes").first().waitFor({ state: "detached" });
 		await leave(page);
 	},
 
