@@ -95,7 +95,7 @@ static int cli_lease_list_holders(struct lease_manager *leases,
 	json_t *array = json_array();
 
 	json_put(object, "leases", array);
-	if (lease_list(leases, &holders, err) != 0) {
+	if (lease_list(leases, !call->is_json, &holders, err) != 0) {
 		vec_clear(&holders);
 		return -1;
 	}
@@ -103,7 +103,7 @@ static int cli_lease_list_holders(struct lease_manager *leases,
 		if (call->is_json)
 			json_array_append_new(array,
 					      lease_holder_json(&holders.items[i]));
-		else if (holders.items[i].held)
+		else
 			cli_lease_print_holder(&holders.items[i]);
 	}
 	if (call->is_json)

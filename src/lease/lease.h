@@ -163,10 +163,10 @@ struct deadline *lease_deadline(struct lease *lease);
  * contender sees that an orphan still runs. Valid until release; -1: none. */
 int lease_guard_fd(const struct lease *lease);
 
-/* Every key ever granted. These three: ERR_LOCK_UNAVAILABLE as for lease_acquire(). */
-int lease_list(struct lease_manager *manager, lease_holders *holders, struct err *err);
-
-/* One key. ERR_MISSING: never granted. */
+/* Every key ever granted, or those that are held now; or one key, ERR_MISSING: it was
+ * never granted. All three: ERR_LOCK_UNAVAILABLE as for lease_acquire(). */
+int lease_list(struct lease_manager *manager, bool held_only, lease_holders *holders,
+	       struct err *err);
 int lease_inspect(struct lease_manager *manager, const char *key,
 		  struct lease_holder *holder, struct err *err);
 

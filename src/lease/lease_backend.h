@@ -129,8 +129,8 @@ struct lease_backend_ops {
 	 * this. */
 	int (*is_wanted)(struct lease_backend *backend, const char *key, struct err *err);
 
-	/* As the functions of lease.h. */
-	int (*list)(struct lease_backend *backend, lease_holders *holders,
+	/* As the functions of lease.h; with held_only the others may be listed, too. */
+	int (*list)(struct lease_backend *backend, bool held_only, lease_holders *holders,
 		    struct err *err);
 	int (*inspect)(struct lease_backend *backend, const char *key,
 		       struct lease_holder *holder, struct err *err);

@@ -153,15 +153,19 @@ static void row_judge(const struct local *local, struct lease_row *row)
 	}
 }
 
-/* All rows, judged. */
-static int row_list(struct store_tx *tx, const struct local *local,
+/* All rows, or those that somebody may hold, judged. The plus sign has the latter read by
+ * their index: of very many rows few are held. */
+static int row_list(struct store_tx *tx, const struct local *local, bool held_only,
 		    lease_holders *holders, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	struct lease_row row;
 	int found;
 
-	if (query_open(tx, SELECT_ROW " ORDER BY key", &query, err) != 0)
+	if (query_open(tx,
+		       held_only ? SELECT_ROW " WHERE nonce IS NOT NULL ORDER BY +key"
+				 : SELECT_ROW " ORDER BY key",
+		       &query, err) != 0)
 		return -1;
 	while ((found = query_step(query, err)) > 0) {
 		local_row_read_columns(query, &row);
@@ -637,7 +641,8 @@ static int local_release(struct lease_backend *backend, struct lease_grant *gran
 struct look_work {
 	struct local *local;
 	const char *key;
-	lease_holders *holders; /* all of them; or */
+	lease_holders *holders; /* all of them, */
+	bool held_only;         /* or these; or */
 	struct lease_row row;   /* the key's */
 	int waits;              /* somebody for the key: 1, or 0 */
 };
@@ -647,13 +652,15 @@ static int list_work(struct store_tx *tx, void *arg, struct err *err)
 	struct look_work *work = arg;
 
 	work->holders->count = 0;
-	return row_list(tx, work->local, work->holders, err);
+	return row_list(tx, work->local, work->held_only, work->holders, err);
 }
 
-static int local_list(struct lease_backend *backend, lease_holders *holders,
-		      struct err *err)
+static int local_list(struct lease_backend *backend, bool held_only,
+		      lease_holders *holders, struct err *err)
 {
-	struct look_work work = { .local = local_of(backend), .holders = holders };
+	struct look_work work = { .local = local_of(backend),
+				  .holders = holders,
+				  .held_only = held_only };
 
 	return store_read(work.local->store, list_work, &work, err);
 }

@@ -941,11 +941,18 @@ static int say_if_away(const struct lease_manager *manager, int result, struct e
 	return err_because(err, REASON_LOCK_UNAVAILABLE);
 }
 
-int lease_list(struct lease_manager *manager, lease_holders *holders, struct err *err)
+int lease_list(struct lease_manager *manager, bool held_only, lease_holders *holders,
+	       struct err *err)
 {
-	return say_if_away(manager,
-			   manager->backend->ops->list(manager->backend, holders, err),
-			   err);
+	struct lease_backend *backend = manager->backend;
+	int result = backend->ops->list(backend, held_only, holders, err);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < holders->count; i++)
+		if (!held_only || holders->items[i].held)
+			holders->items[kept++] = holders->items[i];
+	holders->count = kept;
+	return say_if_away(manager, result, err);
 }
 
 int lease_inspect(struct lease_manager *manager, const char *key,

@@ -94,13 +94,12 @@ static int get_leases(const struct web_request *request, struct web_response *re
 
 	if (read_held(request, &is_held_only, err) != 0)
 		return -1;
-	result = lease_list(request->services->leases, &holders, err);
+	result = lease_list(request->services->leases, is_held_only, &holders, err);
 	if (result == 0) {
 		json_t *array = json_array(), *object = json_object();
 		for (size_t i = 0; i < holders.count; i++)
-			if (holders.items[i].held || !is_held_only)
-				json_array_append_new(
-					array, lease_holder_json(&holders.items[i]));
+			json_array_append_new(array,
+					      lease_holder_json(&holders.items[i]));
 		json_put(object, "leases", array);
 		web_answer_json(response, 200, object);
 	}

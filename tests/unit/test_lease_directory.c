@@ -428,7 +428,7 @@ TEST(list_and_inspect_tell_who_holds_what)
 	struct lease *lease, *other;
 
 	assert_fails(lease_inspect(bob, KEY, &holder, &err), ERR_MISSING);
-	assert_ok(lease_list(bob, &all, &err));
+	assert_ok(lease_list(bob, false, &all, &err));
 	assert_int_equal(all.count, 0);
 	lease = must_acquire(ann, 0);
 	assert_ok(lease_acquire(bob,
@@ -437,7 +437,7 @@ TEST(list_and_inspect_tell_who_holds_what)
 							 .job = "job of\nmany words" },
 				&other, &err));
 	lease_release(other);
-	assert_ok(lease_list(bob, &all, &err));
+	assert_ok(lease_list(bob, false, &all, &err));
 	assert_int_equal(all.count, 2);
 	assert_string_equal(all.items[0].key, "a/../b c");
 	assert_string_equal(all.items[0].proof, "released");

@@ -271,7 +271,7 @@ TEST(list_and_inspect_tell_who_holds_what)
 				&(struct lease_request){ .key = "a", .operation = "s" },
 				&other, &err));
 	lease_release(other);
-	assert_ok(lease_list(bob, &all, &err));
+	assert_ok(lease_list(bob, false, &all, &err));
 	assert_int_equal(all.count, 2);
 	assert_string_equal(all.items[0].key, "a");
 	assert_string_equal(all.items[0].proof, "released");
@@ -281,6 +281,9 @@ TEST(list_and_inspect_tell_who_holds_what)
 	assert_true(all.items[1].held);
 	assert_string_equal(all.items[1].node, "here");
 	assert_string_equal(all.items[1].job, "deadbeef00000001");
+	assert_ok(lease_list(bob, true, &all, &err));
+	assert_int_equal(all.count, 1);
+	assert_string_equal(all.items[0].key, KEY);
 	vec_clear(&all);
 	lease_release(lease);
 }

@@ -857,7 +857,7 @@ TEST(leases_are_listed_and_taken_away)
 	struct lease_holder holder;
 	lease_holders all = { 0 };
 
-	assert_ok(lease_list(bob, &all, &err));
+	assert_ok(lease_list(bob, false, &all, &err));
 	assert_int_equal(all.count, 1);
 	assert_string_equal(all.items[0].key, KEY);
 	assert_true(all.items[0].held);

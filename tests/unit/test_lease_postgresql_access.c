@@ -204,7 +204,7 @@ TEST(a_user_that_owns_nothing_holds_waits_renews_and_lists)
 	other = open_as("worker", "localhost", "ca.pem");
 	lease = must_acquire(manager, 0);
 	assert_fails(acquire_for(other, 300, &none), ERR_LOCK_TIMEOUT);
-	assert_ok(lease_list(other, &all, &err));
+	assert_ok(lease_list(other, false, &all, &err));
 	assert_int_equal(all.count, 1);
 	vec_clear(&all);
 	assert_ok(

@@ -393,7 +393,7 @@ TEST(the_list_has_what_is_held_and_what_was)
 	assert_ok(lease_acquire(ann, &request, &two, &err));
 	lease_release(two);
 	redis_cli(&server, "SET", "refrelay:london:x#fence", "1 held x");
-	assert_ok(lease_list(bob, &holders, &err));
+	assert_ok(lease_list(bob, false, &holders, &err));
 	assert_int_equal(holders.count, 2);
 	assert_string_equal(holders.items[0].key, "refrelay:paris:b");
 	assert_false(holders.items[0].held);
@@ -455,7 +455,7 @@ TEST(a_user_has_just_the_rights_that_leases_take)
 	struct lease_manager *carol = open_redis(&options);
 	struct lease *lease = must_acquire(carol, 0), *none;
 	lease_holders holders = { 0 };
-	assert_ok(lease_list(carol, &holders, &err));
+	assert_ok(lease_list(carol, false, &holders, &err));
 	assert_int_equal(holders.count, 1);
 	vec_clear(&holders);
 	struct lease_manager *dave = open_redis(&options);

@@ -484,7 +484,7 @@ TEST(a_majority_shows_and_takes_away)
 	wait_until(lease_inspect(bob, KEY, &holder, &err) == 0);
 	assert_true(holder.held);
 	assert_int_equal(holder.fence, lease_fence(lease));
-	wait_until(lease_list(bob, &holders, &err) == 0);
+	wait_until(lease_list(bob, false, &holders, &err) == 0);
 	assert_int_equal(holders.count, 1);
 	vec_clear(&holders);
 	take_away_at_last(bob, KEY, holder.fence);
