@@ -466,6 +466,8 @@ static void list_sql(const struct registry_filter *filter, struct str *sql)
 		str_add(sql, ODD);
 	if (filter->held_only)
 		str_add(sql, " AND held_reason IS NOT NULL");
+	if (filter->unheld_only)
+		str_add(sql, " AND held_reason IS NULL");
 	if (filter->gone_only)
 		str_add(sql, " AND gone <> 0");
 	if (filter->state != REGISTRY_ANY)

@@ -66,6 +66,7 @@ struct registry_filter {
 	size_t limit;
 	int state;          /* enum registry_state, or REGISTRY_ANY */
 	bool held_only;     /* with held_reason */
+	bool unheld_only;   /* without */
 	bool gone_only;     /* deleted at the primary */
 	const char *search; /* only names that contain it; NULL: all */
 };

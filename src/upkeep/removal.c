@@ -125,7 +125,7 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 	AUTO_FREE char *remedy = NULL;
 	char reason[160];
 
-	if (row->held_reason || row->state == REGISTRY_STARTED)
+	if (row->state == REGISTRY_STARTED)
 		return 0;
 	int renamed = registry_was_renamed_in(tx, row, err);
 	if (renamed != 0)
@@ -147,6 +147,7 @@ static int hold_all(struct store_tx *tx, struct braking *braking, struct err *er
 {
 	const struct registry_filter gone = { .kind = braking->deletion_limit->kind,
 					      .state = REGISTRY_ANY,
+					      .unheld_only = true,
 					      .gone_only = true };
 
 	return registry_each_in(tx, &gone, hold_row, braking, err);
@@ -162,6 +163,7 @@ static int count_renamed(struct store_tx *tx, const struct registry_row *row, vo
 	return result < 0 ? -1 : 0;
 }
 
+/* Only repositories are renamed: millions of blobs need not be looked through for it. */
 static int take_renamed(struct store_tx *tx, struct braking *braking, struct err *err)
 {
 	const struct registry_filter gone = { .kind = braking->deletion_limit->kind,
@@ -169,6 +171,8 @@ static int take_renamed(struct store_tx *tx, struct braking *braking, struct err
 					      .gone_only = true };
 	int64_t renamed = 0;
 
+	if (!kind_is_repository(gone.kind))
+		return 0;
 	if (registry_each_in(tx, &gone, count_renamed, &renamed, err) != 0)
 		return -1;
 	braking->deletions -= renamed;
