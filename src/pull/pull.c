@@ -632,9 +632,10 @@ void pull_stop(struct pull *pull, int64_t grace_ms)
 {
 	if (!pull)
 		return;
+	leave_loops(
+		pull); /* also what reads a copy that was touched, which may be large */
 	copy_watch_stop(pull->copy_watch); /* workers still tell it */
 	blob_copy_watch_stop(pull->blob_copy_watch);
-	leave_loops(pull);
 	maintainer_stop(pull->maintainer);
 	wait_for_jobs(pull, grace_ms);
 	stop_request(&pull->kill);
