@@ -105,6 +105,11 @@ echo "takes pushes to shared repositories"
 	fail "it stops when one of its children is killed"
 echo "outlives its children"
 
+# A database of millions of rows that is brought up to date.
+[ "$(systemctl show -p TimeoutStartUSec --value refrelay)" = infinity ] ||
+	fail "its start is cut off"
+echo "takes its time to start"
+
 # Children that answer readers have a lower priority, are confined once more, and work.
 want=$(be_git git -C /srv/git/app.git rev-parse main)
 body=$(printf '0011command=fetch0016object-format=sha10001%04xwant %s\n0009done\n0000' $((10 + ${#want})) "$want"; echo .)
