@@ -594,7 +594,7 @@ static int replicate_bring_round(struct tree *tree, size_t first, struct err *er
 		round.left += tree->items.items[i].end == ITEM_NOT_REACHED;
 	if (round.left == 0 || stop_is_requested(tree->stop))
 		return 0;
-	if (site_store_open(NULL, &round.registry, err) != 0)
+	if (site_store_open(NULL, true, &round.registry, err) != 0)
 		return -1;
 	stop_init(&round.ended);
 	result = store_write(round.registry, replicate_ask_rows, &round, err);

@@ -51,12 +51,14 @@ static char *database_path(const char *directory)
 	return xasprintf("%s/refrelay.db", directory);
 }
 
-int site_store_open(const char *directory, struct store **store, struct err *err)
+int site_store_open(const char *directory, bool may_migrate, struct store **store,
+		    struct err *err)
 {
 	AUTO_FREE char *path = directory ? database_path(directory) : xstrdup(":memory:");
 	AUTO_FREE char *url = xasprintf("sqlite:%s", path);
 
-	if (store_open(url, store, err) != 0)
+	if ((may_migrate ? store_open(url, store, err)
+			 : store_open_beside(url, store, err)) != 0)
 		return -1;
 	/* No other node has that directory, and this one has it after each start. */
 	AUTO_FREE char *node = directory ? identity_of(AT_FDCWD, directory) : NULL;
@@ -87,12 +89,12 @@ static int open_leases(const struct site *site, struct site_data *data, struct e
 	return lease_manager_open(site ? &site->lease : NULL, &place, &data->leases, err);
 }
 
-static int open_parts(const char *directory, const struct site *site,
+static int open_parts(const char *directory, const struct site *site, bool may_migrate,
 		      struct site_data *data, struct err *err)
 {
 	*data = (struct site_data){ .directory = xstrdup(directory) };
 	if (site_data_make(directory, err) == 0 && git_setup(directory, err) == 0 &&
-	    site_store_open(directory, &data->store, err) == 0 &&
+	    site_store_open(directory, may_migrate, &data->store, err) == 0 &&
 	    open_leases(site, data, err) == 0)
 		return 0;
 	site_data_close(data);
@@ -101,13 +103,19 @@ static int open_parts(const char *directory, const struct site *site,
 
 int site_data_open(const struct site *site, struct site_data *data, struct err *err)
 {
-	return open_parts(site->data, site, data, err);
+	return open_parts(site->data, site, !data_lock_is_held(site->data), data, err);
+}
+
+int site_data_open_locked(const struct site *site, struct site_data *data,
+			  struct err *err)
+{
+	return open_parts(site->data, site, true, data, err);
 }
 
 int site_data_open_directory(const char *directory, struct site_data *data,
 			     struct err *err)
 {
-	return open_parts(directory, NULL, data, err);
+	return open_parts(directory, NULL, !data_lock_is_held(directory), data, err);
 }
 
 int site_data_read_leases(const struct site *site, struct site_data *data,
@@ -133,7 +141,7 @@ int site_data_open_to_read(const char *directory, struct site_data *data, struct
 	*data = (struct site_data){ .directory = xstrdup(directory) };
 	result = store_open_to_read(path, &data->store, err);
 	if (result != 0 && err->class == ERR_MISSING)
-		result = site_store_open(NULL, &data->store, err);
+		result = site_store_open(NULL, true, &data->store, err);
 	if (result == 0)
 		data->leases = lease_manager_new_to_read(data->store, &options);
 	else

@@ -67,13 +67,20 @@ struct site_data {
 
 /* The only place where databases are opened for writing: that of a data directory, or
  * with NULL one in memory. Claims of rows name the directory as their node. */
-int site_store_open(const char *directory, struct store **store, struct err *err);
+int site_store_open(const char *directory, bool may_migrate, struct store **store,
+		    struct err *err);
 
-/* Opens it, and makes missing parts. Any number of processes may have it open. */
+/* Opens it, and makes missing parts. Any number of processes may have it open. Its
+ * database is brought up to date, unless a node runs: one of an older version would go on
+ * with a database that it does not know. ERR_CONFIG then. */
 int site_data_open(const struct site *site, struct site_data *data, struct err *err);
 
-/* The same for a tree of copies, or for callers that take no leases: with the leases of
- * this machine. */
+/* The same for that node, which has the data lock. */
+int site_data_open_locked(const struct site *site, struct site_data *data,
+			  struct err *err);
+
+/* As site_data_open() for a tree of copies, or for callers that take no leases: with the
+ * leases of this machine. */
 int site_data_open_directory(const char *directory, struct site_data *data,
 			     struct err *err);
 

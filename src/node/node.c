@@ -544,7 +544,7 @@ static int node_open_data(struct node *node, struct err *err)
 	    site_data_check(site->data, err) != 0 ||
 	    data_lock_take(site->data, &node->lock, err) != 0)
 		return -1;
-	return site_data_open(site, &node->data, err);
+	return site_data_open_locked(site, &node->data, err);
 }
 
 /* Only a secondary makes the tree: an empty one in its place would look like the deletion

@@ -460,16 +460,19 @@ static int find_target(const char *url, const char **target, struct err *err)
 			       "supported yet");
 }
 
-static int connect_store(struct store *store, const char *target, struct err *err)
+static int connect_store(struct store *store, const char *target, bool may_migrate,
+			 struct err *err)
 {
 	if (store_sqlite_locate(target, &store->place, err) != 0)
 		return -1;
 	if (store_sqlite_open(store->place, STORE_WRITER, &store->conn, err) != 0)
 		return -1;
-	return schema_migrate(store->conn, err);
+	return may_migrate ? schema_migrate(store->conn, err)
+			   : schema_check(store->conn, err);
 }
 
-int store_open(const char *url, struct store **store, struct err *err)
+static int open_store(const char *url, bool may_migrate, struct store **store,
+		      struct err *err)
 {
 	struct store *opened = xcalloc(1, sizeof(*opened));
 	const char *target = NULL;
@@ -478,7 +481,7 @@ int store_open(const char *url, struct store **store, struct err *err)
 	mutex_init(&opened->mutex);
 	store_readers_init(&opened->readers);
 	if (find_target(url, &target, err) != 0 ||
-	    connect_store(opened, target, err) != 0) {
+	    connect_store(opened, target, may_migrate, err) != 0) {
 		store_close(opened);
 		return -1;
 	}
@@ -489,6 +492,16 @@ int store_open(const char *url, struct store **store, struct err *err)
 	}
 	*store = opened;
 	return 0;
+}
+
+int store_open(const char *url, struct store **store, struct err *err)
+{
+	return open_store(url, true, store, err);
+}
+
+int store_open_beside(const char *url, struct store **store, struct err *err)
+{
+	return open_store(url, false, store, err);
 }
 
 int store_open_to_read(const char *path, struct store **store, struct err *err)

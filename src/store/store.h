@@ -28,6 +28,10 @@ typedef int (*store_work)(struct store_tx *tx, void *arg, struct err *err);
  * it locked for 10 s. */
 int store_open(const char *url, struct store **store, struct err *err);
 
+/* The same beside a running node, for which the schema must stay as it is: ERR_CONFIG if
+ * it is not that of this program. */
+int store_open_beside(const char *url, struct store **store, struct err *err);
+
 /* Opens an existing database only to read: does not create or write files, and so works
  * on a disk that is full or read-only. store_write() fails. Each read sees all earlier
  * commits. ERR_MISSING: the file does not exist; ERR_CONFIG: its schema is not that of

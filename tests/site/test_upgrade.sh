@@ -36,11 +36,39 @@ rows_are() { # NAME STATE...
 	done
 }
 
+# The lock that a running node has, until standard input ends.
+hold_data() { # SITE
+	exec python3 - "$1/data/node.lock" 3<&0 <<-END
+		import fcntl, os, struct, sys
+		lock = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+		whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+		fcntl.fcntl(lock, 37, whole) # F_OFD_SETLK
+		print("held", flush=True)
+		os.read(3, 1)
+	END
+}
+
+# It would go on with a database that it does not know.
+a_running_node_keeps_its_database() { # SITE
+	local held holder pid
+
+	coproc holder { hold_data "$1"; }
+	pid=$!
+	read -r held <&"${holder[0]}"
+	[ "$held" = held ]
+	expect 2 at "$1" repository sync no-such-repository
+	grep -q 'last used by an older refrelay' err
+	grep -q 'restart the node' err
+	eval "exec ${holder[1]}>&-"
+	wait "$pid"
+}
+
 # Commands that only read leave a database as it is, and do not read one of an older
 # version; one that may write brings it up to date, as a node does.
 all_rows_are_there() {
 	local name
 
+	a_running_node_keeps_its_database paris
 	expect 4 at paris repository sync no-such-repository
 	expect 4 at london repository reverify no-such-repository
 
