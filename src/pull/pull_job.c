@@ -167,15 +167,6 @@ static int64_t reverify_ms(const struct pull_job *job)
 	return next_reverify_ms(pull_settings_now(job->pull).reverify_ms, random_roll());
 }
 
-/* One that was not come to keeps its place among those that are overdue. */
-static int64_t overdue_ms(const struct pull_job *job, const struct registry_row *row)
-{
-	const int64_t interval_ms = pull_settings_now(job->pull).reverify_ms;
-	const int64_t late_ms = clock_wall_ms() - row->verified_at - interval_ms;
-
-	return interval_ms > 0 && row->verified_at > 0 && late_ms > 0 ? -late_ms : 0;
-}
-
 static struct registry_move make_verified_move(const struct pull_job *job,
 					       const struct pull_item *item)
 {
@@ -196,8 +187,6 @@ static struct registry_move make_verified_move(const struct pull_job *job,
 		move.timeout_ms = reverify_ms(job);
 	else if (item->why.class == ERR_TIMEOUT)
 		move.timeout_ms = TIMEOUT_SHARE * pull_settings_now(job->pull).timeout_ms;
-	else if (item->why.class == ERR_CANCELED)
-		move.timeout_ms = overdue_ms(job, item->row);
 	return move;
 }
 

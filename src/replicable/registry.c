@@ -177,6 +177,7 @@ static void registry_row_read_columns(struct query *query, struct registry_row *
 		.size = (uint64_t)query_int(query, 26),
 		.failure_reason = err_reason_of_name(query_text(query, 27)),
 		.is_proved = query_int(query, 28) != 0,
+		.verification_was_due_at = query_int(query, 30),
 	};
 	snprintf(row->timeline, sizeof(row->timeline), "%s", timeline ? timeline : "");
 	snprintf(row->claim_token, sizeof(row->claim_token), "%s", token ? token : "");
@@ -222,7 +223,8 @@ static const char save_sql[] =
 	" wishes = ?20, held_reason = ?21, failure_class = ?22, failure = ?23,"
 	" remedy = ?24, size = ?25, failure_reason = ?26, proved = ?27,"
 	" claim_token = ?28,"
-	" claim_node = CASE WHEN ?28 IS NULL THEN NULL ELSE claim_node END"
+	" claim_node = CASE WHEN ?28 IS NULL THEN NULL ELSE claim_node END,"
+	" verification_was_due_at = ?29"
 	" WHERE id = ?1";
 
 static const char *claim_of(const struct registry_row *row)
@@ -266,6 +268,10 @@ static void registry_row_bind_columns(struct query *query,
 	query_bind_text(query, 26, err_reason_name(row->failure_reason));
 	query_bind_int(query, 27, row->is_proved);
 	query_bind_text(query, 28, claim_of(row));
+	registry_row_bind_time(query, 29,
+			       row->verification == VERIFICATION_STARTED
+				       ? row->verification_was_due_at
+				       : 0);
 }
 
 static int shift_by(struct store_tx *tx, struct registry_shift *shift,
@@ -301,7 +307,8 @@ int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
 	if (query_ask(tx, &query, err,
 		      is_check ? "UPDATE registry SET verification_state = ?2,"
 				 " verification_due_at = ?3, claim_token = ?4,"
-				 " claim_node = ?5 WHERE id = ?1"
+				 " claim_node = ?5, verification_was_due_at = ?6"
+				 " WHERE id = ?1"
 			       : "UPDATE registry SET state = ?2, due_at = ?3,"
 				 " claim_token = ?4, claim_node = ?5,"
 				 " last_attempt_at = ?6, wishes = ?7 WHERE id = ?1",
@@ -313,10 +320,10 @@ int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,
 			       is_check ? row->verification_due_at : row->due_at);
 	query_bind_text(query, 4, row->claim_token);
 	query_bind_text(query, 5, stored->claim_node);
-	if (!is_check) {
-		registry_row_bind_time(query, 6, row->last_attempt_at);
+	registry_row_bind_time(
+		query, 6, is_check ? row->verification_was_due_at : row->last_attempt_at);
+	if (!is_check)
 		query_bind_int(query, 7, stored->wishes);
-	}
 	if (query_run(query, NULL, err) != 0)
 		return -1;
 	return shift_by(tx, shift, stored, err);

@@ -260,8 +260,7 @@ static void registry_claim_begin_sync(struct stored_row *stored,
 
 static void begin_check(struct stored_row *stored, const struct claim *claim)
 {
-	stored->row.verification = VERIFICATION_STARTED;
-	stored->row.verification_due_at = claim->now + claim->timeout_ms;
+	registry_begin_verification(&stored->row, claim->now + claim->timeout_ms);
 }
 
 static int take_rows(struct store_tx *tx, struct claim *claim, stored_rows *rows,
@@ -429,13 +428,17 @@ int registry_next_due(struct store *store, const char *kind, int64_t *sync_at,
 	return 0;
 }
 
+/* That a verification was cut disproves nothing; but its proof gets no younger. */
 static void reset(struct stored_row *stored, int64_t now)
 {
 	struct registry_row *row = &stored->row;
 
 	if (row->verification == VERIFICATION_STARTED) {
-		row->verification = VERIFICATION_PENDING;
-		row->verification_due_at = row->state == REGISTRY_SYNCED ? now : 0;
+		row->verification_due_at = row->state == REGISTRY_SYNCED
+						   ? registry_verification_due(row, now)
+						   : 0;
+		row->verification =
+			row->is_proved ? VERIFICATION_SUCCEEDED : VERIFICATION_PENDING;
 	}
 	if (row->state == REGISTRY_STARTED) {
 		row->state = REGISTRY_PENDING;

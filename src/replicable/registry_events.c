@@ -49,15 +49,30 @@ static void disable_verification(struct registry_row *row)
 	row->is_proved = false;
 }
 
+void registry_begin_verification(struct registry_row *row, int64_t until)
+{
+	if (row->verification != VERIFICATION_STARTED)
+		row->verification_was_due_at = row->verification_due_at;
+	row->verification = VERIFICATION_STARTED;
+	row->verification_due_at = until;
+}
+
+int64_t registry_verification_due(const struct registry_row *row, int64_t now)
+{
+	if (row->verification != VERIFICATION_STARTED)
+		return row->verification_due_at;
+	return row->verification_was_due_at > 0
+		       ? int64_min(row->verification_was_due_at, now)
+		       : now;
+}
+
 /* When a repository was to be read again: a change brings new objects, and the old ones
  * are read when they would have been without it. A blob is brought whole. */
 static int64_t next_reading(const struct registry_row *row, int64_t now)
 {
 	if (!kind_is_repository(row->kind) || row->verified_at == 0)
 		return 0;
-	return row->verification == VERIFICATION_STARTED && row->verification_due_at > now
-		       ? now
-		       : row->verification_due_at;
+	return registry_verification_due(row, now);
 }
 
 static void suspend_verification(struct registry_row *row, int64_t now)
@@ -492,8 +507,7 @@ static enum outcome checking(struct stored_row *stored, const struct registry_mo
 	    (row->verification == VERIFICATION_STARTED && row->verification_due_at > now))
 		return MOVE_REFUSED;
 	take_claim(row, move);
-	row->verification = VERIFICATION_STARTED;
-	row->verification_due_at = now + move->timeout_ms;
+	registry_begin_verification(row, now + move->timeout_ms);
 	return MOVE_DONE;
 }
 
@@ -519,15 +533,18 @@ static enum outcome superseded(struct stored_row *stored,
 		return note_reading(row, move, now);
 	if (is_lost(stored, move))
 		return MOVE_LOST;
-	/* It was not looked at: what was proved before still is, and is due again. */
-	const bool stays_proved =
-		row->is_proved && move->err && move->err->class == ERR_CANCELED;
+	/* It was not looked at: what was proved before still is, and is due since then.
+	 */
+	const bool is_cut = move->err && move->err->class == ERR_CANCELED;
+	const bool stays_proved = row->is_proved && is_cut;
+	const int64_t due_at =
+		is_cut ? registry_verification_due(row, now) : now + move->timeout_ms;
 
 	if (row->state != REGISTRY_SYNCED)
 		return MOVE_REFUSED;
 	if (is_late)
 		registry_events_set_failure(row, move->err);
-	verify_at(row, now + move->timeout_ms);
+	verify_at(row, due_at);
 	if (stays_proved && row->verification == VERIFICATION_PENDING) {
 		row->verification = VERIFICATION_SUCCEEDED;
 		row->is_proved = true;

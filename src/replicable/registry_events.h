@@ -27,4 +27,10 @@ enum outcome registry_completed(struct stored_row *stored,
 enum outcome registry_adopted(struct stored_row *stored, const struct registry_move *move,
 			      int64_t now);
 
+/* A verification is its worker's until then. */
+void registry_begin_verification(struct registry_row *row, int64_t until);
+/* When the next one is due; of one at work, when that was: what it proved before is no
+ * younger for having begun. 0: never. */
+int64_t registry_verification_due(const struct registry_row *row, int64_t now);
+
 #endif

@@ -55,7 +55,7 @@ void stored_row_clear(struct stored_row *stored);
 	" verification_retry_count, verification_due_at, last_attempt_at,"               \
 	" last_success_at, verified_at, behind_since, asked_at, gone, wishes,"           \
 	" held_reason, failure_class, failure, remedy, size, failure_reason, proved,"    \
-	" claim_token"
+	" claim_token, verification_was_due_at"
 
 /* The present row of a query. */
 void stored_row_read(struct query *query, void *stored); /* a query_take */
@@ -71,7 +71,7 @@ int stored_row_load(struct store_tx *tx, uint64_t id, struct stored_row *stored,
 int stored_row_save(struct store_tx *tx, const struct stored_row *stored,
 		    struct registry_shift *shift, struct err *err);
 
-/* Writes back a claimed row of which only state (or verification), due time,
+/* Writes back a claimed row of which only state (or verification), due times,
  * last_attempt_at, wishes and the claim have changed: with very many rows each index
  * matters. */
 int stored_row_save_begun(struct store_tx *tx, const struct stored_row *stored,

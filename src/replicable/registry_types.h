@@ -58,6 +58,7 @@ struct registry_row {
 	int64_t retry_count, verification_retry_count;
 	int64_t retry_at; /* wall ms, 0: not set; likewise below */
 	int64_t due_at, verification_due_at;
+	int64_t verification_was_due_at;    /* of one at work: before it was claimed */
 	char claim_token[CLAIM_TOKEN_SIZE]; /* of the worker that has the row, until one
 					       of these; "": unclaimed */
 	int64_t last_attempt_at, last_success_at, verified_at;

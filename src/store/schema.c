@@ -355,6 +355,10 @@ static const char *const migrations[] = {
 	"DROP INDEX registry_verification_due;"
 	"CREATE INDEX registry_verification_due ON registry (kind, verification_due_at)"
 	"	WHERE verification_due_at IS NOT NULL AND state = 2;",
+
+	/* 20: while a verification is at work, when it was due: if it never ends, as if
+	   the node is killed by it each time, its proof becomes old all the same */
+	"ALTER TABLE registry ADD COLUMN verification_was_due_at BIGINT;",
 };
 
 /* arg: int64_t *, 0 for a new database. */

@@ -506,6 +506,62 @@ TEST(what_was_not_verified_again_in_time_is_proved_no_longer)
 	store_close(store);
 }
 
+/* The one row, after a verification that the node did not survive. */
+static void cut_verification(struct registry_row *row)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+
+	registry_row_clear(row);
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 90000, &rows,
+					      &err));
+	assert_int_equal(rows.count, 1);
+	assert_ok(registry_reset_started(store, &err));
+	assert_ok(registry_get(store, KIND_REPOSITORY, "a0", row, &err));
+}
+
+TEST(a_proof_ages_though_no_verification_survives_and_not_because_of_that)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	const int64_t due_at = clock_wall_ms() - 3000;
+	struct proofs_ageing proofs = { .interval_ms = 5000, .before = due_at };
+	int64_t aged = -1;
+
+	open_store();
+	add("a", 1,
+	    ", due_at = NULL, last_attempt_at = 1, state = 2, verified_at = 5,"
+	    " proved = 1, verification_state = 2");
+	sql("UPDATE registry SET verification_due_at = %" PRId64, due_at);
+	for (int i = 0; i < 2; i++) {
+		cut_verification(&row);
+		assert_true(row.is_proved);
+		assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
+		assert_int_equal(row.verification_due_at, due_at);
+	}
+	/* Nor does a change meanwhile make it younger. */
+	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 90000, &rows,
+					      &err));
+	const struct registry_move change = { .id = row.id,
+					      .event = REGISTRY_ASKED,
+					      .generation = 2 };
+	assert_ok(registry_move(store, &change, &err));
+	registry_row_clear(&row);
+	assert_ok(registry_get(store, KIND_REPOSITORY, "a0", &row, &err));
+	assert_int_equal(row.verification_due_at, due_at);
+	sql("UPDATE registry SET state = 2, due_at = NULL, proved = 1,"
+	    " verification_state = 2");
+	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, &proofs, &aged, &err));
+	assert_int_equal(aged, 0);
+	cut_verification(&row);
+	proofs.before = due_at + 1; /* an interval later */
+	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, &proofs, &aged, &err));
+	assert_int_equal(aged, 1);
+	cut_verification(&row);
+	assert_false(row.is_proved);
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	store_close(store);
+}
+
 TEST(proofs_age_once_a_minute_and_are_a_minute_old)
 {
 	struct proofs_ageing proofs = { 0 };
@@ -884,6 +940,7 @@ int main(void)
 		CASE(what_is_due_later_than_any_delay_is_due_now),
 		CASE(late_rows_of_every_kind_are_healed),
 		CASE(what_was_not_verified_again_in_time_is_proved_no_longer),
+		CASE(a_proof_ages_though_no_verification_survives_and_not_because_of_that),
 		CASE(proofs_age_once_a_minute_and_are_a_minute_old),
 		CASE(many_proofs_age_in_batches_and_in_order),
 		CASE(a_claim_takes_rows_of_its_kind_only),
