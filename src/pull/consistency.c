@@ -9,7 +9,9 @@
  * (names_record), and nothing is done about these: the event is newer, or the same. The
  * log cursor notes a name before it commits, and a range is compared again inside the
  * transaction that changes its rows: either the change is seen and its name is known, or
- * it comes after ours and overrides it.
+ * it comes after ours and overrides it. A row that is ahead of a page, though neither an
+ * event nor a sync came since that was asked for, is of a primary that went back on its
+ * timeline, as to a snapshot, and is turned back.
  *
  * Only what a page proves is done: absence counts between the page's first and last name.
  *
@@ -74,6 +76,7 @@ struct pass {
 	unsigned waits;        /* times in a row that the primary had not scanned it */
 	bool was_dirty;        /* the last pass found work */
 	int64_t asked_at;      /* boot ms: of the last page */
+	int64_t asked_wall;    /* the same by the clock of the rows */
 	int64_t pause_ms;      /* from then; -1: the interval */
 	unsigned failures;
 	bool is_peers; /* ... which are the primary's, or the network's */
@@ -100,6 +103,7 @@ struct chunk {
 	struct pull *pull;
 	const char *kind;
 	bool reports_checksums; /* as in struct compare_range */
+	int64_t asked_at;       /* likewise */
 	const struct inventory_item *items;
 	size_t item_count;
 	const char *after; /* names above it; NULL: from the first */
@@ -130,6 +134,7 @@ static struct registry_move compare_page_make_move(const struct compare_step *st
 		move.checksum = step->item->checksum;
 		move.size = step->item->size;
 		move.changed_at = step->item->changed_at;
+		move.may_go_back = true;
 	}
 	return move;
 }
@@ -207,7 +212,8 @@ static int compare_chunk(struct store_tx *tx, void *arg, struct err *err)
 	struct chunk *chunk = arg;
 	compare_steps steps = { 0 };
 	struct compare_range range = { .items = chunk->items,
-				       .reports_checksums = chunk->reports_checksums };
+				       .reports_checksums = chunk->reports_checksums,
+				       .asked_at = chunk->asked_at };
 	int result;
 
 	if (registry_list_in(tx,
@@ -262,6 +268,7 @@ static int compare_page(const struct consistency *work, struct pass *pass,
 	struct chunk chunk = { .pull = work->pull,
 			       .kind = pass->kind.type,
 			       .reports_checksums = pass->kind.copies->has_late_checksums,
+			       .asked_at = pass->asked_wall,
 			       .items = page->items.items,
 			       .item_count = page->items.count,
 			       .after = after,
@@ -727,6 +734,7 @@ static void consistency_run_step(struct consistency *work, struct pass *pass)
 	}
 	size_t found = pass->found;
 	pass->asked_at = clock_boot_ms();
+	pass->asked_wall = clock_wall_ms();
 	if (consistency_read_page(work, pass, &err) != 0) {
 		consistency_note_failure(work, pass, &err);
 		return;

@@ -96,19 +96,28 @@ void fold_events(const event_list *events, folded_events *folded)
 	vec_sort(folded, compare_ids);
 }
 
-/* Generations count only on their timeline. A row that is ahead has read the repository
- * itself since the inventory was taken. */
-static bool decisions_is_as_reported(const struct inventory_item *item,
+/* Of what the primary says now, or on its timeline before it went back. */
+static bool is_of_another_history(const struct inventory_item *item,
+				  const struct registry_row *row)
+{
+	return strcmp(item->timeline, row->timeline) != 0 ||
+	       row->generation_wanted > item->generation;
+}
+
+/* Generations count only on their timeline. A row that is ahead may have read the primary
+ * itself since the inventory was asked for; else the primary went back, unless an event
+ * told it meanwhile, which the caller knows. */
+static bool decisions_is_as_reported(const struct compare_range *range,
+				     const struct inventory_item *item,
 				     const struct registry_row *row)
 {
-	uint64_t known = row->generation > row->generation_wanted
-				 ? row->generation
-				 : row->generation_wanted;
-
-	if (strcmp(item->timeline, row->timeline) != 0 || known < item->generation)
+	if (strcmp(item->timeline, row->timeline) != 0)
 		return false;
-	return known > item->generation || !row->primary_checksum || !item->checksum ||
-	       strcmp(row->primary_checksum, item->checksum) == 0;
+	if (row->generation_wanted > item->generation)
+		return row->last_success_at >= range->asked_at;
+	return row->generation_wanted == item->generation &&
+	       (!row->primary_checksum || !item->checksum ||
+		strcmp(row->primary_checksum, item->checksum) == 0);
 }
 
 static bool is_first_reported(const struct inventory_item *item,
@@ -118,14 +127,12 @@ static bool is_first_reported(const struct inventory_item *item,
 	       row->generation_wanted == item->generation;
 }
 
-/* Of a blob after a change of identity, as by a restore of the primary. A repository is
- * more than its checksum, which is of its refs: readers' settings and the description may
- * be others. */
+/* Of a blob after a restore of the primary. A repository is more than its checksum, which
+ * is of its refs: readers' settings and the description may be others. */
 static bool is_proved_same(const struct inventory_item *item,
 			   const struct registry_row *row)
 {
-	return !kind_is_repository(row->kind) &&
-	       strcmp(item->timeline, row->timeline) != 0 &&
+	return !kind_is_repository(row->kind) && is_of_another_history(item, row) &&
 	       row->state == REGISTRY_SYNCED &&
 	       row->verification == VERIFICATION_SUCCEEDED && row->checksum &&
 	       item->checksum && strcmp(row->checksum, item->checksum) == 0;
@@ -138,7 +145,7 @@ static void compare_pair(const struct compare_range *range,
 	struct compare_step step = { .item = item, .row = row };
 
 	if (row && !row->is_gone) {
-		bool is_as_it_was = decisions_is_as_reported(item, row);
+		bool is_as_it_was = decisions_is_as_reported(range, item, row);
 		/* What the primary cannot read, it cannot give. */
 		if (item->is_unreadable ||
 		    (is_as_it_was &&

@@ -58,6 +58,7 @@ struct compare_range {
 	const struct registry_row *rows;
 	size_t row_count;
 	bool reports_checksums; /* checksums become known later than the change */
+	int64_t asked_at;       /* wall ms: the page is no older */
 };
 void compare_range(const struct compare_range *range, compare_steps *steps);
 

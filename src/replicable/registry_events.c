@@ -124,14 +124,15 @@ static bool registry_events_is_news(const struct registry_row *row,
 	    is_other_timeline(row, move))
 		return true;
 	if (move->generation != row->generation_wanted)
-		return move->generation > row->generation_wanted;
+		return move->generation > row->generation_wanted || move->may_go_back;
 	const char *expected = expected_checksum(row);
 	return move->checksum && expected && strcmp(move->checksum, expected) != 0;
 }
 
 static void take_wanted(struct registry_row *row, const struct registry_move *move)
 {
-	bool is_other = is_other_timeline(row, move);
+	bool is_other = is_other_timeline(row, move) ||
+			(move->may_go_back && move->generation < row->generation_wanted);
 	bool is_newer = is_other || move->generation > row->generation_wanted;
 
 	if (is_newer) {

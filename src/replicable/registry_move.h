@@ -60,8 +60,10 @@ struct registry_move {
 				 BROUGHT of kinds other than repositories: the primary's,
 				 may be NULL */
 	uint64_t size;        /* ASKED, BROUGHT, adopted: in bytes; 0 for repositories */
-	int64_t changed_at;   /* ASKED, GONE: when, by the primary's clock; 0: unknown */
-	unsigned wishes; /* ASKED, DISPROVED: enum registry_wish, kept until BROUGHT */
+	bool may_go_back;   /* ASKED: a generation below the wanted one is news, too, and
+			       restarts the generations: the primary went back */
+	int64_t changed_at; /* ASKED, GONE: when, by the primary's clock; 0: unknown */
+	unsigned wishes;    /* ASKED, DISPROVED: enum registry_wish, kept until BROUGHT */
 	const char *held_reason; /* HELD */
 	const char *remedy;      /* HELD: what a person can do, may be NULL */
 	const struct err *err;   /* ERRED, DISPROVED; ABSENT, DOUBTED: may be NULL */

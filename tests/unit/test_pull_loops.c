@@ -321,6 +321,23 @@ TEST(the_comparison_finds_what_no_event_told)
 	eventually(state_of("a") == REGISTRY_STATES);
 }
 
+/* Without a position, nobody tells that this site has read further. */
+TEST(a_primary_that_went_back_unnoticed_is_followed)
+{
+	appear("a", REPORTED);
+	appear("b", REPORTED);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	end();
+	sql("UPDATE registry SET generation = generation + 3,"
+	    " generation_wanted = generation_wanted + 3");
+	sql("UPDATE registry SET state = 0, generation = 0, due_at = 99999999999999"
+	    " WHERE name = 'b'");
+	sql("DELETE FROM site_value WHERE key = '" PULL_CURSOR "'");
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+}
+
 /* It may lie in a directory that the primary could not read. */
 TEST(what_a_part_of_the_inventory_lacks_is_not_deleted)
 {
@@ -929,6 +946,7 @@ int main(void)
 		LOOP_CASE(what_was_deleted_at_the_primary_goes_to_the_trash),
 		LOOP_CASE(what_was_deleted_goes_though_its_fence_is_no_file),
 		LOOP_CASE(the_comparison_finds_what_no_event_told),
+		LOOP_CASE(a_primary_that_went_back_unnoticed_is_followed),
 		LOOP_CASE(what_a_part_of_the_inventory_lacks_is_not_deleted),
 		LOOP_CASE(an_idle_inventory_costs_one_short_answer),
 		LOOP_CASE(a_comparison_that_left_something_to_events_is_made_again),

@@ -119,6 +119,38 @@ TEST(a_doubt_while_started_cuts_no_back_off_short)
 	close_all();
 }
 
+/* What it told last was never brought; or was, and nobody heard that it went back. */
+TEST(an_inventory_that_went_back_is_believed_and_an_event_is_not)
+{
+	struct registry_move inventory = { .event = REGISTRY_ASKED,
+					   .generation = 3,
+					   .timeline = "t1",
+					   .checksum = "1-aa",
+					   .may_go_back = true };
+
+	open_synced();
+	assert_ok(ask(4, "t1", "1-bb"));
+	assert_ok(ask(3, "t1", "1-aa")); /* delivered again */
+	assert_int_equal(read_row()->generation_wanted, 4);
+	assert_ok(send(inventory));
+	assert_int_equal(read_row()->generation_wanted, 3);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(3, "1-aa"));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	inventory.generation = 2;
+	inventory.checksum = "1-00";
+	assert_ok(send(inventory));
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(2, "1-00"));
+	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_int_equal(row.generation, 2);
+	assert_string_equal(row.primary_checksum, "1-00");
+	assert_ok(ask(3, "t1", "1-cc")); /* another change with that number */
+	assert_int_equal(read_row()->state, REGISTRY_PENDING);
+	close_all();
+}
+
 /* As after its machine was set back to a snapshot. */
 TEST(a_primary_that_went_back_on_its_timeline_is_followed)
 {
@@ -753,6 +785,7 @@ int main(void)
 		CASE(objects_that_were_read_are_not_due_again_for_a_change_meanwhile),
 		CASE(a_verification_that_took_too_long_says_so_until_one_ends),
 		CASE(a_doubt_while_started_cuts_no_back_off_short),
+		CASE(an_inventory_that_went_back_is_believed_and_an_event_is_not),
 		CASE(a_primary_that_went_back_on_its_timeline_is_followed),
 		CASE(an_event_that_comes_again_changes_nothing),
 		CASE(the_same_generation_with_another_checksum_is_looked_at),
