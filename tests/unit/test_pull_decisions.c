@@ -26,6 +26,19 @@ TEST(a_position_survives_being_written_down)
 	}
 }
 
+TEST(a_position_at_the_end_of_a_log_is_of_its_last_event)
+{
+	const struct event_ends ends = {
+		.first = 3, .last = 42, .mark = MARK, .timeline = T2
+	};
+	struct pull_cursor cursor = { 7, "1111111111111112", T1 };
+
+	pull_cursor_set(&cursor, &ends);
+	assert_int_equal(cursor.id, 42);
+	assert_string_equal(cursor.mark, MARK);
+	assert_string_equal(cursor.timeline, T2);
+}
+
 /* Then everything is compared: safe, where a wrong position would not be. */
 TEST(a_damaged_position_is_none)
 {
@@ -111,6 +124,21 @@ TEST(a_checksum_after_a_change_is_that_changes_own)
 	assert_false(folded.items[0].is_reported_only);
 	assert_int_equal(folded.items[0].since, 10);
 	assert_true(folded.items[1].is_reported_only);
+	forget(&events, &folded);
+}
+
+TEST(a_change_after_a_checksum_is_a_change_since_then)
+{
+	event_list events = { 0 };
+	folded_events folded = { 0 };
+
+	add(&events, 1, kind_lfs, "a");
+	add(&events, 2, kind_lfs, "a");
+	events.items[0].what = EVENT_CHECKSUMMED;
+	fold_events(&events, &folded);
+	assert_int_equal(folded.count, 1);
+	assert_false(folded.items[0].is_reported_only);
+	assert_int_equal(folded.items[0].since, 20);
 	forget(&events, &folded);
 }
 
@@ -307,6 +335,20 @@ TEST(two_lists_are_merged_by_name)
 	vec_clear(&steps);
 }
 
+TEST(what_is_behind_the_end_of_a_range_says_nothing)
+{
+	const struct inventory_item items[] = { item_of(text_a, 1, sum_1),
+						item_of(text_c, 1, sum_1) };
+	const struct registry_row rows[] = { row_of(text_a, 1, sum_1),
+					     row_of(text_b, 1, sum_1) };
+	const struct compare_range range = { items, 1, rows, 1, false, 0 };
+	compare_steps steps = { 0 };
+
+	compare_range(&range, &steps);
+	assert_int_equal(steps.count, 0);
+	vec_clear(&steps);
+}
+
 TEST(a_range_ends_with_its_last_name)
 {
 	const struct inventory_item items[] = { item_of(text_a, 1, NULL),
@@ -339,6 +381,8 @@ TEST(waiting_doubles_up_to_half_a_minute_and_spreads_by_a_quarter)
 				middle[i] + middle[i] / 4);
 	}
 	assert_in_range(backoff_ms(UINT32_MAX, 0), 22500, 37500);
+	assert_int_equal(backoff_ms(1, 500), 1250);
+	assert_int_equal(backoff_ms(1, 501), 750);
 }
 
 TEST(only_a_connection_lost_after_long_silence_is_free)
@@ -346,7 +390,8 @@ TEST(only_a_connection_lost_after_long_silence_is_free)
 	struct err lost = { .class = ERR_NETWORK }, late = { .class = ERR_TIMEOUT };
 
 	assert_true(is_idle_loss(&lost, 20000));
-	assert_false(is_idle_loss(&lost, 100));
+	assert_true(is_idle_loss(&lost, 5000));
+	assert_false(is_idle_loss(&lost, 4999));
 	assert_false(is_idle_loss(&late, 60000));
 }
 
@@ -438,6 +483,7 @@ TEST(a_million_rows_are_compared_within_an_interval_unless_that_is_too_much_work
 	} table[] = {
 		{ { 60000, 10, 10000, 10000 }, 60000, 60010 }, /* one page is all */
 		{ { 60000, 10, 0, 0 }, 60000, 60010 },
+		{ { 60000, 10, 0, 10000 }, 60000, 60010 },
 		{ { 60000, 10, 1000000, 10000 }, 600, 61000 },
 		{ { 60000, 1000, 1000000, 10000 }, 4000, 500000 },
 		{ { 60000, 90000, 1000000, 10000 }, 60000, 15000000 },
@@ -453,10 +499,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_position_survives_being_written_down),
+		cmocka_unit_test(a_position_at_the_end_of_a_log_is_of_its_last_event),
 		cmocka_unit_test(a_damaged_position_is_none),
 		cmocka_unit_test(of_several_events_the_last_counts_since_the_first),
 		cmocka_unit_test(no_events_fold_to_none),
 		cmocka_unit_test(a_checksum_after_a_change_is_that_changes_own),
+		cmocka_unit_test(a_change_after_a_checksum_is_a_change_since_then),
 		cmocka_unit_test(
 			a_checksum_that_becomes_known_is_told_and_brings_nothing),
 		cmocka_unit_test(what_is_the_same_is_left_alone),
@@ -471,6 +519,7 @@ int main(void)
 		cmocka_unit_test(what_the_primary_cannot_read_is_asked_for_once),
 		cmocka_unit_test(what_the_primary_has_no_more_is_gone_once),
 		cmocka_unit_test(two_lists_are_merged_by_name),
+		cmocka_unit_test(what_is_behind_the_end_of_a_range_says_nothing),
 		cmocka_unit_test(a_range_ends_with_its_last_name),
 		cmocka_unit_test(
 			waiting_doubles_up_to_half_a_minute_and_spreads_by_a_quarter),
