@@ -188,6 +188,13 @@ static int ask_in(struct store_tx *tx, void *arg, struct err *error)
 	return registry_ask_in(tx, TOY, arg, &move, error);
 }
 
+static int ask_repository_in(struct store_tx *tx, void *arg, struct err *error)
+{
+	const struct registry_ask *ask = arg;
+
+	return registry_ask_in(tx, KIND_REPOSITORY, ask->name, &ask->move, error);
+}
+
 static void add(const char *name)
 {
 	AUTO_FREE char *copy = xstrdup(name);
@@ -494,6 +501,38 @@ TEST(a_verification_that_did_not_end_is_due_again_by_its_reason)
 	assert_int_equal(skipped.verification_due_at, due_at);
 }
 
+/* Of a repository that is gone while its new name never came here. */
+static int64_t wait_of_renamed(int64_t behind_ms)
+{
+	char old[] = "old", new[] = "new", kind[] = KIND_REPOSITORY;
+	struct registry_row row = { .id = replicable_id(KIND_REPOSITORY, old),
+				    .kind = kind,
+				    .name = old,
+				    .timeline = "1111111111111111",
+				    .is_gone = true };
+	struct pull_item item = { .row = &row };
+	struct pull_job job = { .pull = &pull, .items = &item };
+	const struct registry_move move = { .generation = 1, .timeline = row.timeline };
+
+	if (behind_ms > 0)
+		row.behind_since = clock_wall_ms() - behind_ms;
+	assert_ok(store_write(store, ask_repository_in,
+			      &(struct registry_ask){ new, move }, &err));
+	assert_ok(repository_copy_ops.open(&job, &err));
+	assert_int_equal(item.end, PULL_WAITS);
+	assert_true(item.is_uncounted);
+	return item.wait_ms;
+}
+
+/* Or its removal would ask for it twice a second, as long as the new name fails. */
+TEST(what_waits_for_its_rename_waits_longer_each_time)
+{
+	assert_int_equal(wait_of_renamed(0), 500); /* nobody knows since when */
+	assert_int_equal(wait_of_renamed(1000), 500);
+	assert_in_range(wait_of_renamed(80000), 10000, 15000);
+	assert_int_equal(wait_of_renamed(24 * 3600 * 1000), 60000);
+}
+
 TEST(a_stop_gives_rows_back_unworked)
 {
 	add("brought");
@@ -591,6 +630,7 @@ int main(void)
 		JOB_CASE(too_many_that_are_gone_wait_for_a_person),
 		JOB_CASE(a_verification_proves_disproves_or_says_nothing),
 		JOB_CASE(a_verification_that_did_not_end_is_due_again_by_its_reason),
+		JOB_CASE(what_waits_for_its_rename_waits_longer_each_time),
 		JOB_CASE(a_stop_gives_rows_back_unworked),
 		JOB_CASE(one_run_hears_of_each_row_unless_it_is_stopped),
 		JOB_CASE(a_row_of_which_nothing_can_be_written_is_given_back_later),
