@@ -329,11 +329,9 @@ TEST(a_primary_that_went_back_unnoticed_is_followed)
 	begin();
 	eventually(is_here("a") && is_here("b") && is_at_last_event());
 	end();
-	sql("UPDATE registry SET generation = generation + 3,"
-	    " generation_wanted = generation_wanted + 3");
-	sql("UPDATE registry SET state = 0, generation = 0, due_at = 99999999999999"
-	    " WHERE name = 'b'");
-	sql("DELETE FROM site_value WHERE key = '" PULL_CURSOR "'");
+	sql("UPDATE registry SET generation = 9, generation_wanted = 9;"
+	    "UPDATE registry SET state = 0, generation = 0 WHERE name = 'b';"
+	    "DELETE FROM site_value WHERE key = '" PULL_CURSOR "'");
 	begin();
 	eventually(is_here("a") && is_here("b") && is_at_last_event());
 }
@@ -684,6 +682,24 @@ static double count_changes(void)
 	return at ? strtod(at + strlen(name), NULL) : -1;
 }
 
+static void change_and_report(void)
+{
+	must("git -C copies/a.git update-ref refs/heads/main v2^{}");
+	copy_watch_report(pull->copy_watch, "a");
+}
+
+TEST(a_copy_that_changes_while_it_is_looked_at_is_looked_at_again)
+{
+	appear("a", REPORTED);
+	begin();
+	const double changes = count_changes();
+	eventually(is_here("a") && is_idle());
+	then = change_and_report;
+	passed = "copy.looked";
+	copy_watch_report(pull->copy_watch, "a");
+	eventually(count_changes() > changes && is_here("a"));
+}
+
 /* From now on `deed` comes before that command of git. */
 static void replace_git(const char *command, const char *deed)
 {
@@ -964,6 +980,7 @@ int main(void)
 		LOOP_CASE(capacity_is_obeyed_at_once),
 		LOOP_CASE(a_copy_that_was_changed_by_hand_is_found_and_healed),
 		LOOP_CASE(a_verified_copy_is_due_again_later),
+		LOOP_CASE(a_copy_that_changes_while_it_is_looked_at_is_looked_at_again),
 		LOOP_CASE(
 			a_verification_that_removes_a_damaged_file_leaves_a_copy_that_is_ours),
 		LOOP_CASE(a_copy_that_a_fold_could_not_read_is_read_as_a_whole),
