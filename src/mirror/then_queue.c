@@ -33,8 +33,8 @@
 #define SHA1_SIZE 20
 
 struct then_queue {
-	char *mirror, *clone, *directory; /* owned */
-	pthread_mutex_t mutex;            /* the last; no file is touched under it */
+	char *data, *mirror, *clone, *directory; /* owned */
+	pthread_mutex_t mutex; /* the last; no file is touched under it */
 	pthread_cond_t changed;
 	/* Guarded by mutex. */
 	bool is_adding;
@@ -256,13 +256,29 @@ static int then_queue_add_after(struct then_queue *queue, const then_numbers *nu
 	return !merges || then_state_remove(queue, number, err) == 0 ? 1 : -1;
 }
 
+/* The names of a new one on the way to it. One that could not be made is made by a later
+ * change: else none would be kept until the next start. */
+static int then_queue_make(const struct then_queue *queue, struct err *err)
+{
+	AUTO_FREE char *all = xasprintf("%s/then", queue->data);
+
+	if (access(queue->directory, F_OK) == 0)
+		return 0;
+	return dir_make(AT_FDCWD, queue->directory, err) != 0 ||
+			       dir_sync(AT_FDCWD, all, err) != 0 ||
+			       dir_sync(AT_FDCWD, queue->data, err) != 0
+		       ? -1
+		       : 0;
+}
+
 static int then_queue_add(struct then_queue *queue, const struct then_origin *origin,
 			  struct err *err)
 {
 	AUTO_READING struct ref_reading now = { .oid_len = SHA1_SIZE };
 	AUTO_NUMBERS then_numbers numbers = { 0 };
 
-	if (then_numbers_list(queue->directory, &numbers, err) != 0)
+	if (then_queue_make(queue, err) != 0 ||
+	    then_numbers_list(queue->directory, &numbers, err) != 0)
 		return -1;
 	if (ref_reading_take_refs(AT_FDCWD, queue->clone, &now, err) != 0) {
 		if (err->class != ERR_MISSING)
@@ -423,36 +439,20 @@ void then_queue_fail(struct then_queue *queue, const struct then_failure *failur
  * Opening, looking, forgetting.
  */
 
-/* The names of a new one on the way to it. */
-static int then_queue_make(const char *data, const char *directory, struct err *err)
-{
-	AUTO_FREE char *all = xasprintf("%s/then", data);
-
-	if (access(directory, F_OK) == 0)
-		return 0;
-	return dir_make(AT_FDCWD, directory, err) != 0 ||
-			       dir_sync(AT_FDCWD, all, err) != 0 ||
-			       dir_sync(AT_FDCWD, data, err) != 0
-		       ? -1
-		       : 0;
-}
-
 int then_queue_open(const char *data, const char *mirror, const char *clone,
 		    struct then_queue **queue, struct err *err)
 {
 	static const struct then_origin unknown = { 0 };
 	struct then_queue *opened = xcalloc(1, sizeof(*opened));
 
+	opened->data = xstrdup(data);
 	opened->mirror = xstrdup(mirror);
 	opened->clone = xstrdup(clone);
 	opened->directory = then_queue_place(data, mirror);
 	mutex_init(&opened->mutex);
 	cond_init(&opened->changed);
 	*queue = opened;
-	return then_queue_make(data, opened->directory, err) != 0 ||
-			       then_queue_take(opened, &unknown, err) < 0
-		       ? -1
-		       : 0;
+	return then_queue_take(opened, &unknown, err) < 0 ? -1 : 0;
 }
 
 void then_queue_close(struct then_queue *queue)
@@ -461,6 +461,7 @@ void then_queue_close(struct then_queue *queue)
 		return;
 	pthread_cond_destroy(&queue->changed);
 	pthread_mutex_destroy(&queue->mutex);
+	free(queue->data);
 	free(queue->mirror);
 	free(queue->clone);
 	free(queue->directory);

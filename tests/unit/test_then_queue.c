@@ -128,6 +128,22 @@ TEST(what_was_not_told_is_told_after_a_restart_and_what_was_not_kept_is_found)
 	assert_nothing();
 }
 
+TEST(a_queue_that_had_no_place_at_the_start_begins_with_the_first_change_after_that)
+{
+	AUTO_FREE char *in_the_way = xasprintf("%s/then", data);
+
+	assert_ok(file_replace(AT_FDCWD, in_the_way, "", 0, FILE_NO_SYNC, &err));
+	make_clone();
+	set_ref("main", A);
+	assert_int_equal(then_queue_open(data, "a", place, &queue, &err), -1);
+	assert_int_equal(then_queue_take(queue, &origin, &err), -1);
+	assert_int_equal(unlink(in_the_way), 0);
+	assert_int_equal(then_queue_take(queue, &origin, &err), 0);
+	bring("main", B);
+	assert_told(CHANGE("main", Q(A), Q(B)));
+	assert_nothing();
+}
+
 TEST(what_is_put_together_loses_no_old_value)
 {
 	make_clone();
@@ -291,6 +307,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		QUEUE(all_of_a_new_mirror_is_news_and_nothing_of_an_old_one),
 		QUEUE(what_was_not_told_is_told_after_a_restart_and_what_was_not_kept_is_found),
+		QUEUE(a_queue_that_had_no_place_at_the_start_begins_with_the_first_change_after_that),
 		QUEUE(what_is_put_together_loses_no_old_value),
 		QUEUE(what_is_just_being_told_stays_as_it_is),
 		QUEUE(of_very_many_changes_the_values_between_are_counted),
