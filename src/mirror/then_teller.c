@@ -37,6 +37,7 @@ struct then_receiver {
 	bool is_busy;    /* with a worker */
 	bool is_wanted;  /* there was news meanwhile */
 	bool is_owed;    /* what it has could not be kept */
+	uint64_t unkept; /* how often that was so */
 	/* Its worker's. */
 	unsigned failures;
 	int64_t failing_since; /* wall ms */
@@ -208,11 +209,25 @@ static int64_t then_tell_all(struct then_receiver *one)
 	return wait_ms;
 }
 
-static void then_set_owed(struct then_receiver *one, bool is_owed)
+static uint64_t then_count_unkept(struct then_receiver *one)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&one->teller->mutex);
 
-	one->is_owed = is_owed;
+	return one->unkept;
+}
+
+/* What another thread could not keep meanwhile may be newer than what was read here: it
+ * stays owed. */
+static void then_note_take(struct then_receiver *one, int result, uint64_t unkept_before)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&one->teller->mutex);
+
+	if (result < 0) {
+		one->is_owed = true;
+		one->unkept++;
+	} else if (one->unkept == unkept_before) {
+		one->is_owed = false;
+	}
 }
 
 static void then_report_unkept(const struct then_receiver *one, const struct err *why)
@@ -225,9 +240,10 @@ static void then_report_unkept(const struct then_receiver *one, const struct err
 static int then_take(struct then_receiver *one, const struct then_origin *origin,
 		     struct err *err)
 {
+	const uint64_t unkept_before = then_count_unkept(one);
 	int result = then_queue_take(one->queue, origin, err);
 
-	then_set_owed(one, result < 0);
+	then_note_take(one, result, unkept_before);
 	return result;
 }
 
