@@ -280,18 +280,20 @@ static void alerter_take_beat(struct alerter_one *one)
 	lock(&alerter->mutex);
 	has_beat = one->has_beat && !one->is_busy;
 	one->has_beat = one->has_beat && !has_beat;
+	const struct err beat = one->beat;
+	const int64_t beat_wall = one->beat_wall;
 	unlock(&alerter->mutex);
 	if (!has_beat)
 		return;
-	if (one->beat.class == ERR_NONE) {
-		sending->beat_at = one->beat_wall;
+	if (beat.class == ERR_NONE) {
+		sending->beat_at = beat_wall;
 		sending->beat_failing_since = 0;
 	} else if (!was_failing) {
-		sending->beat_failing_since = one->beat_wall;
+		sending->beat_failing_since = beat_wall;
 		log_warn("alert.no_heartbeat", LOG_TEXT("alert", one->alert->name),
-			 LOG_ERR(&one->beat), LOG_TEXT("remedy", one->beat.remedy));
+			 LOG_ERR(&beat), LOG_TEXT("remedy", beat.remedy));
 	}
-	snprintf(sending->beat_why, sizeof(sending->beat_why), "%.255s", one->beat.text);
+	snprintf(sending->beat_why, sizeof(sending->beat_why), "%.255s", beat.text);
 	if (was_failing != (sending->beat_failing_since > 0) || one->kept_at == 0 ||
 	    clock_boot_ms() - one->kept_at >= KEEP_MS)
 		alerter_keep(one);

@@ -4,8 +4,12 @@
  */
 #include "http_peer.h"
 
+#include <dlfcn.h>
+
 #include "alert/alerter.h"
+#include "alert/send.h"
 #include "alert/store.h"
+#include "base/log.h"
 
 static struct store *store;
 static struct alerts alerts;
@@ -14,11 +18,80 @@ static atomic_bool is_held, is_broken;
 static atomic_size_t looks;
 static char told[128];
 
+/* Two heartbeats of which the second ends while the first one's result is looked at. */
+static struct {
+	atomic_bool is_on;
+	atomic_bool sends;     /* a message, until the second heartbeat is on its way */
+	atomic_int begun;      /* of the two */
+	atomic_bool is_logged; /* what came of the first */
+	atomic_bool is_noted;  /* what came of the second */
+	atomic_bool is_first_told;
+} two_beats;
+static _Thread_local bool ends_second;
+
+static void await_flag(const atomic_bool *flag)
+{
+	while (!atomic_load(flag))
+		usleep(1000);
+}
+
+static int fail_beat(struct err *error)
+{
+	const int number = atomic_fetch_add(&two_beats.begun, 1) + 1;
+
+	if (number > 2)
+		return err_set(error, ERR_CANCELED, "no more");
+	if (number == 2)
+		await_flag(&two_beats.is_logged);
+	ends_second = number == 2;
+	return err_set(error, ERR_NETWORK, number == 1 ? "the first" : "the second");
+}
+
+int alert_beat(const struct alert *alert, const struct stop *stop,
+	       struct alert_answer *answer, struct err *error)
+{
+	static int (*real)(const struct alert *, const struct stop *,
+			   struct alert_answer *, struct err *);
+
+	if (atomic_load(&two_beats.is_on))
+		return atomic_load(&two_beats.sends) ? fail_beat(error) : 0;
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "alert_beat");
+	return real(alert, stop, answer, error);
+}
+
+/* A worker asks for the time after it has noted what came of a heartbeat. */
+int64_t clock_wall_ms(void)
+{
+	struct timespec now;
+
+	if (ends_second)
+		atomic_store(&two_beats.is_noted, true);
+	ends_second = false;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return clock_ms(&now);
+}
+
+/* Texts are compared after the second was noted. */
+void log_write(enum log_level level, const char *ev, const struct log_field *fields)
+{
+	(void)level;
+	if (!atomic_load(&two_beats.is_on) || strcmp(ev, "alert.no_heartbeat") != 0 ||
+	    atomic_exchange(&two_beats.is_logged, true))
+		return;
+	await_flag(&two_beats.is_noted);
+	for (; fields->name; fields++)
+		if (strcmp(fields->name, "err") == 0)
+			two_beats.is_first_told = strcmp(fields->text, "the first") == 0;
+	atomic_store(&two_beats.is_on, false);
+}
+
 static int begin(void **state)
 {
 	if (test_make_root(state) != 0)
 		return -1;
 	is_held = is_broken = false;
+	memset(&two_beats, 0, sizeof(two_beats));
 	snprintf(told, sizeof(told), "%s/told", root);
 	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
 	return store_open(url, &store, &err);
@@ -26,6 +99,10 @@ static int begin(void **state)
 
 static int end(void **state)
 {
+	atomic_store(&two_beats.is_on, false);
+	atomic_store(&two_beats.is_logged, true);
+	atomic_store(&two_beats.is_noted, true);
+	atomic_store(&two_beats.begun, 2);
 	alerter_stop(TAKE(alerter));
 	alerts_clear(&alerts);
 	store_close(store);
@@ -203,6 +280,41 @@ TEST(a_node_that_cannot_work_sends_no_heartbeat)
 	peer_stop();
 }
 
+static int hold_message(struct err *error)
+{
+	atomic_store(&two_beats.sends, true);
+	while (atomic_load(&two_beats.begun) < 2)
+		usleep(1000);
+	return err_set(error, ERR_NETWORK, "it is away");
+}
+
+int alert_send(const struct alert *alert, const struct alert_message *message,
+	       const struct stop *stop, struct alert_answer *answer, struct err *error)
+{
+	static int (*real)(const struct alert *, const struct alert_message *,
+			   const struct stop *, struct alert_answer *, struct err *);
+
+	if (atomic_load(&two_beats.is_on)) {
+		*answer = (struct alert_answer){ 0 };
+		return hold_message(error);
+	}
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "alert_send");
+	return real(alert, message, stop, answer, error);
+}
+
+TEST(what_came_of_a_heartbeat_is_not_mixed_with_the_next_one)
+{
+	struct alert *alert = add_alert("beats", "/bin/true");
+
+	alert->heartbeat = xstrdup("http://127.0.0.1:1/");
+	is_held = true;
+	atomic_store(&two_beats.is_on, true);
+	start();
+	await(!atomic_load(&two_beats.is_on));
+	assert_true(two_beats.is_first_told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -210,6 +322,7 @@ int main(void)
 		ALERTER(a_report_that_cannot_be_made_is_told_and_ends_nothing),
 		ALERTER(who_fails_or_hangs_holds_up_nobody),
 		ALERTER(a_node_that_cannot_work_sends_no_heartbeat),
+		ALERTER(what_came_of_a_heartbeat_is_not_mixed_with_the_next_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
