@@ -651,9 +651,10 @@ static int mirror_take_move_objects(const struct taking *taking, struct err *err
 	failpoint("adopt.objects");
 	if (mirror_take_check_moved(taking, err) != 0)
 		return -1;
-	if (fsync(taking->dot_git) != 0)
-		return err_errno(err, "cannot sync .git");
-	return dir_sync(taking->place, GIT, err);
+	/* In this order: one that is in neither after a power cut is lost. */
+	if (dir_sync(taking->place, GIT, err) != 0)
+		return -1;
+	return fsync(taking->dot_git) == 0 ? 0 : err_errno(err, "cannot sync .git");
 }
 
 /* The fence is that of the step's own lease, which may be a later one. */
@@ -773,6 +774,16 @@ static void mirror_take_tell(const struct taking *taking, const char *kept,
 			 LOG_TEXT("to", trash));
 }
 
+/* For good: where the file system has no journal, a power cut could else leave it in
+ * neither folder. */
+static int mirror_take_move_out(const struct taking *taking, const char *what,
+				const char *to, struct err *err)
+{
+	if (renameat(taking->place, what, taking->root, to) != 0)
+		return err_errno(err, "cannot move %s", what);
+	return file_sync_parent(taking->root, to, err);
+}
+
 /* Objects that are still in the tree are nowhere else. */
 static int mirror_take_put_away(const struct taking *taking, const char *trash,
 				struct err *err)
@@ -790,8 +801,8 @@ static int mirror_take_put_away(const struct taking *taking, const char *trash,
 		return -1;
 	mirror_take_tell(taking, kept, trash);
 	failpoint("adopt.told");
-	if (renameat(taking->place, TREE, taking->root, is_kept ? kept : trash) != 0)
-		return err_errno(err, "cannot move " TREE);
+	if (mirror_take_move_out(taking, TREE, is_kept ? kept : trash, err) != 0)
+		return -1;
 	failpoint("adopt.put_away");
 	return 0;
 }
@@ -808,8 +819,8 @@ static int mirror_take_keep_git(struct taking *taking, const char *trash, struct
 		 LOG_TEXT("remedy", "somebody has made the mirror's clone while another "
 				    "was taken over, whose objects are here: save what "
 				    "is only there, and remove it"));
-	if (renameat(taking->place, GIT, taking->root, kept) != 0)
-		return err_errno(err, "cannot move " GIT);
+	if (mirror_take_move_out(taking, GIT, kept, err) != 0)
+		return -1;
 	free(taking->lender);
 	taking->lender = xasprintf("%s/%s", taking->take->root, kept);
 	return 0;

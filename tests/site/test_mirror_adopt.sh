@@ -357,6 +357,39 @@ killed_while_it_is_taken() {
 	done
 }
 
+is_traced() {
+	grep -q attached strace.err && return
+	! grep -q 'not permitted' strace.err || skip "strace may not be used here"
+	return 1
+}
+
+# After each rename the folder that it went to is flushed before any other: on a file system without a journal,
+# what is in neither folder after a power cut is lost.
+what_is_moved_is_on_disk_where_it_went() {
+	local tracer
+
+	command -v strace >/dev/null || skip "no strace to see the calls with"
+	make_adopt_sites
+	make_tokens
+	set_conf paris mirror.acme/r.depth 1
+	docora_clone
+	changes_one
+	launch_site paris REFRELAY_FAILPOINT=adopt.begins=stop
+	wait_until 30 is_paused paris
+	strace -f -y -o calls -e trace=fsync,renameat -p "$(site_pid paris)" 2>strace.err &
+	tracer=$!
+	wait_until 20 is_traced
+	kill -CONT "$(site_pid paris)"
+	wait_until 30 is_in_sync_with 1
+	is_taken_over
+	kill "$tracer" && wait "$tracer" || true
+	cat calls
+	awk '/renameat\(.*"objects", .*"git\/objects"/ { wanted = "/git>"; moved++; next }
+		/renameat\(.*"tree", .*refrelay\/kept\// { wanted = "/kept>"; moved++; next }
+		wanted && /fsync\(.*refrelay/ { bad += !index($0, wanted); wanted = "" }
+		END { exit bad || wanted || moved != 2 }' calls
+}
+
 # A person who asks gets the reason, not the end of the wait.
 sync_fails_by() { # TEXT
 	local status=0
@@ -705,6 +738,7 @@ tap_test "a clone that is in any way unusual stays where it is" unfit_clones
 tap_test "a lock that a killed node left does not stop it for good" an_old_lock
 tap_test "if another takes the place meanwhile, both are kept" another_takes_the_place
 tap_test "killed at each step, the next start completes it" killed_while_it_is_taken
+tap_test "what is moved is on disk where it went" what_is_moved_is_on_disk_where_it_went
 tap_test "a clone in which git works is left alone until it has ended" others_at_work
 tap_test "a clone with repositories of others in it stays" repositories_inside
 tap_test "a fault that passes delays it, and no more" faults_that_pass
