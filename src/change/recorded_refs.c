@@ -18,6 +18,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/temporary.h"
 
 #define LIMIT ((size_t)4 << 30)
 
@@ -120,6 +121,13 @@ int recorded_refs_write(const char *data, uint64_t id, const char *checksum,
 		return -1;
 	return file_replace_private(AT_FDCWD, path, text.data, text.len, FILE_NO_SYNC,
 				    err);
+}
+
+void recorded_refs_sweep(const char *data)
+{
+	AUTO_FREE char *folder = xasprintf("%s/refs", data);
+
+	temporary_remove_all(folder);
 }
 
 void recorded_refs_remove(const char *data, uint64_t id)

@@ -26,6 +26,10 @@ struct recorded_change {
 bool recorded_refs_append(const char *data, uint64_t id,
 			  const struct recorded_change *change);
 
+/* Removes what a killed process left half written: each may be as large as a repository's
+ * refs. At the start, while nobody writes. */
+void recorded_refs_sweep(const char *data);
+
 void recorded_refs_remove(const char *data, uint64_t id);
 
 /* Formats refs as in the file after its first line; and parses them. Names and targets

@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/temporary.h"
 #include "base/thread.h"
 #include "base/vec.h"
 #include "change/recorded_refs.h"
@@ -449,6 +450,7 @@ int then_queue_open(const char *data, const char *mirror, const char *clone,
 	opened->mirror = xstrdup(mirror);
 	opened->clone = xstrdup(clone);
 	opened->directory = then_queue_place(data, mirror);
+	temporary_remove_all(opened->directory); /* of killed nodes */
 	mutex_init(&opened->mutex);
 	cond_init(&opened->changed);
 	*queue = opened;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "change/hook_install.h"
 #include "change/hook_socket.h"
+#include "change/recorded_refs.h"
 #include "change/watch.h"
 #include "cli/push.h"
 #include "cli/site.h"
@@ -534,6 +535,16 @@ static void fill_services(struct node *node)
 	node->services.push_sink = node->push.sink;
 }
 
+/* Of nodes that were killed: the refs at data/refs, and of the LFS objects that were
+ * looked for, at data/lfs/refs. */
+static void node_sweep_data(const char *data)
+{
+	AUTO_FREE char *lfs = xasprintf("%s/lfs", data);
+
+	recorded_refs_sweep(data);
+	recorded_refs_sweep(lfs);
+}
+
 static int node_open_data(struct node *node, struct err *err)
 {
 	struct site *site = &node->settings.site;
@@ -544,6 +555,7 @@ static int node_open_data(struct node *node, struct err *err)
 	    site_data_check(site->data, err) != 0 ||
 	    data_lock_take(site->data, &node->lock, err) != 0)
 		return -1;
+	node_sweep_data(site->data);
 	return site_data_open_locked(site, &node->data, err);
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/temporary.h"
 #include "git/lock_file.h"
 #include "git/reflog.h"
 
@@ -37,14 +38,10 @@ static bool stale_is_git_temporary(int folder, const char *name)
 	return stale_is_any_of_git(folder, name) && !stale_is_quarantine(folder, name);
 }
 
-/* "<file>.tmp-<16 digits>" of file_replace(). */
 bool stale_is_own_temporary(int folder, const char *name)
 {
-	const char *mark = strstr(name, ".tmp-");
-
 	(void)folder;
-	return mark && strlen(mark) == 5 + 16 &&
-	       strspn(mark + 5, "0123456789abcdef") == 16;
+	return temporary_is_name(name);
 }
 
 /* Those that a person made say something else, or nothing. */

@@ -70,9 +70,23 @@ dies_while_it_serves_objects() {
 	done
 }
 
+dies_while_it_records_refs() {
+	local folder
+
+	start_crash_sites
+	kill_site london
+	for folder in refs lfs/refs; do
+		mkdir -p "london/data/$folder"
+		touch "london/data/$folder/7.tmp-0123456789abcdef"
+	done
+	start_site london
+	no_left_overs
+}
+
 tap_test "killed at each step of noticing" dies_while_it_notices
 tap_test "killed between several changes, creation and deletion among them" \
 	dies_in_any_of_several_changes
 tap_test "killed while it drops old events" dies_while_it_drops_old_events
+tap_test "killed while it records refs" dies_while_it_records_refs
 tap_test "killed in the middle of an answer with objects" dies_while_it_serves_objects
 tap_done

@@ -199,6 +199,16 @@ TEST(what_an_earlier_version_wrote_is_read)
 	assert_false(append_after(SET("a", "000001")));
 }
 
+TEST(what_a_kill_left_half_written_is_removed)
+{
+	must("touch refs/7.tmp-0123456789abcdef refs/8.tmp-0123456789abcde refs/9");
+	recorded_refs_sweep(root);
+	must("test \"$(cd refs && echo *)\" = '7 8.tmp-0123456789abcde 9'");
+	assert_true(is_recorded());
+	must("rm -r refs");
+	recorded_refs_sweep(root);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -210,6 +220,7 @@ int main(void)
 		RECORDED_CASE(too_many_changes_are_to_be_written_whole),
 		RECORDED_CASE(changes_of_few_refs_are_appended_too),
 		RECORDED_CASE(what_an_earlier_version_wrote_is_read),
+		RECORDED_CASE(what_a_kill_left_half_written_is_removed),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);

@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "git/repo.h"
 #include "mirror/then_queue.h"
+#include "replicable/name.h"
 
 #define A "1111111111111111111111111111111111111111"
 #define B "2222222222222222222222222222222222222222"
@@ -142,6 +143,21 @@ TEST(a_queue_that_had_no_place_at_the_start_begins_with_the_first_change_after_t
 	bring("main", B);
 	assert_told(CHANGE("main", Q(A), Q(B)));
 	assert_nothing();
+}
+
+TEST(what_a_kill_left_half_written_is_removed_at_the_start)
+{
+	AUTO_FREE char *left = xasprintf("%s/then/%" PRIu64 "/2.tmp-0123456789abcdef",
+					 data, replicable_id(KIND_MIRROR, "a"));
+
+	make_clone();
+	set_ref("main", A);
+	open_queue();
+	bring("main", B);
+	assert_ok(file_replace(AT_FDCWD, left, "", 0, FILE_NO_SYNC, &err));
+	open_queue();
+	assert_false(file_is_there(AT_FDCWD, left));
+	assert_told(CHANGE("main", Q(A), Q(B)));
 }
 
 TEST(what_is_put_together_loses_no_old_value)
@@ -308,6 +324,7 @@ int main(void)
 		QUEUE(all_of_a_new_mirror_is_news_and_nothing_of_an_old_one),
 		QUEUE(what_was_not_told_is_told_after_a_restart_and_what_was_not_kept_is_found),
 		QUEUE(a_queue_that_had_no_place_at_the_start_begins_with_the_first_change_after_that),
+		QUEUE(what_a_kill_left_half_written_is_removed_at_the_start),
 		QUEUE(what_is_put_together_loses_no_old_value),
 		QUEUE(what_is_just_being_told_stays_as_it_is),
 		QUEUE(of_very_many_changes_the_values_between_are_counted),
