@@ -86,7 +86,7 @@ void deadline_detach(struct deadline *deadline, int pipe)
 /*
  * The file: "<what it says> <boot time> <wall time> <boot id>\n", all of one moment, in
  * milliseconds. Whoever writes it last is right: within a boot every such line leads to
- * the same clock.
+ * the same clock. A wall time that was written may be ahead of the writer's own.
  */
 
 struct line {
@@ -123,6 +123,18 @@ int64_t seen_time_ms(int dir, const char *path)
 						     : clock_wall_ms();
 }
 
+/* The wall time up to which time was counted. Machines with different clocks may share
+ * the file: if one wrote an earlier time, the next would count the difference again. */
+static int64_t seen_time_counted_to(const struct line *line)
+{
+	const int64_t wall = clock_wall_ms();
+	int64_t counted;
+
+	return __builtin_add_overflow(line->wall, passed_since(line), &counted)
+		       ? wall
+		       : int64_max(wall, counted);
+}
+
 int64_t seen_time_keep(int dir, const char *path, int64_t least)
 {
 	struct line line;
@@ -131,8 +143,10 @@ int64_t seen_time_keep(int dir, const char *path, int64_t least)
 	int64_t wall = clock_wall_ms();
 	int64_t seen = wall > least ? wall : least;
 
-	if (seen_time_read_line(dir, path, &line))
+	if (seen_time_read_line(dir, path, &line)) {
 		seen = line.seen + passed_since(&line);
+		wall = seen_time_counted_to(&line);
+	}
 	snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 " %" PRId64 " %s\n", seen,
 		 clock_boot_ms(), wall, clock_boot_id());
 	if (file_replace_private(dir, path, text, strlen(text), FILE_SYNC, &err) != 0)

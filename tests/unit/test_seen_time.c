@@ -64,6 +64,33 @@ TEST(from_boot_to_boot_a_day_is_believed_at_most)
 	assert_says(5000000);
 }
 
+static int64_t read_wall(void)
+{
+	AUTO_STR struct str text = STR_INIT;
+	int64_t seen, boot, wall;
+
+	assert_ok(file_read(root_fd, "clock", 256, &text, &err));
+	assert_int_equal(sscanf(text.data, "%" SCNd64 " %" SCNd64 " %" SCNd64, &seen,
+				&boot, &wall),
+			 3);
+	return wall;
+}
+
+/* Its writer, who goes on by its own clock, counts only what passed. */
+TEST(what_a_clock_that_is_ahead_has_counted_is_not_counted_again)
+{
+	const int64_t ahead = clock_wall_ms() + 3 * HOUR;
+
+	write_line(5000000, 12345, ahead, "another");
+	assert_says(5000000);
+	assert_int_equal(read_wall(), ahead);
+	write_line(5000000, clock_boot_ms() - HOUR, ahead, clock_boot_id());
+	assert_says(5000000 + HOUR);
+	assert_true(read_wall() >= ahead + HOUR);
+	write_line(5000000, clock_boot_ms() - HOUR, INT64_MAX, clock_boot_id());
+	assert_says(5000000 + HOUR);
+}
+
 TEST(a_file_that_makes_no_sense_counts_as_none)
 {
 	static const char *const texts[] = { "", "5000000", "x y z", "1 2 3\n" };
@@ -82,6 +109,7 @@ int main(void)
 		CASE(at_first_it_is_not_before_what_is_there),
 		CASE(within_a_boot_wall_time_does_not_count),
 		CASE(from_boot_to_boot_a_day_is_believed_at_most),
+		CASE(what_a_clock_that_is_ahead_has_counted_is_not_counted_again),
 		CASE(a_file_that_makes_no_sense_counts_as_none),
 	};
 
