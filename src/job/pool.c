@@ -122,12 +122,12 @@ void pool_drain(struct pool *pool)
 		cond_wait_until(&pool->idle, &pool->mutex, INT64_MAX);
 }
 
-static void forget_queue_locked(struct pool *pool, pool_work forget)
+static void forget_tasks(struct task_queue *tasks, pool_work forget)
 {
 	struct task *task;
 
-	while ((task = TAILQ_FIRST(&pool->queue)) != NULL) {
-		TAILQ_REMOVE(&pool->queue, task, link);
+	while ((task = TAILQ_FIRST(tasks)) != NULL) {
+		TAILQ_REMOVE(tasks, task, link);
 		if (forget)
 			forget(task->arg);
 		free(task);
@@ -136,14 +136,17 @@ static void forget_queue_locked(struct pool *pool, pool_work forget)
 
 void pool_stop(struct pool *pool, pool_work forget)
 {
+	struct task_queue dropped = TAILQ_HEAD_INITIALIZER(dropped);
+
 	if (!pool)
 		return;
 	lock(&pool->mutex);
 	pool->stopping = true;
-	forget_queue_locked(pool, forget);
+	TAILQ_CONCAT(&dropped, &pool->queue, link);
 	pthread_cond_broadcast(&pool->work);
 	pthread_cond_broadcast(&pool->idle);
 	unlock(&pool->mutex);
+	forget_tasks(&dropped, forget); /* it may write rows */
 	for (size_t i = 0; i < pool->handles.count; i++)
 		thread_join(pool->handles.items[i]);
 	vec_clear(&pool->handles);

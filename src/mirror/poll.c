@@ -59,7 +59,7 @@ typedef VEC(struct mirror_polled *) mirror_polled_list;
 
 struct mirror_poll {
 	struct mirror_poll_options options;
-	pthread_mutex_t mutex; /* nothing is taken while it is held */
+	pthread_mutex_t mutex; /* under it only the pools' are taken, by pool_submit() */
 	pthread_cond_t changed;
 	struct stop stop;
 	int64_t started_at; /* wall ms */

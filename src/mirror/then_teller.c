@@ -45,7 +45,7 @@ struct then_receiver {
 };
 
 struct then_teller {
-	pthread_mutex_t mutex; /* the last; nothing is done under it */
+	pthread_mutex_t mutex; /* under it only the pool's is taken, by pool_submit() */
 	pthread_cond_t changed;
 	bool is_ending;
 	struct stop stop;

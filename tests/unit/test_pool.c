@@ -34,11 +34,13 @@ static void work(void *arg)
 	atomic_fetch_add(&done, 1);
 }
 
-static void forget(void *arg)
+/* The pool is not locked meanwhile. */
+static void forget(void *pool)
 {
-	(void)arg;
-	if (atomic_fetch_add(&forgotten, 1) == 0)
-		permits = 2; /* what runs is waited for: it may end now */
+	if (atomic_fetch_add(&forgotten, 1) > 0)
+		return;
+	pool_set_capacity(pool, 2);
+	permits = 2; /* what runs is waited for: it may end now */
 }
 
 TEST(everything_queued_is_done_and_capacity_is_kept)
@@ -86,7 +88,7 @@ TEST(stopping_forgets_what_is_queued_and_waits_for_what_runs)
 
 	reset();
 	for (int i = 0; i < 50; i++)
-		pool_submit(pool, work, NULL);
+		pool_submit(pool, work, pool);
 	permits = 4;
 	wait_until(done == 4 && running == 2);
 	pool_stop(pool, forget);
