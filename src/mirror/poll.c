@@ -12,6 +12,7 @@
 #include "mirror/lfs_lack.h"
 #include "mirror/listed.h"
 #include "mirror/requests.h"
+#include "mirror/silent_hosts.h"
 #include "mirror/upstream.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
@@ -26,6 +27,8 @@
 #define EXPIRE_MS 3600000   /* requests that ended long ago are removed */
 #define AT_WORK_MS 1000     /* whether a job has ended is looked at */
 #define AT_WORK (-1)
+#define SILENT_MS 10000 /* a silent host's other mirrors wait so long */
+#define AT_SILENT_HOST (-2)
 #define HURRY_MS 1000 /* between two questions, however much news there is */
 #define BRANCHES "refs/heads/"
 
@@ -64,6 +67,7 @@ struct mirror_poll {
 	struct stop stop;
 	int64_t started_at; /* wall ms */
 	struct pool *askers, *keepers, *lookers;
+	struct silent_hosts *hosts;
 	pthread_t thread;
 	/* Guarded by the mutex. Owned; of mirrors that are there no more, too, as long as
 	 * a question may be under way. */
@@ -347,7 +351,7 @@ static bool mirror_poll_is_worth_a_try(struct mirror_polled *one,
 }
 
 /* One that is being brought, or waits for that, is asked by its job. In how many ms it is
- * asked again, or AT_WORK. */
+ * asked again, or AT_WORK or AT_SILENT_HOST. */
 static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 {
 	struct mirror_poll *poll = one->poll;
@@ -376,6 +380,8 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 		return rest_ms;
 	if (mirror_poll_is_told_same(one))
 		return mirror_jitter_ms(one->mirror->interval_ms);
+	if (!silent_hosts_enter(poll->hosts, one->mirror))
+		return AT_SILENT_HOST;
 	line = mirror_poll_take_line(poll);
 	result = upstream_read(
 		&(struct upstream_call){ .mirrors = poll->options.mirrors,
@@ -386,6 +392,7 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 					 .stop = &poll->stop,
 					 .line = &line },
 		&view, &err);
+	silent_hosts_leave(poll->hosts, one->mirror, result, &err);
 	mirror_poll_rest_line(poll, line);
 	return mirror_poll_take_answer(one, &row, result, &view, &err);
 }
@@ -406,13 +413,18 @@ static void mirror_poll_hurry_locked(struct mirror_polled *one)
 
 static void mirror_poll_place_locked(struct mirror_polled *one, int64_t next_ms)
 {
+	const bool is_put_off = next_ms == AT_WORK || next_ms == AT_SILENT_HOST;
+
+	if (next_ms == AT_WORK)
+		next_ms = AT_WORK_MS;
+	else if (next_ms == AT_SILENT_HOST)
+		next_ms = mirror_jitter_ms(SILENT_MS);
 	one->is_asked = false;
-	mirror_poll_place_at_locked(
-		one, clock_boot_ms() + (next_ms == AT_WORK ? AT_WORK_MS : next_ms));
+	mirror_poll_place_at_locked(one, clock_boot_ms() + next_ms);
 	if (one->is_hurried)
 		mirror_poll_hurry_locked(one); /* there was news meanwhile */
 	else
-		one->is_hurried = next_ms == AT_WORK;
+		one->is_hurried = is_put_off && one->is_urgent;
 }
 
 static void mirror_poll_run_one(void *arg)
@@ -904,6 +916,7 @@ int mirror_poll_start(const struct mirror_poll_options *options,
 	mutex_init(&started->mutex);
 	cond_init(&started->changed);
 	stop_init(&started->stop);
+	started->hosts = silent_hosts_new();
 	started->write_at = clock_boot_ms() + WRITE_MS;
 	mirror_poll_follow(started);
 	started->askers = pool_start("mirror", ASKERS);
@@ -939,6 +952,7 @@ void mirror_poll_stop(struct mirror_poll *poll)
 	vec_clear_each(&poll->resting, http_line_close);
 	mirror_polled_list_clear(&poll->polled);
 	mirror_polled_list_clear(&poll->former);
+	silent_hosts_free(poll->hosts);
 	stop_clear(&poll->stop);
 	pthread_cond_destroy(&poll->changed);
 	pthread_mutex_destroy(&poll->mutex);

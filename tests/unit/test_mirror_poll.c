@@ -13,10 +13,14 @@
 #define PACKED TIP " refs/heads/main\n"
 
 static struct {
-	atomic_int asked[2];    /* questions to the upstreams of a and b */
+	atomic_int asked[2];    /* questions to the upstreams of a, and b or z */
 	atomic_int looks;       /* at the clone of a, of which the first finds it equal */
 	atomic_bool holds;      /* a look at it goes on as long as that */
 	atomic_bool is_changed; /* somebody changed it */
+	atomic_int wakes;       /* after a question that failed, and others */
+	/* Of the host that is away. */
+	atomic_bool is_timeless; /* it lets those who ask wait */
+	atomic_int asking, asked_away, most_asking;
 } script;
 
 static struct mirrors mirrors;
@@ -39,13 +43,27 @@ static void fill(struct ref_snapshot *refs)
 	assert_ok(ref_parse_packed(refs, xstrdup(PACKED), strlen(PACKED), 20, &err));
 }
 
+static int ask_host_that_is_away(struct err *error)
+{
+	const int asking = atomic_fetch_add(&script.asking, 1) + 1;
+
+	if (asking > atomic_load(&script.most_asking))
+		atomic_store(&script.most_asking, asking);
+	atomic_fetch_add(&script.asked_away, 1);
+	while (atomic_load(&script.is_timeless))
+		usleep(1000);
+	atomic_fetch_sub(&script.asking, 1);
+	return err_set(error, ERR_TIMEOUT, "it does not answer");
+}
+
 int upstream_read(const struct upstream_call *call, struct upstream_view *view,
 		  struct err *error)
 {
-	(void)error;
+	if (call->mirror->name[0] == 'd')
+		return ask_host_that_is_away(error);
 	view->oid_len = 20;
 	fill(&view->refs);
-	atomic_fetch_add(&script.asked[call->mirror->name[0] == 'b'], 1);
+	atomic_fetch_add(&script.asked[call->mirror->name[0] != 'a'], 1);
 	return 0;
 }
 
@@ -65,6 +83,7 @@ static bool stands(void *arg, const char *name, const char *sum)
 static void wake(void *arg)
 {
 	(void)arg;
+	atomic_fetch_add(&script.wakes, 1);
 }
 
 static int make_synced(struct store_tx *tx, void *arg, struct err *error)
@@ -85,12 +104,20 @@ static int make_synced(struct store_tx *tx, void *arg, struct err *error)
 	return 0;
 }
 
+#define AWAY(name)                                                                       \
+	"[mirror \"" name "\"]\nurl = https://away.example.com/" name ".git\n"           \
+	"interval = 12h\n"
+
 static void read_mirrors(void)
 {
-	static const char text[] = "[mirror \"a\"]\nurl = https://example.com/a.git\n"
-				   "interval = 12h\n"
-				   "[mirror \"b\"]\nurl = https://example.com/b.git\n"
-				   "interval = 12h\n";
+	static const char text[] =
+		"[mirror \"a\"]\nurl = https://example.com/a.git\n"
+		"interval = 12h\n"
+		"[mirror \"b\"]\nurl = https://example.com/b.git\n"
+		"interval = 12h\n"
+		"[mirror \"z\"]\nurl = https://example.com/z.git\n"
+		"interval = 12h\n" AWAY("d0") AWAY("d1") AWAY("d2") AWAY("d3") AWAY("d4")
+			AWAY("d5") AWAY("d6") AWAY("d7") AWAY("d8");
 	AUTO_CONF struct conf *conf = NULL;
 
 	assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
@@ -130,6 +157,7 @@ static int start_poll(void **state)
 static int stop_poll(void **state)
 {
 	atomic_store(&script.holds, false);
+	atomic_store(&script.is_timeless, false);
 	mirror_poll_stop(TAKE(poll));
 	credential_marks_close(marks);
 	store_close(store);
@@ -179,6 +207,24 @@ TEST(a_clone_that_was_changed_is_not_equal_whatever_a_list_tells)
 	wait_until(atomic_load(&script.asked[0]) > 1);
 }
 
+/* More of its mirrors are due than there are askers, and before the other. */
+TEST(a_host_that_does_not_answer_keeps_no_other_from_being_asked)
+{
+	char name[] = "d0";
+	int wakes = atomic_load(&script.wakes);
+
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, name));
+	wait_until(atomic_load(&script.wakes) > wakes);
+	atomic_store(&script.most_asking, 0);
+	atomic_store(&script.is_timeless, true);
+	while (name[1]++ < '8')
+		mirror_poll_hurry(poll, mirrors_find(&mirrors, name));
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "z"));
+	wait_until(atomic_load(&script.asked[1]) > 0);
+	wait_until(atomic_load(&script.asked_away) == 3);
+	assert_int_equal(atomic_load(&script.most_asking), 2);
+}
+
 #define POLL_CASE(name) cmocka_unit_test_setup_teardown(name, start_poll, stop_poll)
 
 int main(void)
@@ -186,6 +232,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		POLL_CASE(a_slow_look_at_a_clone_keeps_nobody_else_from_being_asked),
 		POLL_CASE(a_clone_that_was_changed_is_not_equal_whatever_a_list_tells),
+		POLL_CASE(a_host_that_does_not_answer_keeps_no_other_from_being_asked),
 	};
 
 	log_set_level(LOG_LEVEL_NONE);
