@@ -261,13 +261,15 @@ static int drop_torn_line(const struct push_events *events, struct err *err)
 	return 0;
 }
 
+/* Where the next one could not be opened before, this one has its old name already. */
 static int rotate_if_full(struct push_events *events, struct err *err)
 {
 	struct stat st;
 
 	if (fstat(events->fd, &st) != 0 || st.st_size < LOG_SIZE_MAX)
 		return 0;
-	if (renameat(events->directory, LOG, events->directory, LOG ".old") != 0)
+	if (renameat(events->directory, LOG, events->directory, LOG ".old") != 0 &&
+	    errno != ENOENT)
 		return err_errno(err, "cannot rename %s/" LOG, events->data);
 	return open_log(events, err);
 }

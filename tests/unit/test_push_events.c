@@ -21,6 +21,18 @@ static struct push_events *events;
  * the webhook's thread, too. */
 static atomic_int opened_at;
 static atomic_size_t task_reads;
+/* So many openings of the log fail: to write, or to read for the webhook. */
+static atomic_int unwritable, unreadable;
+
+static bool fails_to_open(const char *path, int flags)
+{
+	bool writes = flags & O_CREAT;
+	atomic_int *left = writes ? &unwritable : &unreadable;
+
+	if (strcmp(path, "push-events") != 0 || (!writes && gettid() == getpid()))
+		return false;
+	return atomic_load(left) > 0 && atomic_fetch_sub(left, 1) > 0;
+}
 
 static void fill_log(void);
 
@@ -35,6 +47,10 @@ int openat(int dir, const char *path, int flags, ...)
 	if ((strcmp(path, "push-events") == 0 || strcmp(path, "push-events.old") == 0) &&
 	    atomic_load(&opened_at) > 0 && atomic_fetch_sub(&opened_at, 1) == 1)
 		fill_log();
+	if (fails_to_open(path, flags)) {
+		errno = EIO;
+		return -1;
+	}
 	return (int)syscall(SYS_openat, dir, path, flags, mode);
 }
 
@@ -218,6 +234,19 @@ TEST(a_rotation_while_the_log_is_read_hides_no_event)
 	}
 }
 
+TEST(events_are_recorded_again_after_the_log_could_not_be_opened_once)
+{
+	set_webhook(NULL);
+	open_events();
+	fill_log();
+	fill_log();
+	unwritable = 1;
+	add_event(); /* lost, with an error in the log */
+	assert_int_equal(unwritable, 0);
+	add_event();
+	assert_ids("5 6 7");
+}
+
 #define MANY 200
 
 static void add_task(struct task_store *store, const struct destination *to, int number)
@@ -298,6 +327,8 @@ int main(void)
 		EVENTS_CASE(
 			a_webhook_that_is_corrected_gets_what_the_wrong_one_did_not_take),
 		EVENTS_CASE(ids_go_on_above_the_last_that_was_sent_when_the_log_is_lost),
+		EVENTS_CASE(
+			events_are_recorded_again_after_the_log_could_not_be_opened_once),
 		EVENTS_CASE(each_task_that_is_left_is_read_once_for_all_refs),
 		EVENTS_CASE(a_rotation_while_the_log_is_read_hides_no_event),
 	};
