@@ -402,6 +402,18 @@ static bool wait_to_retry(struct push_events *events,
 	return false;
 }
 
+/* Reports why it goes wrong, and waits. False: as above. */
+static bool rest_after(struct push_events *events, const struct push_settings *settings,
+		       const struct err *why, int64_t *wait_ms)
+{
+	log_warn("push.webhook_failed", LOG_ERR(why),
+		 LOG_NUMBER("retry_in_ms", *wait_ms));
+	if (!wait_to_retry(events, settings, *wait_ms))
+		return false;
+	*wait_ms = int64_min(*wait_ms * 2, RETRY_LAST_MS);
+	return true;
+}
+
 /* Until it is taken (true), or other settings have come, or the node ends. */
 static bool deliver_one(struct push_events *events, const struct push_settings *settings,
 			const char *body)
@@ -413,27 +425,37 @@ static bool deliver_one(struct push_events *events, const struct push_settings *
 	while ((result = post(events, settings, body, &err)) < 0) {
 		if (stop_is_requested(&events->stop))
 			return false;
-		log_warn("push.webhook_failed", LOG_ERR(&err),
-			 LOG_NUMBER("retry_in_ms", wait_ms));
-		if (!wait_to_retry(events, settings, wait_ms))
+		if (!rest_after(events, settings, &err, &wait_ms))
 			return false;
-		wait_ms = wait_ms * 2 < RETRY_LAST_MS ? wait_ms * 2 : RETRY_LAST_MS;
 	}
 	if (result == 0)
 		log_error("push.webhook_refused", LOG_ERR(&err));
 	return true;
 }
 
-/* How many were read. */
+/* Again until the log could be read: no other event may come to ask for it. */
+static bool read_page(struct push_events *events, const struct push_settings *settings,
+		      uint64_t after, struct str *lines)
+{
+	int64_t wait_ms = RETRY_FIRST_MS;
+	struct err err;
+
+	while (read_above(events->directory, &after, PAGE, lines, &err) != 0)
+		if (!rest_after(events, settings, &err, &wait_ms))
+			return false;
+	return true;
+}
+
+/* How many were delivered. */
 static size_t deliver_page(struct push_events *events,
 			   const struct push_settings *settings, uint64_t *sent)
 {
 	AUTO_STR struct str lines = STR_INIT;
-	uint64_t last = *sent, before = *sent;
+	uint64_t before = *sent;
 	size_t count = 0;
 	char *save = NULL;
 
-	if (read_above(events->directory, &last, PAGE, &lines, ERR_IGNORED) != 0)
+	if (!read_page(events, settings, *sent, &lines))
 		return 0;
 	for (char *line = strtok_r(lines.data, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {

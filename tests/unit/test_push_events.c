@@ -247,6 +247,20 @@ TEST(events_are_recorded_again_after_the_log_could_not_be_opened_once)
 	assert_ids("5 6 7");
 }
 
+TEST(a_log_that_cannot_be_read_once_only_delays_its_events)
+{
+	put_file("push-events", "{\"id\":1,\"a\":{}}\n");
+	peer_start(serve);
+	set_webhook("/new");
+	unreadable = 1;
+	open_events();
+	wait_until(is_sent("1\n"));
+	assert_int_equal(unreadable, 0);
+	push_events_close(events);
+	events = NULL;
+	peer_stop();
+}
+
 #define MANY 200
 
 static void add_task(struct task_store *store, const struct destination *to, int number)
@@ -329,6 +343,7 @@ int main(void)
 		EVENTS_CASE(ids_go_on_above_the_last_that_was_sent_when_the_log_is_lost),
 		EVENTS_CASE(
 			events_are_recorded_again_after_the_log_could_not_be_opened_once),
+		EVENTS_CASE(a_log_that_cannot_be_read_once_only_delays_its_events),
 		EVENTS_CASE(each_task_that_is_left_is_read_once_for_all_refs),
 		EVENTS_CASE(a_rotation_while_the_log_is_read_hides_no_event),
 	};
