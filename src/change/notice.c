@@ -35,6 +35,7 @@ void notice_free(struct notice *notice)
 	if (!notice)
 		return;
 	map_clear_owned(&notice->deleting);
+	map_clear(&notice->told);
 	known_refs_free(notice->known);
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
@@ -407,7 +408,7 @@ static int notice_compare_group(struct comparisons *all, struct noticed *noticed
 	for (size_t i = 0; i < all->items.count; i++) {
 		struct comparison *one = &all->items.items[i];
 		if (kind->of.origin->settle)
-			kind->of.origin->settle(one);
+			kind->of.origin->settle(all, one);
 		origin_row_clear(&one->base);
 		free(one->changes);
 	}

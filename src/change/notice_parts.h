@@ -15,6 +15,7 @@ struct notice {
 	pthread_mutex_t mutex;
 	struct map deleting; /* name -> int64_t, owned: refs being deleted by unfinished
 				pushes; guarded by mutex */
+	struct map told;     /* owed.c: names; guarded by mutex */
 	struct notice_options options;
 	struct known_refs *known; /* owned */
 	void (*due)(void *arg);   /* may be NULL */

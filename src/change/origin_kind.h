@@ -91,10 +91,10 @@ struct comparison {
 	enum observation observation;
 	enum origin_step step;
 	char fingerprint[BLOB_FINGERPRINT_SIZE]; /* text; of one that is whole */
-	char *changes; /* for the event, JSON; owned; NULL: unknown */
-	void *seen;    /* the kind's own, until `settle` */
-	bool is_done;
-	bool is_committed; /* in this transaction */
+	char *changes;         /* for the event, JSON; owned; NULL: unknown */
+	void *seen;            /* the kind's own, until `settle` */
+	bool is_done, is_told; /* to the sink, which may have acted on it */
+	bool is_committed;     /* in this transaction */
 };
 
 /* A group that is compared together. */
@@ -183,7 +183,7 @@ struct origin_kind_ops {
 	/* After the transaction, for those that are committed and not done. */
 	void (*committed)(struct comparisons *all);
 	/* At its end, with any outcome: passes on or frees `seen`. NULL: not needed. */
-	void (*settle)(struct comparison *one);
+	void (*settle)(const struct comparisons *all, struct comparison *one);
 	/* In a scan: reports the outcome of one, for scan_count() and scan_is_news(). */
 	void (*note)(struct scan *scan, const struct noticed *noticed);
 };

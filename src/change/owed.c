@@ -73,6 +73,52 @@ void owed_note(struct notice *notice, const char *name, const struct err *why)
 			 LOG_TEXT("remedy", why->remedy));
 }
 
+static void keep_told(struct notice *notice, const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&notice->mutex);
+
+	map_put(&notice->told, name, notice);
+}
+
+static bool take_told(struct notice *notice, const char *name)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&notice->mutex);
+
+	return map_remove(&notice->told, name) != NULL;
+}
+
+struct owing {
+	const char *name;
+	struct err why;
+};
+
+static int owe_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct owing *owing = arg;
+
+	return owed_add(tx, owing->name, &owing->why, err);
+}
+
+/* What is gone was told as that, by its own event, if it had ever been recorded. */
+void owed_end_comparison(struct notice *notice, const struct comparison *one)
+{
+	struct owing owing = { .name = one->noticed->name };
+
+	if (!one->is_done) {
+		if (one->is_told)
+			keep_told(notice, owing.name);
+		return;
+	}
+	if (one->observation != OBSERVATION_WHOLE || !take_told(notice, owing.name))
+		return;
+	err_set(&owing.why, ERR_CONFLICT,
+		"a change was passed on before, but could not be recorded");
+	if (store_write(notice->options.store, owe_work, &owing, ERR_IGNORED) == 0)
+		owed_note(notice, owing.name, &owing.why);
+	else
+		keep_told(notice, owing.name);
+}
+
 bool owed_may_be(struct notice *notice)
 {
 	return notice->may_owe;

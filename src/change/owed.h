@@ -17,6 +17,13 @@ int owed_add(struct store_tx *tx, const char *name, const struct err *why,
 /* Call after the commit. */
 void owed_note(struct notice *notice, const char *name, const struct err *why);
 
+/* At the end of a comparison of a repository. If its change was told to the sink, but not
+ * recorded, it may be taken back before it is seen again; then nothing shows it, and what
+ * was pushed of it would stay. So the name is kept in memory, and owed as soon as a later
+ * comparison ends well. */
+struct comparison;
+void owed_end_comparison(struct notice *notice, const struct comparison *one);
+
 struct owed_summary {
 	int64_t count, since;
 	char example[256]; /* a name */

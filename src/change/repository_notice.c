@@ -664,7 +664,7 @@ static void find_changes(const struct comparisons *all, struct comparison *one)
 
 /* Of what cannot be read nothing can be told; when it can be read again, that is an
  * event, too. */
-static void report_sink(const struct comparisons *all, const struct comparison *one)
+static void report_sink(const struct comparisons *all, struct comparison *one)
 {
 	const struct change_sink *sink = &all->kind->notice->options.sink;
 	struct repository_seen *seen = one->seen;
@@ -687,6 +687,7 @@ static void report_sink(const struct comparisons *all, const struct comparison *
 				   .after = is_whole ? &seen->reading.refs : NULL,
 			   },
 			   &seen->why_owed) != 0;
+	one->is_told |= !all->cause->is_first_scan || one->step != STEP_CREATED;
 	failpoint("sink.taken");
 }
 
@@ -760,11 +761,12 @@ static void repository_committed(struct comparisons *all)
 		notice_renamed(all, one);
 }
 
-static void repository_settle(struct comparison *one)
+static void repository_settle(const struct comparisons *all, struct comparison *one)
 {
 	struct repository_seen *seen = one->seen;
 	struct noticed *noticed = one->noticed;
 
+	owed_end_comparison(all->kind->notice, one);
 	if (one->is_done && one->observation == OBSERVATION_WHOLE) {
 		if (!seen->reading.refs.is_short) {
 			noticed->refs = seen->reading.refs;

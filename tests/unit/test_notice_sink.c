@@ -252,6 +252,40 @@ TEST(what_is_not_recorded_is_not_owed)
 	assert_int_equal(owed().count, 0);
 }
 
+static int run_sql(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+static void change_database(const char *sql)
+{
+	assert_ok(store_write(store, run_sql, (void *)(uintptr_t)sql, &err));
+}
+
+/* What was made of it would stay at the destinations. */
+TEST(a_change_that_was_told_and_taken_back_unrecorded_is_told_again)
+{
+	forget_told();
+	change_database("CREATE TRIGGER refuse BEFORE INSERT ON event"
+			" BEGIN SELECT RAISE(FAIL, 'full'); END");
+	set_ref("a.git", "refs/heads/new", 2);
+	assert_int_equal(compare("a"), -1);
+	assert_told("a updated 1 refs/heads/new");
+	assert_int_equal(owed().count, 0);
+	change_database("DROP TRIGGER refuse");
+	must("git -C srv/a.git update-ref -d refs/heads/new");
+	for (int i = 0; i < 2; i++) {
+		assert_ok(compare("a"));
+		assert_false(noticed.is_changed);
+	}
+	assert_int_equal(reported.count, 0);
+	assert_int_equal(owed().count, 1);
+	assert_int_equal(settle(), 0);
+	assert_told("a updated unknown");
+	assert_ok(compare("a"));
+	assert_int_equal(owed().count, 0);
+}
+
 TEST(a_deletion_that_is_owed_is_told_as_one)
 {
 	forget_told();
@@ -387,6 +421,7 @@ int main(int argc, char **argv)
 		TOLD_CASE(only_what_the_first_scan_finds_is_of_first_sight),
 		TOLD_CASE(what_the_sink_refuses_is_recorded_and_owed),
 		TOLD_CASE(what_is_not_recorded_is_not_owed),
+		TOLD_CASE(a_change_that_was_told_and_taken_back_unrecorded_is_told_again),
 		TOLD_CASE(a_deletion_that_is_owed_is_told_as_one),
 		TOLD_CASE(all_that_is_owed_is_settled_but_what_fails_for_itself),
 		TOLD_CASE(without_a_sink_nothing_is_owed),

@@ -110,8 +110,9 @@ static void toy_observe(struct comparisons *all, struct comparison *one)
 	blob_fingerprint_format(&fingerprint, one->fingerprint);
 }
 
-static void toy_settle(struct comparison *one)
+static void toy_settle(const struct comparisons *all, struct comparison *one)
 {
+	(void)all;
 	free(one->seen);
 }
 
