@@ -36,6 +36,7 @@ struct push_run {
 	struct schedule_result result;
 	bool is_empty; /* there was nothing to do */
 	bool has_no_tasks;
+	bool has_given_back;
 	bool is_stuck;    /* tasks may be left in running/: check it again */
 	bool is_failed;   /* some tasks wait for another try, because of `why` */
 	bool is_head;     /* what is to be tried again is HEAD alone */

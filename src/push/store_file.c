@@ -4,6 +4,7 @@
 #include <sys/inotify.h>
 
 #include "base/file.h"
+#include "base/flush.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "push/task_list.h"
@@ -334,6 +335,14 @@ int store_build(const struct task_store *store, const struct new_file *file,
 	if (fstat(fd, &built->st) != 0)
 		return err_errno(err, "cannot look at %s", built->name);
 	return 0;
+}
+
+int store_sync_names(const struct task_store *store, enum store_place place, int dir,
+		     struct err *err)
+{
+	if (flush_way_for(dir, 1) == FLUSH_JOURNAL || fsync(dir) == 0)
+		return 0;
+	return err_errno(err, "cannot sync %s", store->paths[place]);
 }
 
 int built_link(const struct built *built, int dir, const char *name, struct err *err)

@@ -56,6 +56,11 @@ struct task_store {
  * empty. */
 int store_dir(const struct task_store *store, enum store_place place, struct err *err);
 
+/* Makes the names in `dir`, of that place or below it, durable, unless a log keeps the
+ * order in which names were changed. */
+int store_sync_names(const struct task_store *store, enum store_place place, int dir,
+		     struct err *err);
+
 /* The file that gives the file server's time, for the caller to close. */
 int store_clock(const struct task_store *store, struct err *err);
 

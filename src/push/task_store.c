@@ -105,6 +105,17 @@ static int claim_all(const struct move *move, const text_list *names,
 	return 0;
 }
 
+/* Where no log keeps the order of names, a later sync of waiting/ would otherwise let a
+ * power failure find the task in neither directory. */
+static int claim_sync(struct task_store *store, int running, struct err *err)
+{
+	AUTO_CLOSE int above = store_dir(store, RUNNING, err);
+
+	if (above < 0 || store_sync_names(store, RUNNING, running, err) != 0)
+		return -1;
+	return store_sync_names(store, RUNNING, above, err);
+}
+
 static int claim_names(struct task_store *store, const char *uri, const text_list *names,
 		       claimed_tasks *tasks, struct err *err)
 {
@@ -117,7 +128,9 @@ static int claim_names(struct task_store *store, const char *uri, const text_lis
 	if (running < 0)
 		return -1;
 	struct move move = { store, uri, waiting, running };
-	return claim_all(&move, names, tasks, err);
+	if (claim_all(&move, names, tasks, err) != 0)
+		return -1;
+	return tasks->count > 0 ? claim_sync(store, running, err) : 0;
 }
 
 int task_store_claim(struct task_store *store, const char *uri, claimed_tasks *tasks,
@@ -136,6 +149,7 @@ int task_store_claim(struct task_store *store, const char *uri, claimed_tasks *t
 	if (claim_names(store, uri, &names, &claimed, err) != 0) {
 		for (size_t i = 0; i < claimed.count; i++)
 			(void)task_store_give_back(store, &claimed.items[i], ERR_IGNORED);
+		(void)task_store_sync_waiting(store, ERR_IGNORED);
 		claimed_tasks_clear(&claimed);
 		return err_prefix(err, "task store");
 	}
@@ -167,7 +181,7 @@ int task_store_recover(struct task_store *store, const char *uri_key, size_t *re
 			return err_errno(err, "cannot move %s back to waiting/", name);
 		}
 	}
-	return 0;
+	return *recovered > 0 ? store_sync_names(store, WAITING, waiting, err) : 0;
 }
 
 /* Where another has recovered it, it is gone: fine. */
@@ -208,6 +222,13 @@ int task_store_give_back(struct task_store *store, const struct claimed_task *ta
 		return err_errno(err, "cannot move %s back to waiting/", task->name);
 	store_notice_name(store, waiting, task->name, false);
 	return 0;
+}
+
+int task_store_sync_waiting(struct task_store *store, struct err *err)
+{
+	AUTO_CLOSE int waiting = store_dir(store, WAITING, err);
+
+	return waiting < 0 ? -1 : store_sync_names(store, WAITING, waiting, err);
 }
 
 int task_store_shrink(struct task_store *store, const struct claimed_task *task,

@@ -21,7 +21,9 @@
  * times are the file server's, in wall ms; the hosts' clocks do not matter.
  *
  * Adding is durable; the other moves need not be: after a crash of the machine undoes
- * one, the task is pushed again. Any thread.
+ * one, the task is pushed again. None may leave it in neither place: where no log keeps
+ * the order of names (base/flush.h), that to which tasks were moved is synced. Any
+ *thread.
  *
  * Source: Gerrit's design "Distribute Replication Tasks via a Shared Filesystem".
  */
@@ -139,6 +141,9 @@ int task_store_done(struct task_store *store, const struct claimed_task *task,
 /* It must be tried again: moves it back to waiting/, with its time. */
 int task_store_give_back(struct task_store *store, const struct claimed_task *task,
 			 struct err *err);
+
+/* After the last of those, and before task_store_tidy(): no power failure loses them. */
+int task_store_sync_waiting(struct task_store *store, struct err *err);
 
 /* Only these refs of it remain: a new task, with its time, replaces it. */
 int task_store_shrink(struct task_store *store, const struct claimed_task *task,

@@ -54,6 +54,7 @@ static void move_all(struct push_run *run, const struct push_group *group, task_
 void push_settle_give_back(struct push_run *run, const struct push_group *group)
 {
 	move_all(run, group, task_store_give_back);
+	run->has_given_back = true;
 }
 
 void push_settle_finish(struct push_run *run, const struct push_group *group)
@@ -209,6 +210,7 @@ static int move_on(struct push_run *run, const struct refusal *refusal,
 	case TASK_DONE:
 		return task_store_done(store, task, err);
 	case TASK_AGAIN:
+		run->has_given_back = true;
 		return task_store_give_back(store, task, err);
 	case TASK_FEWER:
 		return task_store_shrink(store, task, &outcome->left, err);
@@ -736,6 +738,10 @@ static int work_uri(struct push_run *run, struct err *err)
 				       .stop = &push->kill,
 				       .guard_fd = lease_guard_fd(run->lease) };
 	int result = work_leased(run, err);
+	if (run->has_given_back &&
+	    task_store_sync_waiting(push->options.tasks,
+				    result == 0 ? err : ERR_IGNORED) != 0)
+		result = -1;
 	if (lease_check(run->lease, ERR_IGNORED) == 0)
 		task_store_tidy(push->options.tasks, run->uri_key);
 	lease_release(TAKE(run->lease));

@@ -5,12 +5,37 @@
  */
 #include "push_engine_test.h"
 
+#include <linux/magic.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
 #include "base/metrics.h"
 #include "push/task_list.h"
 
 #define PATIENCE_MS 30000
 #define WAITING "ls ev/ref-updates/waiting"
 #define RUNNING "find ev/ref-updates/running -type f"
+
+/* How often the names in waiting/ were brought to disk, where no log does that. */
+static atomic_int waiting_syncs;
+
+int fsync(int fd)
+{
+	char link[64], path[256] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (readlink(link, path, sizeof(path) - 1) > 0)
+		waiting_syncs += text_ends_with(path, "/ref-updates/waiting");
+	return (int)syscall(SYS_fsync, fd);
+}
+
+int fstatfs(int fd, struct statfs *fs)
+{
+	int result = (int)syscall(SYS_fstatfs, fd, fs);
+
+	fs->f_type = TMPFS_MAGIC;
+	return result;
+}
 
 static const char hook[] = "#!/bin/sh\n"
 			   "d=${PWD##*/}\n"
@@ -366,9 +391,11 @@ TEST(a_stop_ends_a_push_and_its_task_waits_again)
 	start_node(&node, "a", settings_with(""));
 	add_task(&node, "p", "refs/heads/main");
 	wait_until(is_true("test -s begun"));
+	waiting_syncs = 0;
 	int64_t began = clock_boot_ms();
 	push_stop(TAKE(node.push), 0);
 	assert_true(clock_boot_ms() - began < 5000);
+	assert_int_equal(waiting_syncs, 1); /* no power failure loses it */
 	assert_int_equal(count_of(WAITING), 1);
 	assert_int_equal(count_of(RUNNING), 0);
 	must("rm -f hold && rm -rf busy/*");

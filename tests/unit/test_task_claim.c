@@ -1,7 +1,11 @@
 #include "task_test.h"
 
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdarg.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 #include "push/push_run.h"
 
@@ -16,6 +20,55 @@ int openat(int dir, const char *path, int flags, ...)
 	va_end(args);
 	letter_reads += strspn(path, "0123456789abcdef") == TASK_KEY_SIZE - 1;
 	return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
+/* What file system there seems to be, and what was moved and synced there in which
+ * order: "moved;", and names of directories, each with a semicolon. */
+static bool has_log;
+static char done[512];
+
+static void note_done(const char *what)
+{
+	size_t len = strlen(done);
+
+	snprintf(done + len, sizeof(done) - len, "%s;", what);
+}
+
+int fstatfs(int fd, struct statfs *fs)
+{
+	int result = (int)syscall(SYS_fstatfs, fd, fs);
+
+	fs->f_type = has_log ? 0x58465342 : TMPFS_MAGIC; /* XFS */
+	return result;
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list args;
+
+	va_start(args, request);
+	void *arg = va_arg(args, void *);
+	va_end(args);
+	if (request != FS_IOC_FSGETXATTR)
+		return (int)syscall(SYS_ioctl, fd, request, arg);
+	memset(arg, 0, sizeof(struct fsxattr));
+	return 0;
+}
+
+int renameat(int from, const char *name, int to, const char *as)
+{
+	note_done("moved");
+	return (int)syscall(SYS_renameat2, from, name, to, as, 0);
+}
+
+int fsync(int fd)
+{
+	char link[64], path[256] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (readlink(link, path, sizeof(path) - 1) > 0)
+		note_done(strrchr(path, '/') + 1);
+	return (int)syscall(SYS_fsync, fd);
 }
 
 /* ---------------------------------------------------------------------- claiming */
@@ -145,6 +198,44 @@ TEST(what_a_dead_holder_left_is_recovered)
 	uri_key_of("unknown", uri_key);
 	assert_ok(task_store_recover(store, uri_key, &recovered, &err));
 	assert_int_equal(recovered, 0);
+}
+
+/* Since the last time. */
+static void assert_done(const char *expected)
+{
+	assert_string_equal(done, expected);
+	done[0] = '\0';
+}
+
+/* Each later sync of the directory that tasks have left would otherwise lose them in a
+ * power failure; where one log has all names in their order, none can. */
+TEST(a_moved_task_is_on_disk_where_it_is_before_it_is_gone_where_it_was)
+{
+	char uri_key[URI_KEY_SIZE];
+	size_t recovered;
+
+	uri_key_of(URI, uri_key);
+	AUTO_FREE char *there = xasprintf("moved;moved;%s;running;", uri_key);
+	add("a");
+	add("b");
+	done[0] = '\0';
+	claimed_tasks tasks = claim(URI);
+	assert_done(there);
+	claimed_tasks_clear(&tasks);
+	assert_ok(task_store_recover(store, uri_key, &recovered, &err));
+	assert_done("moved;moved;waiting;");
+	tasks = claim(URI);
+	assert_done(there);
+	for (size_t i = 0; i < tasks.count; i++)
+		assert_ok(task_store_give_back(store, &tasks.items[i], &err));
+	assert_ok(task_store_sync_waiting(store, &err));
+	assert_done("moved;moved;waiting;");
+	claimed_tasks_clear(&tasks);
+	has_log = true;
+	tasks = claim(URI);
+	has_log = false;
+	assert_done("moved;moved;");
+	claimed_tasks_clear(&tasks);
 }
 
 /* ------------------------------------------------------------------ dead letters */
@@ -419,6 +510,8 @@ int main(void)
 		STORE_CASE(what_is_given_back_has_its_time),
 		STORE_CASE(a_task_shrinks_to_what_is_left),
 		STORE_CASE(what_a_dead_holder_left_is_recovered),
+		STORE_CASE(
+			a_moved_task_is_on_disk_where_it_is_before_it_is_gone_where_it_was),
 		STORE_CASE(a_task_that_is_given_up_is_kept_with_the_reason),
 		STORE_CASE(a_letter_whose_reason_is_lost_is_shown),
 		STORE_CASE(a_letter_is_retried_or_discarded_or_done_by_a_later_push),
