@@ -119,7 +119,7 @@ static void note_listing(struct task_store *store, struct timespec modified,
 	listing->is_cheap = listing->cost_ms < CHEAP_MS || names < CHEAP_NAMES;
 }
 
-bool store_listing_is_due(struct task_store *store)
+static bool listing_is_due(struct task_store *store)
 {
 	AUTO_CLOSE int dir = store_dir(store, WAITING, ERR_IGNORED);
 	const struct listing *listing = &store->listing;
@@ -138,7 +138,9 @@ bool store_listing_is_due(struct task_store *store)
 	       (age > DEAR_LEAST_MS && age > DEAR_TIMES * listing->cost_ms);
 }
 
-int store_list_waiting(struct task_store *store, bool *found_dirs, struct err *err)
+/* With the store's listing_mutex. */
+static int list_waiting_locked(struct task_store *store, bool *found_dirs,
+			       struct err *err)
 {
 	__attribute__((
 		cleanup(listed_clear))) struct listed listed = { .texts = STR_INIT };
@@ -165,6 +167,34 @@ int store_list_waiting(struct task_store *store, bool *found_dirs, struct err *e
 	return 0;
 }
 
+static bool was_listed_since(struct task_store *store, int64_t came_at)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->index.mutex);
+
+	return store->listing.began_at > came_at;
+}
+
+/* Many claims may begin at once: each would hold all names in memory. */
+int store_list_if_due(struct task_store *store, struct err *err)
+{
+	int64_t came_at = clock_boot_ms();
+	bool found_dirs = false;
+
+	if (!listing_is_due(store))
+		return 0;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->listing_mutex);
+	if (was_listed_since(store, came_at) || !listing_is_due(store))
+		return 0;
+	return list_waiting_locked(store, &found_dirs, err);
+}
+
+static int list_waiting(struct task_store *store, bool *found_dirs, struct err *err)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->listing_mutex);
+
+	return list_waiting_locked(store, found_dirs, err);
+}
+
 int task_store_refresh(struct task_store *store, waiting_uri_seen seen,
 		       running_uri_seen running, void *arg, struct err *err)
 {
@@ -172,10 +202,10 @@ int task_store_refresh(struct task_store *store, waiting_uri_seen seen,
 
 	store_watch_again(store);
 	if (task_store_list_running(store, running, arg, err) != 0 ||
-	    store_list_waiting(store, &found_dirs, err) != 0)
+	    list_waiting(store, &found_dirs, err) != 0)
 		return -1;
 	if (found_dirs && (store_adopt_waiting(store, err) != 0 ||
-			   store_list_waiting(store, &found_dirs, err) != 0))
+			   list_waiting(store, &found_dirs, err) != 0))
 		return -1;
 	task_index_report(&store->index, seen, arg);
 	return 0;

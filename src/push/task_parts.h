@@ -47,6 +47,7 @@ struct task_store {
 	int watch, request_watch; /* inotify descriptors, or -1 */
 	int requests_watched;     /* inotify's number of requests/, or -1 */
 	struct task_index index;
+	pthread_mutex_t listing_mutex; /* held by who lists waiting/ */
 	struct listing listing;
 	struct store_identity *identity; /* owned; NULL while it is opened */
 };
@@ -100,17 +101,14 @@ void store_note_task(struct task_store *store, int dir, const char *name,
 void store_notice_name(struct task_store *store, int dir, const char *name,
 		       bool may_be_torn);
 
-/* Lists waiting/ and brings the index up to date. `*found_dirs`: it contains
- * directories. */
-int store_list_waiting(struct task_store *store, bool *found_dirs, struct err *err);
-
 /* Renew the watches: waiting/ and requests/ may be other directories now; or only that of
  * requests/. */
 void store_watch_again(struct task_store *store);
 void store_watch_requests(struct task_store *store);
 
-/* Whether a claim should list waiting/ first. */
-bool store_listing_is_due(struct task_store *store);
+/* Before a claim: lists waiting/ and brings the index up to date, unless that is not due
+ * or another thread just does so. */
+int store_list_if_due(struct task_store *store, struct err *err);
 
 /* Moves tasks that old layouts left in directories of waiting/ to waiting/. */
 int store_adopt_waiting(struct task_store *store, struct err *err);

@@ -138,10 +138,8 @@ int task_store_claim(struct task_store *store, const char *uri, claimed_tasks *t
 {
 	AUTO_TEXT_LIST text_list names = { 0 };
 	claimed_tasks claimed = { 0 };
-	bool found_dirs = false;
 
-	if (store_listing_is_due(store) &&
-	    store_list_waiting(store, &found_dirs, err) != 0)
+	if (store_list_if_due(store, err) != 0)
 		return -1;
 	task_index_names(&store->index, uri, &names);
 	if (names.count == 0)
@@ -803,6 +801,7 @@ static struct task_store *new_store(const char *directory)
 	for (size_t i = 0; i < STORE_PLACES; i++)
 		store->paths[i] = xasprintf("%s/%s", directory, places[i]);
 	task_index_init(&store->index);
+	mutex_init(&store->listing_mutex);
 	return store;
 }
 
@@ -850,6 +849,7 @@ void task_store_close(struct task_store *store)
 	for (size_t i = 0; i < STORE_PLACES; i++)
 		free(store->paths[i]);
 	task_index_clear(&store->index);
+	pthread_mutex_destroy(&store->listing_mutex);
 	store_identity_close(store);
 	free(store->directory);
 	free(store);

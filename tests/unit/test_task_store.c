@@ -37,6 +37,26 @@ int linkat(int from, const char *path, int to, const char *name, int flags)
 	return result;
 }
 
+/* Likewise: how often waiting/ was opened and listed, and until how many have opened it
+ * its first listing lasts. */
+static atomic_int openings, listings, listing_waits_for;
+
+int openat(int dir, const char *path, int flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	mode_t mode = (flags & O_CREAT) ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	openings += text_ends_with(path, "/ref-updates/waiting");
+	if (strcmp(path, ".") == 0 && atomic_fetch_add(&listings, 1) == 0 &&
+	    listing_waits_for > 0) {
+		wait_until(openings >= listing_waits_for);
+		usleep(10000); /* a long one */
+	}
+	return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
 /* Likewise: the file server's clock, set ahead. */
 static int ahead_s;
 
@@ -335,6 +355,37 @@ TEST(nothing_is_lost_between_two_that_claim_at_once)
 	for (size_t i = 0; i < 2; i++)
 		thread_join(threads[i]);
 	assert_int_equal(WAITS, 20);
+}
+
+enum { CLAIMERS = 8, MANY_NAMES = 1200 };
+
+static void *claim_other(void *arg)
+{
+	claimed_tasks tasks = { 0 };
+	struct err error;
+
+	(void)arg;
+	if (task_store_claim(store, "other", &tasks, &error) != 0)
+		abort();
+	claimed_tasks_clear(&tasks);
+	return NULL;
+}
+
+/* Each listing has all names in memory. */
+TEST(claims_that_begin_at_once_share_a_long_listing)
+{
+	pthread_t threads[CLAIMERS];
+
+	for (int i = 0; i < MANY_NAMES; i++)
+		write_to(TASK_TEXT("a"), "ref-updates/waiting/%040x", (unsigned)i);
+	openings = listings = 0;
+	listing_waits_for = CLAIMERS + 2; /* one has opened it three times */
+	for (size_t i = 0; i < CLAIMERS; i++)
+		thread_start(&threads[i], "claimer", claim_other, NULL);
+	for (size_t i = 0; i < CLAIMERS; i++)
+		thread_join(threads[i]);
+	listing_waits_for = 0;
+	assert_in_range(listings, 1, 2);
 }
 
 TEST(a_name_that_came_after_a_look_is_not_dropped_by_it)
@@ -709,6 +760,7 @@ int main(int argc, char **argv)
 		STORE_CASE(many_add_while_others_list_claim_and_finish),
 		STORE_CASE(two_processes_that_claim_one_uri_share_its_tasks_between_them),
 		STORE_CASE(nothing_is_lost_between_two_that_claim_at_once),
+		STORE_CASE(claims_that_begin_at_once_share_a_long_listing),
 		STORE_CASE(a_name_that_came_after_a_look_is_not_dropped_by_it),
 		STORE_CASE(what_is_done_before_it_is_noted_does_not_seem_to_wait),
 		STORE_CASE(who_is_killed_before_the_link_leaves_only_rubbish),
