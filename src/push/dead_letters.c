@@ -447,10 +447,8 @@ static int by_failure(const void *a, const void *b)
 	return strcmp(one->key, other->key);
 }
 
-typedef void (*letter_reader)(int dir, const char *key, dead_letters *letters);
-
-static int read_letters(struct task_store *store, letter_reader reader,
-			dead_letters *letters, struct err *err)
+int task_store_dead_letters(struct task_store *store, dead_letters *letters,
+			    struct err *err)
 {
 	AUTO_TEXT_LIST text_list names = { 0 };
 	AUTO_CLOSE int dir = store_dir(store, FAILED, err);
@@ -459,23 +457,47 @@ static int read_letters(struct task_store *store, letter_reader reader,
 		return -1;
 	for (size_t i = 0; i < names.count; i++)
 		if (!text_ends_with(names.items[i], WHY))
-			reader(dir, names.items[i], letters);
-	return 0;
-}
-
-int task_store_dead_letters(struct task_store *store, dead_letters *letters,
-			    struct err *err)
-{
-	if (read_letters(store, read_letter, letters, err) != 0)
-		return -1;
+			read_letter(dir, names.items[i], letters);
 	vec_sort(letters, by_failure);
 	return 0;
 }
 
-int task_store_dead_tasks(struct task_store *store, dead_letters *letters,
-			  struct err *err)
+/* NULL: it cannot be read. */
+static char *read_letter_remote(int dir, const char *key)
 {
-	return read_letters(store, read_letter_task, letters, err);
+	dead_letters letters = { 0 };
+	char *remote = NULL;
+
+	read_letter_task(dir, key, &letters);
+	if (letters.count > 0)
+		remote = TAKE(letters.items[0].task.remote);
+	dead_letters_clear(&letters);
+	return remote;
+}
+
+/* A key is made of the remote, too: it has no other one later. */
+int task_store_letter_remotes(struct task_store *store, struct map *remotes,
+			      struct err *err)
+{
+	AUTO_TEXT_LIST text_list names = { 0 };
+	AUTO_CLOSE int dir = store_dir(store, FAILED, err);
+	struct map before = *remotes;
+
+	if (dir < 0 || store_list_files(dir, &names, err) != 0)
+		return -1;
+	*remotes = (struct map){ 0 };
+	for (size_t i = 0; i < names.count; i++) {
+		const char *key = names.items[i];
+		if (text_ends_with(key, WHY))
+			continue;
+		char *remote = map_remove(&before, key);
+		if (!remote)
+			remote = read_letter_remote(dir, key);
+		if (remote)
+			map_put(remotes, key, remote);
+	}
+	map_clear_owned(&before);
+	return 0;
 }
 
 /* Neither failed nor waiting. */

@@ -7,6 +7,7 @@
 #define PUSH_DEAD_LETTERS_H
 
 #include "base/json.h"
+#include "base/map.h"
 #include "push/task_store.h"
 
 struct ref_failure {
@@ -37,9 +38,10 @@ void task_store_letter(struct task_store *store, const char *key, dead_letters *
 int task_store_forget(struct task_store *store, const char *key, struct err *err);
 int task_store_dead_letters(struct task_store *store, dead_letters *letters,
 			    struct err *err);
-/* Likewise, but keys, tasks and times only, in no order: half of the reading. */
-int task_store_dead_tasks(struct task_store *store, dead_letters *letters,
-			  struct err *err);
+/* Brings a map of their keys to their remotes (owned) up to date: reads only those that
+ * it lacks. */
+int task_store_letter_remotes(struct task_store *store, struct map *remotes,
+			      struct err *err);
 
 /* Moves a dead letter back to waiting/ (due at once), or discards it or a waiting task.
  * ERR_MISSING: not found; ERR_BUSY: it is being pushed. */

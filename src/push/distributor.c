@@ -32,6 +32,7 @@ struct distributor {
 	/* Boot time. */
 	int64_t measured_at, list_at, leftovers_at, presence_at, gauges_at,
 		dead_letters_at, sweep_at;
+	struct map letters; /* dead ones when they were counted; values owned */
 	bool is_news; /* dead letters may have come or gone since they were counted */
 	int64_t ending_at; /* 0: it does not end */
 	int64_t grace_ms;
@@ -657,7 +658,8 @@ static void distributor_report_state(struct distributor *distributor)
 		return;
 	distributor->is_news = false;
 	distributor->dead_letters_at = now + DEAD_LETTERS_EVERY_MS;
-	push_report_dead_letters(push->options.tasks, distributor->settings);
+	push_report_dead_letters(push->options.tasks, distributor->settings,
+				 &distributor->letters);
 }
 
 static int64_t wait_until(const struct distributor *distributor)
@@ -745,5 +747,6 @@ void *distributor_run(void *arg)
 	schedule_clear(&distributor.schedule);
 	push_settings_unref(distributor.settings);
 	text_list_clear(&distributor.leftovers);
+	map_clear_owned(&distributor.letters);
 	return NULL;
 }

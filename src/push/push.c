@@ -236,12 +236,12 @@ void push_report_queue(const struct schedule *schedule, int64_t now)
 }
 
 void push_report_dead_letters(struct task_store *tasks,
-			      const struct push_settings *settings)
+			      const struct push_settings *settings, struct map *letters)
 {
 	struct metric *gauge =
 		metric_gauge("refrelay_push_dead_letters",
 			     "Tasks that were given up and wait for a person.", "remote");
-	dead_letters letters = { 0 };
+	const struct map_entry *letter;
 	struct unreadable unreadable = { 0 };
 
 	if (task_store_unreadable(tasks, &unreadable, ERR_IGNORED) == 0)
@@ -250,16 +250,15 @@ void push_report_dead_letters(struct task_store *tasks,
 						  "aside.")),
 			   (double)unreadable.count);
 	unreadable_clear(&unreadable);
-	if (task_store_dead_tasks(tasks, &letters, ERR_IGNORED) != 0)
+	if (task_store_letter_remotes(tasks, letters, ERR_IGNORED) != 0)
 		return;
 	metric_forget(gauge);
 	for (size_t i = 0; i < settings->remotes.count; i++) {
 		push_begin_metrics(settings->remotes.items[i].name);
 		push_metrics_set_gauge(gauge, settings->remotes.items[i].name, 0);
 	}
-	for (size_t i = 0; i < letters.count; i++)
-		metric_add(metric_at(gauge, letters.items[i].task.remote), 1);
-	dead_letters_clear(&letters);
+	for (size_t at = 0; (letter = map_next(letters, &at)) != NULL;)
+		metric_add(metric_at(gauge, letter->value), 1);
 }
 
 #define WORDS_MAX 300

@@ -166,8 +166,9 @@ void report_class(const char *remote, enum err_class class);
 void push_report_queue(const struct schedule *schedule, int64_t now);
 /* Removes the metrics of remotes that are gone. */
 void report_forget(void);
+/* `letters`: as task_store_letter_remotes() left it last. */
 void push_report_dead_letters(struct task_store *tasks,
-			      const struct push_settings *settings);
+			      const struct push_settings *settings, struct map *letters);
 
 /*
  * When a repository may be deleted at a destination: not before the other deletions of

@@ -368,18 +368,26 @@ TEST(letters_that_say_nothing_new_are_dropped_without_reading_others)
 	uri_state_clear(&run.state);
 }
 
-TEST(reasons_of_letters_are_not_read_to_count_them)
+TEST(only_the_tasks_of_new_letters_are_read_to_count_them)
 {
 	AUTO_FREE char *key = fail_one("a");
-	dead_letters letters = { 0 };
+	struct map remotes = { 0 };
 
+	for (int i = 0; i < 2; i++) {
+		letter_reads = 0;
+		assert_ok(task_store_letter_remotes(store, &remotes, &err));
+		assert_int_equal(letter_reads, i == 0);
+		assert_int_equal(remotes.count, 1);
+		assert_string_equal(map_get(&remotes, key), "r");
+	}
+	assert_ok(task_store_discard(store, key, &err));
+	free(fail_one("b"));
 	letter_reads = 0;
-	assert_ok(task_store_dead_tasks(store, &letters, &err));
-	assert_int_equal(letters.count, 1);
-	assert_string_equal(letters.items[0].key, key);
-	assert_string_equal(letters.items[0].task.remote, "r");
+	assert_ok(task_store_letter_remotes(store, &remotes, &err));
 	assert_int_equal(letter_reads, 1);
-	dead_letters_clear(&letters);
+	assert_int_equal(remotes.count, 1);
+	assert_null(map_get(&remotes, key));
+	map_clear_owned(&remotes);
 }
 
 static int64_t discarded_at(const char *key)
@@ -518,7 +526,7 @@ int main(void)
 		STORE_CASE(a_letter_goes_before_the_task_that_has_done_it),
 		STORE_CASE(
 			letters_that_say_nothing_new_are_dropped_without_reading_others),
-		STORE_CASE(reasons_of_letters_are_not_read_to_count_them),
+		STORE_CASE(only_the_tasks_of_new_letters_are_read_to_count_them),
 		STORE_CASE(a_waiting_task_is_discarded),
 		STORE_CASE(the_servers_clock_does_not_go_back),
 		STORE_CASE(what_was_seen_is_known_to_others),
