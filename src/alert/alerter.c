@@ -23,6 +23,7 @@
 #define LOOK_MS 10000 /* between two looks, at most */
 #define LOOK_LEAST_MS 250
 #define LOOK_SHARE 20 /* a look rests this many times as long as it took */
+#define LOOK_REST_MOST_MS 300000
 #define RETRY_FIRST_MS 1000
 #define RETRY_LAST_MS 300000
 #define KEEP_MS 60000 /* texts that changed are written down so often */
@@ -363,8 +364,8 @@ static void alerter_look(struct alerter *alerter, int64_t now)
 		alerter_set_gauge(alerter);
 }
 
-/* How long a look rests, so that short bounds are kept and a large site is not always
- * looked at. */
+/* How long a look rests, so that short bounds are kept, a large site is not always looked
+ * at, and its problems are still told within minutes. */
 static int64_t alerter_pause_ms(const struct alerter *alerter, int64_t took_ms)
 {
 	int64_t pause_ms = LOOK_MS;
@@ -376,7 +377,7 @@ static int64_t alerter_pause_ms(const struct alerter *alerter, int64_t took_ms)
 	}
 	if (pause_ms < LOOK_LEAST_MS)
 		pause_ms = LOOK_LEAST_MS;
-	return pause_ms > LOOK_SHARE * took_ms ? pause_ms : LOOK_SHARE * took_ms;
+	return int64_max(pause_ms, int64_min(LOOK_SHARE * took_ms, LOOK_REST_MOST_MS));
 }
 
 /* Heartbeats that are due, while this node does its work. When the next one is. */

@@ -5,6 +5,7 @@
 #include "http_peer.h"
 
 #include <dlfcn.h>
+#include <sys/syscall.h>
 
 #include "alert/alerter.h"
 #include "alert/send.h"
@@ -17,6 +18,18 @@ static struct alerter *alerter;
 static atomic_bool is_held, is_broken;
 static atomic_size_t looks;
 static char told[128];
+static atomic_int ahead_s;      /* how far the clock is */
+static atomic_int look_takes_s; /* by that clock */
+
+/* Stands in for the library's. */
+int clock_gettime(clockid_t id, struct timespec *now)
+{
+	int result = (int)syscall(SYS_clock_gettime, id, now);
+
+	if (id == CLOCK_BOOTTIME)
+		now->tv_sec += ahead_s;
+	return result;
+}
 
 /* Two heartbeats of which the second ends while the first one's result is looked at. */
 static struct {
@@ -92,6 +105,7 @@ static int begin(void **state)
 		return -1;
 	is_held = is_broken = false;
 	memset(&two_beats, 0, sizeof(two_beats));
+	look_takes_s = 0;
 	snprintf(told, sizeof(told), "%s/told", root);
 	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
 	return store_open(url, &store, &err);
@@ -115,6 +129,7 @@ static int end(void **state)
 static int make_report(void *arg, struct report *report, struct err *error)
 {
 	(void)arg;
+	ahead_s += look_takes_s;
 	looks++;
 	if (is_broken)
 		return err_set(error, ERR_CORRUPT, "the database is malformed");
@@ -256,6 +271,24 @@ static void wait_for_looks(size_t count)
 	await(looks >= until);
 }
 
+/* Its heartbeats have the thread look at the clock again. */
+TEST(after_a_long_look_the_next_one_comes_within_minutes)
+{
+	peer_start(answer_beats);
+	struct alert *alert = add_alert("beats", NULL);
+	alert->heartbeat = xstrdup(peer.url);
+	looks = 0;
+	look_takes_s = 60;
+	start();
+	await(peer.requests > 0);
+	assert_int_equal(looks, 1);
+	look_takes_s = 0;
+	ahead_s += 301;
+	await(looks > 1);
+	alerter_stop(TAKE(alerter));
+	peer_stop();
+}
+
 TEST(a_node_that_cannot_work_sends_no_heartbeat)
 {
 	size_t beats, rounds = 0;
@@ -321,6 +354,7 @@ int main(void)
 		ALERTER(what_begins_and_what_is_over_is_told),
 		ALERTER(a_report_that_cannot_be_made_is_told_and_ends_nothing),
 		ALERTER(who_fails_or_hangs_holds_up_nobody),
+		ALERTER(after_a_long_look_the_next_one_comes_within_minutes),
 		ALERTER(a_node_that_cannot_work_sends_no_heartbeat),
 		ALERTER(what_came_of_a_heartbeat_is_not_mixed_with_the_next_one),
 	};
