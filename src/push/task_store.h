@@ -21,9 +21,9 @@
  * times are the file server's, in wall ms; the hosts' clocks do not matter.
  *
  * Adding is durable; the other moves need not be: after a crash of the machine undoes
- * one, the task is pushed again. None may leave it in neither place: where no log keeps
- * the order of names (base/flush.h), that to which tasks were moved is synced. Any
- *thread.
+ * one, the task is pushed again. But each stays in one place or the other: where no log
+ * keeps the order of names (base/flush.h), that to which tasks were moved is synced.
+ * Any thread.
  *
  * Source: Gerrit's design "Distribute Replication Tasks via a Shared Filesystem".
  */
