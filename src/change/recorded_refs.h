@@ -27,7 +27,8 @@ bool recorded_refs_append(const char *data, uint64_t id,
 			  const struct recorded_change *change);
 
 /* Removes what a killed process left half written: each may be as large as a repository's
- * refs. At the start, while nobody writes. */
+ * refs. At the start: of a command that writes just then the refs are not recorded, which
+ * costs a delta. */
 void recorded_refs_sweep(const char *data);
 
 void recorded_refs_remove(const char *data, uint64_t id);

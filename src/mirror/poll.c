@@ -27,7 +27,7 @@
 #define EXPIRE_MS 3600000   /* requests that ended long ago are removed */
 #define AT_WORK_MS 1000     /* whether a job has ended is looked at */
 #define AT_WORK (-1)
-#define SILENT_MS 10000 /* a silent host's other mirrors wait so long */
+#define SILENT_MS 60000 /* a silent host's other mirrors wait so long */
 #define AT_SILENT_HOST (-2)
 #define HURRY_MS 1000 /* between two questions, however much news there is */
 #define BRANCHES "refs/heads/"

@@ -101,11 +101,10 @@ static struct glance_request blob_copy_watch_make_request(struct blob_copy_watch
 static int blob_copy_watch_look(void *arg, size_t kind, const text_list *ids,
 				struct err *err)
 {
-	struct glance_request request = blob_copy_watch_make_request(arg, kind);
+	const struct glance_request request = blob_copy_watch_make_request(arg, kind);
 	int64_t started = clock_boot_ms();
 	struct glance_result result;
 
-	request.stop = &request.pull->stop;
 	int done = glance_these(&request, ids->items, ids->count, &result, err);
 	glance_report(&request, &result, clock_boot_ms() - started);
 	return done;

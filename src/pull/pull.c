@@ -564,7 +564,8 @@ static int open_roots(const struct pull_options *options, struct err *err)
 {
 	const struct kind *kind = NULL;
 
-	if (registry_reset_started(options->store, err) != 0)
+	if (registry_reset_started(options->store, options->settings.reverify_ms, err) !=
+	    0)
 		return -1;
 	while ((kind = kinds_next_copied(options->here, kind)) != NULL) {
 		int result = kind->path ? copies_root_open(options->store, kind->type,

@@ -428,21 +428,36 @@ int registry_next_due(struct store *store, const char *kind, int64_t *sync_at,
 	return 0;
 }
 
-/* That a verification was cut disproves nothing; but its proof gets no younger. */
-static void reset(struct stored_row *stored, int64_t now)
+struct resetting {
+	const struct store *store;
+	int64_t proof_ms, now;
+};
+
+/* That a verification was cut disproves nothing; but its proof gets no younger. Without a
+ * proof it is behind all that is due, as it may be what ends the node. */
+static void reset_verification(const struct resetting *resetting,
+			       struct registry_row *row)
+{
+	const int64_t due_at = registry_verification_due(row, resetting->now);
+
+	row->is_proved &= resetting->proof_ms <= 0 ||
+			  resetting->now - due_at <= resetting->proof_ms;
+	row->verification =
+		row->is_proved ? VERIFICATION_SUCCEEDED : VERIFICATION_PENDING;
+	row->verification_due_at = row->is_proved ? due_at : resetting->now;
+	if (row->state != REGISTRY_SYNCED)
+		row->verification_due_at = 0;
+}
+
+static void reset(const struct resetting *resetting, struct stored_row *stored)
 {
 	struct registry_row *row = &stored->row;
 
-	if (row->verification == VERIFICATION_STARTED) {
-		row->verification_due_at = row->state == REGISTRY_SYNCED
-						   ? registry_verification_due(row, now)
-						   : 0;
-		row->verification =
-			row->is_proved ? VERIFICATION_SUCCEEDED : VERIFICATION_PENDING;
-	}
+	if (row->verification == VERIFICATION_STARTED)
+		reset_verification(resetting, row);
 	if (row->state == REGISTRY_STARTED) {
 		row->state = REGISTRY_PENDING;
-		row->due_at = now;
+		row->due_at = resetting->now;
 		stored->wishes = stored_row_wishes(stored);
 	}
 }
@@ -451,7 +466,7 @@ static int reset_started(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
 	AUTO_STORED_ROWS stored_rows rows = { 0 };
-	const struct store *store = arg;
+	struct resetting *resetting = arg;
 	/* No index has the states; but the counters know whether there is anything to
 	 * find. */
 	int found = query_one(tx, NULL, NULL, err,
@@ -465,19 +480,22 @@ static int reset_started(struct store_tx *tx, void *arg, struct err *err)
 		       "SELECT " STORED_ROW_COLUMNS " FROM registry"
 		       " WHERE (state = 1 OR verification_state = 1)"
 		       " AND (claim_node IS NULL OR claim_node = ?1)",
-		       QUERY_TEXT(store_node(store))) != 0)
+		       QUERY_TEXT(store_node(resetting->store))) != 0)
 		return -1;
+	resetting->now = clock_wall_ms();
 	for (size_t i = 0; i < rows.count; i++) {
-		reset(&rows.items[i], clock_wall_ms());
+		reset(resetting, &rows.items[i]);
 		if (stored_row_save(tx, &rows.items[i], &shift, err) != 0)
 			return -1;
 	}
 	return registry_shift_apply(tx, &shift, err);
 }
 
-int registry_reset_started(struct store *store, struct err *err)
+int registry_reset_started(struct store *store, int64_t proof_ms, struct err *err)
 {
-	return store_write(store, reset_started, store, err);
+	struct resetting resetting = { .store = store, .proof_ms = proof_ms };
+
+	return store_write(store, reset_started, &resetting, err);
 }
 
 /* Nothing that is counted changes. `state > 2` is there for its index. */

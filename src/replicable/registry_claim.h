@@ -41,8 +41,9 @@ int registry_age_proofs(struct store *store, const char *kind,
 			struct err *err);
 
 /* At a node's start: releases rows that it had started before. Rows of other nodes stay
- * theirs until they are due. */
-int registry_reset_started(struct store *store, struct err *err);
+ * theirs until they are due. A proof that is overdue for its next verification by more
+ * than proof_ms counts no longer; 0: it does. */
+int registry_reset_started(struct store *store, int64_t proof_ms, struct err *err);
 
 /* The primary is back: rows that failed with class network, timeout or auth become due at
  * once. Their retry count stays, so that they back off further if they fail again. */

@@ -434,9 +434,9 @@ int schema_check(struct store_conn *conn, struct err *err)
 		"database %s was last used by an older refrelay (schema %" PRId64
 		", this one knows %" PRId64 ")",
 		conn->place, version, LATEST);
-	return err_remedy(err,
-			  "restart the node with this version: it brings the database "
-			  "up to date");
+	return err_remedy(
+		err, "if the node is just starting, wait until it is ready; else "
+		     "restart it with this version: it brings the database up to date");
 }
 
 int schema_migrate(struct store_conn *conn, struct err *err)

@@ -15,6 +15,8 @@
 #include "store/store_conn.h"
 
 #define STORE_READERS 8
+#define SCHEMA_WAIT_MS 3000
+#define SCHEMA_POLL_US 50000
 #define WRITE_ON_MS 5 /* one caller writes for others, after its own */
 
 struct store_readers {
@@ -460,6 +462,18 @@ static int find_target(const char *url, const char **target, struct err *err)
 			       "supported yet");
 }
 
+/* A node that has just started may be bringing it up to date. */
+static int wait_for_schema(struct store_conn *conn, struct err *err)
+{
+	const int64_t until = clock_boot_ms() + SCHEMA_WAIT_MS;
+	int result;
+
+	while ((result = schema_check(conn, err)) != 0 && err->class == ERR_CONFIG &&
+	       clock_boot_ms() < until)
+		usleep(SCHEMA_POLL_US);
+	return result;
+}
+
 static int connect_store(struct store *store, const char *target, bool may_migrate,
 			 struct err *err)
 {
@@ -468,7 +482,7 @@ static int connect_store(struct store *store, const char *target, bool may_migra
 	if (store_sqlite_open(store->place, STORE_WRITER, &store->conn, err) != 0)
 		return -1;
 	return may_migrate ? schema_migrate(store->conn, err)
-			   : schema_check(store->conn, err);
+			   : wait_for_schema(store->conn, err);
 }
 
 static int open_store(const char *url, bool may_migrate, struct store **store,

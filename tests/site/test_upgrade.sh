@@ -58,7 +58,7 @@ a_running_node_keeps_its_database() { # SITE
 	[ "$held" = held ]
 	expect 2 at "$1" repository sync no-such-repository
 	grep -q 'last used by an older refrelay' err
-	grep -q 'restart the node' err
+	grep -q 'restart it with this version' err
 	eval "exec ${holder[1]}>&-"
 	wait "$pid"
 }

@@ -382,7 +382,7 @@ static int make_due(struct store_tx *tx, void *arg, struct err *error)
 /* As when its time was over, and another worker took it. */
 static void take_row_away(void)
 {
-	assert_ok(registry_reset_started(store, &err));
+	assert_ok(registry_reset_started(store, 0, &err));
 }
 
 TEST(a_worker_whose_row_was_taken_away_places_nothing)

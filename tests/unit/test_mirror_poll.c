@@ -221,7 +221,7 @@ TEST(a_host_that_does_not_answer_keeps_no_other_from_being_asked)
 		mirror_poll_hurry(poll, mirrors_find(&mirrors, name));
 	mirror_poll_hurry(poll, mirrors_find(&mirrors, "z"));
 	wait_until(atomic_load(&script.asked[1]) > 0);
-	wait_until(atomic_load(&script.asked_away) == 3);
+	wait_until(atomic_load(&script.asked_away) >= 3);
 	assert_int_equal(atomic_load(&script.most_asking), 2);
 }
 

@@ -362,21 +362,21 @@ TEST(a_node_that_starts_takes_back_what_it_had_and_nothing_of_another_node)
 
 	assert_ok(store_open(url, &store, &err));
 	store_set_node(store, "two");
-	assert_ok(registry_reset_started(store, &err));
+	assert_ok(registry_reset_started(store, 0, &err));
 	assert_int_equal(claim_all(90000), 0); /* that one may live */
 	store_set_node(store, "one");
-	assert_ok(registry_reset_started(store, &err));
+	assert_ok(registry_reset_started(store, 0, &err));
 	assert_token("sync0", "");
 	assert_token("check0", "");
 	assert_int_equal(claim_all(-1), 2);
 	store_set_node(store, "two");
 	assert_int_equal(claim_all(90000), 2); /* its time was over */
 	store_set_node(store, "one");
-	assert_ok(registry_reset_started(store, &err));
+	assert_ok(registry_reset_started(store, 0, &err));
 	assert_int_equal(claim_all(90000), 0);
 	/* A program that did not name a node was the only one. */
 	sql("UPDATE registry SET claim_node = NULL");
-	assert_ok(registry_reset_started(store, &err));
+	assert_ok(registry_reset_started(store, 0, &err));
 	assert_int_equal(claim_all(90000), 2);
 	store_close(store);
 }
@@ -507,7 +507,7 @@ TEST(what_was_not_verified_again_in_time_is_proved_no_longer)
 }
 
 /* The one row, after a verification that the node did not survive. */
-static void cut_verification(struct registry_row *row)
+static void cut_verification(struct registry_row *row, int64_t proof_ms)
 {
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 
@@ -515,7 +515,7 @@ static void cut_verification(struct registry_row *row)
 	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 90000, &rows,
 					      &err));
 	assert_int_equal(rows.count, 1);
-	assert_ok(registry_reset_started(store, &err));
+	assert_ok(registry_reset_started(store, proof_ms, &err));
 	assert_ok(registry_get(store, KIND_REPOSITORY, "a0", row, &err));
 }
 
@@ -533,7 +533,7 @@ TEST(a_proof_ages_though_no_verification_survives_and_not_because_of_that)
 	    " proved = 1, verification_state = 2");
 	sql("UPDATE registry SET verification_due_at = %" PRId64, due_at);
 	for (int i = 0; i < 2; i++) {
-		cut_verification(&row);
+		cut_verification(&row, 100000);
 		assert_true(row.is_proved);
 		assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
 		assert_int_equal(row.verification_due_at, due_at);
@@ -552,13 +552,31 @@ TEST(a_proof_ages_though_no_verification_survives_and_not_because_of_that)
 	    " verification_state = 2");
 	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, &proofs, &aged, &err));
 	assert_int_equal(aged, 0);
-	cut_verification(&row);
+	cut_verification(&row, 100000);
 	proofs.before = due_at + 1; /* an interval later */
 	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, &proofs, &aged, &err));
 	assert_int_equal(aged, 1);
-	cut_verification(&row);
+	cut_verification(&row, 100000);
 	assert_false(row.is_proved);
 	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	store_close(store);
+}
+
+/* Else what ends the node would be verified first after each start. */
+TEST(a_cut_verification_of_an_old_proof_comes_behind_what_is_due)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	const int64_t due_at = clock_wall_ms() - 3000;
+
+	open_store();
+	add("a", 1,
+	    ", due_at = NULL, last_attempt_at = 1, state = 2, verified_at = 5,"
+	    " proved = 1, verification_state = 2");
+	sql("UPDATE registry SET verification_due_at = %" PRId64, due_at);
+	cut_verification(&row, 1000);
+	assert_false(row.is_proved);
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_true(row.verification_due_at >= due_at + 3000);
 	store_close(store);
 }
 
@@ -810,7 +828,7 @@ static void move_at_random(void)
 		break;
 	case 4:
 		if (roll(20) == 0)
-			assert_ok(registry_reset_started(store, &err));
+			assert_ok(registry_reset_started(store, 0, &err));
 		break;
 	case 5:
 	case 6:
@@ -941,6 +959,7 @@ int main(void)
 		CASE(late_rows_of_every_kind_are_healed),
 		CASE(what_was_not_verified_again_in_time_is_proved_no_longer),
 		CASE(a_proof_ages_though_no_verification_survives_and_not_because_of_that),
+		CASE(a_cut_verification_of_an_old_proof_comes_behind_what_is_due),
 		CASE(proofs_age_once_a_minute_and_are_a_minute_old),
 		CASE(many_proofs_age_in_batches_and_in_order),
 		CASE(a_claim_takes_rows_of_its_kind_only),

@@ -763,14 +763,14 @@ TEST(after_a_crash_nothing_stays_started)
 	store_close(store);
 	assert_ok(store_open(url, &store, &err));
 	assert_false(is_due());
-	assert_ok(registry_reset_started(store, &err));
+	assert_ok(registry_reset_started(store, 0, &err));
 	assert_true(is_due());
 	assert_int_equal(row.state, REGISTRY_PENDING);
 	assert_int_equal(row.wishes, REGISTRY_WISH_REBUILD);
 	assert_ok(move(REGISTRY_BEGUN, 0));
 	assert_ok(complete(1, "1-aa"));
 	assert_ok(move(REGISTRY_CHECKING, 0));
-	assert_ok(registry_reset_started(store, &err));
+	assert_ok(registry_reset_started(store, 0, &err));
 	assert_int_equal(read_row()->verification, VERIFICATION_SUCCEEDED);
 	assert_int_equal(row.state, REGISTRY_SYNCED);
 	assert_true(row.verification_due_at <= clock_wall_ms());

@@ -164,7 +164,7 @@ TEST(what_a_node_had_before_schema_10_is_given_back_at_the_start)
 
 	open_old("schema_9.sql");
 	store_set_node(store, "some node");
-	assert_ok(registry_reset_started(store, &err));
+	assert_ok(registry_reset_started(store, 0, &err));
 	assert_row("held", REGISTRY_PENDING);
 	assert_row("synced", REGISTRY_SYNCED);
 	assert_ok(registry_get(store, KIND_REPOSITORY, "held", &sync, &err));
