@@ -35,7 +35,7 @@ void notice_free(struct notice *notice)
 	if (!notice)
 		return;
 	map_clear_owned(&notice->deleting);
-	map_clear(&notice->told);
+	map_clear_owned(&notice->told);
 	known_refs_free(notice->known);
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
@@ -411,6 +411,7 @@ static int notice_compare_group(struct comparisons *all, struct noticed *noticed
 			kind->of.origin->settle(all, one);
 		origin_row_clear(&one->base);
 		free(one->changes);
+		free(one->told);
 	}
 	vec_clear(&all->items);
 	return result;

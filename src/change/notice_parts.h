@@ -15,7 +15,8 @@ struct notice {
 	pthread_mutex_t mutex;
 	struct map deleting; /* name -> int64_t, owned: refs being deleted by unfinished
 				pushes; guarded by mutex */
-	struct map told;     /* owed.c: names; guarded by mutex */
+	struct map told;     /* owed.c: name -> checksum that the sink may have acted on,
+				owned; "": none, or several; guarded by mutex */
 	struct notice_options options;
 	struct known_refs *known; /* owned */
 	void (*due)(void *arg);   /* may be NULL */

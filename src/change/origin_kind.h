@@ -91,10 +91,10 @@ struct comparison {
 	enum observation observation;
 	enum origin_step step;
 	char fingerprint[BLOB_FINGERPRINT_SIZE]; /* text; of one that is whole */
-	char *changes;         /* for the event, JSON; owned; NULL: unknown */
-	void *seen;            /* the kind's own, until `settle` */
-	bool is_done, is_told; /* to the sink, which may have acted on it */
-	bool is_committed;     /* in this transaction */
+	char *changes; /* for the event, JSON; owned; NULL: unknown */
+	char *told;    /* checksum, as in notice_parts.h; owned; NULL: the sink was not */
+	void *seen;    /* the kind's own, until `settle` */
+	bool is_done, is_committed; /* in this transaction */
 };
 
 /* A group that is compared together. */

@@ -73,18 +73,31 @@ void owed_note(struct notice *notice, const char *name, const struct err *why)
 			 LOG_TEXT("remedy", why->remedy));
 }
 
-static void keep_told(struct notice *notice, const char *name)
+static char *add_told(const char *before, const char *checksum)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&notice->mutex);
-
-	map_put(&notice->told, name, notice);
+	return xstrdup(!before || strcmp(before, checksum) == 0 ? checksum : "");
 }
 
-static bool take_told(struct notice *notice, const char *name)
+void owed_note_told(struct comparison *one, const char *checksum)
+{
+	AUTO_FREE char *before = one->told;
+
+	one->told = add_told(before, checksum);
+}
+
+static void keep_told(struct notice *notice, const char *name, const char *checksum)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&notice->mutex);
+	AUTO_FREE char *before = map_remove(&notice->told, name);
+
+	map_put(&notice->told, name, add_told(before, checksum));
+}
+
+static char *take_told(struct notice *notice, const char *name)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&notice->mutex);
 
-	return map_remove(&notice->told, name) != NULL;
+	return map_remove(&notice->told, name);
 }
 
 struct owing {
@@ -103,20 +116,24 @@ static int owe_work(struct store_tx *tx, void *arg, struct err *err)
 void owed_end_comparison(struct notice *notice, const struct comparison *one)
 {
 	struct owing owing = { .name = one->noticed->name };
+	const char *recorded = one->noticed->row.checksum;
 
 	if (!one->is_done) {
-		if (one->is_told)
-			keep_told(notice, owing.name);
+		if (one->told)
+			keep_told(notice, owing.name, one->told);
 		return;
 	}
-	if (one->observation != OBSERVATION_WHOLE || !take_told(notice, owing.name))
+	if (one->observation != OBSERVATION_WHOLE)
+		return;
+	AUTO_FREE char *told = take_told(notice, owing.name);
+	if (!told || (recorded && strcmp(told, recorded) == 0))
 		return;
 	err_set(&owing.why, ERR_CONFLICT,
 		"a change was passed on before, but could not be recorded");
 	if (store_write(notice->options.store, owe_work, &owing, ERR_IGNORED) == 0)
 		owed_note(notice, owing.name, &owing.why);
 	else
-		keep_told(notice, owing.name);
+		keep_told(notice, owing.name, told);
 }
 
 bool owed_may_be(struct notice *notice)

@@ -22,6 +22,7 @@ void owed_note(struct notice *notice, const char *name, const struct err *why);
  * was pushed of it would stay. So the name is kept in memory, and owed as soon as a later
  * comparison ends well. */
 struct comparison;
+void owed_note_told(struct comparison *one, const char *checksum);
 void owed_end_comparison(struct notice *notice, const struct comparison *one);
 
 struct owed_summary {

@@ -687,7 +687,8 @@ static void report_sink(const struct comparisons *all, struct comparison *one)
 				   .after = is_whole ? &seen->reading.refs : NULL,
 			   },
 			   &seen->why_owed) != 0;
-	one->is_told |= !all->cause->is_first_scan || one->step != STEP_CREATED;
+	if (!all->cause->is_first_scan || one->step != STEP_CREATED)
+		owed_note_told(one, is_whole ? seen->checksum : "");
 	failpoint("sink.taken");
 }
 

@@ -126,13 +126,14 @@ void note_letter(struct push_run *run, const struct claimed_task *task)
 	dead_letters_keep_text(&state->uri, run->uri);
 	dead_letters_keep_text(&state->remote, task->task.remote);
 	dead_letters_keep_text(&state->project, task->task.project);
-	run->has_changed = true;
+	run->has_changed = run->has_letters = true;
 }
 
-int write_letters(const struct push_run *run, struct err *err)
+int write_letters(struct push_run *run, struct err *err)
 {
-	if (!run->has_changed)
+	if (!run->has_letters)
 		return 0;
+	run->has_letters = false;
 	return uri_state_write(run->push->options.tasks, run->uri_key, &run->state, err);
 }
 

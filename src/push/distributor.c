@@ -523,6 +523,9 @@ static void list_if_due(struct distributor *distributor)
 	    distributor->must_list_requests)
 		if (requests_list(distributor, ERR_IGNORED) != 0)
 			distributor->list_at = clock_boot_ms() + LIST_RETRY_MS;
+	if (!task_store_is_watched(distributor->push->options.tasks))
+		distributor->list_at =
+			int64_min(distributor->list_at, clock_boot_ms() + UNWATCHED_MS);
 }
 
 static void end_run(struct distributor *distributor, struct push_run *run)
@@ -537,7 +540,7 @@ static void end_run(struct distributor *distributor, struct push_run *run)
 	if (run->is_stuck)
 		distributor->list_at =
 			int64_min(distributor->list_at, clock_boot_ms() + LIST_RETRY_MS);
-	if (!task_store_is_watched(run->push->options.tasks))
+	if (task_store_watch_fd(run->push->options.tasks) < 0)
 		distributor->list_at = 0;
 	distributor->is_news = true;
 	entry->is_held = run->is_held;

@@ -446,7 +446,7 @@ static bool read_page(struct push_events *events, const struct push_settings *se
 	return true;
 }
 
-/* How many were delivered. */
+/* How many were delivered; 0 also if it was stopped. */
 static size_t deliver_page(struct push_events *events,
 			   const struct push_settings *settings, uint64_t *sent)
 {

@@ -45,6 +45,7 @@ struct push_run {
 	bool is_away;        /* a repository is out of this node's reach */
 	bool is_held;        /* a deletion waits for a person */
 	bool has_changed;    /* its list of dead letters */
+	bool has_letters;    /* new ones, which are not written yet */
 	bool is_interrupted; /* by a stop: ignore its outcome */
 	struct err why;
 	int64_t retry_ms; /* of the remote that failed */
@@ -120,7 +121,7 @@ void push_settle_group(struct push_run *run, const struct push_group *group,
 /* A task is to become a dead letter: those of a URI are listed in its state, which is
  * written first: no later push would settle a letter that is not listed. */
 void note_letter(struct push_run *run, const struct claimed_task *task);
-int write_letters(const struct push_run *run, struct err *err);
+int write_letters(struct push_run *run, struct err *err);
 /* Removes those for which the push succeeded. */
 void settle_dead_letters(struct push_run *run, const struct push_group *group,
 			 const struct judge *judge);

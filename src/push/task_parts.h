@@ -106,8 +106,8 @@ void store_notice_name(struct task_store *store, int dir, const char *name,
 void store_watch_again(struct task_store *store);
 void store_watch_requests(struct task_store *store);
 
-/* Before a claim: lists waiting/ and brings the index up to date, unless that is not due
- * or another thread just does so. */
+/* Before a claim: lists waiting/ and brings the index up to date, unless that is not due;
+ * if another thread just does so, waits for that. */
 int store_list_if_due(struct task_store *store, struct err *err);
 
 /* Moves tasks that old layouts left in directories of waiting/ to waiting/. */

@@ -701,7 +701,7 @@ int task_store_list_running(struct task_store *store, running_uri_seen running, 
 		}
 	}
 	task_adopt_report(store->paths[RUNNING], adoption.moved);
-	return 0;
+	return adoption.moved > 0 ? store_sync_names(store, WAITING, waiting, err) : 0;
 }
 
 enum { TORN_AGE_MS = 10 * 60 * 1000 };

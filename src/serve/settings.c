@@ -49,14 +49,12 @@ int serve_settings_read(const struct conf *conf, const char *data,
 		.pushes.each = SIZE_MAX,
 		.fills = { .running = generators(),
 			   .waiting = FILLS_WAITING,
-			   .wait_ms = 30 * CONF_SECOND,
-			   .each = SIZE_MAX },
+			   .wait_ms = 30 * CONF_SECOND },
 	};
 	if (settings_read(&serve_settings_table, conf, NULL, settings, err) != 0)
 		return -1;
 	leave_some(&settings->packs);
 	leave_some(&settings->pushes);
-	leave_some(&settings->fills);
 	settings->pushes.waiting = settings->packs.waiting;
 	settings->pushes.wait_ms = settings->packs.wait_ms;
 	if (!settings->directory)

@@ -52,7 +52,6 @@ struct upload_pack {
 	bool is_refusal;
 	bool holds_back;
 	bool is_request_bad;
-	off_t body_at;       /* in the request's file */
 	size_t service_left; /* of the service line */
 	size_t first_len;
 	size_t first_taken;
@@ -300,7 +299,7 @@ static int upload_pack_begin_again(const struct upload_pack_request *request,
 	pack->ended = (struct proc_result){ 0 };
 	pack->is_refusal = pack->is_request_bad = false;
 	pack->first_len = 0;
-	if (request->body_fd >= 0 && lseek(request->body_fd, pack->body_at, SEEK_SET) < 0)
+	if (request->body_fd >= 0 && lseek(request->body_fd, 0, SEEK_SET) < 0)
 		return err_errno(err, "cannot rewind a request's body");
 	return upload_pack_begin(request, repo, pack, err);
 }
@@ -359,8 +358,6 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 	made->step = request->step;
 	made->holds_back = request->holds_back && request->step == UPLOAD_PACK_ANSWER;
 	made->work = git_work_for(request->stop, request->timeout_ms);
-	if (request->body_fd >= 0)
-		made->body_at = lseek(request->body_fd, 0, SEEK_CUR);
 	if (check_open(request, &repo, &made->work, err) != 0 ||
 	    upload_pack_begin(request, &repo, made, err) != 0 ||
 	    check_refusal(request, &repo, made, err) != 0) {

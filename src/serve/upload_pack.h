@@ -36,7 +36,7 @@ struct upload_pack_request {
 	const char *protocol;    /* the header Git-Protocol as it came; NULL: none */
 	const struct str *body;  /* ANSWER: the request's body, inflated; borrowed for the
 				  * call; NULL: ... */
-	int body_fd;             /* ... it is this file, from its present offset on;
+	int body_fd;             /* ... it is this file, from its beginning;
 				  * likewise borrowed */
 	int64_t timeout_ms;      /* for all of it; 0: none */
 	int64_t silence_ms;      /* without a byte while one is waited for; 0: 10 min */

@@ -448,6 +448,9 @@ TEST(list_and_inspect_tell_who_holds_what)
 	assert_true(all.items[1].fence == lease_fence(lease));
 	assert_true(all.items[1].held);
 	assert_string_equal(all.items[1].boot_id, clock_boot_id());
+	assert_ok(lease_list(bob, true, &all, &err));
+	assert_int_equal(all.count, 1);
+	assert_string_equal(all.items[0].key, KEY);
 	vec_clear(&all);
 	lease_release(lease);
 }

@@ -262,8 +262,7 @@ static void change_database(const char *sql)
 	assert_ok(store_write(store, run_sql, (void *)(uintptr_t)sql, &err));
 }
 
-/* What was made of it would stay at the destinations. */
-TEST(a_change_that_was_told_and_taken_back_unrecorded_is_told_again)
+static void change_unrecorded(void)
 {
 	forget_told();
 	change_database("CREATE TRIGGER refuse BEFORE INSERT ON event"
@@ -273,6 +272,22 @@ TEST(a_change_that_was_told_and_taken_back_unrecorded_is_told_again)
 	assert_told("a updated 1 refs/heads/new");
 	assert_int_equal(owed().count, 0);
 	change_database("DROP TRIGGER refuse");
+}
+
+/* The comparison that records it tells it, too. */
+TEST(a_change_that_is_recorded_at_a_second_try_is_not_owed)
+{
+	change_unrecorded();
+	assert_ok(compare("a"));
+	assert_true(noticed.is_changed);
+	assert_ok(compare("a"));
+	assert_int_equal(owed().count, 0);
+}
+
+/* What was made of it would stay at the destinations. */
+TEST(a_change_that_was_told_and_taken_back_unrecorded_is_told_again)
+{
+	change_unrecorded();
 	must("git -C srv/a.git update-ref -d refs/heads/new");
 	for (int i = 0; i < 2; i++) {
 		assert_ok(compare("a"));
@@ -421,6 +436,7 @@ int main(int argc, char **argv)
 		TOLD_CASE(only_what_the_first_scan_finds_is_of_first_sight),
 		TOLD_CASE(what_the_sink_refuses_is_recorded_and_owed),
 		TOLD_CASE(what_is_not_recorded_is_not_owed),
+		TOLD_CASE(a_change_that_is_recorded_at_a_second_try_is_not_owed),
 		TOLD_CASE(a_change_that_was_told_and_taken_back_unrecorded_is_told_again),
 		TOLD_CASE(a_deletion_that_is_owed_is_told_as_one),
 		TOLD_CASE(all_that_is_owed_is_settled_but_what_fails_for_itself),

@@ -27,7 +27,6 @@ TEST(what_is_not_said_has_the_documented_value)
 	assert_int_equal(settings.pushes.each, 12);
 	assert_int_equal(settings.least_rate, 16 << 10);
 	assert_true(settings.fills.running >= 4);
-	assert_int_equal(settings.fills.each, settings.fills.running * 3 / 4);
 	assert_int_equal(settings.timeout_ms, 3 * 3600 * 1000);
 	assert_int_equal(settings.fresh_for_ms, 60 * 1000);
 	serve_settings_clear(&settings);
