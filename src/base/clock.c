@@ -124,8 +124,7 @@ int64_t seen_time_ms(int dir, const char *path)
 }
 
 /* The wall time up to which time was counted. Machines with different clocks may share
- * the file: if one wrote an earlier time, the next would count the difference again. One
- * that is further ahead was wrong, and is not waited for. */
+ * the file: if one wrote an earlier time, the next would count the difference again. */
 static int64_t seen_time_counted_to(const struct line *line)
 {
 	const int64_t wall = clock_wall_ms();
@@ -133,7 +132,7 @@ static int64_t seen_time_counted_to(const struct line *line)
 
 	return __builtin_add_overflow(line->wall, passed_since(line), &counted)
 		       ? wall
-		       : int64_max(wall, int64_min(counted, wall + SEEN_TIME_GAP_MS));
+		       : int64_max(wall, counted);
 }
 
 int64_t seen_time_keep(int dir, const char *path, int64_t least)

@@ -118,15 +118,14 @@ void owed_end_comparison(struct notice *notice, const struct comparison *one)
 	struct owing owing = { .name = one->noticed->name };
 	const char *recorded = one->noticed->row.checksum;
 
-	if (!one->is_done) {
-		if (one->told)
-			keep_told(notice, owing.name, one->told);
-		return;
-	}
-	if (one->observation != OBSERVATION_WHOLE)
+	bool is_gone = one->observation == OBSERVATION_GONE;
+
+	if (one->told) /* maybe before another try, which recorded something else */
+		keep_told(notice, owing.name, one->told);
+	if (!one->is_done || (one->observation != OBSERVATION_WHOLE && !is_gone))
 		return;
 	AUTO_FREE char *told = take_told(notice, owing.name);
-	if (!told || (recorded && strcmp(told, recorded) == 0))
+	if (!told || is_gone || (recorded && strcmp(told, recorded) == 0))
 		return;
 	err_set(&owing.why, ERR_CONFLICT,
 		"a change was passed on before, but could not be recorded");

@@ -418,7 +418,8 @@ static void mirror_poll_place_locked(struct mirror_polled *one, int64_t next_ms)
 	if (next_ms == AT_WORK)
 		next_ms = AT_WORK_MS;
 	else if (next_ms == AT_SILENT_HOST)
-		next_ms = mirror_jitter_ms(SILENT_MS);
+		next_ms =
+			mirror_jitter_ms(int64_min(SILENT_MS, one->mirror->interval_ms));
 	one->is_asked = false;
 	mirror_poll_place_at_locked(one, clock_boot_ms() + next_ms);
 	if (one->is_hurried)

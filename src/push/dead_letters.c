@@ -133,8 +133,11 @@ int write_letters(struct push_run *run, struct err *err)
 {
 	if (!run->has_letters)
 		return 0;
+	if (uri_state_write(run->push->options.tasks, run->uri_key, &run->state, err) !=
+	    0)
+		return -1;
 	run->has_letters = false;
-	return uri_state_write(run->push->options.tasks, run->uri_key, &run->state, err);
+	return 0;
 }
 
 /* The refs that a push was for. True: all. */

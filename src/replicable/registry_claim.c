@@ -439,9 +439,10 @@ static void reset_verification(const struct resetting *resetting,
 			       struct registry_row *row)
 {
 	const int64_t due_at = registry_verification_due(row, resetting->now);
+	const bool can_age =
+		resetting->proof_ms > 0 && strcmp(row->kind, KIND_MIRROR) != 0;
 
-	row->is_proved &= resetting->proof_ms <= 0 ||
-			  resetting->now - due_at <= resetting->proof_ms;
+	row->is_proved &= !can_age || resetting->now - due_at <= resetting->proof_ms;
 	row->verification =
 		row->is_proved ? VERIFICATION_SUCCEEDED : VERIFICATION_PENDING;
 	row->verification_due_at = row->is_proved ? due_at : resetting->now;

@@ -42,7 +42,7 @@ int registry_age_proofs(struct store *store, const char *kind,
 
 /* At a node's start: releases rows that it had started before. Rows of other nodes stay
  * theirs until they are due. A proof that is overdue for its next verification by more
- * than proof_ms counts no longer; 0: it does. */
+ * than proof_ms counts no longer; 0: it does, as do those of mirrors. */
 int registry_reset_started(struct store *store, int64_t proof_ms, struct err *err);
 
 /* The primary is back: rows that failed with class network, timeout or auth become due at

@@ -29,7 +29,8 @@ typedef int (*store_work)(struct store_tx *tx, void *arg, struct err *err);
 int store_open(const char *url, struct store **store, struct err *err);
 
 /* The same beside a running node, for which the schema must stay as it is: ERR_CONFIG if
- * it is not that of this program. */
+ * it is not that of this program after three seconds, in which a node that has just
+ * started may bring it up to date. */
 int store_open_beside(const char *url, struct store **store, struct err *err);
 
 /* Opens an existing database only to read: does not create or write files, and so works

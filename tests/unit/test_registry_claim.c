@@ -507,16 +507,15 @@ TEST(what_was_not_verified_again_in_time_is_proved_no_longer)
 }
 
 /* The one row, after a verification that the node did not survive. */
-static void cut_verification(struct registry_row *row, int64_t proof_ms)
+static void cut_verification(struct registry_row *row, const char *kind, int64_t proof_ms)
 {
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 
 	registry_row_clear(row);
-	assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9, 90000, &rows,
-					      &err));
+	assert_ok(registry_claim_verification(store, kind, 9, 90000, &rows, &err));
 	assert_int_equal(rows.count, 1);
 	assert_ok(registry_reset_started(store, proof_ms, &err));
-	assert_ok(registry_get(store, KIND_REPOSITORY, "a0", row, &err));
+	assert_ok(registry_get(store, kind, "a0", row, &err));
 }
 
 TEST(a_proof_ages_though_no_verification_survives_and_not_because_of_that)
@@ -533,7 +532,7 @@ TEST(a_proof_ages_though_no_verification_survives_and_not_because_of_that)
 	    " proved = 1, verification_state = 2");
 	sql("UPDATE registry SET verification_due_at = %" PRId64, due_at);
 	for (int i = 0; i < 2; i++) {
-		cut_verification(&row, 100000);
+		cut_verification(&row, KIND_REPOSITORY, 100000);
 		assert_true(row.is_proved);
 		assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
 		assert_int_equal(row.verification_due_at, due_at);
@@ -552,11 +551,11 @@ TEST(a_proof_ages_though_no_verification_survives_and_not_because_of_that)
 	    " verification_state = 2");
 	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, &proofs, &aged, &err));
 	assert_int_equal(aged, 0);
-	cut_verification(&row, 100000);
+	cut_verification(&row, KIND_REPOSITORY, 100000);
 	proofs.before = due_at + 1; /* an interval later */
 	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, &proofs, &aged, &err));
 	assert_int_equal(aged, 1);
-	cut_verification(&row, 100000);
+	cut_verification(&row, KIND_REPOSITORY, 100000);
 	assert_false(row.is_proved);
 	assert_int_equal(row.verification, VERIFICATION_PENDING);
 	store_close(store);
@@ -573,10 +572,16 @@ TEST(a_cut_verification_of_an_old_proof_comes_behind_what_is_due)
 	    ", due_at = NULL, last_attempt_at = 1, state = 2, verified_at = 5,"
 	    " proved = 1, verification_state = 2");
 	sql("UPDATE registry SET verification_due_at = %" PRId64, due_at);
-	cut_verification(&row, 1000);
+	cut_verification(&row, KIND_REPOSITORY, 1000);
 	assert_false(row.is_proved);
 	assert_int_equal(row.verification, VERIFICATION_PENDING);
 	assert_true(row.verification_due_at >= due_at + 3000);
+	/* Of mirrors proofs do not age. */
+	sql("UPDATE registry SET kind = 'mirror', proved = 1, verification_due_at = "
+	    "%" PRId64,
+	    due_at);
+	cut_verification(&row, KIND_MIRROR, 1000);
+	assert_true(row.is_proved);
 	store_close(store);
 }
 

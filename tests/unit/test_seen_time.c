@@ -91,13 +91,6 @@ TEST(what_a_clock_that_is_ahead_has_counted_is_not_counted_again)
 	assert_says(5000000 + HOUR);
 }
 
-TEST(a_clock_that_was_far_ahead_is_not_waited_for)
-{
-	write_line(5000000, 12345, clock_wall_ms() + 400 * (int64_t)24 * HOUR, "another");
-	assert_says(5000000);
-	assert_true(read_wall() <= clock_wall_ms() + SEEN_TIME_GAP_MS);
-}
-
 TEST(a_file_that_makes_no_sense_counts_as_none)
 {
 	static const char *const texts[] = { "", "5000000", "x y z", "1 2 3\n" };
@@ -117,7 +110,6 @@ int main(void)
 		CASE(within_a_boot_wall_time_does_not_count),
 		CASE(from_boot_to_boot_a_day_is_believed_at_most),
 		CASE(what_a_clock_that_is_ahead_has_counted_is_not_counted_again),
-		CASE(a_clock_that_was_far_ahead_is_not_waited_for),
 		CASE(a_file_that_makes_no_sense_counts_as_none),
 	};
 
