@@ -16,9 +16,6 @@
  * between "prepared" and "committed" is none that we know of. */
 #define UNKNOWN_OWNER_AGE_S 3600
 
-/* What is further ahead of this clock was stamped by one that was wrong. */
-#define AHEAD_S 60
-
 static uint64_t own_pidns;
 
 static void read_pidns(void)
@@ -184,30 +181,14 @@ bool lock_owner_is_elsewhere(const struct lock_owner_line *line)
 	       (!is_same_boot(line) || line->pidns != pidns());
 }
 
-static bool is_boot_known(const char *boot)
-{
-	char id[BOOT_ID_LEN + 1];
-
-	return boot_id_read(boot, id);
-}
-
-/* By a clock that was ahead: as long as this one has not caught up, its time says nothing
- * else. A boot without an id may be this one, whose clock was set back. */
-static bool is_ahead_of_clock(const struct lock_owner_line *line, int64_t mtime)
-{
-	return mtime > clock_wall_ms() / 1000 + AHEAD_S && is_boot_known(line->boot) &&
-	       is_boot_known(clock_boot_id());
-}
-
 /* It was made before this machine started, by what ended then. Only where all that
  * write are on this machine, and by its clock. */
-static bool is_of_former_boot(int fd, const struct lock_owner_line *line)
+static bool is_before_boot(int fd)
 {
 	struct stat st;
 
-	return !is_same_boot(line) && file_system_is_local(fd) && fstat(fd, &st) == 0 &&
-	       ((int64_t)st.st_mtime < clock_boot_wall_s() - 1 ||
-		is_ahead_of_clock(line, (int64_t)st.st_mtime));
+	return file_system_is_local(fd) && fstat(fd, &st) == 0 &&
+	       (int64_t)st.st_mtime < clock_boot_wall_s() - 1;
 }
 
 /* /proc may hide processes of other users; the call cannot. */
@@ -249,14 +230,15 @@ static enum lock_owner_state judge_process(int fd, const struct lock_owner_line 
 		return LOCK_OWNER_UNKNOWN;
 	if (!lock_owner_is_elsewhere(line))
 		return ask_proc(line);
-	return is_of_former_boot(fd, line) ? LOCK_OWNER_DEAD : LOCK_OWNER_UNKNOWN;
+	return !is_same_boot(line) && is_before_boot(fd) ? LOCK_OWNER_DEAD
+							 : LOCK_OWNER_UNKNOWN;
 }
 
 /* Its flock could be had, which is proof only on the owner's own kernel. */
 static enum lock_owner_state judge_lock(int fd, const struct lock_owner_line *line)
 {
-	return is_same_boot(line) || is_of_former_boot(fd, line) ? LOCK_OWNER_DEAD
-								 : LOCK_OWNER_UNKNOWN;
+	return is_same_boot(line) || is_before_boot(fd) ? LOCK_OWNER_DEAD
+							: LOCK_OWNER_UNKNOWN;
 }
 
 /* An owner file that its owner had no time to fill, or that lost its content with the

@@ -315,26 +315,6 @@ TEST(what_was_there_before_this_machine_started_is_dead)
 	}
 }
 
-TEST(what_an_earlier_boot_left_under_a_clock_that_was_ahead_is_dead)
-{
-	for (int is_lock = 0; is_lock < 2; is_lock++) {
-		if (is_lock)
-			write_lock(OTHER_BOOT);
-		else
-			write_process(OTHER_BOOT, own_pidns(), getpid(), 1);
-		backdate(FILE_NAME, -30); /* it may have been set a little */
-		assert_pending();
-		backdate(FILE_NAME, -3600);
-		is_on_nfs = true;
-		assert_pending();
-		is_on_nfs = false;
-		assert_recovered(1);
-	}
-	write_process("unknown", own_pidns(), getpid(), 1);
-	backdate(FILE_NAME, -3600);
-	assert_pending();
-}
-
 TEST(all_writers_are_listed_for_people)
 {
 	state_writers writers;
@@ -394,8 +374,6 @@ int main(void)
 		STATE_CASE(the_local_clock_makes_nobody_old),
 		STATE_CASE(an_empty_file_on_a_shared_file_system_may_be_a_new_one),
 		STATE_CASE(what_was_there_before_this_machine_started_is_dead),
-		STATE_CASE(
-			what_an_earlier_boot_left_under_a_clock_that_was_ahead_is_dead),
 		STATE_CASE(all_writers_are_listed_for_people),
 		STATE_CASE(all_who_may_use_the_repository_may_use_its_state),
 	};
