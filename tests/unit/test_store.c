@@ -580,6 +580,45 @@ TEST(a_database_of_another_version_is_not_read)
 	assert_non_null(strstr(err.text, "last used by an older refrelay (schema 6"));
 }
 
+static int forget_last(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return query_write(tx, error, "DELETE FROM schema_version WHERE version = ?1",
+			   QUERY_INT(store_schema_version()));
+}
+
+static int note_last(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return query_write(tx, error, "INSERT INTO schema_version VALUES (?1, 1)",
+			   QUERY_INT(store_schema_version()));
+}
+
+static void *bring_up_to_date(void *arg)
+{
+	struct err why;
+
+	usleep(300000); /* either order must do; in this one it is waited for */
+	return store_write(arg, note_last, NULL, &why) == 0 ? NULL : arg;
+}
+
+/* The node of this version has just started. */
+TEST(a_migration_under_way_is_waited_for)
+{
+	struct store *store = open_items("db"), *beside;
+	AUTO_FREE char *url = xasprintf("sqlite:%s", path_of("db"));
+	pthread_t thread;
+	void *failed;
+
+	assert_ok(store_write(store, forget_last, NULL, &err));
+	thread_start(&thread, "test-migrate", bring_up_to_date, store);
+	assert_ok(store_open_beside(url, &beside, &err));
+	pthread_join(thread, &failed);
+	assert_null(failed);
+	store_close(beside);
+	store_close(store);
+}
+
 static void assert_refused(int version, const char *text)
 {
 	struct store *store = open_items("db");
@@ -624,6 +663,7 @@ int main(void)
 		STORE_CASE(who_only_reads_makes_no_file_and_sees_what_was_committed),
 		STORE_CASE(reads_at_once_go_on_one_connection),
 		STORE_CASE(a_database_of_another_version_is_not_read),
+		STORE_CASE(a_migration_under_way_is_waited_for),
 		STORE_CASE(a_database_of_before_the_first_release_is_refused),
 		STORE_CASE(a_database_of_a_newer_program_is_refused),
 	};
