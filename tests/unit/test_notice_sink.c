@@ -284,6 +284,18 @@ TEST(a_change_that_is_recorded_at_a_second_try_is_not_owed)
 	assert_int_equal(owed().count, 0);
 }
 
+/* Its deletion was told, and what comes anew is told as a whole. */
+TEST(what_was_told_of_a_repository_that_is_gone_is_forgotten)
+{
+	change_unrecorded();
+	must("mv srv/a.git away");
+	assert_fails(compare("a"), ERR_MISSING);
+	must("mv away srv/a.git && git -C srv/a.git update-ref -d refs/heads/new");
+	assert_ok(compare("a"));
+	assert_true(noticed.is_changed);
+	assert_int_equal(owed().count, 0);
+}
+
 /* What was made of it would stay at the destinations. */
 TEST(a_change_that_was_told_and_taken_back_unrecorded_is_told_again)
 {
@@ -437,6 +449,7 @@ int main(int argc, char **argv)
 		TOLD_CASE(what_the_sink_refuses_is_recorded_and_owed),
 		TOLD_CASE(what_is_not_recorded_is_not_owed),
 		TOLD_CASE(a_change_that_is_recorded_at_a_second_try_is_not_owed),
+		TOLD_CASE(what_was_told_of_a_repository_that_is_gone_is_forgotten),
 		TOLD_CASE(a_change_that_was_told_and_taken_back_unrecorded_is_told_again),
 		TOLD_CASE(a_deletion_that_is_owed_is_told_as_one),
 		TOLD_CASE(all_that_is_owed_is_settled_but_what_fails_for_itself),
