@@ -88,6 +88,24 @@ static inline const char *pg_sql(const char *text)
 	return answer;
 }
 
+/* The last that the server wrote. */
+static inline const char *pg_log_end(void)
+{
+	static char text[1000];
+	AUTO_FREE char *path = xasprintf("%s/log", pg_place);
+	FILE *file = fopen(path, "r");
+	size_t count = 0;
+
+	if (file) {
+		if (fseek(file, 1 - (long)sizeof(text), SEEK_END) != 0)
+			rewind(file);
+		count = fread(text, 1, sizeof(text) - 1, file);
+		fclose(file);
+	}
+	text[count] = '\0';
+	return text;
+}
+
 static inline void pg_start(void)
 {
 	AUTO_FREE char *postgres = pg_program("postgres");
@@ -98,7 +116,8 @@ static inline void pg_start(void)
 	pg_server = pg_start_shell(command);
 	for (int i = 0; strcmp(pg_sql("SELECT 1"), "1") != 0; i++) {
 		if (i > 3000)
-			fail_msg("PostgreSQL does not start: %s", pg_sql("SELECT 1"));
+			fail_msg("PostgreSQL does not start: %s%s", pg_sql("SELECT 1"),
+				 pg_log_end());
 		usleep(10000);
 	}
 }
