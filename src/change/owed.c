@@ -117,7 +117,6 @@ void owed_end_comparison(struct notice *notice, const struct comparison *one)
 {
 	struct owing owing = { .name = one->noticed->name };
 	const char *recorded = one->noticed->row.checksum;
-
 	bool is_gone = one->observation == OBSERVATION_GONE;
 
 	if (one->told) /* maybe before another try, which recorded something else */

@@ -387,6 +387,21 @@ TEST(what_lives_on_under_another_name_does_not_count)
 	close_all();
 }
 
+TEST(what_waits_to_be_renamed_does_not_count)
+{
+	open_all();
+	for (int i = 0; i < 20; i++) {
+		AUTO_FREE char *name = xasprintf("r%03d", i);
+		AUTO_FREE char *timeline = xasprintf("%016x", i + 1);
+		AUTO_FREE char *next = xasprintf("z%03d", i);
+		ask(name, timeline);
+		ask(next, timeline);
+		assert_ok(move(name, REGISTRY_GONE));
+	}
+	assert_true(may_remove());
+	close_all();
+}
+
 /* As a primary of an earlier version gave its rows after a restore. */
 TEST(a_timeline_that_several_have_is_no_new_name)
 {
@@ -440,6 +455,7 @@ int main(void)
 		CASE(deletions_that_come_drop_by_drop_reach_the_brake),
 		CASE(what_a_person_removes_does_not_count),
 		CASE(what_lives_on_under_another_name_does_not_count),
+		CASE(what_waits_to_be_renamed_does_not_count),
 		CASE(a_timeline_that_several_have_is_no_new_name),
 		CASE(only_the_last_hour_counts),
 	};

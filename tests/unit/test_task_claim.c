@@ -236,6 +236,14 @@ TEST(a_moved_task_is_on_disk_where_it_is_before_it_is_gone_where_it_was)
 	has_log = false;
 	assert_done("moved;moved;");
 	claimed_tasks_clear(&tasks);
+	/* What another program left in running/ is moved, too. */
+	const char *key = add("c");
+	AUTO_FREE char *from = xasprintf("ref-updates/waiting/%s", key);
+	AUTO_FREE char *to = xasprintf("ref-updates/running/%s", key);
+	assert_int_equal(syscall(SYS_renameat2, root_fd, from, root_fd, to, 0), 0);
+	done[0] = '\0';
+	assert_ok(task_store_list_running(store, NULL, NULL, &err));
+	assert_done("moved;waiting;");
 }
 
 /* ------------------------------------------------------------------ dead letters */
