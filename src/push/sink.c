@@ -324,19 +324,12 @@ int push_hurry(struct task_store *store, const struct push_settings *settings,
 	       struct task *task, struct err *err)
 {
 	AUTO_DESTINATION struct destination destination = { 0 };
-	char key[TASK_KEY_SIZE];
-	bool is_there, is_new;
 	int64_t since;
 
-	task_key(task, key);
-	if (task_store_has(store, key, &is_there, err) != 0)
-		return -1;
-	if (!is_there)
-		return 0;
 	if (destination_adopt(settings, task->remote, task->project, task->uri,
 			      &destination, err) != 0)
 		return err->class == ERR_MISSING ? 0 : -1; /* an orphan */
 	if (since_of(store, settings, destination.remote, &since, err) != 0)
 		return -1;
-	return task_store_add(store, task, since, &is_new, err);
+	return task_store_hurry(store, task, since, err);
 }

@@ -64,8 +64,13 @@ int task_store_now(struct task_store *store, int64_t *now_ms, struct err *err);
 int task_store_add(struct task_store *store, struct task *task, int64_t since_ms,
 		   bool *is_new, struct err *err);
 
-/* Likewise for many, which share the cost of durability. The caller keeps the tasks;
- * after a failure some may be stored. */
+/* Gives one that waits that time, if it has a later one. One that does not is not made:
+ * another has it, or has done it. */
+int task_store_hurry(struct task_store *store, struct task *task, int64_t since_ms,
+		     struct err *err);
+
+/* As task_store_add(), for many, which share the cost of durability. The caller keeps the
+ * tasks; after a failure some may be stored. */
 struct new_task {
 	struct task task;
 	int64_t since_ms;

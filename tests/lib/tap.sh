@@ -120,19 +120,25 @@ tap_result() { # STATUS NAME LOG
 	esac
 }
 
+# To the log, wherever the output of the command that failed goes.
+tap_say_failed() { # LINE STATUS COMMAND
+	[ "$BASH_SUBSHELL" -gt 1 ] || echo "line $1: status $2: $3" >>"$tap_root/log"
+}
+
 tap_test() { # NAME FUNCTION [ARGUMENT...]
 	local name=$1 folder status
 	shift
 	tap_count=$((tap_count + 1))
 	folder=$tap_root/$tap_count
 	mkdir "$folder"
+	: >"$tap_root/log"
 	(
 		set -eEuo pipefail
-		trap '[ "$BASH_SUBSHELL" -gt 1 ] || echo "line $LINENO: status $?: $BASH_COMMAND"' ERR
+		trap 'tap_say_failed "$LINENO" "$?" "$BASH_COMMAND"' ERR
 		cd "$folder"
 		tap_environment
 		"$@"
-	) >"$tap_root/log" 2>&1 </dev/null
+	) >>"$tap_root/log" 2>&1 </dev/null
 	status=$?
 	tap_kill_leftovers
 	tap_result "$status" "$name" "$tap_root/log"
@@ -148,11 +154,11 @@ tap_set_up() { # FUNCTION [ARGUMENT...]
 	SHARED=$(mktemp -d "${TMPDIR:-/tmp}/refrelay-shared.XXXXXX") || exit 1
 	(
 		set -eEuo pipefail
-		trap '[ "$BASH_SUBSHELL" -gt 1 ] || echo "line $LINENO: status $?: $BASH_COMMAND"' ERR
+		trap 'tap_say_failed "$LINENO" "$?" "$BASH_COMMAND"' ERR
 		cd "$SHARED"
 		tap_environment
 		"$@"
-	) >"$tap_root/log" 2>&1 </dev/null
+	) >>"$tap_root/log" 2>&1 </dev/null
 	status=$?
 	[ "$status" -ne 0 ] || {
 		mapfile -t tap_kept < <(tap_leftovers)

@@ -119,7 +119,7 @@ refuses_one_of_a_batch() {
 	at home push retry "$(python3 -c 'import json
 print(json.load(open("queue"))["given_up"][0]["key"])')"
 	wait_until 10 arrived near a
-	wait_until 10 queue_says 'q["given_up"] == []'
+	wait_until 10 queue_says 'q["queue"] == [] and q["given_up"] == []'
 	expect 0 at home status
 	stop_site home
 }

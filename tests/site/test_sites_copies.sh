@@ -33,7 +33,7 @@ was_seen() { # TIMES
 }
 
 is_in_sync() {
-	at paris status >status
+	at paris status
 }
 
 right_again() {
@@ -372,7 +372,7 @@ a_clone_over_the_path_changes_nothing() {
 	at paris check
 	start_site paris
 	wait_until 10 is_recorded_anew files_changed "$before"
-	is_in_sync
+	wait_until 10 is_in_sync
 	[ "$(logged paris copy.changed)" -eq 0 ]
 	[ "$(logged paris copies.doubted)" -eq 0 ]
 	git clone -q $COPY work
@@ -406,7 +406,7 @@ killed_before_it_records_a_look() {
 	dies_at copy.settling
 	start_site paris
 	wait_until 10 grep -q '"settled":true' $COPY/refrelay/copy
-	is_in_sync
+	wait_until 10 is_in_sync
 	[ "$(logged paris copy.changed)" -eq 0 ]
 	[ "$(logged paris copies.doubted)" -eq 0 ]
 }
@@ -427,7 +427,7 @@ a_record_of_an_older_version_is_taken_over() {
 	END
 	start_site paris
 	wait_until 10 grep -q files_changed $COPY/refrelay/copy
-	is_in_sync
+	wait_until 10 is_in_sync
 	[ "$(logged paris copy.changed)" -eq 0 ]
 	[ "$(logged paris copies.doubted)" -eq 0 ]
 	change_byte "$(in_packs .pack)"

@@ -160,6 +160,23 @@ TEST(what_is_given_back_has_its_time)
 	claimed_tasks_clear(&tasks);
 }
 
+TEST(a_task_is_hurried_only_while_it_waits)
+{
+	AUTO_TASK struct task task = task_of(URI, "a");
+
+	add("a");
+	assert_ok(task_store_hurry(store, &task, long_ago, &err));
+	claimed_tasks tasks = claim(URI);
+	assert_int_equal(tasks.count, 1);
+	assert_int_equal(tasks.items[0].since, long_ago);
+	assert_ok(task_store_hurry(store, &task, long_ago, &err));
+	assert_int_equal(WAITS, 0);
+	assert_ok(task_store_done(store, &tasks.items[0], &err));
+	assert_ok(task_store_hurry(store, &task, long_ago, &err));
+	assert_int_equal(WAITS, 0);
+	claimed_tasks_clear(&tasks);
+}
+
 TEST(a_task_shrinks_to_what_is_left)
 {
 	AUTO_TASK struct task task = task_of(URI, "a");
@@ -524,6 +541,7 @@ int main(void)
 		STORE_CASE(a_claim_sees_what_came_within_one_tick_of_the_clock),
 		STORE_CASE(a_file_that_became_another_uris_is_not_claimed),
 		STORE_CASE(what_is_given_back_has_its_time),
+		STORE_CASE(a_task_is_hurried_only_while_it_waits),
 		STORE_CASE(a_task_shrinks_to_what_is_left),
 		STORE_CASE(what_a_dead_holder_left_is_recovered),
 		STORE_CASE(
