@@ -11,13 +11,14 @@
 #include "base/vec.h"
 #include "web/access.h"
 
-enum { BURST_US = 20 * 1000, SECOND_US = 1000 * 1000, BLOCK_MIN = 4096 };
+enum { BURST_US = 20 * 1000, SECOND_US = 1000 * 1000, BLOCK_MIN = 4096, LOOK_MS = 500 };
 #define BLOCKS_A_SECOND 16
 
 struct bucket {
 	pthread_mutex_t mutex;
 	char *site;
-	uint64_t cap, asked; /* guarded by mutex, as next_us; 0: none */
+	uint64_t cap, asked; /* guarded by mutex, as all below; 0: none */
+	uint64_t changes;    /* of the rate that these two make */
 	int64_t next_us;
 };
 
@@ -74,13 +75,31 @@ static int read_cap(const struct conf *conf, const char *site, uint64_t *cap,
 	return result;
 }
 
+static uint64_t rate_locked(const struct bucket *bucket)
+{
+	if (bucket->cap == 0 || bucket->asked == 0)
+		return bucket->cap + bucket->asked;
+	return bucket->cap < bucket->asked ? bucket->cap : bucket->asked;
+}
+
+/* What was taken at another rate is no debt: after a mistake it might last for hours. */
+static void bucket_limit(struct bucket *bucket, uint64_t *limit, uint64_t rate)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
+	uint64_t before = rate_locked(bucket);
+
+	*limit = rate;
+	if (rate_locked(bucket) == before)
+		return;
+	bucket->next_us = 0;
+	bucket->changes++;
+}
+
 static void set_cap(struct buckets *buckets, const char *site, uint64_t cap)
 {
 	struct bucket *bucket = buckets_find(buckets, site);
 
-	lock(&bucket->mutex);
-	bucket->cap = cap;
-	unlock(&bucket->mutex);
+	bucket_limit(bucket, &bucket->cap, cap);
 }
 
 int buckets_set(struct buckets *buckets, const struct conf *conf, struct err *err)
@@ -104,16 +123,7 @@ int buckets_set(struct buckets *buckets, const struct conf *conf, struct err *er
 
 void bucket_ask(struct bucket *bucket, uint64_t rate)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
-
-	bucket->asked = rate;
-}
-
-static uint64_t rate_locked(const struct bucket *bucket)
-{
-	if (bucket->cap == 0 || bucket->asked == 0)
-		return bucket->cap + bucket->asked;
-	return bucket->cap < bucket->asked ? bucket->cap : bucket->asked;
+	bucket_limit(bucket, &bucket->asked, rate);
 }
 
 bool bucket_is_limited(struct bucket *bucket)
@@ -123,13 +133,15 @@ bool bucket_is_limited(struct bucket *bucket)
 	return rate_locked(bucket) > 0;
 }
 
-int64_t bucket_take(struct bucket *bucket, size_t bytes)
+/* Takes as many bytes; returns from when on they may be sent, boot ms. */
+static int64_t bucket_take(struct bucket *bucket, size_t bytes, uint64_t *changes)
 {
 	int64_t now_ms = clock_boot_ms(), now_us = now_ms * 1000;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
 	uint64_t rate = rate_locked(bucket);
 	int64_t from;
 
+	*changes = bucket->changes;
 	if (rate == 0)
 		return now_ms;
 	if (bucket->next_us < now_us - BURST_US)
@@ -137,6 +149,29 @@ int64_t bucket_take(struct bucket *bucket, size_t bytes)
 	from = bucket->next_us;
 	bucket->next_us += (int64_t)((double)bytes * (double)SECOND_US / (double)rate);
 	return from <= now_us ? now_ms : (from + 999) / 1000;
+}
+
+static bool bucket_has_changed(struct bucket *bucket, uint64_t changes)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
+
+	return bucket->changes != changes;
+}
+
+bool bucket_wait(struct bucket *bucket, size_t bytes, int64_t until,
+		 const struct stop *cut)
+{
+	uint64_t changes;
+	int64_t turn = bucket_take(bucket, bytes, &changes);
+	int64_t end = int64_min(turn, until), left;
+
+	while ((left = end - clock_boot_ms()) > 0) {
+		if (stop_wait(cut, int64_min(left, LOOK_MS)))
+			return false;
+		if (bucket_has_changed(bucket, changes))
+			return true;
+	}
+	return turn <= until;
 }
 
 size_t bucket_block(struct bucket *bucket, size_t most)

@@ -1,12 +1,13 @@
 /*
  * Limits how fast this site sends to each of the others: one bucket per site, shared by
- * all answers to it. Any thread; does not wait.
+ * all answers to it. Any thread; only bucket_wait() waits.
  */
 #ifndef WEB_BUCKET_H
 #define WEB_BUCKET_H
 
 #include "base/base.h"
 #include "base/conf.h"
+#include "base/thread.h"
 
 struct buckets;
 struct bucket; /* of one site; lives as long as the buckets */
@@ -26,9 +27,11 @@ void bucket_ask(struct bucket *bucket, uint64_t rate);
 
 bool bucket_is_limited(struct bucket *bucket);
 
-/* Takes this many bytes for sending, in any case; returns from when on they may be sent,
- * boot ms. */
-int64_t bucket_take(struct bucket *bucket, size_t bytes);
+/* Takes this many bytes for sending, in any case, and waits until they may be sent, or
+ * the rate changes: then at once. False: `cut` was requested, or `until` (boot ms) came
+ * first. */
+bool bucket_wait(struct bucket *bucket, size_t bytes, int64_t until,
+		 const struct stop *cut);
 
 /* How many bytes to send at a time so that others do not wait long: at most `most`. */
 size_t bucket_block(struct bucket *bucket, size_t most);

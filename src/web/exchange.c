@@ -52,12 +52,15 @@ static void exchange_find_bucket(struct exchange *exchange)
 
 	if (exchange->bucket || !buckets || !request->site[0])
 		return;
-	struct bucket *bucket = buckets_find(buckets, request->site);
+	exchange->bucket = buckets_find(buckets, request->site);
 	asked = web_header(request, WIRE_BANDWIDTH);
 	if (asked && text_to_uint64(asked, &rate))
-		bucket_ask(bucket, rate);
-	if (bucket_is_limited(bucket))
-		exchange->bucket = bucket;
+		bucket_ask(exchange->bucket, rate);
+}
+
+static bool exchange_is_limited(const struct exchange *exchange)
+{
+	return exchange->bucket && bucket_is_limited(exchange->bucket);
 }
 
 /* What the answer was made of. */
@@ -111,19 +114,16 @@ static void exchange_pay(struct exchange *exchange)
 	struct web_response *response = &exchange->response;
 	bool is_shared = response->shared.owner;
 	size_t len = is_shared ? response->shared.len : response->body.len;
-	int64_t turn;
 
-	if (!exchange->bucket || response->read || strcmp(exchange->method, "HEAD") == 0)
+	if (!exchange_is_limited(exchange) || response->read ||
+	    strcmp(exchange->method, "HEAD") == 0)
 		return;
 	if (len > LONG) {
 		make_stream(response,
 			    is_shared ? response->shared.data : response->body.data, len);
 		return;
 	}
-	turn = bucket_take(exchange->bucket, len);
-	while (clock_boot_ms() < turn)
-		if (stop_wait(&exchange->server->cut, turn - clock_boot_ms()))
-			return;
+	bucket_wait(exchange->bucket, len, INT64_MAX, &exchange->server->cut);
 }
 
 /* They are given back when the library has sent them, or never will. */
@@ -768,9 +768,10 @@ static enum MHD_Result proceed(struct exchange *exchange)
 		return upload_end(exchange->upload) ? exchange_answer(exchange) : MHD_YES;
 	if (exchange->is_decided)
 		exchange_find_bucket(exchange);
-	bool is_done = exchange->is_refused || exchange->is_handled ||
-		       (exchange->match.route->body == WEB_QUICK &&
-			exchange->is_decided && !exchange->bucket && handle(exchange));
+	bool is_done =
+		exchange->is_refused || exchange->is_handled ||
+		(exchange->match.route->body == WEB_QUICK && exchange->is_decided &&
+		 !exchange_is_limited(exchange) && handle(exchange));
 
 	return is_done ? exchange_answer(exchange)
 		       : hand_to_worker(exchange, exchange_run_worker);

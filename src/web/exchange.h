@@ -60,7 +60,7 @@ struct exchange {
 	VEC(struct kept_header) headers; /* with an upload */
 	struct web_response response;
 	struct flow *flow;     /* of a streamed answer; the sender's reference, or NULL */
-	struct bucket *bucket; /* of the requesting site; NULL: unlimited */
+	struct bucket *bucket; /* of the requesting site; NULL: of no site */
 	struct err err;        /* the reason for the answer, or ERR_NONE */
 	char method[16];
 	int64_t begun_us; /* boot time */

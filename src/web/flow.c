@@ -171,15 +171,8 @@ static size_t block_size(const struct flow *flow, size_t most)
 /* Until so many bytes may be sent. False: the server ends, or time is over. */
 static bool flow_wait_for_turn(const struct flow *flow, size_t count)
 {
-	int64_t turn = flow->path.bucket ? bucket_take(flow->path.bucket, count) : 0;
-	bool is_late = turn > flow->until;
-
-	if (is_late)
-		turn = flow->until;
-	while (clock_boot_ms() < turn)
-		if (stop_wait(flow->path.cut, turn - clock_boot_ms()))
-			return false;
-	return !is_late;
+	return !flow->path.bucket ||
+	       bucket_wait(flow->path.bucket, count, flow->until, flow->path.cut);
 }
 
 /* For poll(). */

@@ -17,6 +17,7 @@ static struct site_key key;
 
 struct torrent {
 	size_t left;
+	bool slows; /* half-way the site may have RATE and no more */
 };
 
 static ssize_t read_torrent(void *stream, void *buffer, size_t size)
@@ -24,6 +25,8 @@ static ssize_t read_torrent(void *stream, void *buffer, size_t size)
 	struct torrent *torrent = stream;
 
 	size = size < torrent->left ? size : torrent->left;
+	if (torrent->slows && torrent->left <= BYTES / 2)
+		bucket_ask(buckets_find(services.buckets, "paris"), RATE);
 	memset(buffer, 'x', size);
 	torrent->left -= size;
 	return (ssize_t)size;
@@ -36,6 +39,7 @@ static int answer_stream(const struct web_request *request, struct web_response 
 
 	(void)error;
 	torrent->left = BYTES;
+	torrent->slows = web_query(request, "slows");
 	response->read = read_torrent;
 	response->close = free;
 	response->stream = torrent;
@@ -284,23 +288,60 @@ TEST(what_is_no_size_is_refused_and_nothing_is_taken_over)
 	assert_false(bucket_is_limited(buckets_find(services.buckets, "paris")));
 }
 
+TEST(a_limit_reaches_an_answer_that_began_without)
+{
+	assert_takes(200, 3000, 1,
+		     (struct fetching){ .target = "/stream?slows=1", .repeats = 1 });
+}
+
+static bool wait_for(struct bucket *bucket, size_t bytes, int64_t until)
+{
+	struct stop stop;
+
+	stop_init(&stop);
+	bool is_due = bucket_wait(bucket, bytes, until, &stop);
+	stop_clear(&stop);
+	return is_due;
+}
+
 TEST(what_was_not_used_is_not_saved_up)
 {
 	struct bucket *bucket = buckets_find(services.buckets, "rome");
-	int64_t before, after, at;
+	int64_t before;
 
 	bucket_ask(bucket, 1000000);
 	assert_int_equal(bucket_block(bucket, 256 << 10), 62500);
-	bucket_take(bucket, 1000);
+	assert_true(wait_for(bucket, 1000, INT64_MAX));
 	usleep(100000);
 	before = clock_boot_ms();
-	at = bucket_take(bucket, 500000);
-	after = clock_boot_ms();
-	assert_true(at <= after);
-	assert_in_range(bucket_take(bucket, 1), before + 450, after + 520);
+	assert_true(wait_for(bucket, 500000, INT64_MAX));
+	assert_false(wait_for(bucket, 1, before + 100));
+	assert_true(clock_boot_ms() >= before + 100);
+	assert_true(wait_for(bucket, 1, INT64_MAX));
+	assert_true(clock_boot_ms() >= before + 450);
 	bucket_ask(bucket, 0);
-	at = bucket_take(bucket, 1);
-	assert_true(at <= clock_boot_ms());
+	assert_true(wait_for(bucket, 1, clock_boot_ms()));
+}
+
+static void *wait_for_a_year(void *arg)
+{
+	assert_true(wait_for(arg, 1, INT64_MAX));
+	return NULL;
+}
+
+TEST(what_was_taken_at_another_rate_is_no_debt)
+{
+	struct bucket *bucket = buckets_find(services.buckets, "rome");
+	pthread_t waiting;
+
+	bucket_ask(bucket, 1);
+	assert_true(wait_for(bucket, 30 << 20, INT64_MAX));
+	thread_start(&waiting, "wait", wait_for_a_year, bucket);
+	bucket_ask(bucket, 1); /* the same: it waits on */
+	assert_false(wait_for(bucket, 1, clock_boot_ms() + 50));
+	bucket_ask(bucket, 1000000);
+	thread_join(waiting);
+	assert_true(wait_for(bucket, 1, clock_boot_ms() + 20000));
 }
 
 #define PLAIN(name) cmocka_unit_test_setup_teardown(name, setup_plain, teardown)
@@ -317,7 +358,9 @@ int main(void)
 		PLAIN(many_short_answers_count_like_a_long_one),
 		PLAIN(a_site_gets_no_more_than_its_primary_lets_it_have),
 		PLAIN(what_is_no_size_is_refused_and_nothing_is_taken_over),
+		PLAIN(a_limit_reaches_an_answer_that_began_without),
 		PLAIN(what_was_not_used_is_not_saved_up),
+		PLAIN(what_was_taken_at_another_rate_is_no_debt),
 		BY_TLS(a_site_has_what_it_asks_for_a_second_and_no_more),
 		BY_TLS(all_connections_of_a_site_share_it),
 	};
