@@ -323,6 +323,8 @@ static void obey_settings(struct scheduler *scheduler)
 	struct pull_settings settings = pull_settings_now(scheduler->pull);
 
 	scheduler->timeout_ms = settings.timeout_ms + GRACE_MS;
+	if (settings.reverify_ms < scheduler->reverify_ms)
+		scheduler->clock_lead_ms = INT64_MAX; /* rows are due too late */
 	scheduler->reverify_ms = settings.reverify_ms;
 	for (size_t i = 0; i < PULL_WORKERS; i++)
 		lane_set_capacity(&scheduler->lanes[i],
@@ -390,7 +392,7 @@ static struct registry_delays longest_delays(const struct scheduler *scheduler)
 	};
 }
 
-/* At the start, and when the clock was set back. */
+/* At the start, when the clock was set back, and when verifications shall be more often. */
 static int scheduler_heal_due(struct scheduler *scheduler, struct err *err)
 {
 	struct registry_delays longest = longest_delays(scheduler);

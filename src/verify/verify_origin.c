@@ -191,6 +191,9 @@ void verify_origin_heal(struct verify_origin *verify)
 
 	lock(&verify->mutex);
 	int64_t reverify_ms = verify->options.reverify_ms;
+	if (verify->is_more_often)
+		verify->clock_lead_ms = INT64_MAX;
+	verify->is_more_often = false;
 	unlock(&verify->mutex);
 	if (reverify_ms <= 0 ||
 	    !clock_was_set_back(&verify->clock_lead_ms, clock_wall_ms(), clock_boot_ms()))
@@ -853,6 +856,7 @@ void verify_origin_set(struct verify_origin *verify, size_t capacity, int64_t re
 {
 	lock(&verify->mutex);
 	verify->options.capacity = capacity;
+	verify->is_more_often |= reverify_ms < verify->options.reverify_ms;
 	verify->options.reverify_ms = reverify_ms;
 	unlock(&verify->mutex);
 	verify_origin_wake(verify);

@@ -55,7 +55,8 @@ struct verify_origin {
 	bool is_begun;                 /* dispatcher only, as the next */
 	int64_t renew_at;              /* boot ms: the claims */
 	size_t threads, slow;          /* guarded by mutex; at work or resting */
-	bool is_woken;                 /* guarded by mutex */
+	bool is_woken;                 /* guarded by mutex, as the next */
+	bool is_more_often;            /* than what is due was told */
 	verify_doubteds doubted;       /* guarded by mutex; each name once */
 	bool is_doubt_at_work;         /* guarded by mutex; one at a time */
 	struct map alarms;             /* guarded by mutex; name to struct alarm */

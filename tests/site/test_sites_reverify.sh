@@ -48,6 +48,20 @@ all_kinds_stay_verified_on_both_sides() {
 	[ "$(row_of paris empty checksum)" = "$before" ]
 }
 
+# What was to be verified within a day is due by the new interval, without a restart.
+a_shorter_interval_counts_at_once() {
+	local site
+	make_sites
+	make_repository london/git/r.git 3
+	start_verified
+	for site in london paris; do
+		set_conf $site sync.reverifyInterval 1s
+		kill -HUP "$(site_pid $site)"
+		are_verified_again $site
+	done
+	nothing_failed
+}
+
 # Of all sorts, also such that drop what a verification may just be reading.
 pushes_while_both_sides_verify_are_no_failures() {
 	local i
@@ -143,6 +157,7 @@ objects_of_what_changes_all_the_time_are_read() {
 
 tap_test "all kinds of repositories stay verified, on both sides" \
 	all_kinds_stay_verified_on_both_sides
+tap_test "a shorter interval counts at once" a_shorter_interval_counts_at_once
 tap_test "pushes while both sides verify are no failures" \
 	pushes_while_both_sides_verify_are_no_failures
 tap_test "the capacity of verification is obeyed at once" \
