@@ -825,8 +825,11 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	manifest_book_renew(node->services.manifest);
 	if (node_life_expect(&node->life, conf, &later) != 0)
 		log_warn("node.not_forgotten", LOG_ERR(&later));
-	if (node->services.primary && settings.has_key)
+	if (node->services.primary && settings.has_key) {
+		/* another name of the site is for the next start */
+		memcpy(settings.key.site, node->settings.key.site, SITE_NAME_SIZE);
 		primary_set_key(node->services.primary, &settings.key);
+	}
 	if (node->services.primary)
 		primary_set_bandwidth(node->services.primary, settings.pull.bandwidth);
 	if (node->services.pull)

@@ -249,9 +249,11 @@ void node_settings_report_restarts(const struct node_settings *before,
 	report_restart("http.url", before->transport.url, after->transport.url);
 	report_restart("http.tlsCertificate", before->transport.identity ? "set" : NULL,
 		       after->transport.identity ? "set" : NULL);
-	report_restart("replication.eventsDirectory",
-		       before->push ? before->push->directory : NULL,
-		       after->push ? after->push->directory : NULL);
+	if (before->push)
+		report_restart("replication.eventsDirectory", before->push->directory,
+			       after->push ? after->push->directory : NULL);
+	else if (after->push)
+		log_warn("node.restart_needed", LOG_TEXT("key", "remote"));
 	if (!same_blobs(&before->kinds.blobs, &after->kinds.blobs))
 		log_warn("node.restart_needed", LOG_TEXT("key", "blob"));
 	if (!mirrors_are_same(&before->mirrors, &after->mirrors))

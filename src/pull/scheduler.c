@@ -392,7 +392,8 @@ static struct registry_delays longest_delays(const struct scheduler *scheduler)
 	};
 }
 
-/* At the start, when the clock was set back, and when verifications shall be more often. */
+/* At the start, when the clock was set back, and when verifications shall be more often.
+ */
 static int scheduler_heal_due(struct scheduler *scheduler, struct err *err)
 {
 	struct registry_delays longest = longest_delays(scheduler);

@@ -45,6 +45,16 @@ another_remote_is_obeyed_after_a_hangup_and_a_wrong_one_is_not() {
 	stop_site kiel
 }
 
+the_first_remote_is_for_the_next_start() {
+	make_node kiel
+	git config -f kiel/refrelay.conf --remove-section replication
+	start_site kiel
+	add_remote kiel bonn
+	kill -HUP "$(site_pid kiel)"
+	wait_until 10 was_logged kiel node.restart_needed key=remote
+	stop_site kiel
+}
+
 what_cannot_be_handed_on_is_owed() {
 	make_node kiel sync.scanInterval 1s
 	add_remote kiel bonn
@@ -187,6 +197,7 @@ tap_test "a push reaches the destination by its hook" \
 	a_push_reaches_the_destination_by_its_hook
 tap_test "another remote is obeyed after a hangup, and a wrong one is not" \
 	another_remote_is_obeyed_after_a_hangup_and_a_wrong_one_is_not
+tap_test "the first remote is for the next start" the_first_remote_is_for_the_next_start
 tap_test "what cannot be handed on is owed" what_cannot_be_handed_on_is_owed
 tap_test "a store that is away is not made anew" a_store_that_is_away_is_not_made_anew
 tap_test "a change without a node is pushed by the next" \

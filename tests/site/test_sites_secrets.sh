@@ -55,9 +55,13 @@ another_secret() {
 	wait_until 10 was_logged london access.refused reason=BAD_SIGNATURE
 	[ ! -e paris/git/tool.git ]
 	nothing_leaks secret other
+	# Another name is for the next start, though the secret is read again.
+	set_conf paris site.name rome
 	set_conf paris primary.secretFile "$PWD/secret"
 	kill -HUP "$(site_pid paris)"
 	wait_until 45 in_sync
+	was_logged paris node.restart_needed 'key=site.name'
+	set_conf paris site.name paris
 	same_sites
 	at paris check >check
 	nothing_leaks secret other
