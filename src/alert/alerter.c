@@ -448,8 +448,8 @@ static void alerter_add(struct alerter *alerter, const struct alert *alert)
 	struct alerter_one one = { .alerter = alerter, .alert = alert };
 	struct err err;
 
-	if (alert_store_read(alerter->sources.store, alert->name, &one.state,
-			     &one.sending, &err) != 0)
+	if (alert_store_open(alerter->sources.store, alert, &one.state, &one.sending,
+			     &err) != 0)
 		log_warn("alert.not_kept", LOG_TEXT("alert", alert->name), LOG_ERR(&err),
 			 LOG_TEXT("remedy", err.remedy));
 	vec_add(&alerter->all, one);

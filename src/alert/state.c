@@ -35,6 +35,22 @@ static void state_remove_at(struct alert_state *state, size_t at)
 		(state->entries.count - at) * sizeof(*state->entries.items));
 }
 
+void alert_state_keep_kinds(struct alert_state *state, unsigned kinds)
+{
+	for (size_t i = state->entries.count; i-- > 0;)
+		if (!(kinds & 1U << state->entries.items[i].kind))
+			state_remove_at(state, i);
+}
+
+void alert_state_untell(struct alert_state *state)
+{
+	for (size_t i = state->entries.count; i-- > 0;) {
+		state->entries.items[i].told_at = 0;
+		if (state->entries.items[i].is_over)
+			state_remove_at(state, i);
+	}
+}
+
 static struct alert_entry *state_find(struct alert_state *state,
 				      const struct alert_trouble *trouble)
 {

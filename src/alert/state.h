@@ -30,6 +30,14 @@ struct alert_state {
 
 void alert_state_clear(struct alert_state *state);
 
+/* Forgets entries of other kinds (a bit each), without a word: nothing says whether they
+ * have ended. */
+void alert_state_keep_kinds(struct alert_state *state, unsigned kinds);
+
+/* The messages went elsewhere: what is present is told anew, and no end of what was not.
+ */
+void alert_state_untell(struct alert_state *state);
+
 /* Takes the present troubles. With is_whole false the list is incomplete: nothing ends.
  * Returns whether anything but texts has changed. */
 bool alert_state_take(struct alert_state *state, const alert_troubles *troubles,

@@ -1,6 +1,8 @@
 #include "alert/store.h"
 
+#include "base/hash.h"
 #include "base/str.h"
+#include "store/site_value.h"
 
 struct alert_keeping {
 	const char *name;
@@ -150,6 +152,65 @@ int alert_store_write(struct store *store, const char *name,
 	return store_write(store, alert_store_write_all, &keeping, err);
 }
 
+static void alert_store_target_key(const char *name, struct str *key)
+{
+	str_addf(key, "alert.target.%s", name);
+}
+
+/* Of where it sends to, with its secrets. */
+static void alert_store_digest(const struct alert *alert, struct str *digest)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	str_addf(&text, "%s\n%s\n", alert->url ? alert->url : "",
+		 alert->command ? alert->command : "");
+	for (size_t i = 0; i < alert->mail.count; i++)
+		str_addf(&text, "%s\n", alert->mail.items[i]);
+	hash_add_hex(HASH_SHA256, text.data, text.len, 32, digest);
+}
+
+struct alert_opening {
+	struct alert_keeping keeping;
+	struct str key, target;
+};
+
+static int alert_store_take_target(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct alert_opening *opening = arg;
+	AUTO_STR struct str before = STR_INIT;
+	int found = site_value_get(tx, opening->key.data, &before, err);
+
+	if (found < 0)
+		return -1;
+	if (found && strcmp(before.data, opening->target.data) == 0)
+		return 0;
+	if (found) {
+		alert_state_untell(opening->keeping.state);
+		if (alert_store_write_all(tx, &opening->keeping, err) != 0)
+			return -1;
+	}
+	return site_value_set(tx, opening->key.data, opening->target.data, err);
+}
+
+int alert_store_open(struct store *store, const struct alert *alert,
+		     struct alert_state *state, struct alert_sending *sending,
+		     struct err *err)
+{
+	struct alert_opening opening = { { alert->name, state, sending },
+					 STR_INIT,
+					 STR_INIT };
+	int result = alert_store_read(store, alert->name, state, sending, err);
+
+	alert_state_keep_kinds(state, alert->kinds);
+	alert_store_target_key(alert->name, &opening.key);
+	alert_store_digest(alert, &opening.target);
+	if (result == 0)
+		result = store_write(store, alert_store_take_target, &opening, err);
+	str_clear(&opening.key);
+	str_clear(&opening.target);
+	return result;
+}
+
 static int alert_store_forget(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct alerts *alerts = arg;
@@ -160,7 +221,10 @@ static int alert_store_forget(struct store_tx *tx, void *arg, struct err *err)
 	for (size_t i = 0; i < names.count; i++) {
 		if (alerts_find(alerts, names.items[i]))
 			continue;
-		if (alert_store_delete(tx, names.items[i], err) != 0)
+		AUTO_STR struct str target = STR_INIT;
+		alert_store_target_key(names.items[i], &target);
+		if (alert_store_delete(tx, names.items[i], err) != 0 ||
+		    site_value_remove(tx, target.data, err) != 0)
 			return -1;
 	}
 	return 0;

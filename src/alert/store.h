@@ -24,6 +24,12 @@ struct alert_sending {
 int alert_store_read(struct store *store, const char *name, struct alert_state *state,
 		     struct alert_sending *sending, struct err *err);
 
+/* The same for the one that sends, with its settings of now: what it does not ask for any
+ * longer is forgotten; if it sends elsewhere than the last time, all is told anew. */
+int alert_store_open(struct store *store, const struct alert *alert,
+		     struct alert_state *state, struct alert_sending *sending,
+		     struct err *err);
+
 int alert_store_write(struct store *store, const char *name,
 		      const struct alert_state *state,
 		      const struct alert_sending *sending, struct err *err);

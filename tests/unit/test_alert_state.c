@@ -385,6 +385,51 @@ TEST(how_sending_fails_is_kept)
 	assert_string_equal(sending.beat_why, "not now");
 }
 
+/* What is known of the one trouble after a start with these settings. */
+static enum alert_telling start_with(const char *url, unsigned kinds)
+{
+	struct alert_sending sending = { 0 };
+	struct store *store = open_store();
+
+	alert.url = (char *)(uintptr_t)url;
+	alert.kinds = kinds;
+	alert_state_clear(&known);
+	assert_ok(alert_store_open(store, &alert, &known, &sending, &err));
+	store_close(store);
+	alert.url = NULL;
+	return telling();
+}
+
+TEST(another_receiver_is_told_what_is_and_no_end_of_what_it_never_heard_of)
+{
+	struct alert_sending sending = { .sent_at = 1 };
+
+	start_with("http://a", UINT_MAX);
+	have_trouble();
+	restart(&sending);
+	assert_int_equal(start_with("http://a", UINT_MAX), ALERT_TELLS_NOTHING);
+	assert_int_equal(start_with("http://b", UINT_MAX), ALERT_BEGINS);
+	assert_int_equal(start_with("http://b", UINT_MAX), ALERT_BEGINS);
+	tell();
+	look(NULL);
+	now += SETTLE;
+	look(NULL);
+	assert_int_equal(telling(), ALERT_IS_OVER);
+	restart(&sending);
+	start_with("http://a", UINT_MAX);
+	assert_int_equal(known.entries.count, 0);
+}
+
+TEST(what_is_asked_for_no_longer_has_not_ended)
+{
+	struct alert_sending sending = { .sent_at = 1 };
+
+	have_trouble();
+	restart(&sending);
+	start_with("http://a", 1U << ALERT_DISK);
+	assert_int_equal(known.entries.count, 0);
+}
+
 TEST(alerts_whose_sections_are_gone_are_forgotten)
 {
 	struct alert other = { .name = other_name };
@@ -428,6 +473,8 @@ int main(void)
 		STATE(what_ended_while_the_node_was_down_is_told_after_it),
 		STATE(what_had_not_held_for_long_enough_goes_on_settling),
 		STATE(how_sending_fails_is_kept),
+		STATE(another_receiver_is_told_what_is_and_no_end_of_what_it_never_heard_of),
+		STATE(what_is_asked_for_no_longer_has_not_ended),
 		STATE(alerts_whose_sections_are_gone_are_forgotten),
 	};
 
