@@ -41,9 +41,10 @@ int destinations_of(const struct push_settings *settings, const char *project,
 	return 0;
 }
 
-int destination_find(const struct push_settings *settings, const char *remote,
-		     const char *project, const char *uri,
-		     struct destination *destination, struct err *err)
+static int destination_find_named(const struct push_settings *settings,
+				  const char *remote, const char *project,
+				  const char *uri, struct destination *destination,
+				  struct err *err)
 {
 	const struct push_remote *found = push_remote_find(settings, remote);
 
@@ -61,6 +62,27 @@ int destination_find(const struct push_settings *settings, const char *remote,
 	}
 	return err_set(err, ERR_MISSING, "remote %s no longer has a URL for %s", remote,
 		       uri);
+}
+
+int destination_find(const struct push_settings *settings, const char *remote,
+		     const char *project, const char *uri,
+		     struct destination *destination, struct err *err)
+{
+	AUTO_DESTINATIONS destination_list all = { 0 };
+	struct err other;
+
+	if (destination_find_named(settings, remote, project, uri, destination, err) == 0)
+		return 0;
+	if (err->class != ERR_MISSING ||
+	    destinations_of(settings, project, &all, &other) != 0)
+		return -1;
+	for (size_t i = 0; i < all.count; i++)
+		if (strcmp(all.items[i].uri, uri) == 0) {
+			*destination = all.items[i];
+			all.items[i] = (struct destination){ 0 };
+			return 0;
+		}
+	return -1;
 }
 
 static bool destination_list_has_uri(const struct push_remote *remote,

@@ -43,8 +43,8 @@ int destination_admin(const struct destination *destination, destination_list *a
 int destinations_of(const struct push_settings *settings, const char *project,
 		    destination_list *list, struct err *err);
 
-/* The destination of a task. ERR_MISSING: its remote or URL is not in the configuration
- * (any more), or does not take the repository. */
+/* The destination of a task; if its remote is gone, has another URL or does not take the
+ * repository, that of a remote with the same URL for it. ERR_MISSING: not found. */
 int destination_find(const struct push_settings *settings, const char *remote,
 		     const char *project, const char *uri,
 		     struct destination *destination, struct err *err);

@@ -45,8 +45,8 @@ static void entry_resolve(struct distributor *distributor, struct schedule_entry
 	bool was_orphan = entry->state == ENTRY_ORPHAN;
 	struct err err;
 
-	if (destination_adopt(distributor->settings, entry->remote, entry->project,
-			      entry->uri, &destination, &err) == 0) {
+	if (destination_find(distributor->settings, entry->remote, entry->project,
+			     entry->uri, &destination, &err) == 0) {
 		entry->lane = schedule_lane(schedule, destination.remote->name);
 		entry->share =
 			schedule_share(entry->lane, destination_share(&destination));

@@ -158,27 +158,6 @@ void *startup_run(void *arg)
 	return NULL;
 }
 
-int destination_adopt(const struct push_settings *settings, const char *remote,
-		      const char *project, const char *uri,
-		      struct destination *destination, struct err *err)
-{
-	AUTO_DESTINATIONS destination_list all = { 0 };
-	struct err other;
-
-	if (destination_find(settings, remote, project, uri, destination, err) == 0)
-		return 0;
-	if (err->class != ERR_MISSING ||
-	    destinations_of(settings, project, &all, &other) != 0)
-		return -1;
-	for (size_t i = 0; i < all.count; i++)
-		if (strcmp(all.items[i].uri, uri) == 0) {
-			*destination = all.items[i];
-			all.items[i] = (struct destination){ 0 };
-			return 0;
-		}
-	return -1;
-}
-
 static int root_is_there(const char *root, struct err *err)
 {
 	int is_empty = discover_is_empty(root, err);
@@ -674,8 +653,8 @@ void push_group_work(struct push_run *run, struct push_group *group)
 	struct err why;
 	int found;
 
-	if (destination_adopt(run->settings, group->remote, group->project, run->uri,
-			      &group->destination, &why) != 0) {
+	if (destination_find(run->settings, group->remote, group->project, run->uri,
+			     &group->destination, &why) != 0) {
 		orphan(run, group, &why);
 		return;
 	}

@@ -43,12 +43,6 @@ void push_poke(struct push *push);
 
 void *distributor_run(void *push);
 
-/* The destination of a task; if its remote is gone but another one has the same URL for
- * the repository, that one's. ERR_MISSING: not found. */
-int destination_adopt(const struct push_settings *settings, const char *remote,
-		      const char *project, const char *uri,
-		      struct destination *destination, struct err *err);
-
 /* The path of a repository whose name has passed name_check. 1: *path is set (the caller
  * frees); 0: it does not exist; -1: that cannot be determined. */
 int local_repository(const struct push *push, const char *project, char **path,

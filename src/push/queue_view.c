@@ -452,6 +452,7 @@ static void join_refs(struct queued_uri *uri)
 	uri->refs = joined;
 }
 
+/* The remote that pushes it now may be another one than its tasks say. */
 static void judge_remote(const struct push_settings *settings, struct queued_uri *uri)
 {
 	struct err err = { 0 };
@@ -459,9 +460,13 @@ static void judge_remote(const struct push_settings *settings, struct queued_uri
 
 	if (!settings)
 		return;
-	uri->is_orphan = destination_find(settings, uri->remote, uri->project, uri->uri,
-					  &destination, &err) != 0 &&
-			 err.class == ERR_MISSING;
+	if (destination_find(settings, uri->remote, uri->project, uri->uri, &destination,
+			     &err) != 0) {
+		uri->is_orphan = err.class == ERR_MISSING;
+	} else if (strcmp(destination.remote->name, uri->remote) != 0) {
+		free(uri->remote);
+		uri->remote = xstrdup(destination.remote->name);
+	}
 }
 
 /* As the distributor does it, less the random part. A time that is ahead, by whatever

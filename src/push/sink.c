@@ -326,8 +326,8 @@ int push_hurry(struct task_store *store, const struct push_settings *settings,
 	AUTO_DESTINATION struct destination destination = { 0 };
 	int64_t since;
 
-	if (destination_adopt(settings, task->remote, task->project, task->uri,
-			      &destination, err) != 0)
+	if (destination_find(settings, task->remote, task->project, task->uri,
+			     &destination, err) != 0)
 		return err->class == ERR_MISSING ? 0 : -1; /* an orphan */
 	if (since_of(store, settings, destination.remote, &since, err) != 0)
 		return -1;

@@ -460,7 +460,12 @@ tasks_of_no_remote_are_shown_and_can_be_dropped() {
 	grep -q 'a standalone site replicates nothing' err
 	expect 2 at home repository show a
 	at home push start 2>/dev/null
+	# The URL counts, not the name.
 	git config --file home/refrelay.conf --rename-section remote.m2 remote.m3
+	queue_is "[('m1', 'waiting'), ('m3', 'waiting')]" \
+		'sorted((u["remote"], u["state"]) for u in q["queue"])'
+	at home push discard --orphans | grep -q '^discarded 0 entries$'
+	git config --file home/refrelay.conf --remove-section remote.m3
 	queue_is "['orphan', 'waiting']" 'sorted(u["state"] for u in q["queue"])'
 	at home check >check || true
 	grep -q '^note   tasks  .* without a remote, e.g. ' check
