@@ -33,7 +33,7 @@ static unsigned wishes_of(const struct copies_call *call)
 {
 	unsigned wishes = call->is_forced ? REGISTRY_WISH_FORCE : 0;
 
-	return strcmp(call->verb, "resync") == 0 ? wishes | REGISTRY_WISH_RECHECK
+	return strcmp(call->verb, "resync") == 0 ? wishes | REGISTRY_WISHES_RESYNC
 						 : wishes;
 }
 

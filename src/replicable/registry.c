@@ -674,13 +674,13 @@ int registry_never_copied(struct store *store, const char *kind, int64_t *count,
 int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 			struct err *err)
 {
-	const unsigned recheck = REGISTRY_WISH_RECHECK;
+	const unsigned replace = REGISTRY_WISH_REPLACE;
 
 	return query_number(tx, count, err,
 			    "SELECT count(*) FROM registry WHERE kind = ?1"
 			    " AND generation > 0 AND gone = 0 AND wishes & ?2 = 0",
 			    QUERY_TEXT(kind),
-			    QUERY_INT(recheck | recheck << WISHES_LATER_SHIFT));
+			    QUERY_INT(replace | replace << WISHES_LATER_SHIFT));
 }
 
 /* In counters, of a kind. */

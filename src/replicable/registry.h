@@ -108,8 +108,8 @@ int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err);
 int registry_never_copied(struct store *store, const char *kind, int64_t *count,
 			  struct err *err);
 
-/* How many rows of a kind have a copy here, and are not suspected already. Reads each
- * row. */
+/* How many rows of a kind have a copy here that no person has asked to bring again.
+ * Reads each row. */
 int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 			struct err *err);
 

@@ -10,8 +10,9 @@
 #include "store/store.h"
 
 /* The column `wishes` holds more than users see. While a row is started its worker knows
- * only the earlier wishes: later ones must survive the end of that work. */
-#define WISHES_ALL 7u
+ * only the earlier wishes: later ones must survive the end of that work. What earlier
+ * versions stored keeps its bits, so REPLACE lies above the later ones. */
+#define WISHES_ALL (7u | REGISTRY_WISH_REPLACE)
 #define WISH_AGAIN 8u      /* bring it again, whatever the present work brings */
 #define WISH_MEANWHILE 16u /* something was requested while it was started */
 #define WISHES_LATER_SHIFT 5

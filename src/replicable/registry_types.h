@@ -33,12 +33,17 @@ const char *registry_verification_name(enum registry_verification state);
 
 /* Additions of a person's request to ASKED. */
 enum registry_wish {
-	REGISTRY_WISH_FORCE = 1,   /* make changes that would be held */
-	REGISTRY_WISH_REBUILD = 2, /* a new copy from nothing; the old one goes to the
-				      trash */
-	REGISTRY_WISH_RECHECK = 4, /* do not trust records: compare and verify
-				      everything */
+	REGISTRY_WISH_FORCE = 1,     /* make changes that would be held */
+	REGISTRY_WISH_REBUILD = 2,   /* a new copy from nothing; the old one goes to the
+					trash */
+	REGISTRY_WISH_RECHECK = 4,   /* do not trust records: compare and verify
+					everything */
+	REGISTRY_WISH_REPLACE = 256, /* only a person's: bring it again also if all
+					copies have vanished at once */
 };
+
+/* A person's resync. */
+#define REGISTRY_WISHES_RESYNC (REGISTRY_WISH_RECHECK | REGISTRY_WISH_REPLACE)
 
 /* Random for each claim, in hexadecimal digits. */
 #define CLAIM_TOKEN_SIZE 17

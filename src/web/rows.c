@@ -263,7 +263,7 @@ int rows_sync(const struct web_request *request, struct web_response *response,
 int rows_resync(const struct web_request *request, struct web_response *response,
 		struct err *err)
 {
-	return ask_registry(request, &(struct wish){ .wishes = REGISTRY_WISH_RECHECK },
+	return ask_registry(request, &(struct wish){ .wishes = REGISTRY_WISHES_RESYNC },
 			    response, err);
 }
 

@@ -65,11 +65,11 @@ static struct registry_row row_of(const char *name)
 	return row;
 }
 
-static void resync(const char *name)
+static void ask(const char *name, unsigned wishes)
 {
 	const struct registry_move change = { .id = replicable_id(KIND_REPOSITORY, name),
 					      .event = REGISTRY_ASKED,
-					      .wishes = REGISTRY_WISH_RECHECK };
+					      .wishes = wishes };
 
 	assert_ok(registry_move(store, &change, &err));
 }
@@ -101,9 +101,42 @@ TEST(an_empty_tree_is_refused_while_copies_should_be_there)
 	make("srv/.refrelay"); /* and what mkfs makes */
 	make("srv/lost+found");
 	assert_fails(copies_root_judge(store, KIND_REPOSITORY, tree, &err), ERR_DISK);
-	resync("a");
+	ask("a", REGISTRY_WISHES_RESYNC);
 	assert_ok(copies_root_judge(store, KIND_REPOSITORY, tree, &err));
 	assert_ok(open_tree());
+}
+
+/* What the program wants by itself is no word of a person. */
+TEST(an_empty_tree_is_refused_also_when_all_rows_are_doubted)
+{
+	assert_ok(open_tree());
+	add_synced("a");
+	add_synced("b");
+	add_synced("c");
+	move("a", REGISTRY_DOUBTED);
+	move("b", REGISTRY_BEGUN);
+	move("b", REGISTRY_DOUBTED); /* for later */
+	ask("c", REGISTRY_WISH_RECHECK);
+	assert_fails(open_tree(), ERR_DISK);
+	assert_non_null(strstr(err.text, "but 3 copies should be there"));
+	ask("a", REGISTRY_WISHES_RESYNC);
+	ask("b", REGISTRY_WISHES_RESYNC); /* for later, too */
+	assert_fails(open_tree(), ERR_DISK);
+	ask("c", REGISTRY_WISHES_RESYNC);
+	assert_ok(open_tree());
+}
+
+TEST(the_word_of_a_person_counts_until_the_copy_is_here)
+{
+	assert_ok(open_tree());
+	add_synced("a");
+	ask("a", REGISTRY_WISHES_RESYNC);
+	move("a", REGISTRY_BEGUN);
+	move("a", REGISTRY_DEFERRED);
+	assert_ok(open_tree());
+	move("a", REGISTRY_BEGUN);
+	move("a", REGISTRY_BROUGHT);
+	assert_fails(open_tree(), ERR_DISK);
 }
 
 /* However the row fares: what counts is that its copy was here. */
@@ -183,6 +216,12 @@ int main(void)
 			tear_down),
 		cmocka_unit_test_setup_teardown(
 			an_empty_tree_is_refused_also_when_no_row_is_synced, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			an_empty_tree_is_refused_also_when_all_rows_are_doubted, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			the_word_of_a_person_counts_until_the_copy_is_here, set_up,
 			tear_down),
 		cmocka_unit_test_setup_teardown(a_tree_that_is_away_is_not_made_again,
 						set_up, tear_down),
