@@ -185,34 +185,68 @@ static uint64_t pushed_since(const struct copy_record *record,
 	return view->pushed_announced - record->pushed;
 }
 
+/* A forced sync may be tried again for long. What was held is permitted, but neither what
+ * others wrote to the copy since nor more deletions. 1: everything is, as nothing was
+ * held; 0: what *question says now; -1. */
+static int bring_permit(const struct bring_state *state, struct hold_question *question,
+			struct err *err)
+{
+	const struct bring_request *request = state->request;
+	struct copy_held held;
+	struct checksum now;
+
+	if (!request->is_forced)
+		return 0;
+	int found = request->mends ? copy_held_read(request->copy->fd, &held, err) : 0;
+	if (found <= 0)
+		return found < 0 ? -1 : 1;
+	checksum_of_refs(&state->from, &now);
+	question->is_ours |= checksum_equal(&now, &held.refs_sum);
+	question->permitted = held.deletions;
+	return 0;
+}
+
+static int bring_hold(const struct bring_state *state,
+		      const struct hold_question *question, struct sync_result *result,
+		      struct err *err)
+{
+	struct copy_held held = { .deletions = hold_deletions(question) };
+
+	checksum_of_refs(&state->from, &held.refs_sum);
+	if (state->request->mends &&
+	    copy_held_write(state->request->copy->fd, &held, err) != 0)
+		return -1;
+	result->outcome = SYNC_HELD;
+	return 0;
+}
+
 /* SYNC_HELD is an outcome, not an error. */
 static int bring_check_hold(const struct bring_state *state, struct sync_result *result,
 			    struct err *err)
 {
 	const struct bring_request *request = state->request;
 	struct repo copy = *request->copy;
+	struct hold_question question = {
+		.work = &request->job->work,
+		.copy = &copy,
+		.from = &state->from,
+		.view = request->view,
+		.diff = &state->diff,
+		.is_ours = state->is_ours,
+		.pushed = pushed_since(&state->record, request->view),
+	};
 	AUTO_FREE char *cuts = NULL;
-	int held;
+	int permitted = bring_permit(state, &question, err);
 
-	if (request->is_forced)
-		return 0;
+	if (permitted != 0)
+		return permitted < 0 ? -1 : 0;
 	if (bring_cuts_for_both(request, &state->from, &cuts, err) != 0)
 		return -1;
 	copy.shallow_file = cuts;
-	held = hold_decide(
-		&(struct hold_question){
-			.work = &request->job->work,
-			.copy = &copy,
-			.from = &state->from,
-			.view = request->view,
-			.diff = &state->diff,
-			.is_ours = state->is_ours,
-			.pushed = pushed_since(&state->record, request->view),
-		},
-		&result->held_reason, err);
+	int held = hold_decide(&question, &result->held_reason, err);
 	if (held > 0)
-		result->outcome = SYNC_HELD;
-	return held < 0 ? -1 : 0;
+		return bring_hold(state, &question, result, err);
+	return held;
 }
 
 int bring_settings(const struct repo *copy, const struct source_view *view,

@@ -16,6 +16,7 @@ struct bring_request {
 	const struct repo *copy;  /* its fence was raised to the job's */
 	struct source_view *view; /* peels that are learnt are added to it */
 	bool is_forced;
+	bool mends;           /* as in struct sync_request */
 	bool is_new;          /* the copy is still empty */
 	bool is_suspect;      /* no record is trusted */
 	bool is_as_left;      /* its files were seen to be as its record says */

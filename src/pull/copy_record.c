@@ -226,6 +226,7 @@ int copy_content_is_sound(const struct repo *copy, int64_t since_ns,
 
 #define PATH "refrelay/copy"
 #define INTENT "refrelay/intent"
+#define HELD "refrelay/held"
 #define LIMIT 65536
 
 static void copy_fingerprint(const json_t *object, const char *key,
@@ -498,6 +499,38 @@ bool copy_intent_is(int dir, const struct copy_record *record, const struct chec
 			return false;
 	}
 	return false;
+}
+
+int copy_held_write(int dir, const struct copy_held *held, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	char sum[CHECKSUM_TEXT_SIZE];
+
+	checksum_format(&held->refs_sum, sum);
+	str_addf(&text, "%s\n%" PRIu64 "\n", sum, held->deletions);
+	return file_replace(dir, HELD, text.data, text.len, FILE_SYNC, err);
+}
+
+int copy_held_read(int dir, struct copy_held *held, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	char *rest, *sum, *deletions;
+
+	*held = (struct copy_held){ 0 };
+	if (file_read(dir, HELD, LIMIT, &text, err) != 0)
+		return err->class == ERR_MISSING ? 0 : -1;
+	rest = text.data;
+	sum = strsep(&rest, "\n");
+	deletions = strsep(&rest, "\n");
+	if (!deletions || !checksum_parse(sum, &held->refs_sum) ||
+	    !text_to_uint64(deletions, &held->deletions))
+		*held = (struct copy_held){ 0 };
+	return 1;
+}
+
+void copy_held_remove(int dir)
+{
+	unlinkat(dir, HELD, 0);
 }
 
 void copy_record_clear(struct copy_record *record)

@@ -83,6 +83,18 @@ bool copy_intent_is(int dir, const struct copy_record *record,
 		    const struct checksum *sum);
 void copy_record_clear(struct copy_record *record);
 
+/* What a person is asked to decide (SYNC_HELD): these refs of the copy, and that so many
+ * would be deleted. That is what they permit then, and not what came since.
+ * NAME.git/refrelay/held, until the copy is equal. */
+struct copy_held {
+	struct checksum refs_sum;
+	uint64_t deletions;
+};
+int copy_held_write(int dir, const struct copy_held *held, struct err *err);
+/* 1; 0: there is none; -1. One that makes no sense is of no refs. */
+int copy_held_read(int dir, struct copy_held *held, struct err *err);
+void copy_held_remove(int dir);
+
 /* Counts more copies that somebody else had changed; also 0, at the start. */
 void copy_record_count_changes(size_t count);
 

@@ -32,7 +32,11 @@ struct hold_question {
 			    the source dropped were dropped there on purpose */
 	uint64_t pushed; /* this many deletions were pushed at the source, thus decided by
 			    a person */
+	uint64_t permitted; /* a person has permitted this many of the others */
 };
+
+/* How many are not pushed ones. */
+uint64_t hold_deletions(const struct hold_question *question);
 
 /* 1 if the copy must be left as it is (*reason says why, one sentence; the caller
  * frees), 0 if not, -1 on errors. */

@@ -242,14 +242,21 @@ static int find_lost_commits(const struct git_work *work, const struct repo *cop
 	return found;
 }
 
+uint64_t hold_deletions(const struct hold_question *question)
+{
+	uint64_t deletions = question->diff->deletions;
+
+	return deletions > question->pushed ? deletions - question->pushed : 0;
+}
+
 int hold_decide(const struct hold_question *question, char **reason, struct err *err)
 {
-	size_t deletions = question->diff->deletions, all = question->from->refs.count;
+	size_t deletions = hold_deletions(question), all = question->from->refs.count;
 	oid_list known = { 0 };
 	int found;
 
-	deletions -= question->pushed < deletions ? (size_t)question->pushed : deletions;
-	if (hold_limit_stops(HOLD_REFS, deletions, all)) {
+	if (deletions > question->permitted &&
+	    hold_limit_stops(HOLD_REFS, deletions, all)) {
 		*reason = xasprintf("%zu of %zu refs would be deleted at once", deletions,
 				    all);
 		return 1;

@@ -367,6 +367,7 @@ static int sync_repository_fill_copy(const struct filling *filling,
 						 .view = view,
 						 .is_new = is_new,
 						 .is_forced = request->is_forced,
+						 .mends = request->mends,
 						 .is_suspect = request->is_suspect,
 						 .is_as_left = filling->is_as_left,
 						 .checksum = request->checksum },
@@ -379,7 +380,10 @@ static int sync_repository_fill_copy(const struct filling *filling,
 	if (bring_settings(copy, view, err) != 0 ||
 	    update_description(copy, view, err) != 0)
 		return -1;
-	return sync_repository_prove_copy(filling, view, result, err);
+	done = sync_repository_prove_copy(filling, view, result, err);
+	if (done == 0)
+		copy_held_remove(copy->fd);
+	return done;
 }
 
 int sync_make_durable(int dir, struct err *err)

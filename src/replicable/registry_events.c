@@ -415,6 +415,8 @@ static enum outcome held(struct stored_row *stored, const struct registry_move *
 	if (row->state != REGISTRY_STARTED && !row->is_gone)
 		return MOVE_REFUSED;
 	set_pending(row, now);
+	/* what was permitted before was something else */
+	stored->wishes &= ~(unsigned)REGISTRY_WISH_FORCE;
 	if (end_attempt(stored) != 0)
 		return MOVE_DONE;
 	row->due_at = 0;

@@ -46,15 +46,29 @@ commits_that_only_the_copy_has_are_held() {
 	make_sites
 	make_repository london/git/r.git 4
 	start_verified
-	GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.hooksPath GIT_CONFIG_VALUE_0=/dev/null \
-		add_commits paris/git/r.git refs/heads/main 1
-	mine=$(git -C paris/git/r.git rev-parse main)
+	write_to_the_copy
 	wait_until 20 is_held r
 	expect 3 at paris status
 	grep -q "1 held, e.g. r: .*$mine" out
 	[ "$(git -C paris/git/r.git rev-parse main)" = "$mine" ]
+
+	# What comes while the primary is away was not permitted.
+	stop_site london
+	at paris repository sync --force r
+	wait_until 20 row_is paris r state failed
+	write_to_the_copy
+	start_site london
+	wait_until 30 is_held r
+	[ "$(git -C paris/git/r.git rev-parse main)" = "$mine" ]
+	row_of paris r held_reason | grep "$mine"
 	expect 0 at paris repository sync --force --wait r
 	converge
+}
+
+write_to_the_copy() {
+	GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.hooksPath GIT_CONFIG_VALUE_0=/dev/null \
+		add_commits paris/git/r.git refs/heads/main 1
+	mine=$(git -C paris/git/r.git rev-parse main)
 }
 
 is_held() { # NAME

@@ -362,6 +362,24 @@ TEST(what_the_primary_lacks_is_asked_for_less_and_less)
 	close_all();
 }
 
+/* What is held now is something else than what was permitted. */
+TEST(what_is_held_although_it_was_forced_is_no_longer_forced)
+{
+	open_synced();
+	assert_ok(ask_by_hand(REGISTRY_WISH_FORCE | REGISTRY_WISH_RECHECK));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(move(REGISTRY_HELD, 0));
+	assert_non_null(read_row()->held_reason);
+	assert_int_equal(row.wishes, REGISTRY_WISH_RECHECK);
+	assert_ok(ask_by_hand(0));
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(ask_by_hand(REGISTRY_WISH_FORCE)); /* of what was held before */
+	assert_ok(move(REGISTRY_HELD, 0));
+	assert_true(is_due());
+	assert_true(row.wishes & REGISTRY_WISH_FORCE);
+	close_all();
+}
+
 TEST(what_changed_while_it_was_being_held_is_decided_anew)
 {
 	open_with_rows();
@@ -799,6 +817,7 @@ int main(void)
 		CASE(generations_of_two_timelines_are_never_compared),
 		CASE(a_failing_repository_that_changes_still_backs_off),
 		CASE(what_the_primary_lacks_is_asked_for_less_and_less),
+		CASE(what_is_held_although_it_was_forced_is_no_longer_forced),
 		CASE(what_changed_while_it_was_being_held_is_decided_anew),
 		CASE(a_lease_held_by_another_is_no_failure),
 		CASE(what_was_asked_meanwhile_does_not_wait_for_what_was_deferred),

@@ -321,6 +321,103 @@ TEST(a_damaged_copy_with_commits_of_its_own_is_held)
 	assert_int_equal(count_trash(), 1);
 }
 
+static int sync_here(bool is_forced)
+{
+	return sync_by((struct sync_request){
+		.mends = true, .may_rebuild = true, .is_forced = is_forced });
+}
+
+static void assert_held(const char *reason)
+{
+	assert_int_equal(result.outcome, SYNC_HELD);
+	assert_non_null(strstr(result.held_reason, reason));
+	free(TAKE(result.held_reason));
+}
+
+static void add_stranger(const char *branch)
+{
+	must("cd here/a.git && git update-ref refs/heads/%s "
+	     "$(git commit-tree -m %s main^{tree})",
+	     branch, branch);
+}
+
+/* The primary may be away for long between the word of a person and the sync. */
+TEST(what_a_stranger_adds_to_what_was_held_is_held_in_spite_of_force)
+{
+	assert_ok(mend());
+	add_stranger("one");
+	assert_ok(sync_here(false));
+	assert_held("refs/heads/one");
+	add_stranger("two");
+	assert_ok(sync_here(true));
+	assert_held("commits that the source lacks");
+	must("git -C here/a.git rev-parse -q --verify two >/dev/null");
+	assert_ok(sync_here(true)); /* of both */
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_equal_and_whole();
+	must("! test -e here/a.git/refrelay/held");
+	add_stranger("three"); /* nobody was asked of it */
+	assert_ok(sync_here(true));
+	assert_equal_and_whole();
+}
+
+/* As does a run that a person waits for. */
+TEST(a_single_run_that_is_forced_holds_nothing)
+{
+	assert_ok(mend());
+	add_stranger("one");
+	assert_ok(sync_here(false));
+	assert_held("refs/heads/one");
+	add_stranger("two");
+	assert_ok(sync_by((struct sync_request){ .is_forced = true }));
+	assert_equal_and_whole();
+}
+
+static void tag_there(int count)
+{
+	must("cd there/a.git && for i in $(seq %d); do git update-ref refs/tags/t$i "
+	     "main; "
+	     "done",
+	     count);
+}
+
+static void untag_there(int first, int last)
+{
+	must("cd there/a.git && for i in $(seq %d %d); do git tag -d t$i; done "
+	     ">/dev/null",
+	     first, last);
+}
+
+TEST(more_deletions_than_were_held_are_held_in_spite_of_force)
+{
+	tag_there(60);
+	assert_ok(mend());
+	untag_there(1, 30);
+	assert_ok(sync_here(false));
+	assert_held("30 of ");
+	untag_there(31, 40);
+	assert_ok(sync_here(true));
+	assert_held("40 of ");
+	tag_there(5); /* fewer than were held */
+	assert_ok(sync_here(true));
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_equal_and_whole();
+}
+
+/* Nobody can tell what was held: a person is asked again. */
+TEST(a_damaged_note_of_what_was_held_permits_nothing)
+{
+	assert_ok(mend());
+	add_stranger("one");
+	assert_ok(sync_here(false));
+	assert_held("refs/heads/one");
+	must("echo >here/a.git/refrelay/held");
+	assert_ok(sync_here(true));
+	assert_held("refs/heads/one");
+	assert_ok(sync_here(true));
+	assert_equal_and_whole();
+}
+
 /* From now on another git, which does `deed` for that command in those directories. */
 static void replace_git(const char *command, const char *where, const char *deed)
 {
@@ -772,6 +869,11 @@ int main(void)
 		SYNC_CASE(a_copy_is_not_made_anew_before_it_may_be),
 		SYNC_CASE(a_source_that_is_damaged_costs_no_copy),
 		SYNC_CASE(a_damaged_copy_with_commits_of_its_own_is_held),
+		SYNC_CASE(
+			what_a_stranger_adds_to_what_was_held_is_held_in_spite_of_force),
+		SYNC_CASE(a_single_run_that_is_forced_holds_nothing),
+		SYNC_CASE(more_deletions_than_were_held_are_held_in_spite_of_force),
+		SYNC_CASE(a_damaged_note_of_what_was_held_permits_nothing),
 		SYNC_CASE(a_damaged_copy_stays_while_nobody_knows_what_only_it_has),
 		SYNC_CASE(a_copy_too_damaged_to_be_asked_is_replaced),
 		SYNC_CASE(a_copy_is_not_made_anew_because_git_was_killed),
