@@ -692,7 +692,8 @@ static int node_start_parts(struct node *node, const struct conf *conf, struct e
 	if (node_check_root(&settings->site, err) != 0 ||
 	    node_open_data(node, err) != 0 || lock_roots(node, err) != 0 ||
 	    node_enter_tree(node, err) != 0 ||
-	    access_read(conf, &node->access, err) != 0 ||
+	    access_read(conf, settings->site.role == SITE_PRIMARY, &node->access, err) !=
+		    0 ||
 	    buckets_set(node->buckets, conf, err) != 0 ||
 	    node_push_open(settings, &node->push, err) != 0)
 		return -1;
@@ -811,7 +812,8 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	if (node_read_settings_again(node, conf, &settings, err) != 0 ||
 	    node_check_tree(&settings, err) != 0 ||
 	    transport_check_expiry(&settings.transport, err) != 0 ||
-	    access_read(conf, &access, err) != 0)
+	    access_read(conf, node->settings.site.role == SITE_PRIMARY, &access, err) !=
+		    0)
 		return -1;
 	if (buckets_set(node->buckets, conf, err) != 0) {
 		access_free(access);

@@ -186,7 +186,7 @@ int node_settings_check(const struct conf *conf, struct err *err)
 	struct access *access = NULL;
 
 	if (node_settings_read(conf, &settings, err) != 0 ||
-	    access_read(conf, &access, err) != 0)
+	    access_read(conf, settings.site.role == SITE_PRIMARY, &access, err) != 0)
 		return -1;
 	access_free(access);
 	return 0;

@@ -117,8 +117,8 @@ static int access_rules_read_site(const struct conf *conf, const char *site,
 	return result;
 }
 
-static int access_rules_read_all(const struct conf *conf, struct access_rules *rules,
-				 struct err *err)
+static int access_rules_read_all(const struct conf *conf, bool is_primary,
+				 struct access_rules *rules, struct err *err)
 {
 	struct conf_names sites = { 0 };
 	int result = settings_read(&access_settings_table, conf, NULL, rules, err);
@@ -128,20 +128,21 @@ static int access_rules_read_all(const struct conf *conf, struct access_rules *r
 	rules->trusts_loopback = !conf_get(conf, "http", NULL, "url");
 	if (result == 0)
 		result = tokens_read(conf, &rules->tokens, err);
-	conf_subsections(conf, "secondary", &sites);
+	if (is_primary)
+		conf_subsections(conf, "secondary", &sites);
 	for (size_t i = 0; i < sites.count && result == 0; i++)
 		result = access_rules_read_site(conf, sites.items[i], rules, err);
 	vec_clear(&sites);
 	return result;
 }
 
-static int access_rules_read(const struct conf *conf, struct access_rules **rules,
-			     struct err *err)
+static int access_rules_read(const struct conf *conf, bool is_primary,
+			     struct access_rules **rules, struct err *err)
 {
 	struct access_rules *new = xcalloc(1, sizeof(*new));
 
 	new->users = 1;
-	if (access_rules_read_all(conf, new, err)) {
+	if (access_rules_read_all(conf, is_primary, new, err)) {
 		rules_free(new);
 		return -1;
 	}
@@ -304,11 +305,12 @@ struct decision {
 	struct err *err;
 };
 
-int access_read(const struct conf *conf, struct access **access, struct err *err)
+int access_read(const struct conf *conf, bool is_primary, struct access **access,
+		struct err *err)
 {
 	struct access_rules *rules;
 
-	if (access_rules_read(conf, &rules, err))
+	if (access_rules_read(conf, is_primary, &rules, err))
 		return -1;
 	struct access *new = xcalloc(1, sizeof(*new));
 	mutex_init(&new->mutex);

@@ -32,9 +32,10 @@ void credential_clear(struct credential *credential);
 struct access;
 
 /* Reads [http] operatorTokenFile, passwordFile, anonymousRead, anonymousRepository, url;
- * [token "NAME"]; and [secondary "NAME"] secretFile, enabled, with the files they name.
- * ERR_CONFIG names the key. */
-int access_read(const struct conf *conf, struct access **access, struct err *err);
+ * [token "NAME"]; and at a primary [secondary "NAME"] secretFile, enabled, with the files
+ * they name. ERR_CONFIG names the key. */
+int access_read(const struct conf *conf, bool is_primary, struct access **access,
+		struct err *err);
 void access_free(struct access *access);
 
 /* Also records the accepted signed requests in this directory. */

@@ -25,6 +25,8 @@ static void write_secret(const char *name, const char *text, mode_t mode)
 	assert_int_equal(fchmodat(root_fd, name, mode, 0), 0);
 }
 
+static bool is_primary = true;
+
 /* Reads a configuration in which every @ stands for the test's directory. */
 static int read_access(const char *text, struct access **access)
 {
@@ -38,7 +40,7 @@ static int read_access(const char *text, struct access **access)
 			str_add_char(&filled, *text);
 	}
 	assert_ok(conf_load_text("test.conf", filled.data, filled.len, &conf, &err));
-	return access_read(conf, access, &err);
+	return access_read(conf, is_primary, access, &err);
 }
 
 static int setup(void **state)
@@ -231,6 +233,22 @@ TEST(a_site_may_ask_once_with_a_token)
 	assert_string_equal(answer.site, "paris");
 	assert_string_equal(ask_with(WEB_SITE, first), "REPLAYED");
 	assert_null(ask_with(WEB_READER, second));
+}
+
+/* Also one that was a primary: who follows is decided elsewhere now. */
+TEST(nobody_follows_a_site_that_is_no_primary)
+{
+	AUTO_FREE char *bearer = bearer_of("paris", "secret-of-paris-1234", &request);
+	struct access *now;
+
+	is_primary = false;
+	int result = read_access("[secondary \"paris\"]\n secretFile = @/paris\n"
+				 "[secondary \"x\"]\n secretFile = @/none\n",
+				 &now);
+	is_primary = true;
+	assert_ok(result);
+	access_replace(access_now, now);
+	assert_string_equal(ask_with(WEB_READER, bearer), "UNKNOWN_SITE");
 }
 
 TEST(a_site_is_no_operator)
@@ -591,6 +609,7 @@ int main(void)
 		ASKED(loopback_may_read_the_api_only_when_it_is_nobody_elses_mouth),
 		ASKED(anonymous_reading_is_of_git_alone),
 		ASKED(a_site_may_ask_once_with_a_token),
+		ASKED(nobody_follows_a_site_that_is_no_primary),
 		ASKED(a_site_is_no_operator),
 		ASKED(each_kind_of_wrong_token_has_its_code),
 		ASKED(a_git_childs_token_is_for_one_repository_and_service),

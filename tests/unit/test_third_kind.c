@@ -848,7 +848,7 @@ static void serve_daybooks(void)
 					  .here = &kinds,
 					  .notice = notice };
 	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
-	assert_ok(access_read(conf, &services.access, &err));
+	assert_ok(access_read(conf, true, &services.access, &err));
 	assert_ok(server_start(&(struct web_server_options){ .listen = "127.0.0.1:0",
 							     .services = &services,
 							     .routes = tables },

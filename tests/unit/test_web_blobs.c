@@ -373,7 +373,7 @@ static int setup_secondary(void **state)
 	/* It has no token of its own that anybody knows. */
 	struct conf *conf;
 	assert_ok(conf_load_text("test", "", 0, &conf, &err));
-	assert_ok(access_read(conf, &second.access, &err));
+	assert_ok(access_read(conf, true, &second.access, &err));
 	conf_free(conf);
 	assert_ok(server_start(&(struct web_server_options){ .listen = "127.0.0.1:0",
 							     .services = &second,

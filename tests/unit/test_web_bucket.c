@@ -85,7 +85,7 @@ static void configure(const char *more)
 
 	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
 	if (!services.access)
-		assert_ok(access_read(conf, &services.access, &err));
+		assert_ok(access_read(conf, true, &services.access, &err));
 	assert_ok(buckets_set(services.buckets, conf, &err));
 }
 

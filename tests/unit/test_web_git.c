@@ -149,7 +149,7 @@ static void read_configuration(const char *text)
 	struct conf *conf;
 
 	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
-	assert_ok(access_read(conf, &services.access, &err));
+	assert_ok(access_read(conf, true, &services.access, &err));
 	conf_free(conf);
 }
 

@@ -174,7 +174,7 @@ TEST(metrics_are_for_readers)
 	AUTO_CLOSE int fd = dial();
 
 	assert_ok(conf_load_text("test", "", 0, &conf, &err));
-	assert_ok(access_read(conf, &services.access, &err));
+	assert_ok(access_read(conf, true, &services.access, &err));
 	now.lag_ms = 2500;
 	const char *metrics = get("/metrics");
 	assert_non_null(strstr(metrics, "text/plain; version=0.0.4"));

@@ -52,7 +52,7 @@ static void read_access(void)
 			       &err));
 	assert_int_equal(fchmodat(root_fd, "token", 0600, 0), 0);
 	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
-	assert_ok(access_read(conf, &services.access, &err));
+	assert_ok(access_read(conf, true, &services.access, &err));
 }
 
 static struct lease_manager *open_leases(const char *text)

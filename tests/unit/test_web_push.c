@@ -46,7 +46,7 @@ static void read_conf(void)
 	assert_int_equal(fchmodat(root_fd, "token", 0600, 0), 0);
 	assert_ok(conf_load_text("test", access_text, strlen(access_text), &access_conf,
 				 &err));
-	assert_ok(access_read(access_conf, &services.access, &err));
+	assert_ok(access_read(access_conf, true, &services.access, &err));
 }
 
 static char *paths[2];

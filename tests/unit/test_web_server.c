@@ -772,7 +772,7 @@ static void let_paris_in(struct site_key *key)
 			       FILE_NO_SYNC, &err));
 	assert_int_equal(fchmodat(root_fd, "secret", 0600, 0), 0);
 	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
-	assert_ok(access_read(conf, &services.access, &err));
+	assert_ok(access_read(conf, true, &services.access, &err));
 	assert_ok(site_key_read("paris", file, key, &err));
 }
 

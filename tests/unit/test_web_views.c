@@ -61,7 +61,7 @@ static void read_access(void)
 	put_token("operator", TOKEN);
 	put_token("looker", READER);
 	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
-	assert_ok(access_read(conf, &services.access, &err));
+	assert_ok(access_read(conf, true, &services.access, &err));
 }
 
 static struct store *store;

@@ -23,7 +23,7 @@ static inline void read_access(struct access **access)
 
 	must("umask 077; echo " OPERATOR " >operator");
 	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
-	assert_ok(access_read(conf, access, &err));
+	assert_ok(access_read(conf, true, access, &err));
 	conf_free(conf);
 }
 
