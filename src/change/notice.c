@@ -24,6 +24,7 @@ struct notice *notice_new(const struct notice_options *options)
 	mutex_init(&notice->mutex);
 	notice->options = *options;
 	notice->known = known_refs_new();
+	notice->moved = moved_new();
 	notice->may_owe = true;
 	if (options->hooks)
 		repository_notice_show_hooks(&(struct hook_counts){ 0 });
@@ -37,6 +38,7 @@ void notice_free(struct notice *notice)
 	map_clear_owned(&notice->deleting);
 	map_clear_owned(&notice->told);
 	known_refs_free(notice->known);
+	moved_free(notice->moved);
 	pthread_mutex_destroy(&notice->mutex);
 	free(notice);
 }
@@ -70,12 +72,18 @@ int64_t notice_next_verification(int64_t reverify_ms)
 	       (int64_t)((uint64_t)reverify_ms / 2 * share / 0xffff);
 }
 
+struct origin_root notice_root_of(const struct comparisons *all)
+{
+	const struct origin_kind *kind = all->kind;
+
+	return (struct origin_root){ kind->store, kind->of.type, kind->of.path,
+				     all->root };
+}
+
 /* Once a try, as the directory stays open. */
 static void notice_judge_away(struct comparisons *all)
 {
-	const struct origin_kind *kind = all->kind;
-	const struct origin_root root = { kind->store, kind->of.type, kind->of.path,
-					  all->root };
+	const struct origin_root root = notice_root_of(all);
 
 	if (all->is_judged)
 		return;

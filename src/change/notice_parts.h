@@ -9,7 +9,9 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "change/known_refs.h"
+#include "change/moved.h"
 #include "change/notice.h"
+#include "change/origin_root.h"
 
 struct notice {
 	pthread_mutex_t mutex;
@@ -18,8 +20,9 @@ struct notice {
 	struct map told;     /* owed.c: name -> checksum that the sink may have acted on,
 				owned; "": none, or several; guarded by mutex */
 	struct notice_options options;
-	struct known_refs *known; /* owned */
-	void (*due)(void *arg);   /* may be NULL */
+	struct known_refs *known; /* owned, as the next */
+	struct moved *moved;
+	void (*due)(void *arg); /* may be NULL */
 	void *due_arg;
 	int64_t lacking_hooks; /* as last logged; the scanning thread only */
 	/* owed.c: there may be such rows; that was logged. */
@@ -43,6 +46,9 @@ int notice_scanned(struct scan *scan, char *const *names, size_t count, bool are
 /* For watch.c. */
 int notice_hinted(const struct origin_kind *kind, char *const *names, size_t count,
 		  struct err *err);
+
+/* As it is open now. */
+struct origin_root notice_root_of(const struct comparisons *all);
 
 /* For an `observe`: whether the file missing at this path, below the root, may be on a
  * file system that is not mounted: an empty mount point must not look like a directory in

@@ -63,8 +63,4 @@ void mounts_note(json_t **found, int root, const char *path);
  * frees. */
 char *identity_of(int dir, const char *path);
 
-/* Searches the tree below root for the repository with that identity. 1: found, with its
- * name, which the caller frees; 0: not found; -1: the root cannot be read. */
-int identity_find(const char *root, const char *identity, char **name, struct err *err);
-
 #endif

@@ -4,8 +4,6 @@
  * a renamed one is never nowhere. One is read only where its fingerprint does not prove
  * that it is as recorded.
  */
-#include <limits.h>
-
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
@@ -13,6 +11,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/str.h"
+#include "change/moved.h"
 #include "change/notice_parts.h"
 #include "change/origin_root.h"
 #include "change/owed.h"
@@ -365,12 +364,13 @@ static bool repository_is_gone(int root, const char *path)
 }
 
 /* Notices the new name first, if there is one: what cannot be recorded under it must not
- * be told as deleted under the old. A walk for each is bearable: a row is deleted once.
- * 1: it is back under its own name, look anew; -1: not known. */
+ * be told as deleted under the old. 1: it is back under its own name, look anew; -1: not
+ * known. */
 static int repository_seek(const struct comparisons *all, const struct comparison *one,
 			   struct err *err)
 {
 	static const struct notice_cause sought = { .is_sought = true };
+	const struct origin_root root = notice_root_of(all);
 	AUTO_NOTICED struct noticed noticed = { 0 };
 	AUTO_FREE char *name = NULL;
 	int found;
@@ -384,7 +384,7 @@ static int repository_seek(const struct comparisons *all, const struct compariso
 			       "yet");
 	if (all->cause->absence != ABSENCE_SOUGHT)
 		return 0;
-	found = identity_find(all->kind->of.path, one->base.identity, &name, err);
+	found = moved_find(all->kind->notice->moved, &root, &one->base, &name, err);
 	if (found <= 0)
 		return found;
 	if (strcmp(name, one->noticed->name) == 0)
