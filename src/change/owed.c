@@ -93,6 +93,16 @@ static void keep_told(struct notice *notice, const char *name, const char *check
 	map_put(&notice->told, name, add_told(before, checksum));
 }
 
+/* What it did of that may have been overtaken since by what was not recorded either. */
+bool owed_is_only_scanned(const struct comparisons *all, const struct comparison *one)
+{
+	struct notice *notice = all->kind->notice;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&notice->mutex);
+
+	return all->cause->is_scanned && !one->told &&
+	       !map_get(&notice->told, one->noticed->name);
+}
+
 static char *take_told(struct notice *notice, const char *name)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&notice->mutex);

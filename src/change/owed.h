@@ -22,8 +22,13 @@ void owed_note(struct notice *notice, const char *name, const struct err *why);
  * was pushed of it would stay. So the name is kept in memory, and owed as soon as a later
  * comparison ends well. */
 struct comparison;
+struct comparisons;
 void owed_note_told(struct comparison *one, const char *checksum);
 void owed_end_comparison(struct notice *notice, const struct comparison *one);
+
+/* Whether a scan has found it, and the sink was not told of a change that is not
+ * recorded: only then may the sink leave out what another node may have told. */
+bool owed_is_only_scanned(const struct comparisons *all, const struct comparison *one);
 
 struct owed_summary {
 	int64_t count, since;

@@ -678,7 +678,7 @@ static void report_sink(const struct comparisons *all, struct comparison *one)
 			   &(struct change){
 				   .name = one->noticed->name,
 				   .what = notice_what_of(one->step),
-				   .is_scanned = all->cause->is_scanned,
+				   .is_scanned = owed_is_only_scanned(all, one),
 				   .is_first_observation = all->cause->is_first_scan &&
 							   one->step == STEP_CREATED,
 				   .before = one->base.checksum,

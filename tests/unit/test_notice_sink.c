@@ -14,6 +14,7 @@
 static struct noticed noticed;
 static VEC(char *) reported; /* "name what ..." */
 static bool sink_fails, is_checking_events;
+static bool was_scanned; /* the last one that it took */
 static size_t events_before;
 
 /* Long before the commit: the event cannot be there yet. */
@@ -50,6 +51,7 @@ static int take(void *arg, const struct change *change, struct err *error)
 	if (sink_fails)
 		return err_set(error, ERR_DISK, "the store is full");
 	vec_add(&reported, describe(change));
+	was_scanned = change->is_scanned;
 	return 0;
 }
 
@@ -284,6 +286,21 @@ TEST(a_change_that_is_recorded_at_a_second_try_is_not_owed)
 	assert_int_equal(owed().count, 0);
 }
 
+/* Tasks of the first try may have ended with what was there between. */
+TEST(a_scan_that_tells_again_what_was_not_recorded_is_no_mere_scan)
+{
+	struct scan_result result;
+
+	change_unrecorded();
+	assert_ok(scan_site(NULL, &result));
+	assert_told("a updated 1 refs/heads/new");
+	assert_false(was_scanned);
+	set_ref("a.git", "refs/heads/new", 3);
+	assert_ok(scan_site(NULL, &result));
+	assert_told("a updated 1 refs/heads/new");
+	assert_true(was_scanned);
+}
+
 /* Its deletion was told, and what comes anew is told as a whole. */
 TEST(what_was_told_of_a_repository_that_is_gone_is_forgotten)
 {
@@ -449,6 +466,7 @@ int main(int argc, char **argv)
 		TOLD_CASE(what_the_sink_refuses_is_recorded_and_owed),
 		TOLD_CASE(what_is_not_recorded_is_not_owed),
 		TOLD_CASE(a_change_that_is_recorded_at_a_second_try_is_not_owed),
+		TOLD_CASE(a_scan_that_tells_again_what_was_not_recorded_is_no_mere_scan),
 		TOLD_CASE(what_was_told_of_a_repository_that_is_gone_is_forgotten),
 		TOLD_CASE(a_change_that_was_told_and_taken_back_unrecorded_is_told_again),
 		TOLD_CASE(a_deletion_that_is_owed_is_told_as_one),
