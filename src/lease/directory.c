@@ -736,14 +736,13 @@ static bool is_key_name(const char *name)
 
 ORDER_BY_TEXT(compare_keys, struct lease_holder, key);
 
-static int directory_list(struct lease_backend *backend, bool held_only,
-			  lease_holders *holders, struct err *err)
+static int directory_list(struct lease_backend *backend, lease_holders *holders,
+			  struct err *err)
 {
 	const struct directory *directory = directory_from_backend(backend);
 	AUTO_CLOSEDIR DIR *dir = dir_list(directory->fd, ".");
 	struct dirent *entry;
 
-	(void)held_only; /* each has to be looked at to know */
 	holders->count = 0;
 	while (dir && (errno = 0, entry = readdir(dir)) != NULL) {
 		if (is_key_name(entry->d_name) &&

@@ -129,9 +129,13 @@ struct lease_backend_ops {
 	 * this. */
 	int (*is_wanted)(struct lease_backend *backend, const char *key, struct err *err);
 
-	/* As the functions of lease.h; with held_only the others may be listed, too. */
-	int (*list)(struct lease_backend *backend, bool held_only, lease_holders *holders,
+	/* Lists every key ever granted; list_held leaves out keys that are certainly not
+	 * held. NULL: it would have to look at each all the same. The rest are as the
+	 * functions of lease.h. */
+	int (*list)(struct lease_backend *backend, lease_holders *holders,
 		    struct err *err);
+	int (*list_held)(struct lease_backend *backend, lease_holders *holders,
+			 struct err *err);
 	int (*inspect)(struct lease_backend *backend, const char *key,
 		       struct lease_holder *holder, struct err *err);
 	int (*force_release)(struct lease_backend *backend, const char *key,

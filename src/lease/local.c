@@ -153,19 +153,20 @@ static void row_judge(const struct local *local, struct lease_row *row)
 	}
 }
 
-/* All rows, or those that somebody may hold, judged. The plus sign has the latter read by
- * their index: of very many rows few are held. */
-static int row_list(struct store_tx *tx, const struct local *local, bool held_only,
+#define LIST_ALL SELECT_ROW " ORDER BY key"
+/* Those that somebody may hold. The plus sign has them read by their index: of very many
+ * rows few are held. */
+#define LIST_HELD SELECT_ROW " WHERE nonce IS NOT NULL ORDER BY +key"
+
+/* Rows, judged. */
+static int row_list(struct store_tx *tx, const struct local *local, const char *sql,
 		    lease_holders *holders, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	struct lease_row row;
 	int found;
 
-	if (query_open(tx,
-		       held_only ? SELECT_ROW " WHERE nonce IS NOT NULL ORDER BY +key"
-				 : SELECT_ROW " ORDER BY key",
-		       &query, err) != 0)
+	if (query_open(tx, sql, &query, err) != 0)
 		return -1;
 	while ((found = query_step(query, err)) > 0) {
 		local_row_read_columns(query, &row);
@@ -641,8 +642,8 @@ static int local_release(struct lease_backend *backend, struct lease_grant *gran
 struct look_work {
 	struct local *local;
 	const char *key;
-	lease_holders *holders; /* all of them, */
-	bool held_only;         /* or these; or */
+	const char *list_sql;
+	lease_holders *holders; /* those that it finds; or */
 	struct lease_row row;   /* the key's */
 	int waits;              /* somebody for the key: 1, or 0 */
 };
@@ -652,15 +653,25 @@ static int list_work(struct store_tx *tx, void *arg, struct err *err)
 	struct look_work *work = arg;
 
 	work->holders->count = 0;
-	return row_list(tx, work->local, work->held_only, work->holders, err);
+	return row_list(tx, work->local, work->list_sql, work->holders, err);
 }
 
-static int local_list(struct lease_backend *backend, bool held_only,
-		      lease_holders *holders, struct err *err)
+static int local_list(struct lease_backend *backend, lease_holders *holders,
+		      struct err *err)
 {
 	struct look_work work = { .local = local_of(backend),
-				  .holders = holders,
-				  .held_only = held_only };
+				  .list_sql = LIST_ALL,
+				  .holders = holders };
+
+	return store_read(work.local->store, list_work, &work, err);
+}
+
+static int local_list_held(struct lease_backend *backend, lease_holders *holders,
+			   struct err *err)
+{
+	struct look_work work = { .local = local_of(backend),
+				  .list_sql = LIST_HELD,
+				  .holders = holders };
 
 	return store_read(work.local->store, list_work, &work, err);
 }
@@ -783,6 +794,7 @@ static const struct lease_backend_ops ops = {
 	.release = local_release,
 	.is_wanted = local_is_wanted,
 	.list = local_list,
+	.list_held = local_list_held,
 	.inspect = local_inspect,
 	.force_release = local_force_release,
 	.close = local_close,

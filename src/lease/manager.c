@@ -945,7 +945,9 @@ int lease_list(struct lease_manager *manager, bool held_only, lease_holders *hol
 	       struct err *err)
 {
 	struct lease_backend *backend = manager->backend;
-	int result = backend->ops->list(backend, held_only, holders, err);
+	const bool can_leave_out = held_only && backend->ops->list_held;
+	int result = can_leave_out ? backend->ops->list_held(backend, holders, err)
+				   : backend->ops->list(backend, holders, err);
 	size_t kept = 0;
 
 	for (size_t i = 0; i < holders->count; i++)

@@ -590,8 +590,8 @@ static int postgresql_inspect(struct lease_backend *base, const char *key,
 	return postgresql_look(postgresql_of(base), key, holder, nonce, err);
 }
 
-static int postgresql_list(struct lease_backend *base, bool held_only,
-			   lease_holders *holders, struct err *err)
+static int postgresql_list(struct lease_backend *base, lease_holders *holders,
+			   struct err *err)
 {
 	struct postgresql *postgresql = postgresql_of(base);
 	const struct postgresql_statement statement = {
@@ -602,8 +602,6 @@ static int postgresql_list(struct lease_backend *base, bool held_only,
 	struct lease_holder holder;
 	PGresult *result;
 	bool ignored;
-
-	(void)held_only;
 	int done =
 		postgresql_run(postgresql, &statement, LIST_MS, &result, &ignored, err);
 

@@ -325,14 +325,12 @@ static int redis_list_some(struct redis_backend *backend, char *const *keys, siz
 	return result;
 }
 
-int redis_list(struct lease_backend *base, bool held_only, lease_holders *holders,
-	       struct err *err)
+int redis_list(struct lease_backend *base, lease_holders *holders, struct err *err)
 {
 	struct redis_backend *backend = redis_of(base);
 	AUTO_TEXT_LIST text_list keys = { 0 };
 	int result = redis_list_names(backend, &keys, err);
 
-	(void)held_only;
 	holders->count = 0;
 	for (size_t at = 0; result == 0 && at < keys.count; at += LIST_AT_ONCE) {
 		size_t left = keys.count - at;

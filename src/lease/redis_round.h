@@ -135,8 +135,7 @@ struct redis_view {
 void redis_view_read(const char *value, int64_t ttl_left_ms, struct redis_view *view);
 
 /* As the functions of struct lease_backend_ops (redis_look.c). */
-int redis_list(struct lease_backend *base, bool held_only, lease_holders *holders,
-	       struct err *err);
+int redis_list(struct lease_backend *base, lease_holders *holders, struct err *err);
 int redis_inspect(struct lease_backend *base, const char *key,
 		  struct lease_holder *holder, struct err *err);
 int redis_force_release(struct lease_backend *base, const char *key, uint64_t fence,
