@@ -61,7 +61,7 @@ struct mirror_polled {
 typedef VEC(struct mirror_polled *) mirror_polled_list;
 
 struct mirror_poll {
-	struct mirror_poll_options options;
+	struct mirror_poll_options options; /* the timeout guarded by the mutex */
 	pthread_mutex_t mutex; /* under it only the pools' are taken, by pool_submit() */
 	pthread_cond_t changed;
 	struct stop stop;
@@ -298,9 +298,11 @@ static void mirror_poll_keep_checkout(void *arg)
 	struct mirror_polled *one = arg;
 	struct mirror_poll *poll = one->poll;
 
+	lock(&poll->mutex);
+	const struct mirror_checkout_site site = poll->options.checkouts;
+	unlock(&poll->mutex);
 	if (!stop_is_requested(&poll->stop))
-		mirror_checkout_look_after(&poll->options.checkouts, one->mirror,
-					   &poll->stop);
+		mirror_checkout_look_after(&site, one->mirror, &poll->stop);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
 	one->is_kept = false;
 }
@@ -958,6 +960,13 @@ void mirror_poll_stop(struct mirror_poll *poll)
 	pthread_cond_destroy(&poll->changed);
 	pthread_mutex_destroy(&poll->mutex);
 	free(poll);
+}
+
+void mirror_poll_set_timeout(struct mirror_poll *poll, int64_t timeout_ms)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
+
+	poll->options.checkouts.timeout_ms = timeout_ms;
 }
 
 void mirror_poll_hurry(struct mirror_poll *poll, const struct mirror *mirror)

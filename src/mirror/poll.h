@@ -40,6 +40,9 @@ int mirror_poll_forget(struct store *store, struct err *err);
  * thread. */
 void mirror_poll_reload(struct mirror_poll *poll);
 
+/* The settings were read anew: how long a checkout may take from now on. Any thread. */
+void mirror_poll_set_timeout(struct mirror_poll *poll, int64_t timeout_ms);
+
 /* A list reports the upstream's refs: grokmirror's fingerprint of them, and the short
  * name of its default branch. If that is the state last found equal, the mirror counts as
  * equal now, without asking, once its clone was looked at (`stands`); if it differs, the

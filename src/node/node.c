@@ -838,6 +838,9 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 		pull_set(node->services.pull, &settings.pull);
 	if (node->services.mirror_pull)
 		pull_set(node->services.mirror_pull, &settings.pull);
+	if (node->services.mirror_poll)
+		mirror_poll_set_timeout(node->services.mirror_poll,
+					settings.pull.timeout_ms);
 	if (node->services.verify_origin)
 		verify_origin_set(node->services.verify_origin,
 				  settings.pull.verification_capacity,

@@ -335,6 +335,7 @@ void pull_set(struct pull *pull, const struct pull_settings *settings)
 	pull->hurries++;
 	pthread_cond_broadcast(&pull->changed);
 	unlock(&pull->mutex);
+	source_set_valid(pull->source, settings->timeout_ms);
 	peer_retry_rows(pull);
 }
 

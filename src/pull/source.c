@@ -512,7 +512,7 @@ struct source *source_new_files(int root)
 struct source_primary {
 	struct source source;
 	struct primary *primary;
-	int64_t valid_ms;
+	atomic_int_fast64_t valid_ms;
 	const struct stop *stop;
 	pthread_mutex_t mutex;
 	VEC(struct primary_line *) resting; /* guarded by mutex; owned */
@@ -825,10 +825,16 @@ struct source *source_new_primary(struct primary *primary, int64_t valid_ms,
 
 	one->source.ops = &primary_ops;
 	one->primary = primary;
-	one->valid_ms = valid_ms;
+	atomic_init(&one->valid_ms, valid_ms);
 	one->stop = stop;
 	mutex_init(&one->mutex);
 	return &one->source;
+}
+
+void source_set_valid(struct source *source, int64_t valid_ms)
+{
+	if (source && source->ops == &primary_ops)
+		atomic_store(&source_primary_of(source)->valid_ms, valid_ms);
 }
 
 /*

@@ -134,9 +134,10 @@ void source_file_timeline(const struct blob_fingerprint *fingerprint,
 			  char timeline[TIMELINE_SIZE]);
 
 /* A source of a primary's repositories and blobs; borrowed. valid_ms: how long a git
- * child may take. */
+ * child may take; any thread may change it (other sources ignore it). */
 struct source *source_new_primary(struct primary *primary, int64_t valid_ms,
 				  const struct stop *stop);
+void source_set_valid(struct source *source, int64_t valid_ms);
 void source_free(struct source *source);
 
 /* Its path or URL, for records; owned. NULL, ERR_MISSING: a directory lacks it. */
@@ -179,10 +180,9 @@ int source_fetch_cut(const struct source_cut_want *cut, oid_list *cuts, struct e
 
 int source_refuse_shallow(struct err *err); /* an upstream: -1, ERR_CONFIG */
 
-/* Whether it failed because the source dropped objects of the view: get a new one. */
+/* Whether it failed because the source dropped objects of the view: get a new one. Or
+ * because the copy lacks what it seemed to have. */
 bool source_was_outrun(const struct source_view *view, const struct err *err);
-
-/* Or because the copy lacks what it seemed to have. */
 bool source_lacked_objects(const struct source_view *view, const struct err *err);
 
 /* As primary_blob_read() and primary_blob_read_many(), each within most_ms. From a

@@ -31,8 +31,9 @@ struct primary {
 	atomic_bool is_blind;      /* its inventory is empty, under the same tag */
 	const char *_Atomic fault; /* what is said when it is down */
 	atomic_int pages, unchanged, asked_again, hanging, refused;
-	atomic_int wait_s; /* of the last question for events */
-	int second_ms;     /* how long one of those takes here */
+	atomic_int wait_s;  /* of the last question for events */
+	atomic_int valid_s; /* of the last token for git */
+	int second_ms;      /* how long one of those takes here */
 	/* Called when a page has been read, before it is answered. */
 	void (*between)(void);
 	/* Of kinds other than repositories; NULL: it has none, or does not know yet. */
@@ -441,9 +442,8 @@ int primary_reverify(struct primary_line *line, const char *type, const char *na
 int primary_git(struct primary *primary, const char *name, int64_t valid_s, char **url,
 		char **header, struct err *error)
 {
-	(void)primary;
-	(void)valid_s;
 	(void)error;
+	primary->valid_s = (int)valid_s;
 	*url = xasprintf("%s/primary/%s.git", root, name);
 	*header = NULL;
 	return 0;

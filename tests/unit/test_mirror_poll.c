@@ -21,6 +21,7 @@ static struct {
 	/* Of the host that is away. */
 	atomic_bool is_timeless; /* it lets those who ask wait */
 	atomic_int asking, asked_away, most_asking;
+	atomic_int checkout_s; /* that a checkout may take; 0: none was made yet */
 } script;
 
 static struct mirrors mirrors;
@@ -80,6 +81,15 @@ static bool stands(void *arg, const char *name, const char *sum)
 	return !atomic_load(&script.is_changed);
 }
 
+/* Stands for a checkout, which is due as long as it does nothing. */
+int job_run(const struct job_request *request, struct err *error)
+{
+	(void)error;
+	assert_string_equal(request->operation, "checkout");
+	atomic_store(&script.checkout_s, (int)(request->timeout_ms / 1000));
+	return 0;
+}
+
 static void wake(void *arg)
 {
 	(void)arg;
@@ -116,8 +126,8 @@ static void read_mirrors(void)
 		"[mirror \"b\"]\nurl = https://example.com/b.git\n"
 		"interval = 12h\n"
 		"[mirror \"z\"]\nurl = https://example.com/z.git\n"
-		"interval = 12h\n" AWAY("d0") AWAY("d1") AWAY("d2") AWAY("d3") AWAY("d4")
-			AWAY("d5") AWAY("d6") AWAY("d7") AWAY("d8");
+		"interval = 12h\ncheckout = true\n" AWAY("d0") AWAY("d1") AWAY("d2")
+			AWAY("d3") AWAY("d4") AWAY("d5") AWAY("d6") AWAY("d7") AWAY("d8");
 	AUTO_CONF struct conf *conf = NULL;
 
 	assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
@@ -145,7 +155,7 @@ static int start_poll(void **state)
 			.mirrors = &mirrors,
 			.root = root,
 			.marks = marks,
-			.checkouts = { .store = store, .root = root },
+			.checkouts = { .store = store, .root = root, .timeout_ms = 7000 },
 			.wake = wake,
 			.stands = stands,
 		},
@@ -225,6 +235,15 @@ TEST(a_host_that_does_not_answer_keeps_no_other_from_being_asked)
 	assert_int_equal(atomic_load(&script.most_asking), 2);
 }
 
+TEST(a_reload_changes_how_long_a_checkout_may_take)
+{
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "z"));
+	wait_until(atomic_load(&script.checkout_s) == 7);
+	mirror_poll_set_timeout(poll, 9000);
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "z"));
+	wait_until(atomic_load(&script.checkout_s) == 9);
+}
+
 #define POLL_CASE(name) cmocka_unit_test_setup_teardown(name, start_poll, stop_poll)
 
 int main(void)
@@ -233,6 +252,7 @@ int main(void)
 		POLL_CASE(a_slow_look_at_a_clone_keeps_nobody_else_from_being_asked),
 		POLL_CASE(a_clone_that_was_changed_is_not_equal_whatever_a_list_tells),
 		POLL_CASE(a_host_that_does_not_answer_keeps_no_other_from_being_asked),
+		POLL_CASE(a_reload_changes_how_long_a_checkout_may_take),
 	};
 
 	log_set_level(LOG_LEVEL_NONE);

@@ -400,8 +400,7 @@ TEST(a_row_that_was_removed_here_is_missed_at_once)
 	appear("a", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event() && fake.unchanged > 3);
-	settings.consistency_interval_ms =
-		60000; /* or it is asked for before it is gone */
+	settings.consistency_interval_ms = 60000; /* or it is asked before it is gone */
 	pull_set(pull, &settings);
 	int pages = fake.pages;
 	assert_ok(registry_move(store, &gone, &err));
@@ -554,8 +553,9 @@ TEST(a_reload_asks_and_tries_at_once)
 	assert_in_range(clock_boot_ms() - since, 0, 4000);
 	eventually(is_here("a"));
 	fail_row("a", "auth");
+	settings.timeout_ms = 9000;
 	pull_set(pull, &settings);
-	eventually(is_here("a"));
+	eventually(is_here("a") && fake.valid_s == 9);
 }
 
 TEST(what_runs_at_the_end_is_given_back)
