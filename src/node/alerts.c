@@ -14,7 +14,7 @@ static const char token_remedy[] =
 /* alert_sources.report */
 static int node_alerts_report(void *arg, struct report *report, struct err *err)
 {
-	return api_report(arg, true, report, err);
+	return api_report(arg, API_WHOLE, report, err);
 }
 
 static void node_alerts_add_tokens(const struct conf *conf, alert_endings *endings)

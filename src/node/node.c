@@ -681,7 +681,9 @@ static int node_report_lag(void *arg, struct report *report, struct err *err)
 	if (services->push)
 		push_look(services->push, &look);
 	return api_report(services,
-			  look.waiting_uris + look.running <= LAG_DESTINATIONS_MOST,
+			  look.waiting_uris + look.running <= LAG_DESTINATIONS_MOST
+				  ? API_WHOLE
+				  : API_WITHOUT_TASKS,
 			  report, err);
 }
 

@@ -50,6 +50,24 @@ unsigned stored_row_wishes(const struct stored_row *stored)
 	return (stored->wishes | stored->wishes >> WISHES_LATER_SHIFT) & WISHES_ALL;
 }
 
+static bool registry_row_was_never_copied(const struct registry_row *row)
+{
+	const bool is_to_copy = row->state == REGISTRY_PENDING ||
+				row->state == REGISTRY_STARTED ||
+				row->state == REGISTRY_FAILED;
+
+	return is_to_copy && row->due_at > 0 && row->last_success_at == 0 &&
+	       !row->is_gone && !row->held_reason;
+}
+
+static bool stored_row_is_here(const struct stored_row *stored)
+{
+	const unsigned replace = REGISTRY_WISH_REPLACE;
+
+	return stored->row.generation > 0 && !stored->row.is_gone &&
+	       (stored->wishes & (replace | replace << WISHES_LATER_SHIFT)) == 0;
+}
+
 static void tally_add(struct registry_tally *tally, const struct stored_row *stored,
 		      int64_t by)
 {
@@ -63,6 +81,8 @@ static void tally_add(struct registry_tally *tally, const struct stored_row *sto
 	tally->held += row->held_reason ? by : 0;
 	tally->gone += row->is_gone ? by : 0;
 	tally->proved += row->is_proved && row->state == REGISTRY_SYNCED ? by : 0;
+	tally->never_copied += registry_row_was_never_copied(row) ? by : 0;
+	tally->here += stored_row_is_here(stored) ? by : 0;
 	tally->bytes += bytes;
 	tally->bytes_to_come += is_to_come ? bytes : 0;
 }
@@ -74,6 +94,8 @@ static void tally_add_tally(struct registry_tally *tally,
 	tally->held += by * other->held;
 	tally->gone += by * other->gone;
 	tally->proved += by * other->proved;
+	tally->never_copied += by * other->never_copied;
+	tally->here += by * other->here;
 	tally->bytes += by * other->bytes;
 	tally->bytes_to_come += by * other->bytes_to_come;
 	for (size_t i = 0; i < REGISTRY_STATES; i++)
@@ -107,6 +129,8 @@ static int apply_tally(struct store_tx *tx, const char *kind,
 	    apply_one(tx, kind, "held", by->held, err) != 0 ||
 	    apply_one(tx, kind, "gone", by->gone, err) != 0 ||
 	    apply_one(tx, kind, "proved", by->proved, err) != 0 ||
+	    apply_one(tx, kind, "never_copied", by->never_copied, err) != 0 ||
+	    apply_one(tx, kind, "here", by->here, err) != 0 ||
 	    apply_one(tx, kind, "bytes", by->bytes, err) != 0 ||
 	    apply_one(tx, kind, "bytes_to_come", by->bytes_to_come, err) != 0 ||
 	    apply_states(tx, kind, "state", by->states, REGISTRY_STATES, err) != 0)
@@ -333,8 +357,8 @@ int stored_row_add(struct store_tx *tx, const char *kind, const char *name,
 		   uint64_t generation_wanted, struct registry_shift *shift,
 		   struct err *err)
 {
-	static const struct stored_row added = { .row.verification =
-							 VERIFICATION_DISABLED };
+	const struct stored_row added = { .row.verification = VERIFICATION_DISABLED,
+					  .row.due_at = clock_wall_ms() };
 	AUTO_QUERY struct query *query = NULL;
 	int64_t changed = 0;
 
@@ -345,7 +369,7 @@ int stored_row_add(struct store_tx *tx, const char *kind, const char *name,
 		      " ON CONFLICT (kind, name) DO NOTHING",
 		      QUERY_INT((int64_t)replicable_id(kind, name)), QUERY_TEXT(kind),
 		      QUERY_TEXT(name), QUERY_INT((int64_t)generation_wanted),
-		      QUERY_INT(clock_wall_ms())) != 0)
+		      QUERY_INT(added.row.due_at)) != 0)
 		return -1;
 	if (query_run(query, &changed, err) != 0)
 		return err_prefix(err, "%s", name);
@@ -588,6 +612,8 @@ static int read_counts(struct store_tx *tx, void *arg, struct err *err)
 	    counter_get(tx, counting->kind, "held", &counts->held, err) != 0 ||
 	    counter_get(tx, counting->kind, "gone", &counts->gone, err) != 0 ||
 	    counter_get(tx, counting->kind, "proved", &counts->proved, err) != 0 ||
+	    counter_get(tx, counting->kind, "never_copied", &counts->never_copied, err) !=
+		    0 ||
 	    counter_get(tx, counting->kind, "bytes", &counts->bytes, err) != 0 ||
 	    counter_get(tx, counting->kind, "bytes_to_come", &counts->bytes_to_come,
 			err) != 0 ||
@@ -628,59 +654,10 @@ int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err)
 		kinds, err);
 }
 
-struct never_copied {
-	const char *kind;
-	int64_t count;
-};
-
-#define NEVER_SQL(where)                                                                 \
-	"SELECT COUNT(*) FROM registry WHERE due_at IS NOT NULL AND due_at > 0"          \
-	" AND " where " AND last_success_at IS NULL AND gone = 0"                        \
-	" AND state IN (0, 1, 3) AND held_reason IS NULL AND kind = ?1"
-
-/* Each by its own index, or all rows would be read: what is to be copied is due. */
-static const char *const never_sql[] = {
-	NEVER_SQL("last_attempt_at IS NULL"),
-	NEVER_SQL("last_attempt_at IS NOT NULL AND state = 0"),
-	NEVER_SQL("last_attempt_at IS NOT NULL AND state <> 0"),
-};
-
-static int count_never_copied(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct never_copied *asked = arg;
-
-	asked->count = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(never_sql); i++) {
-		int64_t count = 0;
-		if (query_number(tx, &count, err, never_sql[i],
-				 QUERY_TEXT(asked->kind)) != 0)
-			return -1;
-		asked->count += count;
-	}
-	return 0;
-}
-
-int registry_never_copied(struct store *store, const char *kind, int64_t *count,
-			  struct err *err)
-{
-	struct never_copied asked = { .kind = kind };
-
-	if (store_read(store, count_never_copied, &asked, err) != 0)
-		return -1;
-	*count = asked.count;
-	return 0;
-}
-
 int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 			struct err *err)
 {
-	const unsigned replace = REGISTRY_WISH_REPLACE;
-
-	return query_number(tx, count, err,
-			    "SELECT count(*) FROM registry WHERE kind = ?1"
-			    " AND generation > 0 AND gone = 0 AND wishes & ?2 = 0",
-			    QUERY_TEXT(kind),
-			    QUERY_INT(replace | replace << WISHES_LATER_SHIFT));
+	return counter_get(tx, kind, "here", count, err);
 }
 
 /* In counters, of a kind. */

@@ -90,6 +90,7 @@ struct registry_counts {
 	int64_t all, states[REGISTRY_STATES], verification[VERIFICATION_STATES];
 	int64_t held, gone;
 	int64_t proved;        /* of synced ones: found equal since their last change */
+	int64_t never_copied;  /* of those to be copied, except held ones */
 	int64_t bytes;         /* of all rows' sizes */
 	int64_t bytes_to_come; /* of rows neither synced nor gone */
 	int64_t behind_since;  /* the oldest of all rows' */
@@ -104,12 +105,7 @@ int registry_count_all_in(struct store_tx *tx, const char *kind, int64_t *all,
 /* The kinds that have rows. */
 int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err);
 
-/* How many are to be copied but never were, except held ones. */
-int registry_never_copied(struct store *store, const char *kind, int64_t *count,
-			  struct err *err);
-
-/* How many rows of a kind have a copy here that no person has asked to bring again.
- * Reads each row. */
+/* How many rows of a kind have a copy here that no person has asked to bring again. */
 int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 			struct err *err);
 

@@ -20,7 +20,9 @@
 /* A row's share in the counters. */
 struct registry_tally {
 	int64_t all, held, gone, bytes, bytes_to_come;
-	int64_t proved; /* of synced rows */
+	int64_t proved;       /* of synced rows */
+	int64_t never_copied; /* of those that are to be copied */
+	int64_t here;         /* with a copy that nobody asked to replace */
 	int64_t states[REGISTRY_STATES], verification[VERIFICATION_STATES];
 };
 

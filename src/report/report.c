@@ -142,11 +142,7 @@ static int report_read_primary(struct store_tx *tx, void *arg, struct err *err)
 	if (read_secondaries(tx, report, err) != 0)
 		return -1;
 	report_add_followers(report);
-	if (report_mirrors_read(tx, report, err) != 0)
-		return -1;
-	if (counts.verification[VERIFICATION_FAILED] == 0)
-		return 0;
-	return report_examples_of_origin(tx, KIND_REPOSITORY, &report->examples, err);
+	return report_mirrors_read(tx, report, err);
 }
 
 static int report_read_number(struct store_tx *tx, const char *key, int64_t *value,
@@ -269,15 +265,6 @@ static struct report_limits report_make_limits(const struct pull_settings *setti
 	};
 }
 
-static int look_at_rows(struct store *store, struct report *report, struct err *err)
-{
-	if (registry_never_copied(store, KIND_REPOSITORY, &report->never_copied, err) !=
-	    0)
-		return -1;
-	return report_examples_of_copies(store, KIND_REPOSITORY, &report->repositories,
-					 &report->examples, err);
-}
-
 static int make_secondary(const struct report_options *options, struct report *report,
 			  struct err *err)
 {
@@ -286,7 +273,9 @@ static int make_secondary(const struct report_options *options, struct report *r
 
 	if (store_read(store, read_secondary, report, err) != 0 ||
 	    registry_counts(store, KIND_REPOSITORY, &report->repositories, err) != 0 ||
-	    (!options->is_brief && look_at_rows(store, report, err) != 0) ||
+	    (!options->is_brief &&
+	     report_examples_of_copies(store, KIND_REPOSITORY, &report->repositories,
+				       &report->examples, err) != 0) ||
 	    pull_skipped_read(store, KIND_REPOSITORY, &report->scan, err) != 0 ||
 	    report_blobs_of_copies(options, report, err) != 0 ||
 	    store_read(store, read_void, report, err) != 0)
@@ -301,6 +290,19 @@ static int make_secondary(const struct report_options *options, struct report *r
 		report->limits = report_make_limits(options->settings);
 	report->is_root_lost = is_root_lost(options, &report->root_failure);
 	return 0;
+}
+
+/* Or standalone. */
+static int make_primary(const struct report_options *options, struct report *report,
+			struct err *err)
+{
+	if (store_read(options->store, report_read_primary, report, err) != 0 ||
+	    (!options->is_brief &&
+	     report_examples_of_origin(options->store, KIND_REPOSITORY,
+				       &report->repositories, &report->examples,
+				       err) != 0))
+		return -1;
+	return report_blobs_of_origin(options, report, err);
 }
 
 static int read_last_sign(struct store_tx *tx, void *arg, struct err *err)
@@ -327,11 +329,8 @@ static int report_read_all(const struct report_options *options, struct report *
 	    report_alerts_read(options, report, err) != 0 ||
 	    (!options->is_brief && report_lfs_read(options, report, err) != 0))
 		return -1;
-	if (options->role != SITE_SECONDARY)
-		return store_read(options->store, report_read_primary, report, err) == 0
-			       ? report_blobs_of_origin(options, report, err)
-			       : -1;
-	return make_secondary(options, report, err);
+	return options->role == SITE_SECONDARY ? make_secondary(options, report, err)
+					       : make_primary(options, report, err);
 }
 
 int report_make(const struct report_options *options, struct report *report,

@@ -58,7 +58,6 @@ struct report_limits {
 struct report_kind {
 	char *type;                    /* owned */
 	struct registry_counts counts; /* at a primary: all, bytes, and verification */
-	int64_t never_copied;          /* of which nothing is here yet */
 	int64_t arrived;               /* bytes of those being brought */
 	struct report_examples examples;
 	struct scan_record scan; /* at a secondary: what it left out */
@@ -110,7 +109,6 @@ struct report {
 	struct report_limits limits;
 	int64_t lag_ms; /* age of the oldest change not here yet, or of the last news of a
 			   silent primary; 0: up to date */
-	int64_t never_copied;  /* repositories not here at all yet */
 	bool is_failing;       /* the primary cannot be reached */
 	int64_t failing_since; /* 0: not known */
 	struct err failure;
@@ -130,8 +128,8 @@ struct report_options {
 	const struct pull_settings *settings; /* of a secondary; NULL: unknown */
 	const struct kinds_here *here;        /* the kinds to report; NULL: all with rows,
 						 without checking directories */
-	bool is_brief;            /* for verdict and counts only: does not read
-				     rows */
+	bool is_brief;            /* for verdict and counts only: reads no rows of what
+				     is replicated, however many there are */
 	bool leaves_out_tasks;    /* of push: reading them takes long if many wait */
 	struct task_store *tasks; /* NULL: it does not push, or the store cannot be
 				     opened: see push_failure */

@@ -133,10 +133,7 @@ static int report_blobs_read_origin(struct store_tx *tx, void *arg, struct err *
 	kind->counts.bytes = counts.bytes;
 	memcpy(kind->counts.verification, counts.verification,
 	       sizeof(counts.verification));
-	report_examples_clear(&kind->examples);
-	if (counts.verification[VERIFICATION_FAILED] == 0)
-		return 0;
-	return report_examples_of_origin(tx, kind->type, &kind->examples, err);
+	return 0;
 }
 
 int report_blobs_of_origin(const struct report_options *options, struct report *report,
@@ -144,10 +141,15 @@ int report_blobs_of_origin(const struct report_options *options, struct report *
 {
 	if (list_kinds(options, find_origin_kinds, report, err) != 0)
 		return -1;
-	for (size_t i = 0; i < report->blobs.count; i++)
-		if (store_read(options->store, report_blobs_read_origin,
-			       &report->blobs.items[i], err) != 0)
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		struct report_kind *kind = &report->blobs.items[i];
+		if (store_read(options->store, report_blobs_read_origin, kind, err) !=
+			    0 ||
+		    (!options->is_brief &&
+		     report_examples_of_origin(options->store, kind->type, &kind->counts,
+					       &kind->examples, err) != 0))
 			return -1;
+	}
 	return 0;
 }
 
@@ -161,8 +163,6 @@ static int read_copies(const struct report_options *options, struct report_kind 
 		return -1;
 	if (options->is_brief)
 		return 0;
-	if (registry_never_copied(store, kind->type, &kind->never_copied, err) != 0)
-		return -1;
 	return report_examples_of_copies(store, kind->type, &kind->counts,
 					 &kind->examples, err);
 }

@@ -54,7 +54,8 @@ int report_lfs_put(struct store *store, const char *name, json_t *object,
 
 /* For a kind of replicables; *examples is cleared first. Does not read rows unless some
  * fail. */
-int report_examples_of_origin(struct store_tx *tx, const char *kind,
+int report_examples_of_origin(struct store *store, const char *kind,
+			      const struct registry_counts *counts,
 			      struct report_examples *examples, struct err *err);
 int report_examples_of_copies(struct store *store, const char *kind,
 			      const struct registry_counts *counts,

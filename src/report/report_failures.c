@@ -217,22 +217,35 @@ static int report_failures_read_texts(struct store_tx *tx, const char *sql,
 	return 0;
 }
 
-int report_examples_of_origin(struct store_tx *tx, const char *kind,
-			      struct report_examples *examples, struct err *err)
-{
-	report_examples_clear(examples);
-	if (read_classes(tx, CLASSES_SQL("origin", "verification_state = 3", "NULL"),
-			 kind, examples, err) != 0)
-		return -1;
-	return report_failures_read_texts(
-		tx, "SELECT failure, remedy FROM origin WHERE kind = ?1 AND name = ?2",
-		kind, examples, err);
-}
-
 struct reading {
 	const char *kind;
 	struct report_examples *examples;
 };
+
+static int read_failing_originals(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct reading *reading = arg;
+
+	report_examples_clear(reading->examples);
+	if (read_classes(tx, CLASSES_SQL("origin", "verification_state = 3", "NULL"),
+			 reading->kind, reading->examples, err) != 0)
+		return -1;
+	return report_failures_read_texts(
+		tx, "SELECT failure, remedy FROM origin WHERE kind = ?1 AND name = ?2",
+		reading->kind, reading->examples, err);
+}
+
+int report_examples_of_origin(struct store *store, const char *kind,
+			      const struct registry_counts *counts,
+			      struct report_examples *examples, struct err *err)
+{
+	struct reading reading = { kind, examples };
+
+	report_examples_clear(examples);
+	return counts->verification[VERIFICATION_FAILED] > 0
+		       ? store_read(store, read_failing_originals, &reading, err)
+		       : 0;
+}
 
 static int read_failing(struct store_tx *tx, void *arg, struct err *err)
 {

@@ -359,6 +359,16 @@ static const char *const migrations[] = {
 	/* 20: while a verification is at work, when it was due: if it never ends, as if
 	   the node is killed by it each time, its proof becomes old all the same */
 	"ALTER TABLE registry ADD COLUMN verification_was_due_at BIGINT;",
+
+	/* 21: readiness is asked often, and by anybody: how many were never copied, and
+	   how many copies should be there */
+	"INSERT INTO counters (kind, what, value)"
+	"	SELECT kind, 'never_copied', COUNT(*) FROM registry"
+	"	WHERE due_at > 0 AND last_success_at IS NULL AND gone = 0"
+	"	AND state IN (0, 1, 3) AND held_reason IS NULL GROUP BY kind;"
+	"INSERT INTO counters (kind, what, value)"
+	"	SELECT kind, 'here', COUNT(*) FROM registry"
+	"	WHERE generation > 0 AND gone = 0 GROUP BY kind;",
 };
 
 /* arg: int64_t *, 0 for a new database. */

@@ -44,7 +44,6 @@ static int expect_nothing(struct store_tx *tx, void *arg, struct err *err)
 			  is_blobs ? ", and restart the node" : "");
 }
 
-/* Rows are counted only where it is empty: this looks at each of them. */
 static int check_emptiness(struct store *store, struct root *root, struct err *err)
 {
 	int is_empty = discover_is_empty(root->path, err);

@@ -44,7 +44,7 @@ static int get_status(const struct web_request *request, struct web_response *re
 	begun = clock_boot_ms();
 	/* Before it is read: what changes meanwhile is told next time. */
 	bell_version(version);
-	result = api_report(request->services, true, &report, err);
+	result = api_report(request->services, API_WHOLE, &report, err);
 	if (result == 0) {
 		json_t *object = report_json(&report);
 		json_put_text(object, "version", version);
@@ -178,19 +178,19 @@ static void say_lag(int64_t lag_ms, struct str *reason)
 
 static void say_never_copied(const struct report *report, struct str *reason)
 {
-	if (report->never_copied > 0)
-		str_addf(reason, "%" PRId64 " %s not been copied yet",
-			 report->never_copied,
-			 report->never_copied == 1 ? "repository has"
-						   : "repositories have");
+	int64_t count = report->repositories.never_copied;
+
+	if (count > 0)
+		str_addf(reason, "%" PRId64 " %s not been copied yet", count,
+			 count == 1 ? "repository has" : "repositories have");
 	for (size_t i = 0; i < report->blobs.count && reason->len == 0; i++) {
 		const struct report_kind *kind = &report->blobs.items[i];
-		if (kind->never_copied > 0)
+		count = kind->counts.never_copied;
+		if (count > 0)
 			str_addf(reason,
 				 "%" PRId64 " %s of kind %s %s not been copied yet",
-				 kind->never_copied,
-				 kind->never_copied == 1 ? "blob" : "blobs", kind->type,
-				 kind->never_copied == 1 ? "has" : "have");
+				 count, count == 1 ? "blob" : "blobs", kind->type,
+				 count == 1 ? "has" : "have");
 	}
 }
 
@@ -255,7 +255,7 @@ static int get_ready(const struct web_request *request, struct web_response *res
 	struct verdict verdict;
 	int64_t leases_away;
 
-	if (api_report(services, false, &report, err))
+	if (api_report(services, API_VERDICT, &report, err))
 		return -1;
 	report_judge(&report, &verdict);
 	if (services->pull)
@@ -285,7 +285,7 @@ static int get_metrics(const struct web_request *request, struct web_response *r
 {
 	struct report report = { 0 };
 
-	if (api_report(request->services, false, &report, err))
+	if (api_report(request->services, API_WITHOUT_TASKS, &report, err))
 		return -1;
 	report_metrics(&report);
 	report_clear(&report);
@@ -382,8 +382,8 @@ const struct kind *api_file_kind(const struct web_request *request,
 	return api_find_kind(request, true, response);
 }
 
-int api_report(const struct web_services *services, bool of_tasks, struct report *report,
-	       struct err *err)
+int api_report(const struct web_services *services, enum api_depth depth,
+	       struct report *report, struct err *err)
 {
 	struct push_settings *settings =
 		services->push ? push_settings_of(services->push) : NULL;
@@ -401,7 +401,8 @@ int api_report(const struct web_services *services, bool of_tasks, struct report
 						.store = services->store,
 						.signs = &signs,
 						.settings = services->pull ? &sync : NULL,
-						.leaves_out_tasks = !of_tasks,
+						.is_brief = depth == API_VERDICT,
+						.leaves_out_tasks = depth != API_WHOLE,
 						.tasks = services->tasks,
 						.push_leases = services->push_leases,
 						.push_settings = settings };

@@ -33,10 +33,15 @@ const struct kind *api_kind(const struct web_request *request,
 const struct kind *api_file_kind(const struct web_request *request,
 				 struct web_response *response);
 
-/* This site's status, now. Clear it in any case. `of_tasks`: including push, which reads
- * all tasks. */
-int api_report(const struct web_services *services, bool of_tasks, struct report *report,
-	       struct err *err);
+enum api_depth {
+	API_VERDICT,       /* and counts: as quick for any number of rows */
+	API_WITHOUT_TASKS, /* of push: reading them takes long if many wait */
+	API_WHOLE,
+};
+
+/* This site's status, now. Clear it in any case. */
+int api_report(const struct web_services *services, enum api_depth depth,
+	       struct report *report, struct err *err);
 
 /* 409, code WRONG_ROLE for other reasons than the above: the caller gives the
  * sentence. */

@@ -112,12 +112,68 @@ TEST(what_is_held_stays_pending_with_its_reason)
 	close_all();
 }
 
-static int64_t never_copied(void)
+static int count_never_copied(struct store_tx *tx, void *arg, struct err *error)
+{
+	return query_number(tx, arg, error,
+			    "SELECT COUNT(*) FROM registry WHERE due_at > 0"
+			    " AND last_success_at IS NULL AND gone = 0"
+			    " AND state IN (0, 1, 3) AND held_reason IS NULL");
+}
+
+static int count_here(struct store_tx *tx, void *arg, struct err *error)
+{
+	int64_t *count = arg;
+
+	if (registry_count_here(tx, KIND_REPOSITORY, count, error) != 0)
+		return -1;
+	return query_one(tx, NULL, NULL, error,
+			 "SELECT 1 WHERE ?1 = (SELECT COUNT(*) FROM registry"
+			 " WHERE generation > 0 AND gone = 0 AND wishes & 8448 = 0)",
+			 QUERY_INT(*count)) == 1
+		       ? 0
+		       : err_set(error, ERR_INTERNAL, "counted wrong");
+}
+
+static int64_t here(void)
 {
 	int64_t count = -1;
 
-	assert_ok(registry_never_copied(store, KIND_REPOSITORY, &count, &err));
+	assert_ok(store_read(store, count_here, &count, &err));
 	return count;
+}
+
+TEST(what_is_here_is_counted_until_it_is_to_be_replaced_or_gone)
+{
+	struct registry_move asked = { .id = replicable_id(KIND_REPOSITORY, "a"),
+				       .event = REGISTRY_ASKED,
+				       .wishes = REGISTRY_WISHES_RESYNC };
+
+	open_with_rows();
+	assert_int_equal(here(), 0);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(1, "1-aa"));
+	assert_int_equal(here(), 1);
+	assert_ok(registry_move(store, &asked, &err));
+	assert_int_equal(here(), 0);
+	assert_ok(move(REGISTRY_BEGUN, 0));
+	assert_ok(complete(2, "1-aa"));
+	assert_int_equal(here(), 1);
+	asked.event = REGISTRY_GONE;
+	asked.wishes = 0;
+	assert_ok(registry_move(store, &asked, &err));
+	assert_int_equal(here(), 0);
+	close_all();
+}
+
+static int64_t never_copied(void)
+{
+	struct registry_counts counts;
+	int64_t count = -1;
+
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &counts, &err));
+	assert_ok(store_read(store, count_never_copied, &count, &err));
+	assert_int_equal(counts.never_copied, count);
+	return counts.never_copied;
 }
 
 TEST(what_was_never_copied_is_counted_until_it_is_or_is_held_or_missing)
@@ -197,6 +253,7 @@ int main(void)
 		CASE(an_older_wish_does_not_lower_what_is_wanted),
 		CASE(failures_back_off_and_a_success_forgets_them),
 		CASE(what_is_held_stays_pending_with_its_reason),
+		CASE(what_is_here_is_counted_until_it_is_to_be_replaced_or_gone),
 		CASE(what_was_never_copied_is_counted_until_it_is_or_is_held_or_missing),
 		CASE(a_disproved_copy_is_failed_until_it_is_copied_again),
 		CASE(who_asks_for_a_verification_is_heard_in_every_state),

@@ -871,11 +871,17 @@ static void check_row(const struct registry_row *row)
 	}
 }
 
+static int read_here(struct store_tx *tx, void *arg, struct err *error)
+{
+	return registry_count_here(tx, kind, arg, error);
+}
+
 /* Counted by looking at every row. */
 static void check_counts(void)
 {
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 	struct registry_counts counts, found = { 0 };
+	int64_t here = 0, counted;
 	const struct registry_filter all = { .kind = kind,
 					     .limit = 100,
 					     .state = REGISTRY_ANY };
@@ -890,6 +896,12 @@ static void check_counts(void)
 		found.held += row->held_reason != NULL;
 		found.gone += row->is_gone;
 		found.proved += row->is_proved && row->state == REGISTRY_SYNCED;
+		found.never_copied += row->state != REGISTRY_SYNCED &&
+				      row->state != REGISTRY_MISSING_ON_PRIMARY &&
+				      row->due_at > 0 && row->last_success_at == 0 &&
+				      !row->is_gone && !row->held_reason;
+		here += row->generation > 0 && !row->is_gone &&
+			!(row->wishes & REGISTRY_WISH_REPLACE);
 		found.bytes += (int64_t)row->size;
 		if (row->state != REGISTRY_SYNCED && !row->is_gone)
 			found.bytes_to_come += (int64_t)row->size;
@@ -899,6 +911,8 @@ static void check_counts(void)
 	}
 	assert_ok(registry_counts(store, kind, &counts, &err));
 	assert_memory_equal(&counts, &found, sizeof(counts));
+	assert_ok(store_read(store, read_here, &counted, &err));
+	assert_int_equal(counted, here);
 }
 
 static void assert_counted(const char *of_kind)

@@ -102,7 +102,7 @@ TEST(what_is_to_be_copied_is_said_with_its_size_until_it_is_proved)
 			       "paris is 4.0 s behind: 0 of 0 repositories verified, "
 			       "2 blobs of kind lfs (3.4 GB) to copy"));
 	assert_false(report_is_good(&report));
-	assert_int_equal(report.blobs.items[0].never_copied, 2);
+	assert_int_equal(report.blobs.items[0].counts.never_copied, 2);
 	assert_ok(move("a", REGISTRY_BEGUN));
 	assert_ok(move("a", REGISTRY_BROUGHT));
 	look(SITE_SECONDARY, NULL);
@@ -279,6 +279,44 @@ static int add_origin(struct store_tx *tx, void *arg, struct err *error)
 	return origin_row_add(tx, kind, &row, error);
 }
 
+/* Anybody may ask for readiness, and as often as they like. */
+TEST(a_verdict_reads_no_rows_of_what_is_replicated)
+{
+	char type[] = "lfs", other[] = "uploads", path[] = "/srv/blobs";
+	struct blob_kind kind = { .type = type, .path = path };
+	struct blob_kind failing = { .type = other, .path = path };
+	AUTO_KINDS struct kinds_here here = { 0 };
+	struct report_options options = { .role = SITE_SECONDARY,
+					  .site = "paris",
+					  .data = "/nowhere",
+					  .here = &here,
+					  .store = store };
+
+	blob_kinds_add(&here.blobs, &kind);
+	blob_kinds_add(&here.blobs, &failing);
+	kinds_fill(&here, root);
+	add_copy("a", 1);
+	add_copy("b", 1);
+	assert_ok(move("a", REGISTRY_BEGUN));
+	assert_ok(move("a", REGISTRY_ERRED));
+	options.is_brief = true;
+	assert_ok(store_run(store, &err, "DELETE FROM registry"));
+	assert_ok(report_make(&options, &report, &err));
+	assert_int_equal(report.blobs.items[0].counts.never_copied, 2);
+	assert_int_equal(report.blobs.items[0].counts.states[REGISTRY_FAILED], 1);
+	report_clear(&report);
+	assert_ok(store_write(store, add_origin, store, &err));
+	options.role = SITE_PRIMARY;
+	assert_ok(report_make(&options, &report, &err));
+	assert_int_equal(report.blobs.items[1].counts.verification[VERIFICATION_FAILED],
+			 1);
+	assert_int_equal(report.blobs.items[1].examples.failing.count, 0);
+	report_clear(&report);
+	options.is_brief = false;
+	assert_ok(report_make(&options, &report, &err));
+	assert_int_equal(report.blobs.items[1].examples.failing.count, 1);
+}
+
 TEST(a_primary_says_what_it_has_not_read_yet_and_what_it_cannot)
 {
 	assert_ok(store_write(store, add_origin, NULL, &err));
@@ -347,6 +385,7 @@ int main(void)
 		FILLED(a_kind_that_is_configured_no_more_is_not_judged),
 		FILLED(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way),
 		FILLED(the_primary_hears_of_all_kinds),
+		FILLED(a_verdict_reads_no_rows_of_what_is_replicated),
 		FILLED(a_primary_says_what_it_has_not_read_yet_and_what_it_cannot),
 		FILLED(metrics_count_and_measure_each_kind),
 		FILLED(sizes_are_said_in_three_digits_or_four),

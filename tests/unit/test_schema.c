@@ -81,21 +81,30 @@ TEST(rows_outlive_the_step_from_schema_6)
 	store_close(store);
 }
 
+static int count_here(struct store_tx *tx, void *arg, struct err *error)
+{
+	return registry_count_here(tx, KIND_REPOSITORY, arg, error);
+}
+
 /* The whole way of a row: claimed, brought, counted. */
 TEST(an_old_database_goes_on_working)
 {
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 	struct registry_counts counts;
 	const char *names[] = { "synced", "later" };
+	int64_t here = -1;
 
 	open_old("schema_6.sql");
 	store_close(store);
 	assert_ok(store_open(url, &store, &err)); /* a second time there is no step */
+	assert_ok(store_read(store, count_here, &here, &err));
+	assert_int_equal(here, 1);
 	assert_ok(registry_add(store, KIND_REPOSITORY, names, 2, &err));
 	assert_ok(registry_claim(store, KIND_REPOSITORY, 9, 1000, &rows, &err));
 	assert_true(rows.count >= 2); /* new and later; failed when its time has come */
 	assert_ok(registry_counts(store, KIND_REPOSITORY, &counts, &err));
 	assert_int_equal(counts.all, 5);
+	assert_int_equal(counts.never_copied, 3); /* all but the held and the synced */
 	assert_int_equal(counts.held, 1);
 	assert_int_equal(counts.states[REGISTRY_SYNCED], 1);
 	assert_int_equal(counts.states[REGISTRY_STARTED], rows.count);

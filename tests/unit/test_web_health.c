@@ -12,6 +12,7 @@ static struct {
 	struct pull_state pull;
 	int64_t lag_ms, never_copied, blobs_never_copied;
 	bool is_root_lost;
+	bool is_brief; /* the report that was made last */
 	bool report_fails;
 	enum verdict_code verdict;
 } now;
@@ -56,14 +57,15 @@ void pull_look(struct pull *pull, struct pull_state *state)
 int report_make(const struct report_options *options, struct report *report,
 		struct err *e)
 {
-	struct report_kind blobs = { .never_copied = now.blobs_never_copied };
+	struct report_kind blobs = { .counts.never_copied = now.blobs_never_copied };
 
 	assert_string_equal(options->data, root);
+	now.is_brief = options->is_brief;
 	*report = (struct report){ 0 };
 	if (now.report_fails)
 		return err_set(e, ERR_DISK, "the database is gone");
 	*report = (struct report){ .lag_ms = now.lag_ms,
-				   .never_copied = now.never_copied,
+				   .repositories.never_copied = now.never_copied,
 				   .is_root_lost = now.is_root_lost };
 	blobs.type = xstrdup("lfs");
 	vec_add(&report->blobs, blobs);
@@ -151,6 +153,7 @@ TEST(a_secondary_is_ready_when_it_has_caught_up)
 	assert_ready(false, "not yet compared");
 	now.pull.compared_at = 1;
 	assert_ready(true, "\"reason\":null");
+	assert_true(now.is_brief); /* however many rows there are */
 	now.lag_ms = 4 * 60000;
 	assert_ready(true, "\"reason\":null");
 	now.lag_ms = 7 * 60000;
