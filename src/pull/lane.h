@@ -33,7 +33,9 @@ struct lane {
 };
 
 /* Gives due rows to the free workers. *next_at: when to call again at the latest, wall
- * ms; INT64_MAX while all workers are busy: an ending one signals. */
+ * ms; INT64_MAX while all workers are busy: an ending one signals. Returns soon also if
+ * work fails as fast as it is given out, so that the scheduler sees what else there is,
+ * as a stop. */
 int lane_fill(struct lane *lane, int64_t timeout_ms, int64_t *next_at, struct err *err);
 
 /* 0: starts no new work. */

@@ -49,6 +49,7 @@ int64_t pace_delay_ms(struct pull *pull, uint64_t id)
  */
 
 #define LOOK_AGAIN_MS 100
+#define FILL_MOST_MS 1000
 #define JOB_BYTES ((uint64_t)16 << 20)
 
 static size_t free_workers(const struct lane *lane)
@@ -216,7 +217,7 @@ static int64_t earliest(const struct lane *lane)
 
 int lane_fill(struct lane *lane, int64_t timeout_ms, int64_t *next_at, struct err *err)
 {
-	const int64_t now = clock_wall_ms();
+	const int64_t now = clock_wall_ms(), until = clock_boot_ms() + FILL_MOST_MS;
 	struct lane_queue *queue;
 	size_t workers;
 
@@ -233,6 +234,8 @@ int lane_fill(struct lane *lane, int64_t timeout_ms, int64_t *next_at, struct er
 			  claim_limit(lane, queue, workers, count_due(lane, now)),
 			  timeout_ms, err) != 0)
 			return -1;
+		if (clock_boot_ms() >= until)
+			break;
 	}
 	*next_at = earliest(lane);
 	return 0;

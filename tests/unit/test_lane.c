@@ -20,6 +20,7 @@ static atomic_size_t jobs, rows_run;
 static size_t added;
 static atomic_bool holds;
 static bool is_broken; /* the database */
+static bool is_quick;  /* work has ended before more is claimed */
 static struct store *store;
 static struct pull pull;
 static struct lane lane;
@@ -47,6 +48,8 @@ static int claim(struct store *from, const char *kind, size_t limit, int64_t tim
 		rows->count = 0; /* what was claimed is given back */
 		return err_set(error, ERR_DISK, "the database cannot be written");
 	}
+	if (is_quick)
+		pool_drain(lane.pool);
 	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
 		if (!due[i].kind || strcmp(due[i].kind, kind) != 0)
 			continue;
@@ -114,7 +117,7 @@ static int set_up(void **state)
 	str_clear(&claims);
 	jobs = rows_run = added = 0;
 	assert_ok(store_open("sqlite::memory:", &store, &err));
-	holds = is_broken = false;
+	holds = is_broken = is_quick = false;
 	first_claim = INT64_MAX;
 	small_size = 10;
 	memset(due, 0, sizeof(due));
@@ -177,6 +180,16 @@ TEST(a_database_that_cannot_be_written_costs_no_memory)
 			before = mallinfo2().uordblks;
 	}
 	assert_true(mallinfo2().uordblks < before + 10000);
+}
+
+/* Else the scheduler would see neither a stop nor other settings. */
+TEST(work_that_ends_at_once_does_not_keep_the_scheduler_for_ever)
+{
+	add_kind("files", SIZE_MAX, 0);
+	is_quick = true;
+	assert_true(fill() <= clock_wall_ms());
+	pool_drain(lane.pool);
+	assert_true(jobs > 0);
 }
 
 TEST(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are)
@@ -288,6 +301,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		LANE_CASE(a_database_that_cannot_be_written_costs_no_memory),
+		LANE_CASE(work_that_ends_at_once_does_not_keep_the_scheduler_for_ever),
 		LANE_CASE(of_small_blobs_many_are_claimed_once_it_is_known_that_they_are),
 		LANE_CASE(a_job_of_small_blobs_has_no_more_than_some_bytes),
 		LANE_CASE(
