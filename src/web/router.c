@@ -4,10 +4,9 @@
 #include "web/server.h"
 #include "web/web_metrics.h"
 
-/* Git's first, as most are asked there. */
+/* Git's come last: as a path of theirs may begin with anything, they would also take
+ * paths of the API, as of a repository "info" there: /api/v1/repositories/info/refs. */
 const struct web_route *const web_routes[] = {
-	web_git_routes,
-	web_lfs_routes,
 	web_health_routes,
 	web_event_routes,
 	web_repository_routes,
@@ -22,6 +21,8 @@ const struct web_route *const web_routes[] = {
 	web_version_routes,
 	web_view_routes,
 	web_page_routes,
+	web_git_routes,
+	web_lfs_routes,
 	NULL,
 };
 

@@ -219,6 +219,9 @@ what_is_not_small_comes_by_git() {
 	start_site paris
 	comes_by git commits_and_pushes
 	is_sound
+	# The list of its refs has the end of a path of Git.
+	makes_another info
+	wait_until 20 is_there
 }
 
 # Several events, and the log no longer has some of them.

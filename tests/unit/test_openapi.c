@@ -258,6 +258,42 @@ TEST(a_pattern_with_a_query_takes_the_path_alone)
 	target_clear(&target);
 }
 
+TEST(a_repository_may_be_called_like_a_part_of_gits_paths)
+{
+	static const struct {
+		const char *method, *target, *pattern, *name;
+	} known[] = {
+		{ "GET", "/api/v1/repositories/info/refs",
+		  "/api/v1/repositories/{name}/refs", "info" },
+		{ "GET", "/api/v1/blobs/info/refs", "/api/v1/blobs/{kind}/{name}",
+		  "refs" },
+		{ "GET", "/api/v1/retrieve/info/refs", "/api/v1/retrieve/{kind}/{name}",
+		  "refs" },
+		{ "POST", "/api/v1/retrieve/git-upload-pack", "/api/v1/retrieve/{kind}",
+		  NULL },
+		{ "GET", "/info/info/refs?service=git-upload-pack", "/{path}/info/refs",
+		  "info" },
+		{ "GET", "/api/v1/client/info/refs", "/{path}/info/refs",
+		  "api/v1/client" },
+		{ "POST", "/api/v1/repositories/git-upload-pack",
+		  "/{path}/git-upload-pack", "api/v1/repositories" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		struct route_match match;
+		struct target target;
+		assert_ok(target_parse(known[i].target, &target, &err));
+		route_find(web_routes, known[i].method, &target, &match);
+		assert_non_null(match.route);
+		if (!text_starts_with(match.route->pattern, known[i].pattern))
+			fail_msg("%s: %s", known[i].target, match.route->pattern);
+		if (known[i].name)
+			assert_string_equal(match.name, known[i].name);
+		route_match_clear(&match);
+		target_clear(&target);
+	}
+}
+
 TEST(each_route_is_counted_as_something)
 {
 	static const struct {
@@ -298,6 +334,7 @@ int main(void)
 		cmocka_unit_test(it_is_of_this_version),
 		cmocka_unit_test(an_unknown_parameter_is_named_with_the_nearest_one),
 		cmocka_unit_test(a_pattern_with_a_query_takes_the_path_alone),
+		cmocka_unit_test(a_repository_may_be_called_like_a_part_of_gits_paths),
 		cmocka_unit_test(each_route_is_counted_as_something),
 	};
 
