@@ -716,12 +716,21 @@ static enum MHD_Result leave_head(struct exchange *exchange)
 	return MHD_YES;
 }
 
+/* Where no credential is asked for, as of webhooks, only the whole body tells who sends
+ * it. */
+static bool is_sender_known(const struct exchange *exchange)
+{
+	const struct web_route *route = exchange->match.route;
+
+	return exchange->is_decided && route && route->right != WEB_ANYBODY;
+}
+
 /* Its time is not renewed by single bytes, nor as long as nobody wants the body: else
  * whoever has no right here could keep all connections with a few bytes a minute. */
 static void note_progress(struct exchange *exchange, size_t size)
 {
 	exchange->progress += size;
-	if (!exchange->is_refused && exchange->is_decided &&
+	if (!exchange->is_refused && is_sender_known(exchange) &&
 	    exchange->progress >= PROGRESS)
 		renew_time(exchange);
 }

@@ -187,6 +187,7 @@ static const struct web_route routes[] = {
 	{ "GET", "/flow", WEB_ANYBODY, WEB_BODY_NONE, get_flow },
 	{ "GET", "/read", WEB_READER, WEB_BODY_NONE, get_wait },
 	{ "POST", "/site", WEB_SITE, WEB_BODY_MEMORY, post_echo },
+	{ "POST", "/read", WEB_READER, WEB_BODY_MEMORY, post_echo },
 	{ "DELETE", "/echo", WEB_ANYBODY, WEB_BODY_NONE, post_echo },
 	{ 0 },
 };
@@ -838,11 +839,13 @@ static int64_t send_steadily(int fd, int64_t begun, const char *head, const char
 /* Where we were late ourselves the server may rightly cut, which proves nothing. */
 TEST(a_body_that_comes_steadily_has_all_the_time_it_needs)
 {
-	static const char head[] =
-		"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 800000\r\n"
-		"Connection: close\r\n\r\n";
+	static const char head[] = "POST /read HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+				   "Content-Length: 800000\r\n"
+				   "Connection: close\r\n\r\n";
 	AUTO_FREE char *piece = xcalloc(1, 100001);
+	AUTO_SITE_KEY struct site_key key;
 
+	let_paris_in(&key);
 	web_server_stop(server, 0);
 	start_server(routes, 250);
 	memset(piece, 'y', 100000);
@@ -857,6 +860,27 @@ TEST(a_body_that_comes_steadily_has_all_the_time_it_needs)
 		return;
 	}
 	fail_msg("never sent steadily");
+}
+
+/* As that of a webhook, which is signed or not: that is seen when it is whole. */
+TEST(a_body_of_whoever_it_may_be_has_no_more_time_than_one_that_is_silent)
+{
+	enum { PIECE = 64 << 10, PIECES = 16 };
+	AUTO_FREE char *piece = xmalloc(PIECE);
+	AUTO_STR struct str answer = STR_INIT;
+
+	web_server_stop(server, 0);
+	start_server(routes, 250);
+	memset(piece, 'z', PIECE);
+	AUTO_CLOSE int fd = dial();
+	send_text(fd, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1048576\r\n"
+		      "Connection: close\r\n\r\n");
+	for (int i = 0; i < PIECES; i++) {
+		send_bytes(fd, piece, PIECE);
+		usleep(175000);
+	}
+	assert_true(receive_all(fd, 5000, &answer));
+	assert_string_equal(answer.data, "");
 }
 
 TEST(a_signed_request_is_let_in_once_and_only_with_its_body)
@@ -954,6 +978,7 @@ int main(void)
 		SERVED(a_silent_client_is_closed_and_a_slow_answer_is_not),
 		SERVED(a_body_that_drips_keeps_no_connection),
 		SERVED(a_body_that_comes_steadily_has_all_the_time_it_needs),
+		SERVED(a_body_of_whoever_it_may_be_has_no_more_time_than_one_that_is_silent),
 		SERVED(an_address_that_is_taken_or_none_is_told),
 		cmocka_unit_test(what_is_taken_out_of_an_epoll_set_twice_is_out),
 		SERVED(every_address_is_a_star),
