@@ -623,19 +623,13 @@ static bool ask_for_credential(const struct decision *decision)
 	return access_refuse(decision, 401, "NO_CREDENTIALS");
 }
 
-/* At most a line a second: who guesses tokens shall not fill the disk. Git asks without a
- * credential first, also where it has one: that is no news, and must not take the place
- * of the line about the credential that follows. */
-static void log_refused(struct access *access, const struct access_answer *answer,
-			const struct access_question *question, const struct err *err)
+/* Who guesses tokens shall not fill the disk. */
+void access_log_refused(struct access *access, const struct access_answer *answer,
+			const struct err *err)
 {
 	int64_t now = clock_boot_ms();
 	uint64_t unlogged;
 
-	if (question->needs == WEB_GIT && !question->authorization) {
-		log_debug("access.asked", LOG_ERR(err), LOG_TEXT("reason", answer->code));
-		return;
-	}
 	lock(&access->mutex);
 	bool is_due = now - access->logged_at >= LOG_INTERVAL_MS;
 	unlogged = access->unlogged;
@@ -647,6 +641,17 @@ static void log_refused(struct access *access, const struct access_answer *answe
 		log_warn("access.refused", LOG_ERR(err), LOG_TEXT("reason", answer->code),
 			 LOG_NUMBER("status", answer->status),
 			 LOG_NUMBER("unlogged", unlogged));
+}
+
+/* Git asks without a credential first, also where it has one: that is no news, and must
+ * not take the place of the line about the credential that follows. */
+static void log_refused(struct access *access, const struct access_answer *answer,
+			const struct access_question *question, const struct err *err)
+{
+	if (question->needs == WEB_GIT && !question->authorization)
+		log_debug("access.asked", LOG_ERR(err), LOG_TEXT("reason", answer->code));
+	else
+		access_log_refused(access, answer, err);
 }
 
 static struct metric *access_refusals(void)

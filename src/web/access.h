@@ -78,6 +78,10 @@ enum { ACCESS_LATER = 1 }; /* for is_quick: ask again where waiting is allowed *
 void access_decide(struct access *access, const struct access_question *question,
 		   struct access_answer *answer, struct err *err);
 
+/* Logs a refusal that was decided elsewhere; at most one line a second of all of them. */
+void access_log_refused(struct access *access, const struct access_answer *answer,
+			const struct err *err);
+
 /* Whether a request that was let in with WEB_GIT_LIST may read the repository of that
  * name. */
 bool access_may_read(struct access *access, const struct web_request *request,

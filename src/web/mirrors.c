@@ -5,6 +5,7 @@
 #include "mirror/requests.h"
 #include "mirror/upstream.h"
 #include "mirror/webhook.h"
+#include "web/access.h"
 #include "web/answer.h"
 #include "web/api.h"
 #include "web/request.h"
@@ -126,29 +127,37 @@ static int web_webhook_read(const struct web_request *request, const struct str 
 	return webhook_read(&read, webhook, err);
 }
 
-static void web_webhook_refuse_unsigned(struct web_response *response)
+/* Strangers are not told which mirrors there are, nor which of them take webhooks; the
+ * log tells who sets one up. */
+static void web_webhook_refuse(const struct web_request *request, const struct err *why,
+			       struct web_response *response)
 {
-	web_answer_problem(response, 401, "BAD_SIGNATURE",
+	const struct access_answer answer = { .status = 401, .code = "BAD_SIGNATURE" };
+	struct err err = *why;
+
+	err_prefix(&err, "the webhook for %s", request->name);
+	access_log_refused(request->services->access, &answer, &err);
+	web_answer_problem(response, answer.status, answer.code,
 			   "the webhook is not signed with this mirror's secret",
-			   "set the same secret on both sides");
+			   "set the same secret on both sides; the log of this site says "
+			   "more");
 }
 
-/* 1: it is genuine. 0, with the answer made: it is not. -1. */
+/* 1: it is genuine. 0, with the answer made: it is not. -1: it is, and makes no sense. */
 static int web_webhook_check(const struct web_request *request, const char *secret_file,
 			     struct webhook *webhook, struct web_response *response,
 			     struct err *err)
 {
 	struct str secret = STR_INIT;
-	int result = -1;
+	bool has_secret = upstream_read_secret(secret_file, &secret, err) == 0;
+	int result = has_secret ? web_webhook_read(request, &secret, webhook, err) : -1;
 
-	if (upstream_read_secret(secret_file, &secret, err) == 0)
-		result = web_webhook_read(request, &secret, webhook, err);
 	str_wipe(&secret);
 	if (result == 0)
 		return 1;
-	if (err->class != ERR_AUTH)
+	if (has_secret && err->class != ERR_AUTH)
 		return -1;
-	web_webhook_refuse_unsigned(response);
+	web_webhook_refuse(request, err, response);
 	return 0;
 }
 
@@ -222,41 +231,53 @@ static const struct mirror_list *web_webhook_find_list(const struct web_request 
 	return NULL;
 }
 
+/* Whether any mirror accepts some. */
+static bool web_webhook_is_expected(const struct mirrors *mirrors)
+{
+	for (size_t i = 0; mirrors && i < mirrors->sections.count; i++)
+		if (mirrors->sections.items[i]->webhook_secret_file)
+			return true;
+	for (size_t i = 0; mirrors && i < mirrors->lists.count; i++)
+		if (mirrors->lists.items[i]->webhook_secret_file)
+			return true;
+	return false;
+}
+
+/* Whatever the name is: to be refused by the head alone would tell what the answer does
+ * not. */
 bool web_webhook_may_come(const struct web_request *request,
 			  struct web_response *response)
 {
-	const struct mirror_list *list = web_webhook_find_list(request);
-	const struct mirror *mirror = list ? NULL : web_mirror_find(request, response);
 	struct http_header headers[ARRAY_SIZE(web_webhook_headers) + 1];
+	struct err err;
 
-	if (!list && !mirror)
-		return false;
-	if (!(list ? list->webhook_secret_file : mirror->webhook_secret_file)) {
-		web_answer_problem(response, 403, "NO_WEBHOOKS",
-				   "this mirror accepts no webhooks",
-				   "set webhookSecretFile in its section");
-		return false;
-	}
 	web_webhook_find_headers(request, headers);
-	if (webhook_is_signed(headers))
+	if (!web_webhook_is_expected(request->services->mirrors))
+		err_set(&err, ERR_CONFIG, "no mirror of this site accepts webhooks");
+	else if (!webhook_is_signed(headers))
+		err_set(&err, ERR_AUTH, "it is not signed");
+	else
 		return true;
-	web_webhook_refuse_unsigned(response);
+	web_webhook_refuse(request, &err, response);
 	return false;
 }
 
 static int post_mirror_webhook(const struct web_request *request,
 			       struct web_response *response, struct err *err)
 {
+	const struct mirrors *mirrors = request->services->mirrors;
 	const struct mirror_list *list = web_webhook_find_list(request);
-	const struct mirror *mirror;
+	const struct mirror *mirror = list ? NULL : mirrors_find(mirrors, request->name);
 
-	/* A reload may have changed it since the head came. */
-	if (!web_webhook_may_come(request, response))
-		return 0;
-	if (list)
+	if (list && list->webhook_secret_file)
 		return web_webhook_take_of_list(request, list, response, err);
-	mirror = web_mirror_find(request, response);
-	return mirror ? web_webhook_take(request, mirror, response, err) : 0;
+	if (mirror && mirror->webhook_secret_file)
+		return web_webhook_take(request, mirror, response, err);
+	err_set(err, ERR_CONFIG,
+		list || mirror ? "it has no webhookSecretFile"
+			       : "no mirror of this site has this name");
+	web_webhook_refuse(request, err, response);
+	return 0;
 }
 
 _Static_assert(WEBHOOK_BODY_MAX == WEB_BODY_HOOK_MAX, "both are the same bound");

@@ -56,7 +56,8 @@ struct web_route {
 };
 
 /* For WEB_BODY_HOOK, when only the head is here, on a thread that must not wait. False,
- * with the answer made: nobody could have signed the body, so it shall not come. */
+ * with the answer made: nobody could have signed the body, so it shall not come. Says
+ * nothing of the mirror. */
 bool web_webhook_may_come(const struct web_request *request,
 			  struct web_response *response);
 

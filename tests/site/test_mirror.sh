@@ -207,6 +207,12 @@ signed() { # FILE
 	openssl dgst -sha256 -hmac s3cret -r "$1" | cut -d ' ' -f 1
 }
 
+# At most one line a second.
+refusal_is_logged() {
+	post /api/v1/mirrors/acme%2Fr/webhook -H 'X-Hub-Signature-256: sha256=0' --data-binary @other
+	was_logged paris access.refused 'the webhook for acme/r: it has no webhookSecretFile'
+}
+
 by_a_webhook() {
 	cd "$SHARED"
 	echo '{"ref":"refs/heads/main","repository":{"full_name":"acme/hooked"}}' >push
@@ -217,7 +223,8 @@ by_a_webhook() {
 	[ "$(post /api/v1/mirrors/acme%2Fhooked/webhook -H 'X-GitHub-Event: push' \
 		-H "X-Hub-Signature-256: sha256=$(signed other)" --data-binary @other)" = 409 ]
 	[ "$(post /api/v1/mirrors/acme%2Fr/webhook -H 'X-GitHub-Event: push' \
-		-H "X-Hub-Signature-256: sha256=$(signed other)" --data-binary @other)" = 403 ]
+		-H "X-Hub-Signature-256: sha256=$(signed other)" --data-binary @other)" = 401 ]
+	wait_until 10 refusal_is_logged
 	[ "$(post /api/v1/mirrors/acme%2Fhooked/webhook -H 'X-GitHub-Event: push' \
 		-H "X-Hub-Signature-256: sha256=$(signed push)" --data-binary @push)" = 202 ]
 	wait_until 20 is_mirrored acme/hooked
@@ -239,14 +246,14 @@ by_a_webhook() {
 }
 
 # Of what is said to be so long, not one byte is sent.
-is_refused_by_its_head() { # STATUS NAME HEADER...
-	local wanted=$1 name=$2 url fd header line
-	shift 2
-	url=$(site_url paris)
+is_answered_by_its_head() { # STATUS SITE NAME HEADER...
+	local wanted=$1 site=$2 name=$3 url fd header line
+	shift 3
+	url=$(site_url "$site")
 	exec {fd}<>"/dev/tcp/127.0.0.1/${url##*:}"
 	{
 		printf 'POST /api/v1/mirrors/%s/webhook HTTP/1.1\r\nHost: x\r\n' "$name"
-		printf 'Content-Length: 30000000\r\n'
+		printf 'Content-Length: 30000000\r\nExpect: 100-continue\r\n'
 		for header; do
 			printf '%s\r\n' "$header"
 		done
@@ -258,10 +265,37 @@ is_refused_by_its_head() { # STATUS NAME HEADER...
 }
 
 nobody_sends_a_body_that_cannot_be_right() {
+	local name
+
 	cd "$SHARED"
-	is_refused_by_its_head 404 nobody
-	is_refused_by_its_head 403 acme%2Fr 'X-Hub-Signature-256: sha256=0'
-	is_refused_by_its_head 401 acme%2Fhooked 'X-GitHub-Event: push'
+	for name in nobody acme%2Fr acme%2Fhooked; do
+		is_answered_by_its_head 401 paris "$name" 'X-GitHub-Event: push'
+	done
+	# London has no mirrors.
+	is_answered_by_its_head 401 london nobody 'X-Hub-Signature-256: sha256=0'
+}
+
+# None of the name, one without a secret, one with, one whose secret cannot be read.
+strangers_do_not_hear_which_mirrors_there_are() {
+	local name
+
+	cd "$SHARED"
+	for name in nobody acme%2Fr acme%2Fhooked; do
+		is_answered_by_its_head 100 paris "$name" 'X-Hub-Signature-256: sha256=0'
+		refused_webhook "$name" -H 'X-Hub-Signature-256: sha256=0'
+		refused_webhook "$name"
+	done
+	mv hook.secret hook.away
+	refused_webhook acme%2Fhooked -H 'X-Hub-Signature-256: sha256=0'
+	mv hook.away hook.secret
+	[ "$(sort -u answers | wc -l)" -eq 1 ] || fail "$(sort -u answers)"
+	grep '"code":"BAD_SIGNATURE".*}401$' answers
+}
+
+refused_webhook() { # NAME CURL-OPTION...
+	curl -s -m 20 -d '{}' -w '%{http_code}' "${@:2}" "$(site_url paris)/api/v1/mirrors/$1/webhook" |
+		tr -d '\n' >>answers
+	echo >>answers
 }
 
 tell() { # FILE
@@ -383,6 +417,7 @@ tap_test "a request that ended a week ago is forgotten" is_forgotten
 tap_test "a webhook with the right signature has its mirror asked at once" by_a_webhook
 tap_test "of a webhook that cannot be right no body is taken" \
 	nobody_sends_a_body_that_cannot_be_right
+tap_test "strangers do not hear which mirrors there are" strangers_do_not_hear_which_mirrors_there_are
 tap_test "a webhook that comes during a job is not lost" told_during_a_job
 tap_test "a mirror without a section is kept until it is removed" removed
 tap_test "what a tag names is not an upstream's to say" tags_are_looked_at

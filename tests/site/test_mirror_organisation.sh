@@ -169,7 +169,7 @@ a_webhook_tells() {
 	git config --file paris/refrelay.conf --unset mirrors.acme.webhookSecretFile
 	set_conf paris mirrors.acme.interval 1s
 	start_site paris
-	[ "$(post acme push)" = 403 ]
+	[ "$(post acme push)" = 401 ]
 	stop_site paris
 }
 
