@@ -36,15 +36,31 @@ static uint64_t announced_size(const struct web_request *request)
 		       : UINT64_MAX;
 }
 
-static int blob_put_receive(const struct web_request *request,
+static int blob_put_refuse_size(struct blob_put *put, struct err *err)
+{
+	put->has_wrong_size = true;
+	return err_set(err, ERR_CORRUPT,
+		       "what came has not the announced %" PRIu64 " bytes", put->size);
+}
+
+/* What is longer than it may be need not come to its end, which it may not have. */
+static int blob_put_receive(const struct web_request *request, struct blob_put *put,
 			    struct blob_incoming *incoming, struct err *err)
 {
 	AUTO_FREE char *piece = xmalloc(PIECE);
+	uint64_t left = put->size;
 	ssize_t got;
 
-	while ((got = web_read_upload(request, piece, PIECE, err)) > 0)
+	while ((got = web_read_upload(request, piece, PIECE, err)) > 0) {
+		if ((uint64_t)got > left)
+			return blob_put_refuse_size(put, err);
+		if (put->size != UINT64_MAX)
+			left -= (uint64_t)got;
 		if (blob_incoming_write(incoming, piece, (size_t)got, err) != 0)
 			return -1;
+	}
+	if (got == 0 && put->size != UINT64_MAX && left > 0)
+		return blob_put_refuse_size(put, err);
 	return got == 0 ? 0 : -1;
 }
 
@@ -196,7 +212,7 @@ int blob_put_upload(const struct web_request *request, struct blob_put *put,
 		    &incoming, err) != 0)
 		return -1;
 	int result =
-		blob_put_receive(request, incoming, err) != 0 ||
+		blob_put_receive(request, put, incoming, err) != 0 ||
 				check_digest(incoming, put, err) != 0 ||
 				blob_put_settle(request, root, &incoming, put, err) != 0
 			? -1
@@ -304,7 +320,7 @@ static void answer_put(const struct blob_put *put, struct web_response *response
 static int blob_put_here(const struct web_request *request, const struct kind *kind,
 			 struct web_response *response, struct err *err)
 {
-	struct blob_put put = { .kind = kind, .id = request->name };
+	struct blob_put put = { .kind = kind, .id = request->name, .size = UINT64_MAX };
 	int result;
 
 	if (kind->check_name(kind, put.id, err) != 0)

@@ -12,15 +12,17 @@ struct blob_put {
 	const struct kind *kind;
 	const char *id;
 	char digest[BLOB_DIGEST_SIZE]; /* the required digest */
+	uint64_t size;                 /* the required size; UINT64_MAX: any */
 	/* Filled: */
+	bool has_wrong_size;
 	bool is_new;
 	struct origin_row row; /* owned: clear it in any case */
 };
 
 /* Puts the request's upload in its place, at a primary: it is on disk and in the event
- * log on return. ERR_CORRUPT: the digest differs; ERR_CONFLICT: something else is there,
- * or it was changed again at once; ERR_DISK: no space. After an error nothing of it is
- * left, unless it was changed again. */
+ * log on return. ERR_CORRUPT: the digest or the size differs; ERR_CONFLICT: something
+ * else is there, or it was changed again at once; ERR_DISK: no space. After an error
+ * nothing of it is left, unless it was changed again. */
 int blob_put_upload(const struct web_request *request, struct blob_put *put,
 		    struct err *err);
 

@@ -300,6 +300,8 @@ struct upload {
 	const char *name;
 	struct lfs_row row;
 };
+	uint64_t size; /* as announced by the URL; UINT64_MAX: it is not */
+	bool has_wrong_size;
 
 /* store_work; arg: struct upload */
 static int record_upload(struct store_tx *tx, void *arg, struct err *err)
@@ -339,11 +341,14 @@ static bool has_right_size(const struct web_request *request, uint64_t *size,
 	return false;
 }
 
-static int answer_upload_failed(struct web_response *response, const struct err *err)
+static int answer_upload_failed(const struct upload *upload,
+				struct web_response *response, const struct err *err)
 {
 	if (err->class != ERR_CORRUPT)
 		return -1;
-	web_answer_problem(response, 422, "WRONG_DIGEST", err->text, err->remedy);
+	web_answer_problem(response, 422,
+			   upload->has_wrong_size ? "WRONG_SIZE" : "WRONG_DIGEST",
+			   err->text, err->remedy);
 	return 0;
 }
 
@@ -352,7 +357,7 @@ static int take_upload(const struct web_request *request, struct upload *upload,
 		       struct lfs_object *object, const struct kind *kind,
 		       struct err *err)
 {
-	struct blob_put put = { .kind = kind, .id = object->id };
+	struct blob_put put = { .kind = kind, .id = object->id, .size = upload->size };
 	int result;
 
 	memcpy(put.digest, object->oid, sizeof(put.digest));
@@ -362,6 +367,7 @@ static int take_upload(const struct web_request *request, struct upload *upload,
 	upload->row.size = put.row.size;
 	origin_row_clear(&put.row);
 	return result;
+	upload->has_wrong_size = put.has_wrong_size;
 }
 
 static int lfs_object_put_here(const struct web_request *request, const struct kind *kind,
@@ -369,20 +375,14 @@ static int lfs_object_put_here(const struct web_request *request, const struct k
 			       struct web_response *response, struct err *err)
 {
 	struct upload upload = { .name = name };
-	uint64_t size;
 
 	memcpy(upload.row.oid, object->oid, sizeof(upload.row.oid));
-	if (!has_right_size(request, &size, response))
+	if (!has_right_size(request, &upload.size, response))
 		return 0;
 	if (lfs_find(request, kind, name, object, 1, err) != 0 && err->class != ERR_BUSY)
 		return -1;
 	if (take_upload(request, &upload, object, kind, err) != 0)
-		return answer_upload_failed(response, err);
-	if (size != UINT64_MAX && size != upload.row.size) {
-		web_answer_problem(response, 422, "WRONG_SIZE",
-				   "the object has another size than was announced", "");
-		return 0;
-	}
+		return answer_upload_failed(&upload, response, err);
 	if (store_write(request->services->store, record_upload, &upload, err) != 0)
 		return -1;
 	lfs_answer_json(response, 200, json_object());

@@ -120,7 +120,21 @@ wrong_content_leaves_nothing() {
 		"$(lfs_url london)/info/lfs/objects/$oid"
 	says WRONG_SIZE curl -s -u "any:$(cat dev.token)" -T wrong \
 		"$(lfs_url london)/info/lfs/objects/$(oid_of wrong)?size=4999"
+	# Nor if only its end shows how long it is.
+	for size in 4999 5001; do
+		says WRONG_SIZE curl -s -u "any:$(cat dev.token)" -T wrong -H 'Transfer-Encoding: chunked' \
+			"$(lfs_url london)/info/lfs/objects/$(oid_of wrong)?size=$size"
+	done
+	# Longer than announced is enough to know, before its digest is.
+	head -c 3000000 /dev/zero >long
+	says WRONG_SIZE curl -s -u "any:$(cat dev.token)" -T long -H 'Transfer-Encoding: chunked' \
+		"$(lfs_url london)/info/lfs/objects/$oid?size=4999"
+	# Of what is much longer the end is not awaited.
+	head -c 60000000 /dev/zero >long
+	fails curl -s -u "any:$(cat dev.token)" -T long -H 'Transfer-Encoding: chunked' \
+		"$(lfs_url london)/info/lfs/objects/$oid?size=4999"
 	[ -z "$(find london/lfs -type f)" ]
+	! at london events | grep '"kind":"lfs"' || fail "an event of what was refused"
 	says BAD_OID curl -s -u "any:$(cat dev.token)" "$(lfs_url london)/info/lfs/objects/nonsense"
 	says '"code":422' lfs_batch dev london upload "${oid:1}" 10
 	says MISSING curl -s -u "any:$(cat dev.token)" -T wrong \
