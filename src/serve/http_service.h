@@ -15,6 +15,11 @@ int http_service_check(const char *path, const struct repo *repo,
 		       const struct git_work *work, enum http_service service,
 		       struct err *err);
 
+/* The same for reads; git is asked only where its word may differ from what repo_open()
+ * has read. */
+int http_service_check_read(const char *path, const struct repo *repo,
+			    const struct git_work *work, struct err *err);
+
 /* Fills in that error. Returns -1. */
 int http_service_closed(enum http_service service, struct err *err);
 

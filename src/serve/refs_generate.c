@@ -67,6 +67,14 @@ int http_service_check(const char *path, const struct repo *repo,
 	return strcmp(value.data, "false\n") == 0 ? http_service_closed(service, err) : 0;
 }
 
+int http_service_check_read(const char *path, const struct repo *repo,
+			    const struct git_work *work, struct err *err)
+{
+	if (repo->has_includes)
+		return http_service_check(path, repo, work, HTTP_SERVICE_READ, err);
+	return repo->is_closed ? http_service_closed(HTTP_SERVICE_READ, err) : 0;
+}
+
 #define KEPT_MAX 256
 #define CONFIG_MAX ((size_t)1 << 20)
 #define KEY_SIZE 65

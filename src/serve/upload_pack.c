@@ -334,18 +334,6 @@ static int check_refusal(const struct upload_pack_request *request,
 			  "run git fsck in that repository and restore what it names");
 }
 
-/* Git itself is asked only where its word may differ from what repo_open() has read. */
-static int check_open(const struct upload_pack_request *request, const struct repo *repo,
-		      const struct git_work *work, struct err *err)
-{
-	if (request->is_for_copy)
-		return 0;
-	if (repo->has_includes)
-		return http_service_check(request->path, repo, work, HTTP_SERVICE_READ,
-					  err);
-	return repo->is_closed ? http_service_closed(HTTP_SERVICE_READ, err) : 0;
-}
-
 int upload_pack_open(const struct upload_pack_request *request, struct upload_pack **pack,
 		     struct err *err)
 {
@@ -358,7 +346,8 @@ int upload_pack_open(const struct upload_pack_request *request, struct upload_pa
 	made->step = request->step;
 	made->holds_back = request->holds_back && request->step == UPLOAD_PACK_ANSWER;
 	made->work = git_work_for(request->stop, request->timeout_ms);
-	if (check_open(request, &repo, &made->work, err) != 0 ||
+	if ((!request->is_for_copy &&
+	     http_service_check_read(request->path, &repo, &made->work, err) != 0) ||
 	    upload_pack_begin(request, &repo, made, err) != 0 ||
 	    check_refusal(request, &repo, made, err) != 0) {
 		if (request->is_bad)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "git/lfs_pointer.h"
+#include "serve/find.h"
 #include "web/answer.h"
 #include "web/lfs_parts.h"
 #include "web/pass_on.h"
@@ -251,6 +252,11 @@ static int lfs_post_batch_decide(const struct web_request *request,
 {
 	AUTO_FREE char *name = git_request_repository(request);
 
+	if (lfs_check_open(request, name,
+			   batch->operation == LFS_UPLOAD ? HTTP_SERVICE_PUSH
+							  : HTTP_SERVICE_READ,
+			   err) != 0)
+		return -1;
 	if (request->services->role != SITE_SECONDARY)
 		return judge_here(request, kind, name, batch, err);
 	if (batch->operation == LFS_UPLOAD)
@@ -553,7 +559,7 @@ json_t *lfs_batch_answer(const struct lfs_batch *batch, const char *base)
 	return answer;
 }
 
-enum { ASK_MS = 60 * 1000 };
+enum { ASK_MS = 60 * 1000, CHECK_MS = 60 * 1000 };
 #define ANSWER_MAX ((size_t)4 << 20)
 
 void lfs_answer_json(struct web_response *response, int status, json_t *object)
@@ -586,6 +592,48 @@ const struct kind *lfs_kind(const struct web_request *request,
 			   "this site keeps no objects of Git LFS",
 			   "its operator gives it a kind of blobs with layout = lfs");
 	return NULL;
+}
+
+/* As with pushes: what a mirror has is its upstream's. */
+static int lfs_check_no_mirror(const struct web_request *request, const char *repository,
+			       struct err *err)
+{
+	const struct mirrors *mirrors = request->services->mirrors;
+	const struct mirror *mirror = mirrors ? mirrors_find(mirrors, repository) : NULL;
+
+	if (!mirror)
+		return 0;
+	err_set(err, ERR_AUTH, "%s is a mirror: push to %s instead", mirror->name,
+		mirror->url);
+	return err_because(err, REASON_CLOSED);
+}
+
+/* What cannot be read of a copy is asked of the primary. */
+static bool lfs_is_for_primary(const struct web_request *request, const struct err *err)
+{
+	return request->services->role == SITE_SECONDARY && err_is_of_data(err);
+}
+
+int lfs_check_open(const struct web_request *request, const char *repository,
+		   enum http_service service, struct err *err)
+{
+	const struct git_work work = git_work_for(request->stop, CHECK_MS);
+	AUTO_REPO struct repo repo = REPO_INIT;
+	AUTO_FREE char *path = NULL;
+
+	if (service == HTTP_SERVICE_PUSH && request->services->role == SITE_SECONDARY)
+		return 0;
+	if (service == HTTP_SERVICE_PUSH &&
+	    lfs_check_no_mirror(request, repository, err) != 0)
+		return -1;
+	AUTO_CLOSE int dir =
+		find_repository(request->services->root, repository, &path, err);
+	if (dir < 0 || repo_open(dir, ".", &repo, err) != 0)
+		return err->class == ERR_MISSING || lfs_is_for_primary(request, err) ? 0
+										     : -1;
+	return service == HTTP_SERVICE_PUSH
+		       ? http_service_check(path, &repo, &work, service, err)
+		       : http_service_check_read(path, &repo, &work, err);
 }
 
 bool lfs_request_oid(const struct web_request *request, char oid[LFS_OID_SIZE],
@@ -631,7 +679,8 @@ static const char *const lfs_forward_client_headers[] = {
 
 static const struct pass_on_kind lfs_forward_kinds[] = {
 	[LFS_AS_SITE] = { LFS_FORWARD, .headers = lfs_forward_headers,
-			  .is_own_right = true, .token_s = 3 * 3600 },
+			  .is_own_right = true, .token_s = 3 * 3600,
+			  .reports_closed = true },
 	[LFS_AS_CLIENT] = { LFS_FORWARD, .headers = lfs_forward_client_headers },
 };
 

@@ -290,6 +290,8 @@ int lfs_get_object(const struct web_request *request, struct web_response *respo
 
 	if (!kind || !lfs_request_oid(request, oid, response))
 		return 0;
+	if (lfs_check_open(request, name, HTTP_SERVICE_READ, err) != 0)
+		return -1;
 	if (!is_copy(request))
 		return get_here(request, kind, name, &object, response, err);
 	get_at_copy(request, kind, name, &object, response);
@@ -298,10 +300,10 @@ int lfs_get_object(const struct web_request *request, struct web_response *respo
 
 struct upload {
 	const char *name;
-	struct lfs_row row;
-};
 	uint64_t size; /* as announced by the URL; UINT64_MAX: it is not */
 	bool has_wrong_size;
+	struct lfs_row row;
+};
 
 /* store_work; arg: struct upload */
 static int record_upload(struct store_tx *tx, void *arg, struct err *err)
@@ -365,9 +367,9 @@ static int take_upload(const struct web_request *request, struct upload *upload,
 		blob_lfs_id(object->oid, object->id);
 	result = blob_put_upload(request, &put, err);
 	upload->row.size = put.row.size;
+	upload->has_wrong_size = put.has_wrong_size;
 	origin_row_clear(&put.row);
 	return result;
-	upload->has_wrong_size = put.has_wrong_size;
 }
 
 static int lfs_object_put_here(const struct web_request *request, const struct kind *kind,
@@ -399,6 +401,8 @@ int lfs_put_object(const struct web_request *request, struct web_response *respo
 
 	if (!kind || !lfs_request_oid(request, oid, response))
 		return 0;
+	if (lfs_check_open(request, name, HTTP_SERVICE_PUSH, err) != 0)
+		return -1;
 	if (!is_copy(request))
 		return lfs_object_put_here(request, kind, name, &object, response, err);
 	lfs_forward(request, name, LFS_AS_CLIENT, response);
@@ -434,6 +438,8 @@ int lfs_post_verify(const struct web_request *request, struct web_response *resp
 
 	if (!kind || !lfs_has_type(request, response))
 		return 0;
+	if (lfs_check_open(request, name, HTTP_SERVICE_PUSH, err) != 0)
+		return -1;
 	if (is_copy(request))
 		lfs_forward(request, name, LFS_AS_CLIENT, response);
 	else if (lfs_object_read(request->body->data, request->body->len, &item, err))

@@ -9,6 +9,7 @@
 #include "git/lfs_pointer.h"
 #include "pull/glance.h"
 #include "replicable/kind.h"
+#include "serve/http_service.h"
 #include "web/lfs.h"
 #include "web/services.h"
 #include "web/web.h"
@@ -23,6 +24,12 @@ bool lfs_has_type(const struct web_request *request, struct web_response *respon
  * objects. */
 const struct kind *lfs_kind(const struct web_request *request,
 			    struct web_response *response);
+
+/* Whether the repository itself permits this, as with Git over HTTP. ERR_AUTH with
+ * REASON_CLOSED: its settings do not, or it is a mirror and does not take uploads. 0 if
+ * that is for the primary to say: uploads at a secondary, and all else without a copy. */
+int lfs_check_open(const struct web_request *request, const char *repository,
+		   enum http_service service, struct err *err);
 
 /* The last segment of the path. False, with the answer made: it is not an oid. */
 bool lfs_request_oid(const struct web_request *request, char oid[LFS_OID_SIZE],

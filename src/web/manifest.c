@@ -19,6 +19,7 @@
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "replicable/registry.h"
+#include "serve/http_service.h"
 #include "upkeep/copies_root.h"
 #include "web/access.h"
 #include "web/listen.h"
@@ -28,7 +29,7 @@
 #define PAGE 500
 #define STAMP_SIZE 64
 
-enum { PLACE_MS = 5000, WAITING_MAX = 16 };
+enum { PLACE_MS = 5000, CHECK_MS = 10 * 1000, WAITING_MAX = 16 };
 
 /* One repository as it was at a generation. */
 struct manifest_page {
@@ -214,6 +215,21 @@ static bool manifest_is_cut(const char *path)
 	return dir >= 0 && cuts_are_ours(dir);
 }
 
+/* Nobody can follow what is not read over HTTP. */
+static int manifest_check_open(const char *path, struct err *err)
+{
+	const struct git_work work = git_work_for(NULL, CHECK_MS);
+	AUTO_REPO struct repo repo = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, path, &repo, err) != 0)
+		return -1;
+	if (http_service_check_read(path, &repo, &work, err) == 0)
+		return 0;
+	return err->reason == REASON_CLOSED
+		       ? err_set(err, ERR_CONFIG, "it is closed to readers")
+		       : -1;
+}
+
 static int manifest_read_page(const struct manifest_book *book,
 			      const struct manifest_row *row, struct manifest_page *page,
 			      struct err *err)
@@ -227,6 +243,8 @@ static int manifest_read_page(const struct manifest_book *book,
 		return -1;
 	if (result != 0 || reading.refs.cuts.count > 0)
 		return err_set(err, ERR_CONFIG, "its history is cut short");
+	if (manifest_check_open(path, err) != 0)
+		return -1;
 	manifest_entry_clear(&page->entry);
 	manifest_describe(row->name, &reading, row->changed_at / 1000, &page->entry);
 	snprintf(page->stamp, sizeof(page->stamp), "%s", row->stamp);

@@ -234,6 +234,80 @@ through_the_secondary() {
 	cmp work/b.bin clone/b.bin
 }
 
+set_closed() { # KEY VALUE
+	git -C london/git/r.git config "$1" "$2"
+	at london changed r
+	wait_until 20 in_sync
+}
+
+lists_r() { # SITE
+	curl -fsS -u "any:$(cat looker.token)" "$(site_url "$1")/manifest.js.gz" | gzip -dc | grep -q '"/r.git"'
+}
+
+says_403() { # PATTERN COMMAND...
+	local pattern=$1
+	shift
+	"$@" -w ' %{http_code}' | tr -d '\n' >said
+	grep -qE -- "$pattern.* 403$" said || fail "$* did not say $pattern: $(cat said)"
+}
+
+put_of_dev() { # SITE REPOSITORY [CURL-OPTION...]
+	curl -s -u "any:$(cat dev.token)" -T work/a.bin "${@:3}" \
+		"$(site_url "$1")/$2.git/info/lfs/objects/$oid"
+}
+
+verify_of_dev() { # SITE [CURL-OPTION...]
+	curl -s "${@:2}" -u "any:$(cat dev.token)" -d "{\"oid\":\"$oid\",\"size\":1000}" \
+		-H 'Content-Type: application/vnd.git-lfs+json' "$(lfs_url "$1")/info/lfs/verify"
+}
+
+# What git http-backend would not give, LFS does not, nor does the manifest name it.
+what_is_closed_has_no_objects() {
+	local oid site
+
+	two_sites
+	lfs_commit a.bin 1000
+	git -C work push -q origin main >push 2>&1 || fail "$(cat push)"
+	oid=$(oid_of work/a.bin)
+	wait_until 20 is_at paris "$oid"
+	set_closed http.uploadpack false
+	for site in london paris; do
+		says_403 'http.uploadpack is false' lfs_batch looker "$site" download "$oid" 1000
+		says_403 'http.uploadpack is false' curl -s \
+			-u "any:$(cat looker.token)" "$(lfs_url "$site")/info/lfs/objects/$oid"
+		fails lists_r "$site"
+		says '^\{\}$' put_of_dev "$site" r
+	done
+	# A copy that is not there has no settings.
+	mv paris/git/r.git away.git
+	says_403 'http.uploadpack is false' curl -s \
+		-u "any:$(cat looker.token)" "$(lfs_url paris)/info/lfs/objects/${oid//[0-9]/1}"
+	mv away.git paris/git/r.git
+	set_closed http.uploadpack true
+	set_closed http.receivepack false
+	for site in london paris; do
+		says '"download"' lfs_batch looker "$site" download "$oid" 1000
+		lists_r "$site"
+		says_403 'http.receivepack is false' lfs_batch dev "$site" upload "$oid" 1000
+		says_403 'http.receivepack is false' put_of_dev "$site" r
+		says_403 'http.receivepack is false' verify_of_dev "$site"
+	done
+}
+
+a_mirror_takes_no_objects() {
+	local oid
+
+	make_lfs_sites
+	git clone -q --bare london/git/r.git upstream.git
+	set_conf london mirror.m.url "$PWD/upstream.git"
+	start_site london
+	lfs_work "$(url_as dev london r)"
+	lfs_commit a.bin 1000
+	oid=$(oid_of work/a.bin)
+	says_403 'm is a mirror: push to .*/upstream.git instead' put_of_dev london m
+	[ -z "$(find london/lfs -type f)" ]
+}
+
 # A head, and never its body.
 begin_upload() { # OID
 	local url fd
@@ -304,6 +378,8 @@ tap_test "an object that is absent is told by status and to who clones" what_is_
 tap_test "history that came without its objects is told" history_that_came_without_objects
 tap_test "only what is new in a history is looked through" only_what_is_new_is_looked_through
 tap_test "what is pushed through the secondary is cloned from it, with and without the primary" through_the_secondary
+tap_test "what is closed to readers, or to pushes, is so with LFS" what_is_closed_has_no_objects
+tap_test "a mirror takes no objects from anybody" a_mirror_takes_no_objects
 tap_test "uploads without end leave the primary to others" \
 	uploads_without_end_leave_the_primary_to_others
 tap_test "a secondary says what it lacks, and what it cannot ask for" a_secondary_says_what_it_lacks

@@ -229,6 +229,23 @@ TEST(what_nobody_can_follow_is_left_out)
 	}
 }
 
+TEST(what_is_closed_to_readers_is_left_out)
+{
+	assert_listed("a.git b.git c.git ");
+	must("git -C srv/b.git config http.uploadpack false");
+	scan();
+	assert_listed("a.git c.git ");
+	must("git -C srv/b.git config http.uploadpack true");
+	scan();
+	assert_listed("a.git b.git c.git ");
+	/* ... also by a file that its own includes */
+	must("printf '[http]\\nuploadpack = no\\n' >srv/b.git/more");
+	must("git -C srv/b.git config --unset http.uploadpack");
+	must("git -C srv/b.git config include.path more");
+	scan();
+	assert_listed("a.git c.git ");
+}
+
 TEST(without_one_that_was_never_read_there_is_no_manifest)
 {
 	fail_as("/b.git", ERR_INTERNAL, EMFILE);
@@ -301,6 +318,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		MANIFEST_CASE(what_cannot_be_read_now_keeps_its_entry),
 		MANIFEST_CASE(what_nobody_can_follow_is_left_out),
+		MANIFEST_CASE(what_is_closed_to_readers_is_left_out),
 		MANIFEST_CASE(without_one_that_was_never_read_there_is_no_manifest),
 		MANIFEST_CASE(a_root_that_is_away_deletes_nothing),
 		MANIFEST_CASE(a_folder_that_is_not_mounted_deletes_nothing),
