@@ -76,7 +76,7 @@ static void start(void)
 	log_set_level(LOG_LEVEL_NONE);
 	if (!mkdtemp(directory) ||
 	    conf_load_text("fuzz.conf", text, strlen(text), &conf, &err) != 0 ||
-	    access_read(conf, &services.access, &err) != 0)
+	    access_read(conf, true, &services.access, &err) != 0)
 		abort();
 	services.data = directory;
 	services.site = "fuzz";
