@@ -35,18 +35,22 @@ static void state_remove_at(struct alert_state *state, size_t at)
 		(state->entries.count - at) * sizeof(*state->entries.items));
 }
 
-void alert_state_keep_kinds(struct alert_state *state, unsigned kinds)
+bool alert_state_keep_kinds(struct alert_state *state, unsigned kinds)
 {
-	for (size_t i = state->entries.count; i-- > 0;)
+	size_t before = state->entries.count;
+
+	for (size_t i = before; i-- > 0;)
 		if (!(kinds & 1U << state->entries.items[i].kind))
 			state_remove_at(state, i);
+	return state->entries.count < before;
 }
 
 void alert_state_untell(struct alert_state *state)
 {
 	for (size_t i = state->entries.count; i-- > 0;) {
-		state->entries.items[i].told_at = 0;
-		if (state->entries.items[i].is_over)
+		struct alert_entry *entry = &state->entries.items[i];
+		entry->told_at = 0;
+		if (entry->is_over || entry->gone_at > 0)
 			state_remove_at(state, i);
 	}
 }

@@ -31,8 +31,8 @@ struct alert_state {
 void alert_state_clear(struct alert_state *state);
 
 /* Forgets entries of other kinds (a bit each), without a word: nothing says whether they
- * have ended. */
-void alert_state_keep_kinds(struct alert_state *state, unsigned kinds);
+ * have ended. Whether there were some. */
+bool alert_state_keep_kinds(struct alert_state *state, unsigned kinds);
 
 /* The messages went elsewhere: what is present is told anew, and no end of what was not.
  */

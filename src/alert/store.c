@@ -172,6 +172,7 @@ static void alert_store_digest(const struct alert *alert, struct str *digest)
 struct alert_opening {
 	struct alert_keeping keeping;
 	struct str key, target;
+	bool has_forgotten; /* kinds */
 };
 
 static int alert_store_take_target(struct store_tx *tx, void *arg, struct err *err)
@@ -179,29 +180,29 @@ static int alert_store_take_target(struct store_tx *tx, void *arg, struct err *e
 	struct alert_opening *opening = arg;
 	AUTO_STR struct str before = STR_INIT;
 	int found = site_value_get(tx, opening->key.data, &before, err);
+	bool is_same = strcmp(before.data, opening->target.data) == 0;
 
 	if (found < 0)
 		return -1;
-	if (found && strcmp(before.data, opening->target.data) == 0)
-		return 0;
-	if (found) {
+	if (found && !is_same)
 		alert_state_untell(opening->keeping.state);
-		if (alert_store_write_all(tx, &opening->keeping, err) != 0)
-			return -1;
-	}
-	return site_value_set(tx, opening->key.data, opening->target.data, err);
+	if (((found && !is_same) || opening->has_forgotten) &&
+	    alert_store_write_all(tx, &opening->keeping, err) != 0)
+		return -1;
+	return is_same ? 0
+		       : site_value_set(tx, opening->key.data, opening->target.data, err);
 }
 
 int alert_store_open(struct store *store, const struct alert *alert,
 		     struct alert_state *state, struct alert_sending *sending,
 		     struct err *err)
 {
-	struct alert_opening opening = { { alert->name, state, sending },
-					 STR_INIT,
-					 STR_INIT };
+	struct alert_opening opening = { .keeping = { alert->name, state, sending },
+					 .key = STR_INIT,
+					 .target = STR_INIT };
 	int result = alert_store_read(store, alert->name, state, sending, err);
 
-	alert_state_keep_kinds(state, alert->kinds);
+	opening.has_forgotten = alert_state_keep_kinds(state, alert->kinds);
 	alert_store_target_key(alert->name, &opening.key);
 	alert_store_digest(alert, &opening.target);
 	if (result == 0)

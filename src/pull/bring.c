@@ -213,7 +213,8 @@ static int bring_hold(const struct bring_state *state,
 	struct copy_held held = { .deletions = hold_deletions(question) };
 
 	checksum_of_refs(&state->from, &held.refs_sum);
-	if (state->request->mends &&
+	/* a forced sync may be repeated before anybody has read this */
+	if (state->request->mends && !state->request->is_forced &&
 	    copy_held_write(state->request->copy->fd, &held, err) != 0)
 		return -1;
 	result->outcome = SYNC_HELD;

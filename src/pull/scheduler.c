@@ -276,6 +276,7 @@ struct scheduler {
 	struct lane lanes[LANES];
 	int64_t timeout_ms, reverify_ms;
 	int64_t clock_lead_ms; /* clock_was_set_back() */
+	bool is_more_often;    /* verifications than what is due was told */
 	struct proofs_ageing proofs;
 	bool is_broken; /* told in the log */
 };
@@ -326,8 +327,7 @@ static void obey_settings(struct scheduler *scheduler)
 	struct pull_settings settings = pull_settings_now(scheduler->pull);
 
 	scheduler->timeout_ms = settings.timeout_ms + GRACE_MS;
-	if (settings.reverify_ms < scheduler->reverify_ms)
-		scheduler->clock_lead_ms = INT64_MAX; /* rows are due too late */
+	scheduler->is_more_often |= settings.reverify_ms < scheduler->reverify_ms;
 	scheduler->reverify_ms = settings.reverify_ms;
 	for (size_t i = 0; i < PULL_WORKERS; i++)
 		lane_set_capacity(&scheduler->lanes[i],
@@ -403,13 +403,17 @@ static int scheduler_heal_due(struct scheduler *scheduler, struct err *err)
 	int64_t healed;
 
 	if (!clock_was_set_back(&scheduler->clock_lead_ms, clock_wall_ms(),
-				clock_boot_ms()))
-		return 0;
+				clock_boot_ms())) {
+		if (!scheduler->is_more_often)
+			return 0;
+		longest.sync_ms = INT64_MAX / 2; /* a host may have asked for a rest */
+	}
 	if (registry_heal_due(scheduler->pull->options.store, &longest, &healed, err) !=
 	    0) {
 		scheduler->clock_lead_ms = INT64_MAX; /* again */
 		return -1;
 	}
+	scheduler->is_more_often = false;
 	if (healed > 0)
 		log_warn("scheduler.clock_set_back", LOG_NUMBER("rows", healed));
 	return 0;

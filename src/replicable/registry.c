@@ -62,10 +62,15 @@ static bool registry_row_was_never_copied(const struct registry_row *row)
 
 static bool stored_row_is_here(const struct stored_row *stored)
 {
-	const unsigned replace = REGISTRY_WISH_REPLACE;
+	const struct registry_row *row = &stored->row;
+	unsigned wish = REGISTRY_WISH_REPLACE;
 
-	return stored->row.generation > 0 && !stored->row.is_gone &&
-	       (stored->wishes & (replace | replace << WISHES_LATER_SHIFT)) == 0;
+	if (row->generation == 0 || row->is_gone)
+		return false;
+	/* no command asks for mirrors to be replaced */
+	if (strcmp(row->kind, KIND_MIRROR) == 0)
+		wish |= REGISTRY_WISH_RECHECK;
+	return (stored->wishes & (wish | wish << WISHES_LATER_SHIFT)) == 0;
 }
 
 static void tally_add(struct registry_tally *tally, const struct stored_row *stored,

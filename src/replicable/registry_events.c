@@ -415,9 +415,10 @@ static enum outcome held(struct stored_row *stored, const struct registry_move *
 	if (row->state != REGISTRY_STARTED && !row->is_gone)
 		return MOVE_REFUSED;
 	set_pending(row, now);
-	/* what was permitted before was something else */
+	/* what was permitted was something else: tried again, it says what */
+	bool was_forced = stored->wishes & REGISTRY_WISH_FORCE && !row->is_gone;
 	stored->wishes &= ~(unsigned)REGISTRY_WISH_FORCE;
-	if (end_attempt(stored) != 0)
+	if (end_attempt(stored) != 0 || was_forced)
 		return MOVE_DONE;
 	row->due_at = 0;
 	registry_set_text(&row->held_reason, move->held_reason);

@@ -368,7 +368,8 @@ static const char *const migrations[] = {
 	"	AND state IN (0, 1, 3) AND held_reason IS NULL GROUP BY kind;"
 	"INSERT INTO counters (kind, what, value)"
 	"	SELECT kind, 'here', COUNT(*) FROM registry"
-	"	WHERE generation > 0 AND gone = 0 GROUP BY kind;",
+	"	WHERE generation > 0 AND gone = 0"
+	"	AND (kind <> 'mirror' OR wishes & 132 = 0) GROUP BY kind;",
 };
 
 /* arg: int64_t *, 0 for a new database. */

@@ -1,8 +1,8 @@
 /*
- * A bucket is kept as the moment at which all that was taken will have been sent: who
- * takes is told that moment, and moves it on. So streams take turns in the order in which
- * they ask, and share what there is. A bucket that nobody takes from is worth BURST_US,
- * no more.
+ * A bucket counts the bytes that were taken, and those that might have been sent by now:
+ * who takes some waits until all before them might have been. So streams take turns in
+ * the order in which they ask, share what there is, and all of them feel another rate at
+ * once. A bucket that nobody takes from is worth BURST_US, no more.
  */
 #include "web/bucket.h"
 
@@ -18,8 +18,8 @@ struct bucket {
 	pthread_mutex_t mutex;
 	char *site;
 	uint64_t cap, asked; /* guarded by mutex, as all below; 0: none */
-	uint64_t changes;    /* of the rate that these two make */
-	int64_t next_us;
+	double taken, sent;  /* bytes */
+	int64_t sent_at;     /* boot us */
 };
 
 struct buckets {
@@ -82,17 +82,28 @@ static uint64_t rate_locked(const struct bucket *bucket)
 	return bucket->cap < bucket->asked ? bucket->cap : bucket->asked;
 }
 
-/* What was taken at another rate is no debt: after a mistake it might last for hours. */
+static double bucket_rate_locked(const struct bucket *bucket)
+{
+	return (double)rate_locked(bucket) / SECOND_US; /* a microsecond */
+}
+
+static void bucket_advance_locked(struct bucket *bucket)
+{
+	int64_t now = clock_boot_ms() * 1000;
+	double rate = bucket_rate_locked(bucket), most = bucket->taken + BURST_US * rate;
+
+	bucket->sent += (double)(now - bucket->sent_at) * rate;
+	if (bucket->sent > most || rate <= 0)
+		bucket->sent = most;
+	bucket->sent_at = now;
+}
+
 static void bucket_limit(struct bucket *bucket, uint64_t *limit, uint64_t rate)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
-	uint64_t before = rate_locked(bucket);
 
+	bucket_advance_locked(bucket);
 	*limit = rate;
-	if (rate_locked(bucket) == before)
-		return;
-	bucket->next_us = 0;
-	bucket->changes++;
 }
 
 static void set_cap(struct buckets *buckets, const char *site, uint64_t cap)
@@ -133,45 +144,43 @@ bool bucket_is_limited(struct bucket *bucket)
 	return rate_locked(bucket) > 0;
 }
 
-/* Takes as many bytes; returns from when on they may be sent, boot ms. */
-static int64_t bucket_take(struct bucket *bucket, size_t bytes, uint64_t *changes)
+/* In how many milliseconds all bytes up to these might have been sent. */
+static int64_t bucket_time_left(struct bucket *bucket, double bytes)
 {
-	int64_t now_ms = clock_boot_ms(), now_us = now_ms * 1000;
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
-	uint64_t rate = rate_locked(bucket);
-	int64_t from;
+	double left;
 
-	*changes = bucket->changes;
-	if (rate == 0)
-		return now_ms;
-	if (bucket->next_us < now_us - BURST_US)
-		bucket->next_us = now_us - BURST_US;
-	from = bucket->next_us;
-	bucket->next_us += (int64_t)((double)bytes * (double)SECOND_US / (double)rate);
-	return from <= now_us ? now_ms : (from + 999) / 1000;
+	bucket_advance_locked(bucket);
+	left = bytes - bucket->sent;
+	if (left <= 0)
+		return 0;
+	left /= bucket_rate_locked(bucket) * 1000;
+	return left < LOOK_MS ? (int64_t)left + 1 : LOOK_MS;
 }
 
-static bool bucket_has_changed(struct bucket *bucket, uint64_t changes)
+static double bucket_take(struct bucket *bucket, size_t bytes)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&bucket->mutex);
+	double before;
 
-	return bucket->changes != changes;
+	bucket_advance_locked(bucket);
+	before = bucket->taken;
+	bucket->taken += (double)bytes;
+	return before;
 }
 
 bool bucket_wait(struct bucket *bucket, size_t bytes, int64_t until,
 		 const struct stop *cut)
 {
-	uint64_t changes;
-	int64_t turn = bucket_take(bucket, bytes, &changes);
-	int64_t end = int64_min(turn, until), left;
+	double before = bucket_take(bucket, bytes);
+	int64_t left, now;
 
-	while ((left = end - clock_boot_ms()) > 0) {
-		if (stop_wait(cut, int64_min(left, LOOK_MS)))
+	while ((left = bucket_time_left(bucket, before)) > 0) {
+		now = clock_boot_ms();
+		if (now >= until || stop_wait(cut, int64_min(left, until - now)))
 			return false;
-		if (bucket_has_changed(bucket, changes))
-			return true;
 	}
-	return turn <= until;
+	return true;
 }
 
 size_t bucket_block(struct bucket *bucket, size_t most)

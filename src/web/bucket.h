@@ -27,9 +27,8 @@ void bucket_ask(struct bucket *bucket, uint64_t rate);
 
 bool bucket_is_limited(struct bucket *bucket);
 
-/* Takes this many bytes for sending, in any case, and waits until they may be sent, or
- * the rate changes: then at once. False: `cut` was requested, or `until` (boot ms) came
- * first. */
+/* Takes this many bytes for sending, in any case, and waits until they may be sent at the
+ * rate of now. False: `cut` was requested, or `until` (boot ms) came first. */
 bool bucket_wait(struct bucket *bucket, size_t bytes, int64_t until,
 		 const struct stop *cut);
 

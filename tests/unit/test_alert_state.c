@@ -418,6 +418,11 @@ TEST(another_receiver_is_told_what_is_and_no_end_of_what_it_never_heard_of)
 	restart(&sending);
 	start_with("http://a", UINT_MAX);
 	assert_int_equal(known.entries.count, 0);
+	have_trouble();
+	look(NULL); /* it may have ended */
+	restart(&sending);
+	start_with("http://b", UINT_MAX);
+	assert_int_equal(known.entries.count, 0);
 }
 
 TEST(what_is_asked_for_no_longer_has_not_ended)
@@ -428,6 +433,8 @@ TEST(what_is_asked_for_no_longer_has_not_ended)
 	restart(&sending);
 	start_with("http://a", 1U << ALERT_DISK);
 	assert_int_equal(known.entries.count, 0);
+	start_with("http://a", UINT_MAX);
+	assert_int_equal(known.entries.count, 0); /* nor is it remembered */
 }
 
 TEST(alerts_whose_sections_are_gone_are_forgotten)

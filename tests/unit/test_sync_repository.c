@@ -352,6 +352,10 @@ TEST(what_a_stranger_adds_to_what_was_held_is_held_in_spite_of_force)
 	assert_ok(sync_here(true));
 	assert_held("commits that the source lacks");
 	must("git -C here/a.git rev-parse -q --verify two >/dev/null");
+	assert_ok(sync_here(true)); /* nobody has read that yet */
+	assert_held("commits that the source lacks");
+	assert_ok(sync_here(false));
+	assert_held("commits that the source lacks");
 	assert_ok(sync_here(true)); /* of both */
 	assert_int_equal(result.outcome, SYNC_UPDATED);
 	assert_equal_and_whole();
@@ -398,7 +402,7 @@ TEST(more_deletions_than_were_held_are_held_in_spite_of_force)
 	untag_there(31, 40);
 	assert_ok(sync_here(true));
 	assert_held("40 of ");
-	tag_there(5); /* fewer than were held */
+	tag_there(15); /* fewer than were held at first */
 	assert_ok(sync_here(true));
 	assert_int_equal(result.outcome, SYNC_UPDATED);
 	assert_equal_and_whole();
@@ -413,6 +417,8 @@ TEST(a_damaged_note_of_what_was_held_permits_nothing)
 	assert_held("refs/heads/one");
 	must("echo >here/a.git/refrelay/held");
 	assert_ok(sync_here(true));
+	assert_held("refs/heads/one");
+	assert_ok(sync_here(false));
 	assert_held("refs/heads/one");
 	assert_ok(sync_here(true));
 	assert_equal_and_whole();
