@@ -221,6 +221,16 @@ static int bring_hold(const struct bring_state *state,
 	return 0;
 }
 
+/* What the copy has is as another primary had it: what this one lacks it may never have
+ * had. One whose address alone changed counts on its timeline. */
+static bool bring_is_of_another_primary(const struct copy_record *record,
+					const struct source_view *view)
+{
+	return record->is_there && record->timeline[0] && view->timeline[0] &&
+	       strcmp(record->timeline, view->timeline) != 0 &&
+	       strcmp(record->source, view->url) != 0;
+}
+
 /* SYNC_HELD is an outcome, not an error. */
 static int bring_check_hold(const struct bring_state *state, struct sync_result *result,
 			    struct err *err)
@@ -233,7 +243,8 @@ static int bring_check_hold(const struct bring_state *state, struct sync_result 
 		.from = &state->from,
 		.view = request->view,
 		.diff = &state->diff,
-		.is_ours = state->is_ours,
+		.is_ours = state->is_ours &&
+			   !bring_is_of_another_primary(&state->record, request->view),
 		.pushed = pushed_since(&state->record, request->view),
 	};
 	AUTO_FREE char *cuts = NULL;

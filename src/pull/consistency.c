@@ -14,6 +14,8 @@
  * timeline, as to a snapshot, and is turned back.
  *
  * Only what a page proves is done: absence counts between the page's first and last name.
+ * What another primary than before lacks, it may never have had: until a pass has
+ * compared all of its inventory, what is absent there is held for a person's decision.
  *
  * When the inventory has not changed since a pass that found nothing to do, one request
  * tells (ETag); unless rows were removed or added here, as by an operator's remove, or
@@ -32,10 +34,12 @@
 #include "base/retry.h"
 #include "pull/copy_kind.h"
 #include "pull/decisions.h"
+#include "pull/followed.h"
 #include "pull/primary.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
+#include "upkeep/removal.h"
 
 #define PAGE_LIMIT 10000
 /* For the requests themselves. */
@@ -53,7 +57,9 @@ struct pass {
 	char *after;     /* owned; NULL: the first page */
 	char etag[128];  /* of its first page */
 	char timeline[TIMELINE_SIZE];
-	bool is_part; /* the inventory lacks what the primary could not read */
+	bool is_part;       /* the inventory lacks what the primary could not read */
+	bool is_of_another; /* what is here was compared with another primary: */
+	int64_t held;       /* what was held for that, in this pass */
 	struct scan_record skipped; /* in this pass: left_out, example */
 	size_t found;               /* differences in this pass */
 	size_t left;                /* and those that are left to events */
@@ -109,11 +115,13 @@ struct chunk {
 	const char *after; /* names above it; NULL: from the first */
 	const char *end;   /* up to this one; NULL: to the last */
 	bool is_part;      /* absence says nothing */
+	bool holds;        /* absence needs a person's decision */
 	/* Results. */
 	bool writes;
 	size_t done_items, done_rows;
 	char *reached; /* owned; NULL: the end */
 	size_t steps, left;
+	int64_t held;
 };
 
 static struct registry_move compare_page_make_move(const struct compare_step *step)
@@ -139,9 +147,25 @@ static struct registry_move compare_page_make_move(const struct compare_step *st
 	return move;
 }
 
+static int hold_absent(struct store_tx *tx, struct chunk *chunk,
+		       const struct compare_step *step, struct err *err)
+{
+	chunk->held++;
+	return removal_hold_in(tx, step->row,
+			       "the primary is another one than before and lacks it",
+			       err);
+}
+
+/* A worker's end would release it again: the next pass meets it. */
+static bool is_held_later(const struct chunk *chunk, const struct compare_step *step)
+{
+	return chunk->holds && step->action == COMPARE_GONE &&
+	       step->row->state == REGISTRY_STARTED;
+}
+
 /* What is to be brought is only gathered, to be asked for in one go. */
-static int do_step(struct store_tx *tx, const struct compare_step *step,
-		   registry_asks *asks, struct err *err)
+static int do_step(struct store_tx *tx, struct chunk *chunk,
+		   const struct compare_step *step, registry_asks *asks, struct err *err)
 {
 	const struct registry_move move = compare_page_make_move(step);
 	int result;
@@ -152,6 +176,8 @@ static int do_step(struct store_tx *tx, const struct compare_step *step,
 	}
 	result = step->action == COMPARE_ADOPT ? registry_adopt_in(tx, &move, err)
 					       : registry_move_in(tx, &move, err);
+	if (result == 0 && chunk->holds && step->action == COMPARE_GONE)
+		result = hold_absent(tx, chunk, step, err);
 	return result < 0 ? -1 : 0; /* a conflict: somebody else was first */
 }
 
@@ -178,16 +204,18 @@ static int choose_steps(struct store_tx *tx, struct chunk *chunk,
 			const compare_steps *steps, registry_asks *asks, struct err *err)
 {
 	chunk->steps = chunk->left = 0;
+	chunk->held = 0;
 	for (size_t i = 0; i < steps->count; i++) {
 		const struct compare_step *step = &steps->items[i];
 		if (chunk->is_part && step->action == COMPARE_GONE)
 			continue;
-		if (names_has(chunk->pull, chunk->kind, compare_page_step_name(step))) {
+		if (is_held_later(chunk, step) ||
+		    names_has(chunk->pull, chunk->kind, compare_page_step_name(step))) {
 			chunk->left++;
 			continue;
 		}
 		chunk->steps++;
-		if (chunk->writes && do_step(tx, step, asks, err) != 0)
+		if (chunk->writes && do_step(tx, chunk, step, asks, err) != 0)
 			return err_prefix(err, "%s", compare_page_step_name(step));
 	}
 	return 0;
@@ -273,7 +301,8 @@ static int compare_page(const struct consistency *work, struct pass *pass,
 			       .item_count = page->items.count,
 			       .after = after,
 			       .end = page->next,
-			       .is_part = page->is_part };
+			       .is_part = page->is_part,
+			       .holds = pass->is_of_another };
 	int result;
 
 	pass->page_rows = 0;
@@ -285,6 +314,7 @@ static int compare_page(const struct consistency *work, struct pass *pass,
 			break;
 		pass->found += chunk.steps;
 		pass->left += chunk.left;
+		pass->held += chunk.held;
 		pass->page_rows += (int64_t)chunk.done_rows;
 		if (chunk.done_items > 0) /* none of an empty page, whose list is NULL */
 			chunk.items += chunk.done_items;
@@ -311,6 +341,7 @@ static void begin_pass(struct pull *pull, struct pass *pass)
 	pass->found = pass->left = 0;
 	pass->compared = 0;
 	pass->is_part = false;
+	pass->held = 0;
 	pass->timeline[0] = '\0';
 	free(TAKE(pass->after));
 }
@@ -502,6 +533,39 @@ static void look_for_leftovers(struct consistency *work, struct pass *pass)
 	pass->clean_etag[0] = '\0'; /* the next one reads the inventory again */
 }
 
+static struct followed followed_by(const struct consistency *work,
+				   const struct pass *pass)
+{
+	return (struct followed){ .kind = pass->kind.type,
+				  .timeline = pass->timeline,
+				  .address =
+					  primary_address(work->pull->options.primary) };
+}
+
+static int look_at_followed(const struct consistency *work, struct pass *pass,
+			    struct err *err)
+{
+	const struct followed now = followed_by(work, pass);
+	int result = followed_was_another(work->pull->options.store, &now, err);
+
+	pass->is_of_another = result > 0;
+	return result < 0 ? -1 : 0;
+}
+
+/* From now on what the primary lacks was deleted there; unless something of it was not
+ * compared yet. */
+static int keep_followed(const struct consistency *work, const struct pass *pass,
+			 struct err *err)
+{
+	const struct followed now = followed_by(work, pass);
+
+	if (pass->held > 0)
+		removal_report_held(pass->kind.type, pass->held);
+	if (pass->is_part || pass->left > 0)
+		return 0;
+	return followed_keep(work->pull->options.store, &now, err);
+}
+
 static int take_page(struct consistency *work, struct pass *pass,
 		     struct inventory_page *page, struct err *err)
 {
@@ -516,6 +580,8 @@ static int take_page(struct consistency *work, struct pass *pass,
 		pass->slowest_ms = 0;
 		memcpy(pass->timeline, page->timeline, sizeof(pass->timeline));
 		snprintf(pass->etag, sizeof(pass->etag), "%s", page->etag);
+		if (look_at_followed(work, pass, err) != 0)
+			return -1;
 	}
 	pass->is_part = pass->is_part || page->is_part;
 	if (compare_page(work, pass, page, err) != 0)
@@ -529,7 +595,7 @@ static int take_page(struct consistency *work, struct pass *pass,
 	failpoint("consistency.compared");
 	if (pass->after)
 		return 0;
-	if (keep_skipped(work, pass, err) != 0)
+	if (keep_skipped(work, pass, err) != 0 || keep_followed(work, pass, err) != 0)
 		return -1;
 	pass->clean_etag[0] = '\0';
 	if (pass->found == 0 && pass->left == 0 && pass->skipped.left_out == 0) {

@@ -28,8 +28,8 @@ struct hold_question {
 	const struct ref_snapshot *from; /* its refs */
 	const struct source_view *view;
 	const struct ref_diff *diff; /* leads from them to the view's */
-	bool is_ours;    /* they are those that we published last, so that commits which
-			    the source dropped were dropped there on purpose */
+	bool is_ours;    /* they are those that we published last, from this very source,
+			    so that commits which it dropped were dropped on purpose */
 	uint64_t pushed; /* this many deletions were pushed at the source, thus decided by
 			    a person */
 	uint64_t permitted; /* a person has permitted this many of the others */

@@ -115,6 +115,26 @@ struct braking {
 	bool may;
 };
 
+int removal_hold_in(struct store_tx *tx, const struct registry_row *row,
+		    const char *reason, struct err *err)
+{
+	AUTO_FREE char *remedy = removal_make_remedy(row->kind);
+	const struct registry_move move = { .id = row->id,
+					    .event = REGISTRY_HELD,
+					    .held_reason = reason,
+					    .remedy = remedy };
+
+	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
+}
+
+void removal_report_held(const char *kind, int64_t held)
+{
+	AUTO_FREE char *remedy = removal_make_remedy(kind);
+
+	log_error("registry.held", LOG_TEXT("kind", kind), LOG_NUMBER("held", held),
+		  LOG_TEXT("remedy", remedy));
+}
+
 /* One that is being removed this moment is let go. More may come to be held later: so
  * "at least". */
 static int hold_row(struct store_tx *tx, const struct registry_row *row, void *arg,
@@ -122,7 +142,6 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 {
 	struct braking *braking = arg;
 	const char *kind = braking->deletion_limit->kind;
-	AUTO_FREE char *remedy = NULL;
 	char reason[160];
 
 	if (row->state == REGISTRY_STARTED)
@@ -134,13 +153,8 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 		 "at least %" PRId64 " of %" PRId64 " %s would be deleted at once",
 		 braking->deletions, braking->all,
 		 kind_is_repository(kind) ? "repositories" : kind);
-	remedy = removal_make_remedy(kind);
-	const struct registry_move move = { .id = row->id,
-					    .event = REGISTRY_HELD,
-					    .held_reason = reason,
-					    .remedy = remedy };
 	braking->held++;
-	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
+	return removal_hold_in(tx, row, reason, err);
 }
 
 static int hold_all(struct store_tx *tx, struct braking *braking, struct err *err)

@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "base/thread.h"
 #include "lease/lease.h"
+#include "replicable/registry_types.h"
 #include "store/store.h"
 
 /* Whether rows of a kind that are gone may be removed now. If all gone rows, with those
@@ -21,6 +22,12 @@ struct removal_limit {
 };
 int removal_may(struct store *store, const struct removal_limit *deletion_limit,
 		bool *may, struct err *err);
+
+/* Holds a row that is gone, whatever the limit says; and how many were held, for the
+ * log. */
+int removal_hold_in(struct store_tx *tx, const struct registry_row *row,
+		    const char *reason, struct err *err);
+void removal_report_held(const char *kind, int64_t held);
 
 /* Copies of one kind whose rows are gone: each is discarded, then their rows are removed
  * in one transaction, which counts them for the limit. Leases must be held until then. A

@@ -29,6 +29,7 @@ struct primary {
 	atomic_bool is_new;        /* ... nor at its repositories */
 	atomic_size_t most;        /* repositories on a page of its inventory; 0: all */
 	atomic_bool is_blind;      /* its inventory is empty, under the same tag */
+	const char *address;       /* a link to its directory, if not that itself */
 	const char *_Atomic fault; /* what is said when it is down */
 	atomic_int pages, unchanged, asked_again, hanging, refused;
 	atomic_int wait_s;  /* of the last question for events */
@@ -177,6 +178,7 @@ static void fake_init(void)
 {
 	fake = (struct primary){ .first = 1,
 				 .second_ms = 1000,
+				 .address = "primary",
 				 .fault = "connection refused" };
 	mutex_init(&fake.mutex);
 	draw(fake.timeline);
@@ -444,15 +446,19 @@ int primary_git(struct primary *primary, const char *name, int64_t valid_s, char
 {
 	(void)error;
 	primary->valid_s = (int)valid_s;
-	*url = xasprintf("%s/primary/%s.git", root, name);
+	*url = primary_url(primary, name);
 	*header = NULL;
 	return 0;
 }
 
 char *primary_url(const struct primary *primary, const char *name)
 {
-	(void)primary;
-	return xasprintf("%s/primary/%s.git", root, name);
+	return xasprintf("%s/%s/%s.git", root, primary_address(primary), name);
+}
+
+const char *primary_address(const struct primary *primary)
+{
+	return primary->address;
 }
 
 #endif

@@ -1,0 +1,310 @@
+/*
+ * Another primary than before, as after a promotion: what only this secondary has stays.
+ */
+#include "fake_primary.h"
+
+#include "pull/pull.h"
+#include "replicable/name.h"
+
+#include "registry_write.h"
+
+#define PATIENCE_MS 20000
+
+static struct store *store;
+static struct lease_manager *leases;
+static struct pull *pull;
+static struct kinds_here here;
+static char copies[96];
+
+static int set_up(void **state)
+{
+	if (test_make_root(state) != 0)
+		return -1;
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+	AUTO_FREE char *directory = xasprintf("%s/leases", root);
+	const struct lease_options options = { .directory = directory };
+
+	fake_init();
+	snprintf(copies, sizeof(copies), "%s/copies", root);
+	assert_ok(git_setup(root, &err));
+	assert_ok(store_open(url, &store, &err));
+	assert_ok(lease_manager_open_local(store, &options, &leases, &err));
+	return 0;
+}
+
+static void begin(void)
+{
+	const struct pull_options options = {
+		.store = store,
+		.leases = leases,
+		.primary = &fake,
+		.here = &here,
+		.settings = { .repository_capacity = 4,
+			      .verification_capacity = 2,
+			      .consistency_interval_ms = 50,
+			      .timeout_ms = 60000,
+			      .reverify_ms = 3600000,
+			      .delete_brake = 0.05 },
+	};
+
+	kinds_clear(&here);
+	kinds_fill(&here, copies);
+	assert_ok(pull_start(&options, &pull, &err));
+}
+
+static void end(void)
+{
+	pull_stop(TAKE(pull), 5000);
+}
+
+static int tear_down(void **state)
+{
+	fake.refs_hang = false;
+	if (pull)
+		pull_stop(TAKE(pull), 0);
+	lease_manager_close(leases);
+	store_close(store);
+	kinds_clear(&here);
+	fake_clear();
+	return test_remove_root(state);
+}
+
+/* Waits until an expression holds. */
+#define eventually(expression)                                                           \
+	do {                                                                             \
+		int64_t until_ = clock_boot_ms() + PATIENCE_MS;                          \
+		while (!(expression) && clock_boot_ms() < until_)                        \
+			usleep(2000);                                                    \
+		if (!(expression))                                                       \
+			fail_msg("never: %s", #expression);                              \
+	} while (0)
+
+static struct registry_row row_of(const char *name)
+{
+	struct registry_row row;
+
+	if (registry_get(store, KIND_REPOSITORY, name, &row, &err) != 0)
+		row = (struct registry_row){ .state = REGISTRY_STATES };
+	return row;
+}
+
+static enum registry_state state_of(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = row_of(name);
+
+	return row.state;
+}
+
+static bool is_held(const char *name, const char *why)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = row_of(name);
+
+	return row.held_reason && strstr(row.held_reason, why);
+}
+
+static bool is_here(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = row_of(name);
+	AUTO_FREE char *theirs = sum_of(name);
+
+	return row.state == REGISTRY_SYNCED && row.is_proved && theirs && row.checksum &&
+	       row.generation == generation_of(name) && strcmp(row.checksum, theirs) == 0;
+}
+
+static bool is_at_last_event(void)
+{
+	struct pull_state state;
+
+	pull_look(pull, &state);
+	return state.has_cursor && state.cursor == last_event();
+}
+
+/* The inventory was asked for twice more: what the first of these said is done. */
+static void await_comparison(void)
+{
+	int asked = fake.pages + fake.unchanged;
+
+	eventually(fake.pages + fake.unchanged > asked + 1);
+}
+
+/* Another log, in which each repository is born anew. */
+static void begin_log(void)
+{
+	event_list_clear(&fake.events);
+	draw(fake.timeline);
+	for (size_t i = 0; i < fake.places.count; i++) {
+		draw(fake.places.items[i].timeline);
+		fake.places.items[i].generation = 1;
+	}
+}
+
+static void promote_another(void)
+{
+	must("ln -s primary paris");
+	fake.address = "paris";
+	begin_log();
+}
+
+TEST(commits_that_another_primary_never_had_are_held)
+{
+	appear("a", REPORTED);
+	appear("b", REPORTED);
+	change("b", "refs/heads/old", REPORTED);
+	must("cd primary/a.git && git update-ref refs/heads/late "
+	     "$(git commit-tree -m late v1^{tree})");
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	end();
+	must("git -C primary/a.git update-ref -d refs/heads/late");
+	promote_another();
+	begin();
+	eventually(is_held("a", "commits that the source lacks"));
+	eventually(is_here("b"));
+	must("git -C copies/a.git rev-parse -q --verify late >/dev/null");
+	must("git -C primary/a.git fetch -q ../../copies/a.git late:late");
+	change("a", "refs/heads/new", REPORTED);
+	eventually(is_here("a"));
+	/* from now on it is followed, whatever it drops */
+	must("git -C primary/a.git update-ref -d refs/heads/late");
+	change("a", "refs/heads/newer", REPORTED);
+	eventually(is_here("a"));
+}
+
+TEST(a_primary_that_moved_or_began_another_log_is_followed_when_it_drops_commits)
+{
+	appear("a", REPORTED);
+	must("cd primary/a.git && git update-ref refs/heads/late "
+	     "$(git commit-tree -m late v1^{tree})");
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	must("ln -s primary moved && git -C primary/a.git update-ref -d refs/heads/late");
+	fake.address = "moved";
+	change("a", "refs/heads/new", REPORTED);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	must("cd primary/a.git && git update-ref refs/heads/late "
+	     "$(git commit-tree -m later v1^{tree})");
+	change("a", "refs/heads/newer", REPORTED);
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	must("git -C primary/a.git update-ref -d refs/heads/late");
+	begin_log();
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+}
+
+TEST(what_another_primary_lacks_is_held)
+{
+	appear("a", REPORTED);
+	appear("b", REPORTED);
+	appear("c", REPORTED);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_here("c") && is_at_last_event());
+	end();
+	vanish("a", UNTOLD);
+	promote_another();
+	begin();
+	eventually(is_held("a", "another one than before"));
+	eventually(is_here("b") && is_here("c") && is_at_last_event());
+	await_comparison();
+	must("test -e copies/a.git && ! ls copies/.refrelay/trash 2>/dev/null | grep -q "
+	     ".");
+	/* what is deleted from now on is deleted */
+	vanish("b", REPORTED);
+	vanish("c", UNTOLD);
+	eventually(state_of("b") == REGISTRY_STATES && state_of("c") == REGISTRY_STATES);
+	appear("a", REPORTED);
+	eventually(is_here("a"));
+	assert_false(is_held("a", ""));
+}
+
+TEST(a_primary_that_moved_or_began_another_log_is_followed_when_it_lacks_something)
+{
+	appear("a", REPORTED);
+	appear("b", REPORTED);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	end();
+	must("ln -s primary moved");
+	fake.address = "moved";
+	vanish("a", UNTOLD);
+	begin();
+	eventually(state_of("a") == REGISTRY_STATES);
+	end();
+	begin_log();
+	vanish("b", UNTOLD);
+	begin();
+	eventually(state_of("b") == REGISTRY_STATES);
+}
+
+/* As long as it does not say what it has. */
+TEST(what_another_primary_cannot_read_yet_is_held_when_it_can)
+{
+	appear("a", REPORTED);
+	appear("b", REPORTED);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	end();
+	vanish("a", UNTOLD);
+	promote_another();
+	fake.is_part = true;
+	begin();
+	eventually(is_here("b") && is_at_last_event());
+	await_comparison();
+	assert_false(is_held("a", ""));
+	fake.is_part = false;
+	eventually(is_held("a", "another one than before"));
+}
+
+static void await_worker(void)
+{
+	fake.between = NULL;
+	eventually(state_of("a") == REGISTRY_STARTED);
+}
+
+static int doubt_a(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(
+		tx, "UPDATE registry SET state = 0, due_at = 1 WHERE name = 'a'", error);
+}
+
+TEST(what_is_being_asked_for_at_another_primary_is_held_when_that_has_ended)
+{
+	appear("a", REPORTED);
+	appear("b", REPORTED);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	end();
+	vanish("a", UNTOLD);
+	promote_another();
+	assert_ok(store_write(store, doubt_a, NULL, &err));
+	fake.refs_hang = true;
+	fake.between = await_worker;
+	begin();
+	await_comparison();
+	assert_false(is_held("a", ""));
+	fake.refs_hang = false;
+	eventually(is_held("a", "another one than before"));
+	must("test -e copies/a.git");
+}
+
+#define PROMOTED_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		PROMOTED_CASE(commits_that_another_primary_never_had_are_held),
+		PROMOTED_CASE(
+			a_primary_that_moved_or_began_another_log_is_followed_when_it_drops_commits),
+		PROMOTED_CASE(what_another_primary_lacks_is_held),
+		PROMOTED_CASE(
+			a_primary_that_moved_or_began_another_log_is_followed_when_it_lacks_something),
+		PROMOTED_CASE(what_another_primary_cannot_read_yet_is_held_when_it_can),
+		PROMOTED_CASE(
+			what_is_being_asked_for_at_another_primary_is_held_when_that_has_ended),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}
