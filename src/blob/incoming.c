@@ -91,6 +91,8 @@ static int blob_arrivals_prepare(struct blob_arrival *arrival, struct err *err)
 		return -1;
 	if ((old.st_mode & S_IRUSR) && fchmod(incoming->fd, old.st_mode & 0777) != 0)
 		return err_errno(err, "cannot set the mode of %s", incoming->id);
+	if (old.st_mode == 0)
+		arrival->keeps_old = false;
 	return 0;
 }
 
@@ -114,17 +116,21 @@ static int try_rename(const struct blob_incoming *incoming, struct err *err)
 /* Again, when the directory was taken away as an empty one just then. */
 static int move_into_place(struct blob_arrival *arrival, struct err *err)
 {
+	struct blob_incoming *incoming = arrival->incoming;
 	struct stat st;
 	int result = -1;
 
+	if (arrival->keeps_old && blob_discard(incoming->root, incoming->id, err) != 0 &&
+	    err->class != ERR_MISSING)
+		return -1;
 	*err = (struct err){ .class = ERR_MISSING };
 	for (int i = 0; i < TRIES && result != 0 && err->class == ERR_MISSING; i++)
-		result = try_rename(arrival->incoming, err);
+		result = try_rename(incoming, err);
 	if (result != 0)
 		return -1;
 	failpoint("blob.renamed");
-	if (fstat(arrival->incoming->fd, &st) != 0)
-		return err_errno(err, "cannot look at %s", arrival->incoming->id);
+	if (fstat(incoming->fd, &st) != 0)
+		return err_errno(err, "cannot look at %s", incoming->id);
 	blob_fingerprint_of(&st, &arrival->fingerprint);
 	return 0;
 }

@@ -48,6 +48,7 @@ void blob_incoming_close(struct blob_incoming *incoming, bool is_wrong);
  * are, durably. -1: perhaps none is. */
 struct blob_arrival {
 	struct blob_incoming *incoming;
+	bool keeps_old; /* a file that is in its place goes to the trash */
 	bool failed;
 	struct err why;
 	struct blob_fingerprint fingerprint; /* of the file in place */

@@ -13,6 +13,7 @@
 #include "node/role.h"
 #include "node/settings.h"
 #include "pull/pull.h"
+#include "replicable/registry.h"
 #include "report/report.h"
 #include "store/site_value.h"
 #include "upkeep/copies_root.h"
@@ -41,7 +42,8 @@ static int forget_position(struct store_tx *tx, void *arg, struct err *err)
 {
 	(void)arg;
 	if (site_value_remove(tx, PULL_CURSOR, err) != 0 ||
-	    site_value_remove(tx, PULL_COMPARED, err) != 0)
+	    site_value_remove(tx, PULL_COMPARED, err) != 0 ||
+	    registry_disown_blobs_in(tx, err) != 0)
 		return -1;
 	return copies_root_doubt(tx, err);
 }

@@ -69,6 +69,14 @@ static void take_results(struct pull_item **placed, const blob_arrivals *arrival
 	}
 }
 
+/* What is there was never brought: somebody else's, and perhaps newer, as where this site
+ * was the primary. By its id an object is known to be the same. */
+static bool is_to_be_kept(const struct blob_work *work, const struct pull_item *item)
+{
+	return work->kind->layout != BLOB_LFS && !work->job->pull->options.once &&
+	       item->row->last_success_at == 0;
+}
+
 static void blob_settle_place_arrived(struct blob_work *work)
 {
 	struct pull_item **placed =
@@ -80,7 +88,8 @@ static void blob_settle_place_arrived(struct blob_work *work)
 	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_ARRIVED));) {
 		placed[arrivals.count] = item;
 		vec_add(&arrivals, ((struct blob_arrival){
-					   .incoming = TAKE(blob_of(item)->incoming) }));
+					   .incoming = TAKE(blob_of(item)->incoming),
+					   .keeps_old = is_to_be_kept(work, item) }));
 	}
 	if (arrivals.count > 0) {
 		failpoint("blob.received");

@@ -756,6 +756,14 @@ int registry_ordered_in(struct store_tx *tx, const char *kind, int64_t *count,
 	return counter_get(tx, kind, ORDERED, count, err);
 }
 
+int registry_disown_blobs_in(struct store_tx *tx, struct err *err)
+{
+	return store_exec(tx,
+			  "UPDATE registry SET last_success_at = NULL"
+			  " WHERE kind NOT IN ('" KIND_REPOSITORY "', '" KIND_MIRROR "')",
+			  err);
+}
+
 int registry_remove(struct store *store, uint64_t id, struct err *err)
 {
 	struct removal removal = { .id = id };

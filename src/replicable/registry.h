@@ -41,6 +41,9 @@ int registry_note_ordered(struct store_tx *tx, const char *kind, struct err *err
 int registry_ordered_in(struct store_tx *tx, const char *kind, int64_t *count,
 			struct err *err);
 
+/* The files here may be others' by now: no blob counts as brought any more. */
+int registry_disown_blobs_in(struct store_tx *tx, struct err *err);
+
 /* Reads a row; the caller clears it. ERR_MISSING: not found. */
 int registry_get(struct store *store, const char *kind, const char *name,
 		 struct registry_row *row, struct err *err);

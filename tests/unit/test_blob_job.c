@@ -531,6 +531,63 @@ TEST(what_is_in_a_blobs_way_goes_to_the_trash)
 	globfree(&found);
 }
 
+/* As where this site was the primary before: what it did not pass on is only here. */
+TEST(what_was_never_brought_is_not_overwritten)
+{
+	glob_t found;
+
+	put_text("a", "theirs");
+	put_text("b", "the same");
+	write_file("files", "a", "ours and newer");
+	write_file("files", "b", "the same");
+	tell("files", "a");
+	tell("files", "b");
+	assert_true(run_job("files"));
+	assert_true(is_proved("files", "a") && is_here("files", "a"));
+	assert_true(is_proved("files", "b") && is_here("files", "b"));
+	AUTO_FREE char *trash = file_of("files", ".refrelay/trash/*/*");
+	assert_int_equal(glob(trash, 0, NULL, &found), 0);
+	assert_int_equal(found.gl_pathc, 1);
+	AUTO_STR struct str kept = STR_INIT;
+	assert_ok(file_read(AT_FDCWD, found.gl_pathv[0], 100, &kept, &err));
+	assert_string_equal(kept.data, "ours and newer");
+	globfree(&found);
+	/* a copy is replaced by its next state, and that is all */
+	put_text("a", "theirs, changed");
+	tell("files", "a");
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "a"));
+	assert_int_equal(glob(trash, 0, NULL, &found), 0);
+	assert_int_equal(found.gl_pathc, 1);
+	globfree(&found);
+}
+
+static int disown(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return registry_disown_blobs_in(tx, error);
+}
+
+/* It was a secondary, then the primary, and now is a secondary again. */
+TEST(what_was_brought_before_this_site_was_the_primary_is_not_overwritten)
+{
+	glob_t found;
+
+	put_text("a", "theirs");
+	tell("files", "a");
+	assert_true(run_job("files"));
+	write_file("files", "a", "ours and newer");
+	assert_ok(store_write(store, disown, NULL, &err));
+	put_text("a", "theirs, changed");
+	tell("files", "a");
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "a"));
+	AUTO_FREE char *trash = file_of("files", ".refrelay/trash/*/a");
+	assert_int_equal(glob(trash, 0, NULL, &found), 0);
+	assert_int_equal(found.gl_pathc, 1);
+	globfree(&found);
+}
+
 /* The trash counts by a clock of its own, which wall time may be far behind. */
 TEST(what_is_in_a_blobs_way_is_not_deleted_at_once)
 {
@@ -878,6 +935,9 @@ int main(void)
 		BLOB_CASE(a_directory_that_is_away_is_not_filled),
 		BLOB_CASE(a_directory_in_a_blobs_place_stops_no_other),
 		BLOB_CASE(what_is_in_a_blobs_way_goes_to_the_trash),
+		BLOB_CASE(what_was_never_brought_is_not_overwritten),
+		BLOB_CASE(
+			what_was_brought_before_this_site_was_the_primary_is_not_overwritten),
 		BLOB_CASE(what_is_in_a_blobs_way_is_not_deleted_at_once),
 		BLOB_CASE(a_deletion_follows_into_the_trash),
 		BLOB_CASE(too_many_deletions_of_a_kind_are_held),
