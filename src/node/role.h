@@ -8,10 +8,10 @@
 #include "report/verdict.h"
 #include "store/store.h"
 
-/* At the start of a node, before it acts in its role. A secondary that became a primary
- * gets a new timeline for its events, so that readers of its older log compare
- * everything. A primary that became a secondary has all rows compared and verified anew,
- * and its cursor in the primary's events reset. */
+/* At the start of a node, before it acts in its role. One that became a primary gets a
+ * new timeline for its events, so that readers of its older log compare everything. One
+ * that became a secondary has all rows compared and verified anew, and its cursor in the
+ * primary's events reset. A standalone site may have been either before. */
 int role_begin(struct store *store, enum site_role role, struct err *err);
 
 #endif

@@ -53,10 +53,12 @@ static int follow_change(struct store *store, const struct role_change *change,
 {
 	const char *before = change->before.data;
 
-	if (role == SITE_PRIMARY && strcmp(before, "secondary") == 0 &&
-	    change->ends.timeline[0])
+	if (!before[0] || strcmp(before, site_role_name(role)) == 0)
+		return 0;
+	/* from a standalone site, too, which does not tell what it was before that */
+	if (role == SITE_PRIMARY && change->ends.timeline[0])
 		return event_log_renew(store, change->ends.timeline, err);
-	if (role == SITE_SECONDARY && strcmp(before, "primary") == 0)
+	if (role == SITE_SECONDARY)
 		return store_write(store, forget_position, NULL, err);
 	return 0;
 }
