@@ -12,6 +12,7 @@
 #include "change/notice_parts.h"
 #include "change/origin_root.h"
 #include "replicable/name.h"
+#include "replicable/registry.h"
 
 #define TRIES 20
 #define THREADS 3       /* of a scan, beside the caller's */
@@ -243,6 +244,25 @@ static int notice_write_row(struct store_tx *tx, const struct comparisons *all,
 	return origin_row_remove(tx, &old, err);
 }
 
+/* Where this site was a secondary, it was a copy: what that was not proved to have,
+ * reading refs does not prove. */
+static int notice_doubt_former_copy(struct store_tx *tx, const struct comparisons *all,
+				    struct noticed *noticed, struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row copy = { 0 };
+	const char *type = all->kind->of.type;
+	int found = 0;
+
+	if (all->kind->notice->options.verifies && kind_is_repository(type))
+		found = registry_get_in(tx, type, noticed->name, &copy, err);
+	if (found > 0 && noticed->row.verification == VERIFICATION_SUCCEEDED &&
+	    !(copy.state == REGISTRY_SYNCED && copy.is_proved)) {
+		noticed->row.verification = VERIFICATION_PENDING;
+		noticed->row.verification_due_at = clock_wall_ms();
+	}
+	return found < 0 ? -1 : 0;
+}
+
 static int notice_take_step(struct store_tx *tx, struct comparisons *all,
 			    struct comparison *one, struct err *err)
 {
@@ -253,6 +273,9 @@ static int notice_take_step(struct store_tx *tx, struct comparisons *all,
 		notice_put_birth(all, one);
 	if (one->step != STEP_DELETED)
 		ops->fill(all, one, &noticed->row);
+	if (one->step == STEP_CREATED &&
+	    notice_doubt_former_copy(tx, all, noticed, err) != 0)
+		return -1;
 	noticed->is_changed = one->step >= STEP_CREATED;
 	noticed->row.generation += noticed->is_changed && one->step != STEP_CHECKSUMMED;
 	if (noticed->is_changed &&

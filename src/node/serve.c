@@ -13,6 +13,7 @@
 #include "node/role.h"
 #include "node/settings.h"
 #include "pull/pull.h"
+#include "replicable/origin_rows.h"
 #include "replicable/registry.h"
 #include "report/report.h"
 #include "store/site_value.h"
@@ -48,6 +49,21 @@ static int forget_position(struct store_tx *tx, void *arg, struct err *err)
 	return copies_root_doubt(tx, err);
 }
 
+/* A site that pushes knows its repositories already. */
+static int doubt_originals(struct store_tx *tx, void *arg, struct err *err)
+{
+	(void)arg;
+	return origin_rows_doubt_copies_in(tx, err);
+}
+
+static int begin_as_primary(struct store *store, const struct role_change *change,
+			    struct err *err)
+{
+	if (store_write(store, doubt_originals, NULL, err) != 0)
+		return -1;
+	return event_log_renew(store, change->ends.timeline, err);
+}
+
 static int follow_change(struct store *store, const struct role_change *change,
 			 enum site_role role, struct err *err)
 {
@@ -57,7 +73,7 @@ static int follow_change(struct store *store, const struct role_change *change,
 		return 0;
 	/* from a standalone site, too, which does not tell what it was before that */
 	if (role == SITE_PRIMARY && change->ends.timeline[0])
-		return event_log_renew(store, change->ends.timeline, err);
+		return begin_as_primary(store, change, err);
 	if (role == SITE_SECONDARY)
 		return store_write(store, forget_position, NULL, err);
 	return 0;

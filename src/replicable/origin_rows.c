@@ -687,3 +687,22 @@ int origin_rows_age_proofs(struct store *store, const char *kind,
 
 	return proofs_age(store, &table, kind, proofs, aged, err);
 }
+
+int origin_rows_doubt_copies_in(struct store_tx *tx, struct err *err)
+{
+	int64_t doubted;
+
+	if (query_write(
+		    tx, err,
+		    "UPDATE origin SET verification_state = 0, verification_due_at ="
+		    " ?1 WHERE kind = '" KIND_REPOSITORY "' AND verification_state = 2"
+		    " AND EXISTS (SELECT 1 FROM registry WHERE registry.id = origin.id"
+		    " AND NOT (state = 2 AND proved <> 0))",
+		    QUERY_INT(clock_wall_ms())) != 0 ||
+	    query_number(tx, &doubted, err, "SELECT changes()") != 0 ||
+	    count_state(tx, "origin." KIND_REPOSITORY, VERIFICATION_SUCCEEDED, -doubted,
+			err) != 0)
+		return -1;
+	return count_state(tx, "origin." KIND_REPOSITORY, VERIFICATION_PENDING, doubted,
+			   err);
+}

@@ -124,6 +124,10 @@ int origin_rows_age_proofs(struct store *store, const char *kind,
 			   const struct proofs_ageing *proofs, int64_t *aged,
 			   struct err *err);
 
+/* Where this site was a secondary: repositories whose copies were not proved then are
+ * pending, and due now. */
+int origin_rows_doubt_copies_in(struct store_tx *tx, struct err *err);
+
 /* Inserts a new row (generation 1 or more); row->kind is not read. ERR_CONFLICT: it
  * exists already. */
 int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_row *row,

@@ -10,6 +10,8 @@
 #include "git/git_child.h"
 #include "verify/verify_origin_parts.h"
 
+#include "registry_write.h"
+
 static struct noticed noticed;
 
 static int compare(const char *name)
@@ -408,6 +410,34 @@ TEST(what_can_be_read_again_is_verified_soon)
 	assert_true(row.verification_due_at <= clock_wall_ms());
 }
 
+static int set_copies(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx,
+			  "UPDATE registry SET state = 2, proved = 1 WHERE name = 'good';"
+			  "UPDATE registry SET state = 3, verification_state = 3"
+			  " WHERE name = 'bad'",
+			  error);
+}
+
+/* As where this site was a secondary before: nobody has read them since. */
+TEST(what_was_not_proved_as_a_copy_is_not_taken_for_whole)
+{
+	const char *const copies[] = { "good", "bad", "behind" };
+
+	assert_ok(registry_add(store, KIND_REPOSITORY, copies, ARRAY_SIZE(copies), &err));
+	assert_ok(store_write(store, set_copies, NULL, &err));
+	for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
+		AUTO_FREE char *path = xasprintf("%s.git", copies[i]);
+		make_bare(path);
+		assert_ok(compare(copies[i]));
+		AUTO_ORIGIN_ROW struct origin_row row = row_of(copies[i]);
+		assert_int_equal(row.verification,
+				 i == 0 ? VERIFICATION_SUCCEEDED : VERIFICATION_PENDING);
+		assert_int_equal(row.verification_due_at <= clock_wall_ms(), i > 0);
+	}
+}
+
 /* What began before may have read what was there before. */
 TEST(what_can_be_read_again_is_not_judged_by_what_was_begun_before)
 {
@@ -755,6 +785,7 @@ int main(void)
 		KNOWN_CASE(reading_refs_ends_no_doubt),
 		KNOWN_CASE(a_change_is_no_verification),
 		KNOWN_CASE(what_can_be_read_again_is_verified_soon),
+		KNOWN_CASE(what_was_not_proved_as_a_copy_is_not_taken_for_whole),
 		KNOWN_CASE(what_can_be_read_again_is_not_judged_by_what_was_begun_before),
 		KNOWN_CASE(a_verification_that_is_the_first_to_read_it_again_counts),
 		KNOWN_CASE(where_nothing_is_verified_nothing_waits_for_it),

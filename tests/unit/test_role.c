@@ -3,11 +3,16 @@
  */
 #include "test.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "change/event_log.h"
 #include "node/role.h"
 #include "pull/pull.h"
+#include "replicable/name.h"
+#include "replicable/origin_rows.h"
 #include "store/site_value.h"
+
+#include "registry_write.h"
 
 static struct store *store;
 
@@ -91,6 +96,75 @@ TEST(a_secondary_that_was_none_meanwhile_forgets_its_position)
 	}
 }
 
+static int add_original(struct store_tx *tx, void *arg, struct err *error)
+{
+	char *name = arg;
+	const struct origin_row added = { .id = replicable_id(KIND_REPOSITORY, name),
+					  .name = name,
+					  .path = name,
+					  .timeline = "1111111111111111",
+					  .generation = 1,
+					  .changed_at = 1,
+					  .verification = VERIFICATION_SUCCEEDED,
+					  .verified_at = 1,
+					  .verification_due_at = INT64_MAX };
+
+	return origin_row_add(tx, KIND_REPOSITORY, &added, error);
+}
+
+static int prove_rows(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(
+		tx,
+		"UPDATE registry SET state = 2, proved = 1 WHERE name = 'proved';"
+		"UPDATE registry SET state = 3, verification_state = 3"
+		" WHERE name = 'damaged'",
+		error);
+}
+
+static struct origin_row row;
+static struct origin_counts counts;
+
+static int read_original(struct store_tx *tx, void *arg, struct err *error)
+{
+	if (origin_row_get(tx, KIND_REPOSITORY, arg, &row, error) < 0)
+		return -1;
+	return origin_count(tx, KIND_REPOSITORY, &counts, error);
+}
+
+/* ... and then it is due. */
+static bool is_pending(const char *name)
+{
+	AUTO_FREE char *copy = xstrdup(name);
+	bool is_due;
+
+	assert_ok(store_read(store, read_original, copy, &err));
+	is_due = row.verification_due_at <= clock_wall_ms();
+	assert_int_equal(row.verification,
+			 is_due ? VERIFICATION_PENDING : VERIFICATION_SUCCEEDED);
+	origin_row_clear(&row);
+	return is_due;
+}
+
+/* A secondary that pushes knows its repositories before it is a primary. */
+TEST(what_was_not_proved_as_a_copy_is_not_verified_by_a_promotion)
+{
+	const char *const copies[] = { "proved", "damaged" };
+	char names[][8] = { "proved", "damaged", "never" };
+
+	begin(SITE_SECONDARY);
+	assert_ok(registry_add(store, KIND_REPOSITORY, copies, ARRAY_SIZE(copies), &err));
+	assert_ok(store_write(store, prove_rows, NULL, &err));
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		assert_ok(store_write(store, add_original, names[i], &err));
+	begin(SITE_PRIMARY);
+	assert_true(is_pending("damaged"));
+	assert_false(is_pending("proved") || is_pending("never"));
+	assert_int_equal(counts.verification[VERIFICATION_PENDING], 1);
+	assert_int_equal(counts.verification[VERIFICATION_SUCCEEDED], 2);
+}
+
 #define ROLE_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -98,6 +172,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ROLE_CASE(a_primary_that_was_none_meanwhile_begins_another_log),
 		ROLE_CASE(a_secondary_that_was_none_meanwhile_forgets_its_position),
+		ROLE_CASE(what_was_not_proved_as_a_copy_is_not_verified_by_a_promotion),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
