@@ -758,10 +758,17 @@ int registry_ordered_in(struct store_tx *tx, const char *kind, int64_t *count,
 
 int registry_disown_blobs_in(struct store_tx *tx, struct err *err)
 {
+#define OF_BLOBS " kind NOT IN ('" KIND_REPOSITORY "', '" KIND_MIRROR "') "
 	return store_exec(tx,
-			  "UPDATE registry SET last_success_at = NULL"
-			  " WHERE kind NOT IN ('" KIND_REPOSITORY "', '" KIND_MIRROR "')",
+			  "UPDATE registry SET last_success_at = NULL WHERE" OF_BLOBS ";"
+			  "DELETE FROM counters WHERE what = 'never_copied' AND" OF_BLOBS
+			  ";"
+			  "INSERT INTO counters (kind, what, value)"
+			  " SELECT kind, 'never_copied', COUNT(*) FROM registry"
+			  " WHERE due_at > 0 AND gone = 0 AND state IN (0, 1, 3)"
+			  " AND held_reason IS NULL AND" OF_BLOBS "GROUP BY kind",
 			  err);
+#undef OF_BLOBS
 }
 
 int registry_remove(struct store *store, uint64_t id, struct err *err)

@@ -795,6 +795,12 @@ static void name_claim(struct registry_move *change, char token[CLAIM_TOKEN_SIZE
 	change->claim_token = roll(8) ? token : "another";
 }
 
+static int disown(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return registry_disown_blobs_in(tx, error);
+}
+
 static void move_at_random(void)
 {
 	char token[CLAIM_TOKEN_SIZE] = "";
@@ -810,7 +816,7 @@ static void move_at_random(void)
 		.checksum = roll(2) ? "1-aa" : NULL,
 		.size = roll(1000),
 		.changed_at = roll(3),
-		.wishes = roll(8) ? 0 : roll(8),
+		.wishes = roll(8) ? 0 : roll(8) | (roll(2) ? REGISTRY_WISH_REPLACE : 0),
 		.held_reason = "held",
 		.err = &failure,
 		.timeout_ms = roll(2) ? 100000 : -1,
@@ -834,6 +840,8 @@ static void move_at_random(void)
 	case 4:
 		if (roll(20) == 0)
 			assert_ok(registry_reset_started(store, 0, &err));
+		if (roll(20) == 0)
+			assert_ok(store_write(store, disown, NULL, &err));
 		break;
 	case 5:
 	case 6:
