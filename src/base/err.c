@@ -262,9 +262,11 @@ bool err_is_of_data(const struct err *err)
 	case ERR_CORRUPT:
 	case ERR_MISSING:
 	case ERR_CONFIG:
-	case ERR_NETWORK: /* git, of a file that ends too early */
 	case ERR_INTERNAL:
 		return true;
+	case ERR_NETWORK: /* git, of a file that ends too early; with a code, the file's
+			   * server is away */
+		return err->sys_errno == 0;
 	case ERR_DISK:
 		return err->sys_errno == EIO;
 	default:

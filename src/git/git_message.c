@@ -64,6 +64,11 @@ static const struct meaning {
 	  .said = { "read-only file system" } },
 	{ GIT | COMMAND, ERR_DISK, "look at that machine's kernel log: the disk fails",
 	  .said = { "input/output error" }, .sys_errno = EIO },
+	{ GIT | PACK | COMMAND, ERR_DISK,
+	  "see whether the server of that file system runs, and mount it anew",
+	  .said = { "stale file handle", "transport endpoint is not connected",
+		    "no locks available" },
+	  .sys_errno = ESTALE },
 	{ PUSH, ERR_DISK, "see whether the destination's objects/ can be written",
 	  .said = { "unable to create temporary object directory" } },
 

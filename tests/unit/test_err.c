@@ -92,8 +92,9 @@ TEST(the_errno_decides_the_class)
 TEST(what_a_machine_lacks_says_nothing_of_data)
 {
 	static const int of_data[] = { ENOENT, EACCES, EIO, EBADMSG };
-	static const int other[] = { EMFILE, ENFILE, ENOMEM,    EAGAIN, ENOSPC,
-				     EROFS,  ESTALE, ETIMEDOUT, EEXIST, ECANCELED };
+	static const int other[] = { EMFILE,   ENFILE,    ENOMEM,      EAGAIN, ENOSPC,
+				     EROFS,    ESTALE,    ETIMEDOUT,   EEXIST, ECANCELED,
+				     ENOTCONN, EHOSTDOWN, ECONNABORTED };
 
 	for (size_t i = 0; i < ARRAY_SIZE(of_data); i++) {
 		errno = of_data[i];
@@ -106,6 +107,8 @@ TEST(what_a_machine_lacks_says_nothing_of_data)
 		assert_false(err_is_of_data(&err));
 	}
 	err_set(&err, ERR_CORRUPT, "x");
+	assert_true(err_is_of_data(&err));
+	err_set(&err, ERR_NETWORK, "git: early EOF");
 	assert_true(err_is_of_data(&err));
 	err_set(&err, ERR_BUSY, "x");
 	assert_false(err_is_of_data(&err));

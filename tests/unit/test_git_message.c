@@ -206,6 +206,15 @@ TEST(what_git_lacked_has_a_code)
 		{ "fatal: loose object 12 is corrupt\n", ERR_CORRUPT, 0 },
 		{ "fatal: unable to read x: Input/output error\n", ERR_DISK, EIO },
 		{ "fatal: write error: No space left on device\n", ERR_DISK, 0 },
+		{ "fatal: read error on input: Stale file handle\n", ERR_DISK, ESTALE },
+		{ "error: cannot open packfile objects/pack/pack-1.pack: Stale file "
+		  "handle\nerror: failed to traverse parents of commit 12\n",
+		  ERR_DISK, ESTALE },
+		{ "fatal: failed to read object 12: Transport endpoint is not "
+		  "connected\nfatal: bad object HEAD\n",
+		  ERR_DISK, ESTALE },
+		{ "fatal: unable to read tree 12: No locks available\n", ERR_DISK,
+		  ESTALE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -213,6 +222,8 @@ TEST(what_git_lacked_has_a_code)
 		assert_int_equal(err.class, cases[i].class);
 		assert_int_equal(err.sys_errno, cases[i].code);
 	}
+	classify("pack", "fatal: failed to read object 12: Stale file handle\n");
+	assert_int_equal(err.class, ERR_DISK);
 }
 
 /* What stands for a shell there quotes the line that it does not run. */
