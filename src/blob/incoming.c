@@ -269,7 +269,6 @@ static int copy_to_end(int from, int to, const char *id, struct err *err)
 	return 0;
 }
 
-/* From another file system than the trash is on. */
 static int copy_over(int from, int to, const char *id, struct err *err)
 {
 	const char *name = place_name(id);
@@ -300,6 +299,32 @@ static int flush_both(int root, const char *place, int from, struct err *err)
 	return 0;
 }
 
+/* On another file system than the trash. What cannot be removed here is not left there,
+ * or each try would add a copy; but who is told that it is not here may have removed it,
+ * as some file servers answer when they are asked twice. */
+static int move_across(int root, const char *place, int from, int to, const char *id,
+		       struct err *err)
+{
+	const char *name = place_name(id);
+	bool stays;
+
+	if (copy_over(from, to, id, err) != 0)
+		return -1;
+	if (flush_name(root, place, FLUSH_EACH, err) != 0) {
+		unlinkat(to, name, 0);
+		return -1;
+	}
+	if (unlinkat(from, name, 0) != 0) {
+		stays = errno != ENOENT;
+		err_errno(err, "cannot remove %s", id);
+		if (stays)
+			unlinkat(to, name, 0);
+		return -1;
+	}
+	return fsync(from) == 0 ? 0
+				: err_errno(err, "cannot sync the directory of %s", id);
+}
+
 static int blob_discard_move_to_trash(int root, const char *id, const char *place,
 				      struct err *err)
 {
@@ -309,6 +334,8 @@ static int blob_discard_move_to_trash(int root, const char *id, const char *plac
 
 	if (blob_discard_check_file(from, id, err) != 0)
 		return -1;
+	if (faccessat(from, ".", W_OK | X_OK, 0) != 0)
+		return err_errno(err, "cannot remove %s", id);
 	AUTO_CLOSE int to = place_open_parent(root, place, err);
 	if (to < 0)
 		return -1;
@@ -316,13 +343,7 @@ static int blob_discard_move_to_trash(int root, const char *id, const char *plac
 		return flush_both(root, place, from, err);
 	if (errno != EXDEV)
 		return err_errno(err, "cannot move %s to the trash", id);
-	if (copy_over(from, to, id, err) != 0 ||
-	    flush_name(root, place, FLUSH_EACH, err) != 0)
-		return -1;
-	if (unlinkat(from, name, 0) != 0)
-		return err_errno(err, "cannot remove %s", id);
-	return fsync(from) == 0 ? 0
-				: err_errno(err, "cannot sync the directory of %s", id);
+	return move_across(root, place, from, to, id, err);
 }
 
 int blob_discard(int root, const char *id, struct err *err)

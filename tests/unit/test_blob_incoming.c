@@ -1,5 +1,6 @@
 #include "blob_incoming_test.h"
 
+#include <glob.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
@@ -26,6 +27,22 @@ int sync_file_range(int fd, off64_t offset, off64_t count, unsigned int flags)
 	errno = sync_error;
 	return sync_error ? -1
 			  : (int)syscall(SYS_sync_file_range, fd, offset, count, flags);
+}
+
+static const char *immutable; /* a name that cannot be removed; or NULL */
+
+int unlinkat(int dir, const char *name, int flags)
+{
+	char path[PATH_MAX], link[64];
+	ssize_t len;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
+	len = readlink(link, path, sizeof(path) - 1);
+	path[len > 0 ? len : 0] = '\0';
+	errno = EPERM;
+	return immutable && strcmp(name, immutable) == 0 && !strstr(path, "/.refrelay/")
+		       ? -1
+		       : (int)syscall(SYS_unlinkat, dir, name, flags);
 }
 
 /* In a process of its own that a failpoint kills. Files of 600 kB in three pieces. */
@@ -383,18 +400,27 @@ TEST(only_what_is_old_and_nobodys_expires)
 }
 
 /* In name spaces of its own: nothing is left mounted. */
-TEST(what_is_on_another_file_system_arrives_and_is_deleted_there)
+static char *mount_below(void)
 {
-	AUTO_FREE char *mounted = xasprintf("%s/a/mnt", root);
-	struct blob_incoming *one;
+	char *mounted = xasprintf("%s/a/mnt", root);
 
 	assert_ok(dir_make(root_fd, "a/mnt", &err));
 	if (unshare(CLONE_NEWNS) != 0 ||
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-	    mount("none", mounted, "tmpfs", 0, NULL) != 0)
+	    mount("none", mounted, "tmpfs", 0, NULL) != 0) {
+		free(mounted);
 		skip();
+	}
 	close(root_fd); /* it is in the old one */
 	root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return mounted;
+}
+
+TEST(what_is_on_another_file_system_arrives_and_is_deleted_there)
+{
+	AUTO_FREE char *mounted = mount_below();
+	struct blob_incoming *one;
+
 	assert_ok(bring("a/mnt/new/x", "abc"));
 	assert_true(holds("a/mnt/new/x", "abc"));
 	assert_int_equal(count_in("a/mnt/.refrelay-incoming"), 0);
@@ -409,6 +435,39 @@ TEST(what_is_on_another_file_system_arrives_and_is_deleted_there)
 	assert_ok(blob_discard(root_fd, "a/mnt/new/x", &err));
 	assert_int_equal(size_of("a/mnt/new"), -1);
 	assert_int_equal(count_in(".refrelay/trash"), 1);
+	assert_int_equal(umount(mounted), 0);
+}
+
+static size_t count_trashed(void)
+{
+	AUTO_FREE char *pattern = xasprintf("%s/.refrelay/trash/*/a/mnt/x", root);
+	glob_t found = { 0 };
+	size_t count;
+
+	glob(pattern, 0, NULL, &found);
+	count = found.gl_pathc;
+	globfree(&found);
+	return count;
+}
+
+TEST(what_cannot_be_deleted_on_another_file_system_leaves_no_copies_in_the_trash)
+{
+	AUTO_FREE char *mounted = mount_below();
+	size_t tries;
+
+	assert_ok(bring("a/mnt/x", "abc"));
+	immutable = "x";
+	assert_fails(blob_discard(root_fd, "a/mnt/x", &err), ERR_CONFIG);
+	assert_int_equal(err.sys_errno, EPERM);
+	immutable = NULL;
+	assert_int_equal(count_trashed(), 0);
+	tries = count_in(".refrelay/trash");
+	assert_int_equal(mount("none", mounted, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL),
+			 0);
+	for (int i = 0; i < 2; i++)
+		assert_fails(blob_discard(root_fd, "a/mnt/x", &err), ERR_DISK);
+	assert_int_equal(count_in(".refrelay/trash"), tries);
+	assert_true(holds("a/mnt/x", "abc"));
 	assert_int_equal(umount(mounted), 0);
 }
 
@@ -428,6 +487,7 @@ int main(void)
 		CASE(room_that_is_not_there_is_noticed_before_anything_comes),
 		CASE(only_what_is_old_and_nobodys_expires),
 		CASE(what_is_on_another_file_system_arrives_and_is_deleted_there),
+		CASE(what_cannot_be_deleted_on_another_file_system_leaves_no_copies_in_the_trash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
