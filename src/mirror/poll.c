@@ -27,9 +27,9 @@
 #define EXPIRE_MS 3600000   /* requests that ended long ago are removed */
 #define AT_WORK_MS 1000     /* whether a job has ended is looked at */
 #define AT_WORK (-1)
-#define SILENT_MS 60000 /* a silent host's other mirrors wait so long */
-#define AT_SILENT_HOST (-2)
-#define HURRY_MS 1000 /* between two questions, however much news there is */
+#define LATER_MS 60000 /* a silent host's other mirrors wait so long */
+#define LATER (-2)     /* or the database fails */
+#define HURRY_MS 1000  /* between two questions, however much news there is */
 #define BRANCHES "refs/heads/"
 
 /* Of one mirror as long as that is there. */
@@ -120,16 +120,19 @@ static int mirror_poll_ask_row(struct store_tx *tx, void *arg, struct err *err)
 	return registry_ask_in(tx, KIND_MIRROR, mirror->name, &asked, err);
 }
 
-static void mirror_poll_have_brought(struct mirror_poll *poll,
+/* False: that could not be written. */
+static bool mirror_poll_have_brought(struct mirror_poll *poll,
 				     const struct mirror *mirror)
 {
 	struct mirror asked = *mirror; /* a work's argument is not const */
 	struct err err;
 
-	if (store_write(poll->options.store, mirror_poll_ask_row, &asked, &err) != 0)
+	if (store_write(poll->options.store, mirror_poll_ask_row, &asked, &err) != 0) {
 		log_error("registry.failed", LOG_ERR(&err));
-	else
-		poll->options.wake(poll->options.arg);
+		return false;
+	}
+	poll->options.wake(poll->options.arg);
+	return true;
 }
 
 static struct metric *mirror_polls(void)
@@ -239,7 +242,7 @@ static void mirror_poll_note_equal(struct mirror_polled *one,
 	snprintf(one->checksum, sizeof(one->checksum), "%s", row->checksum);
 }
 
-/* Of the next poll, in so many ms. */
+/* Of the next poll, in so many ms, or LATER. */
 static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 				       const struct registry_row *row, int result,
 				       struct upstream_view *view, const struct err *err)
@@ -261,11 +264,11 @@ static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 		mirror_poll_count("limited");
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&one->poll->mutex);
 		one->rests_until = clock_boot_ms() + view->retry_after_ms;
+		one->is_hurried |= one->is_urgent; /* the news has no answer yet */
 		return interval_ms;
 	}
 	mirror_poll_count(result == 0 ? "changed" : "failed");
-	mirror_poll_have_brought(one->poll, one->mirror);
-	return interval_ms;
+	return mirror_poll_have_brought(one->poll, one->mirror) ? interval_ms : LATER;
 }
 
 /* What a job of this node has brought was asked for by it: so long there is nothing to
@@ -353,7 +356,7 @@ static bool mirror_poll_is_worth_a_try(struct mirror_polled *one,
 }
 
 /* One that is being brought, or waits for that, is asked by its job. In how many ms it is
- * asked again, or AT_WORK or AT_SILENT_HOST. */
+ * asked again, or AT_WORK or LATER. */
 static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 {
 	struct mirror_poll *poll = one->poll;
@@ -366,13 +369,17 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 
 	if (registry_get(poll->options.store, KIND_MIRROR, one->mirror->name, &row,
 			 &err) != 0) {
-		if (err.class != ERR_MISSING) /* it was removed */
-			log_error("registry.failed", LOG_ERR(&err));
-		return mirror_jitter_ms(one->mirror->interval_ms);
+		if (err.class == ERR_MISSING) /* it was removed */
+			return mirror_jitter_ms(one->mirror->interval_ms);
+		log_error("registry.failed", LOG_ERR(&err));
+		return one->is_urgent ? AT_WORK : LATER;
 	}
 	mirror_poll_look_after_checkout(one, &row);
-	if (mirror_poll_is_worth_a_try(one, &row))
-		mirror_poll_have_brought(poll, one->mirror);
+	if (mirror_poll_is_worth_a_try(one, &row) &&
+	    !mirror_poll_have_brought(poll, one->mirror)) {
+		mirror_poll_set_text(&one->credentials, NULL); /* new ones stay so */
+		return LATER;
+	}
 	if (row.state == REGISTRY_STARTED && one->is_urgent)
 		return AT_WORK; /* it may have asked before the news */
 	if (row.state != REGISTRY_SYNCED || row.is_gone)
@@ -383,7 +390,7 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 	if (mirror_poll_is_told_same(one))
 		return mirror_jitter_ms(one->mirror->interval_ms);
 	if (!silent_hosts_enter(poll->hosts, one->mirror))
-		return AT_SILENT_HOST;
+		return LATER;
 	line = mirror_poll_take_line(poll);
 	result = upstream_read(
 		&(struct upstream_call){ .mirrors = poll->options.mirrors,
@@ -415,13 +422,12 @@ static void mirror_poll_hurry_locked(struct mirror_polled *one)
 
 static void mirror_poll_place_locked(struct mirror_polled *one, int64_t next_ms)
 {
-	const bool is_put_off = next_ms == AT_WORK || next_ms == AT_SILENT_HOST;
+	const bool is_put_off = next_ms == AT_WORK || next_ms == LATER;
 
 	if (next_ms == AT_WORK)
 		next_ms = AT_WORK_MS;
-	else if (next_ms == AT_SILENT_HOST)
-		next_ms =
-			mirror_jitter_ms(int64_min(SILENT_MS, one->mirror->interval_ms));
+	else if (next_ms == LATER)
+		next_ms = mirror_jitter_ms(int64_min(LATER_MS, one->mirror->interval_ms));
 	one->is_asked = false;
 	mirror_poll_place_at_locked(one, clock_boot_ms() + next_ms);
 	if (one->is_hurried)

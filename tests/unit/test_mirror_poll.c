@@ -2,6 +2,7 @@
 #include "mirror/poll.h"
 
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "base/log.h"
 #include "git/checksum.h"
@@ -17,6 +18,7 @@ static struct {
 	atomic_int looks;       /* at the clone of a, of which the first finds it equal */
 	atomic_bool holds;      /* a look at it goes on as long as that */
 	atomic_bool is_changed; /* somebody changed it */
+	atomic_bool limits;     /* the next question is one too many */
 	atomic_int wakes;       /* after a question that failed, and others */
 	/* Of the host that is away. */
 	atomic_bool is_timeless; /* it lets those who ask wait */
@@ -62,9 +64,13 @@ int upstream_read(const struct upstream_call *call, struct upstream_view *view,
 {
 	if (call->mirror->name[0] == 'd')
 		return ask_host_that_is_away(error);
+	atomic_fetch_add(&script.asked[call->mirror->name[0] != 'a'], 1);
+	if (atomic_exchange(&script.limits, false)) {
+		view->retry_after_ms = 1;
+		return err_set(error, ERR_NETWORK, "too many questions");
+	}
 	view->oid_len = 20;
 	fill(&view->refs);
-	atomic_fetch_add(&script.asked[call->mirror->name[0] != 'a'], 1);
 	return 0;
 }
 
@@ -244,6 +250,45 @@ TEST(a_reload_changes_how_long_a_checkout_may_take)
 	wait_until(atomic_load(&script.checkout_s) == 9);
 }
 
+TEST(news_whose_question_was_one_too_many_is_asked_after_again)
+{
+	atomic_store(&script.limits, true);
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "b"));
+	wait_until(atomic_load(&script.asked[1]) == 2);
+}
+
+static int run_sql(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+static bool has_content(const char *name)
+{
+	struct stat st;
+
+	return fstatat(root_fd, name, &st, 0) == 0 && st.st_size > 0;
+}
+
+TEST(news_outlives_a_database_that_fails_just_then)
+{
+	static char away[] = "ALTER TABLE registry RENAME TO away";
+	static char back[] = "ALTER TABLE away RENAME TO registry";
+	AUTO_CLOSE int before = dup(STDERR_FILENO);
+	AUTO_CLOSE int log = openat(root_fd, "log", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_ok(store_write(store, run_sql, away, &err));
+	dup2(log, STDERR_FILENO);
+	log_set_level(LOG_LEVEL_ERROR);
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "b"));
+	for (int i = 0; i < 5000 && !has_content("log"); i++)
+		usleep(2000);
+	log_set_level(LOG_LEVEL_NONE);
+	dup2(before, STDERR_FILENO);
+	assert_true(has_content("log"));
+	assert_ok(store_write(store, run_sql, back, &err));
+	wait_until(atomic_load(&script.asked[1]) > 0);
+}
+
 #define POLL_CASE(name) cmocka_unit_test_setup_teardown(name, start_poll, stop_poll)
 
 int main(void)
@@ -253,6 +298,8 @@ int main(void)
 		POLL_CASE(a_clone_that_was_changed_is_not_equal_whatever_a_list_tells),
 		POLL_CASE(a_host_that_does_not_answer_keeps_no_other_from_being_asked),
 		POLL_CASE(a_reload_changes_how_long_a_checkout_may_take),
+		POLL_CASE(news_whose_question_was_one_too_many_is_asked_after_again),
+		POLL_CASE(news_outlives_a_database_that_fails_just_then),
 	};
 
 	log_set_level(LOG_LEVEL_NONE);
