@@ -260,7 +260,7 @@ static const struct meaning {
 	{ GIT, ERR_DISK,
 	  "see whether that file system is full, or a quota is used up (git does not say "
 	  "what was wrong with the file)",
-	  .said = { "unable to write file" } },
+	  .said = { "unable to write file", "unable to write new index file" } },
 
 	{ COMMAND, ERR_CONFIG, "install git there, or set gitPath of the remote",
 	  .said = { "not found" } },

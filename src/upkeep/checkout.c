@@ -207,6 +207,17 @@ static int checkout_run_git(const struct checkout *one, struct checkout_git *git
 	return result;
 }
 
+/* 0: git has found that something is not as it was; -1: it could not look, or not write
+ * down what it saw. Its fatal end may be either. */
+static int checkout_judge(const struct checkout_git *git, const struct err *err)
+{
+	bool is_found =
+		git->exit_code == 1 ||
+		(git->exit_code > 1 && err->class != ERR_CONFIG && err_is_of_data(err));
+
+	return is_found ? 0 : -1;
+}
+
 /* 1: the files are as the index says; 0: they are not. */
 static int checkout_refresh(const struct checkout *one, const char *version,
 			    const char *index, struct err *err)
@@ -218,7 +229,7 @@ static int checkout_refresh(const struct checkout *one, const char *version,
 	unlinkat(one->folder, lock, 0);
 	if (checkout_run_git(one, &git, err) == 0)
 		return 1;
-	return git.exit_code > 0 ? 0 : -1;
+	return checkout_judge(&git, err);
 }
 
 /* 1: there are no files but those; 0: there are. By directories, so that one counts that
@@ -237,7 +248,7 @@ static int checkout_is_alone(const struct checkout *one, const char *version,
 
 	if (checkout_run_git(one, &git, err) == 0)
 		return output.len == 0;
-	return git.exit_code > 0 || err->class == ERR_CORRUPT ? 0 : -1;
+	return err->class == ERR_CORRUPT ? 0 : checkout_judge(&git, err);
 }
 
 /*

@@ -256,6 +256,31 @@ TEST(what_somebody_changed_is_made_anew)
 	close_all();
 }
 
+TEST(what_git_cannot_write_down_is_no_change_of_somebody)
+{
+	struct ask ask = { .what = SWITCH };
+
+	open_all();
+	ask.commit = make_commit("one");
+	switch_to(ask.commit);
+	AUTO_FREE char *file = version_part("tree/dir/file");
+	AUTO_FREE char *in_the_way = version_part("index.lock/x");
+	AUTO_FREE char *lock = version_part("index.lock");
+	AUTO_FREE char *before = read_target();
+	assert_int_equal(utimensat(root_fd, file, NULL, 0), 0);
+	assert_ok(dir_make(root_fd, in_the_way, &err));
+	assert_fails(run(&ask), ERR_CONFLICT);
+	assert_int_equal(count_versions(), 1);
+	assert_ok(tree_remove(root_fd, lock, &err));
+	assert_false(switch_to(ask.commit));
+	AUTO_FREE char *after = read_target();
+	assert_string_equal(before, after);
+	AUTO_FREE char *index = version_part("index");
+	write_file(index, ""); /* git calls that smaller than expected */
+	assert_true(switch_to(ask.commit));
+	close_all();
+}
+
 TEST(a_former_tree_stays_for_an_hour_and_while_somebody_has_a_lock)
 {
 	open_all();
@@ -447,6 +472,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(the_link_leads_to_what_the_commit_has_and_nothing_is_made_twice),
 		CASE(what_somebody_changed_is_made_anew),
+		CASE(what_git_cannot_write_down_is_no_change_of_somebody),
 		CASE(a_former_tree_stays_for_an_hour_and_while_somebody_has_a_lock),
 		CASE(what_is_half_made_goes_at_once),
 		CASE(what_cannot_be_brought_to_disk_is_not_shown),

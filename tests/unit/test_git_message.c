@@ -171,6 +171,8 @@ TEST(what_git_says_of_a_working_tree_has_a_class)
 	assert_non_null(strstr(err.remedy, "mirror.checkout"));
 	classify("child", "error: unable to write file a/b\n");
 	assert_int_equal(err.class, ERR_DISK);
+	classify("child", "fatal: Unable to write new index file\n");
+	assert_int_equal(err.class, ERR_DISK);
 	classify("child", "fatal: unable to write file a/b: Input/output error\n");
 	assert_non_null(strstr(err.remedy, "kernel log"));
 	assert_true(err_is_of_data(&err));
