@@ -29,6 +29,17 @@ static void not_moved(struct push_run *run, const struct claimed_task *task,
 	log_warn("push.not_moved", LOG_ERR(why), LOG_TEXT("task", task->name));
 }
 
+/* Its failure counts, and the next try waits for its time: else what it is stuck by would
+ * have it pushed again and again. */
+static void push_settle_get_stuck(struct push_run *run, const struct push_group *group,
+				  const struct claimed_task *task, const struct err *why,
+				  const struct err *failure)
+{
+	not_moved(run, task, why);
+	if (why->class != ERR_LOST) /* it is no more */
+		fail_run(run, group, failure);
+}
+
 /* Asked before each move: there may be thousands, and another holder's are under the same
  * names. */
 static bool keeps_lease(struct push_run *run)
@@ -74,13 +85,14 @@ void push_settle_give_up(struct push_run *run, const struct push_group *group,
 	for (size_t i = 0; i < group->tasks.count; i++)
 		note_letter(run, group->tasks.items[i]);
 	if (write_letters(run, &err) != 0) {
-		not_moved(run, group->tasks.items[0], &err);
+		push_settle_get_stuck(run, group, group->tasks.items[0], &err, why);
 		return;
 	}
 	for (size_t i = 0; i < group->tasks.count && keeps_lease(run); i++)
 		if (task_store_fail(run->push->options.tasks, group->tasks.items[i], why,
 				    &none, &err) != 0)
-			not_moved(run, group->tasks.items[i], &err);
+			push_settle_get_stuck(run, group, group->tasks.items[i], &err,
+					      why);
 }
 
 void give_back_or_up(struct push_run *run, const struct push_group *group,
@@ -248,7 +260,7 @@ static void settle_tasks(struct push_run *run, const struct refusal *refusal,
 		struct task_outcome outcome;
 		judge_task(judge, &task->task, &outcome);
 		if (move_on(run, refusal, task, &outcome, &err) != 0)
-			not_moved(run, task, &err);
+			push_settle_get_stuck(run, group, task, &err, &err);
 		task_outcome_clear(&outcome);
 	}
 }
@@ -476,7 +488,8 @@ bool has_request(const struct push_run *run, enum uri_request request)
 	return false;
 }
 
-/* The store or the lease cannot be used now. */
+/* The store or the lease cannot be used now. The time of a failure that could not be
+ * written stands, and so does what the host did. */
 static void push_worker_put_off(struct push_run *run, const struct err *why)
 {
 	const int64_t store_retry_ms = 10000;
@@ -484,8 +497,10 @@ static void push_worker_put_off(struct push_run *run, const struct err *why)
 	if (why->class != ERR_CANCELED)
 		log_warn("push.put_off", LOG_ERR(why), LOG_TEXT("uri", run->uri),
 			 LOG_TEXT("remedy", why->remedy));
-	run->result =
-		(struct schedule_result){ .end = RUN_BUSY, .wait_ms = store_retry_ms };
+	if (run->result.end != RUN_LATER || run->result.retry_at <= run->now) {
+		run->result.end = RUN_BUSY;
+		run->result.wait_ms = store_retry_ms;
+	}
 	run->is_stuck = true;
 }
 

@@ -29,6 +29,22 @@ int fsync(int fd)
 	return (int)syscall(SYS_fsync, fd);
 }
 
+static const char *_Atomic full; /* the end of a directory's path; or NULL */
+
+int renameat(int from, const char *path, int to, const char *name)
+{
+	char link[64], place[256] = "";
+	const char *end = full;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", to);
+	if (end && readlink(link, place, sizeof(place) - 1) > 0 &&
+	    text_ends_with(place, end)) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return (int)syscall(SYS_renameat2, from, path, to, name, 0);
+}
+
 int fstatfs(int fd, struct statfs *fs)
 {
 	int result = (int)syscall(SYS_fstatfs, fd, fs);
@@ -180,6 +196,75 @@ TEST(an_unreachable_url_is_tried_once_more_and_then_given_up)
 	assert_int_equal(letters.items[0].why.class, ERR_NETWORK);
 	assert_true(metrics_have(
 		"refrelay_pushes_total{remote=\"far\",class=\"network\"} 2\n"));
+	wait_until(says_only_what_was_given_up(&node));
+	dead_letters_clear(&letters);
+	close_node(&node);
+}
+
+static bool has_failed_often(struct node *node, uint64_t least)
+{
+	uri_states states = { 0 };
+	bool has;
+
+	assert_ok(uri_state_list(node->tasks, &states, &err));
+	has = states.count == 1 && states.items[0].failures >= least;
+	uri_states_clear(&states);
+	return has;
+}
+
+TEST(a_failure_that_cannot_be_written_is_tried_again_at_its_time)
+{
+	struct node node = { 0 };
+
+	make_source("p");
+	start_node(
+		&node, "a",
+		read_settings("[remote \"away\"]\nurl = git://127.0.0.1:1/${name}.git\n"
+			      "replicationDelay = 0\nreplicationRetry = 1 s\n"));
+	full = "/ev/refrelay";
+	add_task(&node, "p", "refs/heads/main");
+	wait_until(metrics_have(
+		"refrelay_pushes_total{remote=\"away\",class=\"network\"} 4\n"));
+	assert_false(has_failed_often(&node, 1));
+	full = NULL;
+	wait_until(has_failed_often(&node, 1));
+	close_node(&node);
+}
+
+TEST(what_cannot_be_given_up_counts_as_failed)
+{
+	struct node node = { 0 };
+	dead_letters letters = { 0 };
+
+	make_source("p");
+	start_node(&node, "a",
+		   read_settings("[remote \"m\"]\nurl = git://127.0.0.1:1/${name}.git\n"
+				 "replicationDelay = 0\nreplicationRetry = 1 s\n"
+				 "replicationMaxRetries = 1\n"));
+	full = "/ev/refrelay/failed";
+	add_task(&node, "p", "refs/heads/main");
+	wait_until(has_failed_often(&node, 3));
+	full = NULL;
+	wait_until(count_letters(&node, &letters) == 1);
+	wait_until(says_only_what_was_given_up(&node));
+	dead_letters_clear(&letters);
+	close_node(&node);
+}
+
+TEST(what_was_refused_and_cannot_be_put_away_counts_as_failed)
+{
+	struct node node = { 0 };
+	dead_letters letters = { 0 };
+
+	make_source("p");
+	must("cp -r site/p.git dst && cp dst/p.git/refs/keep/two "
+	     "dst/p.git/refs/heads/main");
+	start_node(&node, "a", settings_with("replicationRetry = 1 s\n"));
+	full = "/ev/refrelay/failed";
+	add_task(&node, "p", "refs/heads/main");
+	wait_until(has_failed_often(&node, 2));
+	full = NULL;
+	wait_until(count_letters(&node, &letters) == 1);
 	wait_until(says_only_what_was_given_up(&node));
 	dead_letters_clear(&letters);
 	close_node(&node);
@@ -603,6 +688,9 @@ int main(void)
 		ENGINE_CASE(without_delay_a_change_is_pushed_at_once),
 		ENGINE_CASE(a_change_during_a_push_is_pushed_by_a_second_one_after_it),
 		ENGINE_CASE(an_unreachable_url_is_tried_once_more_and_then_given_up),
+		ENGINE_CASE(a_failure_that_cannot_be_written_is_tried_again_at_its_time),
+		ENGINE_CASE(what_cannot_be_given_up_counts_as_failed),
+		ENGINE_CASE(what_was_refused_and_cannot_be_put_away_counts_as_failed),
 		ENGINE_CASE(two_nodes_push_each_ref_once_and_never_two_at_a_time),
 		ENGINE_CASE(a_task_of_no_remote_stays_until_the_settings_have_one),
 		ENGINE_CASE(a_task_of_a_renamed_remote_goes_where_its_url_says),
