@@ -336,6 +336,11 @@ DIR *dir_list(int dir, const char *path)
 	return list;
 }
 
+bool dir_is_absent(int code)
+{
+	return code == ENOENT || code == ENOTDIR || code == ELOOP;
+}
+
 bool file_is_there(int dir, const char *path)
 {
 	struct stat st;

@@ -86,6 +86,10 @@ int dir_open(int dir, const char *path, struct err *err);
 /* Opens a directory for readdir(); NULL with errno set. Its descriptor is O_CLOEXEC. */
 DIR *dir_list(int dir, const char *path);
 
+/* Whether that error of dir_list() tells that there is no such directory. Any other tells
+ * nothing of what is in it. */
+bool dir_is_absent(int code);
+
 /* Whether something has that name, be it a link to nothing. */
 bool file_is_there(int dir, const char *path);
 

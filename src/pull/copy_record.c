@@ -197,6 +197,15 @@ static bool copy_content_is_other(const char *name)
 	       text_ends_with(name, ".keep");
 }
 
+/* As of a file that cannot be read. */
+static int copy_content_fail(const char *folder, struct err *err)
+{
+	if (dir_is_absent(errno))
+		return 1;
+	err_errno(err, "cannot list %s", folder);
+	return err_is_of_data(err) ? 0 : -1;
+}
+
 static int is_folder_sound(const struct sounding *sounding, const char *folder,
 			   struct err *err)
 {
@@ -204,10 +213,12 @@ static int is_folder_sound(const struct sounding *sounding, const char *folder,
 	AUTO_CLOSEDIR DIR *list = dir_list(sounding->copy->fd, folder);
 	int sound = 1;
 
-	while (sound > 0 && list && (entry = readdir(list)) != NULL)
+	if (!list)
+		return copy_content_fail(folder, err);
+	while (sound > 0 && (errno = 0, (entry = readdir(list)) != NULL))
 		if (!copy_content_is_other(entry->d_name))
 			sound = is_file_sound(dirfd(list), entry->d_name, sounding, err);
-	return sound;
+	return sound > 0 && errno != 0 ? copy_content_fail(folder, err) : sound;
 }
 
 int copy_content_is_sound(const struct repo *copy, int64_t since_ns,

@@ -183,10 +183,10 @@ static bool holds_repository(int dir, bool is_top)
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *list = dir_list(dir, ".");
 
-	while (list && (entry = readdir(list)) != NULL)
+	while (list && (errno = 0, (entry = readdir(list)) != NULL))
 		if (entry_holds_repository(dir, entry, is_top))
 			return true;
-	return !list;
+	return !list || errno != 0;
 }
 
 static int check_repository(const struct place *place, int repo, struct err *err)

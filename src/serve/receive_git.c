@@ -316,10 +316,12 @@ static int sync_objects(int dir, struct err *err)
 
 	if (!objects)
 		return err_errno(err, "cannot list objects");
-	while ((entry = readdir(objects)) != NULL)
+	while (errno = 0, (entry = readdir(objects)) != NULL)
 		if (is_fan_out(entry->d_name) &&
 		    sync_if_there(dirfd(objects), entry->d_name, err) != 0)
 			return -1;
+	if (errno != 0)
+		return err_errno(err, "cannot list objects");
 	return dir_sync(dir, "objects/pack", err) == 0 ? dir_sync(dir, "objects", err)
 						       : -1;
 }

@@ -288,7 +288,10 @@ static int verify_derived_check_folder(const struct repo *repo, const char *fold
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *list = dir_list(repo->fd, folder);
 
-	while (list && (entry = readdir(list)) != NULL) {
+	if (!list)
+		return dir_is_absent(errno) ? 0
+					    : err_errno(err, "cannot list %s", folder);
+	while (errno = 0, (entry = readdir(list)) != NULL) {
 		if (!is_derived(entry->d_name) || is_chain(dirfd(list), entry->d_name))
 			continue;
 		int sound = verify_ends_with_digest(dirfd(list), entry->d_name,
@@ -298,7 +301,7 @@ static int verify_derived_check_folder(const struct repo *repo, const char *fold
 							       entry->d_name, err) != 0))
 			return -1;
 	}
-	return 0;
+	return errno == 0 ? 0 : err_errno(err, "cannot list %s", folder);
 }
 
 static int verify_derived_discard_all(const struct repo *repo, const char *folder,

@@ -5,6 +5,8 @@
 
 #include "base/thread.h"
 
+#include "listing_faults.h"
+
 TEST(a_body_that_breaks_changes_no_ref_and_leaves_nothing)
 {
 	size_t head;
@@ -159,6 +161,15 @@ TEST(a_chatty_git_is_not_waited_for_by_what_it_waits_for)
 }
 
 /* Git that is killed leaves its quarantine to `git prune`. */
+TEST(objects_that_cannot_be_listed_are_not_known_to_be_on_the_disk)
+{
+	simple(&push, &commits[9], "refs/heads/main");
+	unlisted = "/objects";
+	assert_fails(go(), ERR_DISK);
+	unlisted = NULL;
+	assert_non_null(strstr(err.text, "cannot list objects"));
+}
+
 TEST(time_and_a_stop_end_a_push)
 {
 	struct stop stop;
@@ -270,6 +281,7 @@ int main(int argc, char **argv)
 		CASE(what_follows_a_pack_slowly_delays_nothing),
 		CASE(a_body_that_never_ends_delays_no_deletion),
 		CASE(a_chatty_git_is_not_waited_for_by_what_it_waits_for),
+		CASE(objects_that_cannot_be_listed_are_not_known_to_be_on_the_disk),
 		CASE(time_and_a_stop_end_a_push),
 		CASE(a_large_pack_streams_through_little_memory),
 		CASE(a_death_of_this_program_leaves_a_new_key_at_any_point),

@@ -9,6 +9,8 @@
 #include "replicable/name.h"
 #include "store/store.h"
 
+#include "listing_faults.h"
+
 /* A copy at root/here/a.git of root/there/a.git, which has main and a tag. */
 static struct store *store;
 static struct lease_manager *leases;
@@ -608,6 +610,22 @@ static bool is_latest(void)
 	return copy_record_is_latest(&record, fd);
 }
 
+TEST(a_folder_that_cannot_be_listed_is_not_sound)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	assert_ok(mend());
+	assert_ok(repo_open(root_fd, "here/a.git", &copy, &err));
+	assert_int_equal(copy_content_is_sound(&copy, 0, NULL, &err), 1);
+	unlisted = "/objects/pack";
+	assert_int_equal(copy_content_is_sound(&copy, 0, NULL, &err), 0);
+	unlisted_errno = ESTALE;
+	assert_int_equal(copy_content_is_sound(&copy, 0, NULL, &err), -1);
+	unlisted = NULL;
+	must("mv here/a.git/objects/info here/a.git/objects/was");
+	assert_int_equal(copy_content_is_sound(&copy, 0, NULL, &err), 1);
+}
+
 TEST(a_record_is_the_latest_until_somebody_begins_to_work_there)
 {
 	AUTO_CLOSE int fd = -1;
@@ -888,6 +906,7 @@ int main(void)
 		SYNC_CASE(a_damaged_file_that_git_can_do_without_costs_no_new_copy),
 		SYNC_CASE(a_copy_without_a_record_is_read_before_it_has_one),
 		SYNC_CASE(a_lock_that_a_stranger_left_in_a_copy_goes),
+		SYNC_CASE(a_folder_that_cannot_be_listed_is_not_sound),
 		SYNC_CASE(a_record_is_the_latest_until_somebody_begins_to_work_there),
 		SYNC_CASE(a_record_tells_what_was_written_in_place),
 		SYNC_CASE(what_was_written_with_the_times_put_back_is_not_sound),

@@ -4,6 +4,8 @@
 #include "git/ssh_command.h"
 #include "upkeep/trash.h"
 
+#include "listing_faults.h"
+
 #undef CASE
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
@@ -178,6 +180,17 @@ TEST(a_repository_with_another_inside_stays)
 	assert_ok(target_delete(&call, &err));
 }
 
+TEST(a_repository_that_cannot_be_listed_may_have_another_inside)
+{
+	must("git init -q --bare mirror/g.git");
+	go_to("g.git");
+	unlisted = "/mirror/g.git/branches";
+	must("mkdir -p mirror/g.git/branches");
+	assert_fails(target_delete(&call, &err), ERR_CONFIG);
+	unlisted = NULL;
+	assert_ok(target_delete(&call, &err));
+}
+
 TEST(no_link_is_followed_out_of_the_tree)
 {
 	must("mkdir -p mirror && git init -q --bare outside/r.git && "
@@ -346,6 +359,7 @@ int main(void)
 		CASE(the_fixed_part_of_a_file_url_is_found_although_it_is_encoded),
 		CASE(only_a_whole_repository_is_deleted),
 		CASE(a_repository_with_another_inside_stays),
+		CASE(a_repository_that_cannot_be_listed_may_have_another_inside),
 		CASE(no_link_is_followed_out_of_the_tree),
 		CASE(the_tree_itself_and_its_trash_are_no_repository),
 		CASE(a_tree_that_is_away_is_no_missing_repository),

@@ -6,6 +6,8 @@
 #include "git/git_child.h"
 #include "verify/verify_objects.h"
 
+#include "listing_faults.h"
+
 static const char *refused; /* a part of names that cannot be opened or looked at now */
 static int refusal;         /* errno */
 
@@ -175,6 +177,21 @@ TEST(what_a_machine_cannot_read_now_stays)
 }
 
 /* Else it would be made anew for nothing. */
+TEST(a_folder_that_cannot_be_listed_now_is_not_empty)
+{
+	make_derived();
+	must("cd d.git && truncate -s 30 objects/pack/*.rev");
+	unlisted = "/objects/pack";
+	assert_fails(verify(), ERR_DISK);
+	unlisted = NULL;
+	refuse("objects/pack", ESTALE);
+	assert_fails(verify(), ERR_DISK);
+	refuse(NULL, 0);
+	must("cd d.git && test -s objects/pack/*.rev");
+	assert_ok(verify());
+	must("cd d.git && ! test -e objects/pack/*.rev");
+}
+
 TEST(a_repository_that_cannot_be_looked_at_now_is_not_damaged)
 {
 	static const char *const parts[] = { "HEAD", "objects", "refs" };
@@ -226,6 +243,7 @@ int main(void)
 		CASE(what_git_could_not_look_at_stays),
 		CASE(alternates_that_lead_nowhere_go),
 		CASE(what_a_machine_cannot_read_now_stays),
+		CASE(a_folder_that_cannot_be_listed_now_is_not_empty),
 		CASE(a_repository_that_cannot_be_looked_at_now_is_not_damaged),
 		CASE(alternates_that_cannot_be_read_or_followed_now_stay),
 	};
