@@ -795,10 +795,9 @@ static void name_claim(struct registry_move *change, char token[CLAIM_TOKEN_SIZE
 	change->claim_token = roll(8) ? token : "another";
 }
 
-static int disown(struct store_tx *tx, void *arg, struct err *error)
+static int disown(struct store_tx *tx, void *unused, struct err *error)
 {
-	(void)arg;
-	return registry_disown_blobs_in(tx, error);
+	return unused ? -1 : registry_disown_blobs_in(tx, error);
 }
 
 static void move_at_random(void)
@@ -904,10 +903,9 @@ static void check_counts(void)
 		found.held += row->held_reason != NULL;
 		found.gone += row->is_gone;
 		found.proved += row->is_proved && row->state == REGISTRY_SYNCED;
-		found.never_copied += row->state != REGISTRY_SYNCED &&
+		found.never_copied += row->due_at > 0 && row->last_success_at == 0 &&
 				      row->state != REGISTRY_MISSING_ON_PRIMARY &&
-				      row->due_at > 0 && row->last_success_at == 0 &&
-				      !row->is_gone && !row->held_reason;
+				      !row->is_gone;
 		here += row->generation > 0 && !row->is_gone &&
 			!(row->wishes & REGISTRY_WISH_REPLACE);
 		found.bytes += (int64_t)row->size;
