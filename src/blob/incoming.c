@@ -120,7 +120,8 @@ static int move_into_place(struct blob_arrival *arrival, struct err *err)
 	struct stat st;
 	int result = -1;
 
-	if (arrival->keeps_old && blob_discard(incoming->root, incoming->id, err) != 0 &&
+	if (arrival->keeps_old &&
+	    blob_discard_file(incoming->root, incoming->id, err) != 0 &&
 	    err->class != ERR_MISSING)
 		return -1;
 	*err = (struct err){ .class = ERR_MISSING };
@@ -300,13 +301,13 @@ static int flush_both(int root, const char *place, int from, struct err *err)
 }
 
 /* On another file system than the trash. What cannot be removed here is not left there,
- * or each try would add a copy; but who is told that it is not here may have removed it,
- * as some file servers answer when they are asked twice. */
+ * or each try would add a copy; but a file server may have removed it whatever it
+ * answered. */
 static int move_across(int root, const char *place, int from, int to, const char *id,
 		       struct err *err)
 {
 	const char *name = place_name(id);
-	bool stays;
+	struct stat st;
 
 	if (copy_over(from, to, id, err) != 0)
 		return -1;
@@ -315,9 +316,8 @@ static int move_across(int root, const char *place, int from, int to, const char
 		return -1;
 	}
 	if (unlinkat(from, name, 0) != 0) {
-		stays = errno != ENOENT;
 		err_errno(err, "cannot remove %s", id);
-		if (stays)
+		if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			unlinkat(to, name, 0);
 		return -1;
 	}
@@ -346,7 +346,7 @@ static int blob_discard_move_to_trash(int root, const char *id, const char *plac
 	return move_across(root, place, from, to, id, err);
 }
 
-int blob_discard(int root, const char *id, struct err *err)
+int blob_discard_file(int root, const char *id, struct err *err)
 {
 	AUTO_FREE char *place = blob_make_trash_path(root, id);
 	int result = blob_discard_move_to_trash(root, id, place, err);
@@ -355,6 +355,13 @@ int blob_discard(int root, const char *id, struct err *err)
 		failpoint("blob.discarded");
 	if (result == 0 && faccessat(root, TRASH_TIME, F_OK, 0) != 0)
 		seen_time_keep(root, TRASH_TIME, 0);
+	return result;
+}
+
+int blob_discard(int root, const char *id, struct err *err)
+{
+	int result = blob_discard_file(root, id, err);
+
 	/* also what somebody left who died just here */
 	if (result == 0 || err->class == ERR_MISSING)
 		place_remove_empty(root, id);

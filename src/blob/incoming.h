@@ -73,5 +73,7 @@ char *blob_make_trash_path(int root, const char *id);
 
 /* Moves a blob there, durably. ERR_MISSING: not found. */
 int blob_discard(int root, const char *id, struct err *err);
+/* The same, but leaves directories that become empty. */
+int blob_discard_file(int root, const char *id, struct err *err);
 
 #endif

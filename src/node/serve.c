@@ -12,6 +12,7 @@
 #include "node/node.h"
 #include "node/role.h"
 #include "node/settings.h"
+#include "pull/followed.h"
 #include "pull/pull.h"
 #include "replicable/origin_rows.h"
 #include "replicable/registry.h"
@@ -44,7 +45,7 @@ static int forget_position(struct store_tx *tx, void *arg, struct err *err)
 	(void)arg;
 	if (site_value_remove(tx, PULL_CURSOR, err) != 0 ||
 	    site_value_remove(tx, PULL_COMPARED, err) != 0 ||
-	    registry_disown_blobs_in(tx, err) != 0)
+	    registry_disown_blobs_in(tx, err) != 0 || followed_forget_in(tx, err) != 0)
 		return -1;
 	return copies_root_doubt(tx, err);
 }

@@ -210,7 +210,8 @@ static int bring_hold(const struct bring_state *state,
 		      const struct hold_question *question, struct sync_result *result,
 		      struct err *err)
 {
-	struct copy_held held = { .deletions = hold_deletions(question) };
+	struct copy_held held = { .deletions = hold_deletions(question),
+				  .has_commits = !question->is_ours };
 
 	checksum_of_refs(&state->from, &held.refs_sum);
 	/* a forced sync may be repeated before anybody has read this */
@@ -222,13 +223,33 @@ static int bring_hold(const struct bring_state *state,
 }
 
 /* What the copy has is as another primary had it: what this one lacks it may never have
- * had. One whose address alone changed counts on its timeline. */
-static bool bring_is_of_another_primary(const struct copy_record *record,
-					const struct source_view *view)
+ * had. One whose address alone changed counts on its timeline. An upstream's timeline is
+ * its address, which people change; and where history is cut, nobody can tell what is
+ * lacking. */
+static bool bring_is_of_another_primary(const struct bring_state *state)
 {
-	return record->is_there && record->timeline[0] && view->timeline[0] &&
-	       strcmp(record->timeline, view->timeline) != 0 &&
+	const struct copy_record *record = &state->record;
+	const struct source_view *view = state->request->view;
+
+	return !view->is_foreign && state->from.cuts.count == 0 &&
+	       view->refs.cuts.count == 0 && record->is_there && record->timeline[0] &&
+	       view->timeline[0] && strcmp(record->timeline, view->timeline) != 0 &&
 	       strcmp(record->source, view->url) != 0;
+}
+
+/* It was asked about commits of these refs, and nobody has answered yet: they are not
+ * the source's, whatever address that has by now. 1, 0, or -1. */
+static int bring_is_held_for_commits(const struct bring_state *state, struct err *err)
+{
+	const struct bring_request *request = state->request;
+	struct copy_held held;
+	struct checksum now;
+	int found = request->mends ? copy_held_read(request->copy->fd, &held, err) : 0;
+
+	if (found <= 0 || !held.has_commits)
+		return found < 0 ? -1 : 0;
+	checksum_of_refs(&state->from, &now);
+	return checksum_equal(&now, &held.refs_sum);
 }
 
 /* SYNC_HELD is an outcome, not an error. */
@@ -243,13 +264,16 @@ static int bring_check_hold(const struct bring_state *state, struct sync_result 
 		.from = &state->from,
 		.view = request->view,
 		.diff = &state->diff,
-		.is_ours = state->is_ours &&
-			   !bring_is_of_another_primary(&state->record, request->view),
+		.is_ours = state->is_ours && !bring_is_of_another_primary(state),
 		.pushed = pushed_since(&state->record, request->view),
 	};
 	AUTO_FREE char *cuts = NULL;
-	int permitted = bring_permit(state, &question, err);
+	int is_held = bring_is_held_for_commits(state, err);
 
+	if (is_held < 0)
+		return -1;
+	question.is_ours &= !is_held;
+	int permitted = bring_permit(state, &question, err);
 	if (permitted != 0)
 		return permitted < 0 ? -1 : 0;
 	if (bring_cuts_for_both(request, &state->from, &cuts, err) != 0)

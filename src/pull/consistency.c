@@ -59,7 +59,7 @@ struct pass {
 	char timeline[TIMELINE_SIZE];
 	bool is_part;       /* the inventory lacks what the primary could not read */
 	bool is_of_another; /* what is here was compared with another primary: */
-	int64_t held;       /* what was held for that, in this pass */
+	int64_t held;       /* what was held for that, and not told yet */
 	struct scan_record skipped; /* in this pass: left_out, example */
 	size_t found;               /* differences in this pass */
 	size_t left;                /* and those that are left to events */
@@ -341,7 +341,6 @@ static void begin_pass(struct pull *pull, struct pass *pass)
 	pass->found = pass->left = 0;
 	pass->compared = 0;
 	pass->is_part = false;
-	pass->held = 0;
 	pass->timeline[0] = '\0';
 	free(TAKE(pass->after));
 }
@@ -554,14 +553,15 @@ static int look_at_followed(const struct consistency *work, struct pass *pass,
 
 /* From now on what the primary lacks was deleted there; unless something of it was not
  * compared yet. */
-static int keep_followed(const struct consistency *work, const struct pass *pass,
+static int keep_followed(const struct consistency *work, struct pass *pass,
 			 struct err *err)
 {
 	const struct followed now = followed_by(work, pass);
 
 	if (pass->held > 0)
 		removal_report_held(pass->kind.type, pass->held);
-	if (pass->is_part || pass->left > 0)
+	pass->held = 0;
+	if (pass->is_of_another && (pass->is_part || pass->left > 0))
 		return 0;
 	return followed_keep(work->pull->options.store, &now, err);
 }

@@ -518,7 +518,8 @@ int copy_held_write(int dir, const struct copy_held *held, struct err *err)
 	char sum[CHECKSUM_TEXT_SIZE];
 
 	checksum_format(&held->refs_sum, sum);
-	str_addf(&text, "%s\n%" PRIu64 "\n", sum, held->deletions);
+	str_addf(&text, "%s\n%" PRIu64 "\n%s", sum, held->deletions,
+		 held->has_commits ? "commits\n" : "");
 	return file_replace(dir, HELD, text.data, text.len, FILE_SYNC, err);
 }
 
@@ -536,6 +537,8 @@ int copy_held_read(int dir, struct copy_held *held, struct err *err)
 	if (!deletions || !checksum_parse(sum, &held->refs_sum) ||
 	    !text_to_uint64(deletions, &held->deletions))
 		*held = (struct copy_held){ 0 };
+	else
+		held->has_commits = rest && strcmp(rest, "commits\n") == 0;
 	return 1;
 }
 

@@ -83,12 +83,13 @@ bool copy_intent_is(int dir, const struct copy_record *record,
 		    const struct checksum *sum);
 void copy_record_clear(struct copy_record *record);
 
-/* What a person is asked to decide (SYNC_HELD): these refs of the copy, and that so many
- * would be deleted. That is what they permit then, and not what came since.
- * NAME.git/refrelay/held, until the copy is equal. */
+/* What a person is asked to decide (SYNC_HELD): these refs of the copy, that so many
+ * would be deleted, and whether commits would be lost. That is what they permit then, and
+ * not what came since. NAME.git/refrelay/held, until the copy is equal. */
 struct copy_held {
 	struct checksum refs_sum;
 	uint64_t deletions;
+	bool has_commits;
 };
 int copy_held_write(int dir, const struct copy_held *held, struct err *err);
 /* 1; 0: there is none; -1. One that makes no sense is of no refs. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "replicable/name.h"
 #include "store/site_value.h"
 
 #define FOLLOWED "pull.followed" /* and ".KIND": "TIMELINE ADDRESS" */
@@ -44,4 +45,13 @@ int followed_keep(struct store *store, const struct followed *now, struct err *e
 		return -1;
 	return strcmp(before.data, text) == 0 ? 0
 					      : site_value_write(store, key, text, err);
+}
+
+int followed_forget_in(struct store_tx *tx, struct err *err)
+{
+	return store_exec(tx,
+			  "INSERT OR REPLACE INTO site_value (key, value)"
+			  " SELECT DISTINCT '" FOLLOWED ".' || kind, '- -' FROM registry"
+			  " WHERE kind <> '" KIND_MIRROR "'",
+			  err);
 }

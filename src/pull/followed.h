@@ -19,6 +19,9 @@ struct followed {
 int followed_was_another(struct store *store, const struct followed *now,
 			 struct err *err);
 
+/* This site was a primary itself: whichever it follows next is another one. */
+int followed_forget_in(struct store_tx *tx, struct err *err);
+
 /* All of that inventory was compared. */
 int followed_keep(struct store *store, const struct followed *now, struct err *err);
 

@@ -383,6 +383,17 @@ static int push_halves(struct transfer *transfer, const push_items *items,
 	return transfer_push(transfer, &second, err);
 }
 
+/* What this machine lacks, as a file server that is away, is no ref's fault: then all is
+ * tried again. */
+static int judge_local(struct transfer *transfer, const push_items *items,
+		       struct err *err)
+{
+	if (err_is_of_data(&transfer->local_fault))
+		return push_halves(transfer, items, err);
+	*err = transfer->local_fault;
+	return -1;
+}
+
 /* Without a word on any ref; *err is git_run's. */
 static int judge_silence(struct transfer *transfer, const push_items *items,
 			 const struct proc_result *ended, struct err *err)
@@ -390,7 +401,7 @@ static int judge_silence(struct transfer *transfer, const push_items *items,
 	answers none = { 0 };
 
 	if (push_report_is_local(ended->tail, &transfer->local_fault))
-		return push_halves(transfer, items, err);
+		return judge_local(transfer, items, err);
 	if (ended->exit_code != 0)
 		return push_report_failure(ended->tail, err);
 	take_answers(transfer, items, &none, ended->tail);
@@ -406,7 +417,7 @@ static int judge_push(struct transfer *transfer, const push_items *items,
 	if (list->count == 0)
 		return judge_silence(transfer, items, ended, err);
 	if (is_unpacking && push_report_is_local(ended->tail, &transfer->local_fault))
-		return push_halves(transfer, items, err);
+		return judge_local(transfer, items, err);
 	take_answers(transfer, items, list, ended->tail);
 	return is_unpacking ? push_report_unpacking(ended->tail, err) : 0;
 }

@@ -29,15 +29,18 @@ static void not_moved(struct push_run *run, const struct claimed_task *task,
 	log_warn("push.not_moved", LOG_ERR(why), LOG_TEXT("task", task->name));
 }
 
-/* Its failure counts, and the next try waits for its time: else what it is stuck by would
- * have it pushed again and again. */
+/* Its failure counts, and the next try waits for its time, which only a task that waits
+ * keeps: else what it is stuck by would have it pushed again and again. */
 static void push_settle_get_stuck(struct push_run *run, const struct push_group *group,
 				  const struct claimed_task *task, const struct err *why,
 				  const struct err *failure)
 {
 	not_moved(run, task, why);
-	if (why->class != ERR_LOST) /* it is no more */
-		fail_run(run, group, failure);
+	if (why->class == ERR_LOST) /* it is no more */
+		return;
+	fail_run(run, group, failure);
+	if (task_store_give_back(run->push->options.tasks, task, ERR_IGNORED) == 0)
+		run->has_given_back = true;
 }
 
 /* Asked before each move: there may be thousands, and another holder's are under the same
@@ -86,6 +89,7 @@ void push_settle_give_up(struct push_run *run, const struct push_group *group,
 		note_letter(run, group->tasks.items[i]);
 	if (write_letters(run, &err) != 0) {
 		push_settle_get_stuck(run, group, group->tasks.items[0], &err, why);
+		push_settle_give_back(run, group);
 		return;
 	}
 	for (size_t i = 0; i < group->tasks.count && keeps_lease(run); i++)

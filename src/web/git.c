@@ -399,7 +399,7 @@ static bool has_copy_failed(const struct web_request *request,
 {
 	return request->services->pull && !answer->is_too_large &&
 	       (err_is_of_data(err) || err->class == ERR_INTERNAL ||
-		err->class == ERR_CONFIG) &&
+		err->class == ERR_CONFIG || err->class == ERR_DISK) &&
 	       (!answer->is_request_bad || err->class == ERR_INTERNAL);
 }
 
@@ -502,9 +502,9 @@ static int answer_here(const struct web_request *request, const char *name,
 	return result;
 }
 
-/* From the copy; if that is damaged, readers get the primary's answer. What it looks like
- * is asked before it is read: git may not notice that files are missing, or hold
- * something else. */
+/* From the copy; if that is damaged or its disk is away, readers get the primary's
+ * answer. What it looks like is asked before it is read: git may not notice that files
+ * are missing, or hold something else. */
 static int answer_copy(const struct web_request *request, const char *name,
 		       struct web_response *response, struct err *err, git_reading here)
 {

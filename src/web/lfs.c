@@ -198,6 +198,7 @@ static void offer_here(const struct web_request *request, const struct kind *kin
 	free(objects);
 }
 
+/* Without a kind all is asked of the primary. */
 static int download_at_copy(const struct web_request *request, const struct kind *kind,
 			    const char *name, struct lfs_batch *batch,
 			    struct web_response *response)
@@ -207,7 +208,7 @@ static int download_at_copy(const struct web_request *request, const struct kind
 	int result = 0;
 
 	list_valid(batch, &list);
-	if (list.count > 0)
+	if (list.count > 0 && kind)
 		offer_here(request, kind, name, &list);
 	if (list.count > 0)
 		result = lfs_post_batch_ask_primary(request, name, LFS_DOWNLOAD, &list,
@@ -251,17 +252,19 @@ static int lfs_post_batch_decide(const struct web_request *request,
 				 struct web_response *response, struct err *err)
 {
 	AUTO_FREE char *name = git_request_repository(request);
+	int is_elsewhere = lfs_check_open(
+		request, name,
+		batch->operation == LFS_UPLOAD ? HTTP_SERVICE_PUSH : HTTP_SERVICE_READ,
+		err);
 
-	if (lfs_check_open(request, name,
-			   batch->operation == LFS_UPLOAD ? HTTP_SERVICE_PUSH
-							  : HTTP_SERVICE_READ,
-			   err) != 0)
+	if (is_elsewhere < 0)
 		return -1;
 	if (request->services->role != SITE_SECONDARY)
 		return judge_here(request, kind, name, batch, err);
 	if (batch->operation == LFS_UPLOAD)
 		return upload_at_copy(request, name, batch, response);
-	return download_at_copy(request, kind, name, batch, response);
+	return download_at_copy(request, is_elsewhere ? NULL : kind, name, batch,
+				response);
 }
 
 static int lfs_post_batch(const struct web_request *request,
@@ -608,12 +611,6 @@ static int lfs_check_no_mirror(const struct web_request *request, const char *re
 	return err_because(err, REASON_CLOSED);
 }
 
-/* What cannot be read of a copy is asked of the primary. */
-static bool lfs_is_for_primary(const struct web_request *request, const struct err *err)
-{
-	return request->services->role == SITE_SECONDARY && err_is_of_data(err);
-}
-
 int lfs_check_open(const struct web_request *request, const char *repository,
 		   enum http_service service, struct err *err)
 {
@@ -628,9 +625,11 @@ int lfs_check_open(const struct web_request *request, const char *repository,
 		return -1;
 	AUTO_CLOSE int dir =
 		find_repository(request->services->root, repository, &path, err);
-	if (dir < 0 || repo_open(dir, ".", &repo, err) != 0)
-		return err->class == ERR_MISSING || lfs_is_for_primary(request, err) ? 0
-										     : -1;
+	if (dir < 0 || repo_open(dir, ".", &repo, err) != 0) {
+		if (request->services->role == SITE_SECONDARY)
+			return 1;
+		return err->class == ERR_MISSING ? 0 : -1;
+	}
 	return service == HTTP_SERVICE_PUSH
 		       ? http_service_check(path, &repo, &work, service, err)
 		       : http_service_check_read(path, &repo, &work, err);

@@ -290,11 +290,15 @@ int lfs_get_object(const struct web_request *request, struct web_response *respo
 
 	if (!kind || !lfs_request_oid(request, oid, response))
 		return 0;
-	if (lfs_check_open(request, name, HTTP_SERVICE_READ, err) != 0)
+	int is_elsewhere = lfs_check_open(request, name, HTTP_SERVICE_READ, err);
+	if (is_elsewhere < 0)
 		return -1;
 	if (!is_copy(request))
 		return get_here(request, kind, name, &object, response, err);
-	get_at_copy(request, kind, name, &object, response);
+	if (is_elsewhere)
+		lfs_forward(request, name, LFS_AS_SITE, response);
+	else
+		get_at_copy(request, kind, name, &object, response);
 	return 0;
 }
 

@@ -26,8 +26,9 @@ const struct kind *lfs_kind(const struct web_request *request,
 			    struct web_response *response);
 
 /* Whether the repository itself permits this, as with Git over HTTP. ERR_AUTH with
- * REASON_CLOSED: its settings do not, or it is a mirror and does not take uploads. 0 if
- * that is for the primary to say: uploads at a secondary, and all else without a copy. */
+ * REASON_CLOSED: its settings do not, or it is a mirror and does not take uploads. 1: at
+ * a secondary whose copy cannot be read: all is for the primary to say. 0 also for
+ * uploads there, which always are. */
 int lfs_check_open(const struct web_request *request, const char *repository,
 		   enum http_service service, struct err *err);
 

@@ -237,14 +237,13 @@ static int manifest_read_page(const struct manifest_book *book,
 	AUTO_FREE char *path = xasprintf("%s/%s", book->root, row->path);
 	AUTO_READING struct ref_reading reading = { 0 };
 
+	if (manifest_check_open(path, err) != 0)
+		return -1;
 	int result = ref_reading_take(AT_FDCWD, path, &reading, err);
-
 	if (result != 0 && !manifest_is_cut(path))
 		return -1;
 	if (result != 0 || reading.refs.cuts.count > 0)
 		return err_set(err, ERR_CONFIG, "its history is cut short");
-	if (manifest_check_open(path, err) != 0)
-		return -1;
 	manifest_entry_clear(&page->entry);
 	manifest_describe(row->name, &reading, row->changed_at / 1000, &page->entry);
 	snprintf(page->stamp, sizeof(page->stamp), "%s", row->stamp);

@@ -170,6 +170,27 @@ TEST(commits_that_another_primary_never_had_are_held)
 	eventually(is_here("a"));
 }
 
+TEST(what_is_held_so_stays_when_the_former_address_is_the_primary_again)
+{
+	appear("a", REPORTED);
+	must("cd primary/a.git && git update-ref refs/heads/late "
+	     "$(git commit-tree -m late v1^{tree})");
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	must("git -C primary/a.git update-ref -d refs/heads/late");
+	promote_another();
+	begin();
+	eventually(is_held("a", "commits that the source lacks"));
+	end();
+	fake.address = "primary";
+	begin_log();
+	begin();
+	await_comparison();
+	eventually(is_held("a", "commits that the source lacks"));
+	must("git -C copies/a.git rev-parse -q --verify late >/dev/null");
+}
+
 TEST(a_primary_that_moved_or_began_another_log_is_followed_when_it_drops_commits)
 {
 	appear("a", REPORTED);
@@ -296,6 +317,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		PROMOTED_CASE(commits_that_another_primary_never_had_are_held),
+		PROMOTED_CASE(
+			what_is_held_so_stays_when_the_former_address_is_the_primary_again),
 		PROMOTED_CASE(
 			a_primary_that_moved_or_began_another_log_is_followed_when_it_drops_commits),
 		PROMOTED_CASE(what_another_primary_lacks_is_held),

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "change/event_log.h"
 #include "node/role.h"
+#include "pull/followed.h"
 #include "pull/pull.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
@@ -96,6 +97,22 @@ TEST(a_secondary_that_was_none_meanwhile_forgets_its_position)
 	}
 }
 
+/* What it lacks may be what this site had as the primary. */
+TEST(whom_a_former_primary_follows_is_another_one)
+{
+	const struct followed paris = { KIND_REPOSITORY, "t2", "http://paris" };
+	const char *const names[] = { "a" };
+
+	begin(SITE_SECONDARY);
+	assert_ok(registry_add(store, KIND_REPOSITORY, names, 1, &err));
+	assert_ok(followed_keep(store, &paris, &err));
+	begin(SITE_PRIMARY);
+	begin(SITE_SECONDARY);
+	assert_int_equal(followed_was_another(store, &paris, &err), 1);
+	assert_ok(followed_keep(store, &paris, &err));
+	assert_int_equal(followed_was_another(store, &paris, &err), 0);
+}
+
 static int add_original(struct store_tx *tx, void *arg, struct err *error)
 {
 	char *name = arg;
@@ -172,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ROLE_CASE(a_primary_that_was_none_meanwhile_begins_another_log),
 		ROLE_CASE(a_secondary_that_was_none_meanwhile_forgets_its_position),
+		ROLE_CASE(whom_a_former_primary_follows_is_another_one),
 		ROLE_CASE(what_was_not_proved_as_a_copy_is_not_verified_by_a_promotion),
 	};
 
