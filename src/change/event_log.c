@@ -651,10 +651,13 @@ static void see_newest(struct event_log *log, uint64_t id, const char *mark)
 }
 
 /* Repositories have two keys, of before there were other kinds: each has the timeline if
- * so much was scanned. */
+ * so much was scanned. The first of them is set by any scan. */
 static void event_log_scanned_key(const char *kind, char key[64])
 {
-	snprintf(key, 64, EVENT_SCANNED_KEY ".%s", kind);
+	if (kind_is_repository(kind))
+		snprintf(key, 64, EVENT_SCANNED_KEY);
+	else
+		snprintf(key, 64, EVENT_SCANNED_KEY ".%s", kind);
 }
 
 static int event_log_read_scanned(struct store_tx *tx, const char *timeline,
@@ -748,6 +751,28 @@ int event_log_scanned(struct store *store, const char *kind, enum event_scanned 
 	int result = store_read(store, event_log_scanned_work, &scanning, err);
 
 	*scanned = scanning.scanned;
+	return result;
+}
+
+static int event_log_was_scanned_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct event_scanning *scanning = arg;
+	AUTO_STR struct str timeline = STR_INIT;
+	char key[64];
+
+	event_log_scanned_key(scanning->kind, key);
+	int found = site_value_get(tx, key, &timeline, err);
+	scanning->scanned = found > 0 ? SCANNED_PART : SCANNED_NOTHING;
+	return found < 0 ? -1 : 0;
+}
+
+int event_log_was_scanned(struct store *store, const char *kind, bool *was_scanned,
+			  struct err *err)
+{
+	struct event_scanning scanning = { .kind = kind };
+	int result = store_read(store, event_log_was_scanned_work, &scanning, err);
+
+	*was_scanned = scanning.scanned != SCANNED_NOTHING;
 	return result;
 }
 

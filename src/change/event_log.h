@@ -62,6 +62,9 @@ int event_log_scanned(struct store *store, const char *kind, enum event_scanned 
 		      struct err *err);
 int event_log_scanned_in(struct store_tx *tx, const char *kind,
 			 enum event_scanned *scanned, struct err *err);
+/* On this timeline or a former one. */
+int event_log_was_scanned(struct store *store, const char *kind, bool *was_scanned,
+			  struct err *err);
 
 enum event_read { EVENTS_READ, EVENTS_GONE, EVENTS_OTHER_TIMELINE };
 

@@ -257,15 +257,16 @@ static int scan_find_away(struct scan *scan, struct err *err)
 	return 0;
 }
 
-/* One that was interrupted, or failed, is followed by another first one. */
+/* One that was interrupted, or failed, is followed by another first one. Another timeline
+ * is none of another database: what came since the last scan is new. */
 static int scan_judge_first(struct scan *scan, struct err *err)
 {
 	const struct origin_kind *kind = scan->request->kind;
-	enum event_scanned scanned;
+	bool was_scanned;
 
-	if (event_log_scanned(kind->store, kind->of.type, &scanned, err) != 0)
+	if (event_log_was_scanned(kind->store, kind->of.type, &was_scanned, err) != 0)
 		return -1;
-	scan->is_first = scanned == SCANNED_NOTHING;
+	scan->is_first = !was_scanned;
 	return 0;
 }
 

@@ -220,6 +220,21 @@ TEST(only_what_the_first_scan_finds_is_of_first_sight)
 	assert_told("d created unknown");
 }
 
+/* The database was moved, or restored: it is no new one. */
+TEST(the_first_scan_of_another_timeline_tells_all_that_is_new)
+{
+	struct scan_result result;
+	struct event_ends ends;
+
+	forget_told();
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_ALL, &err));
+	assert_ok(event_log_look(store, &ends, &err));
+	assert_ok(event_log_renew(store, ends.timeline, &err));
+	make_bare("e.git");
+	assert_ok(scan_site(NULL, &result));
+	assert_told("e created unknown");
+}
+
 TEST(what_the_sink_refuses_is_recorded_and_owed)
 {
 	forget_told();
@@ -463,6 +478,7 @@ int main(int argc, char **argv)
 		TOLD_CASE(old_refs_are_known_also_where_they_are_many),
 		TOLD_CASE(what_cannot_be_read_is_told_when_it_can_be),
 		TOLD_CASE(only_what_the_first_scan_finds_is_of_first_sight),
+		TOLD_CASE(the_first_scan_of_another_timeline_tells_all_that_is_new),
 		TOLD_CASE(what_the_sink_refuses_is_recorded_and_owed),
 		TOLD_CASE(what_is_not_recorded_is_not_owed),
 		TOLD_CASE(a_change_that_is_recorded_at_a_second_try_is_not_owed),
