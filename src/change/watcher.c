@@ -113,17 +113,24 @@ static void watcher_scan_directories(struct watcher *watcher, size_t kind)
 }
 
 /* How long to wait now, so that scans stay within their share. The first has looked at
- * everything, which says nothing of the next. */
-static void watcher_pace(struct watcher *watcher, size_t kind, bool is_first,
+ * everything, which says nothing of the next. After one that failed the next is hurried,
+ * since what it would have found is unknown. */
+static void watcher_pace(struct watcher *watcher, size_t kind, int status,
 			 int64_t used_ms)
 {
 	const struct watcher_options *options = &watcher->options;
 	struct watcher_turn *turn = &watcher->turns.items[kind];
 	int64_t now = clock_boot_ms();
-	int64_t interval = scan_pause_ms(is_first ? 0 : used_ms, options->interval_ms);
+	int64_t hurried = (int64_t)((double)used_ms / HURRIED_SHARE);
+	int64_t interval =
+		scan_pause_ms(turn->has_scanned ? used_ms : 0, options->interval_ms);
 
+	if (status != 0 && hurried < options->interval_ms)
+		hurried = options->interval_ms;
+	if (status != 0)
+		interval = hurried;
 	turn->scan_at = now + interval;
-	turn->not_before = now + (int64_t)((double)used_ms / HURRIED_SHARE);
+	turn->not_before = now + hurried;
 	if (options->ops->paced)
 		options->ops->paced(options->arg, kind, interval);
 }
@@ -139,10 +146,11 @@ static void watcher_scan(struct watcher *watcher, size_t kind)
 
 	hints->is_lost = false;
 	int status = options->ops->scan(options->arg, &scan, &err);
-	if (status != 0)
+	if (status != 0) {
 		options->ops->failed(options->arg, kind, &err);
-	watcher_pace(watcher, kind, !turn->has_scanned && status == 0,
-		     scan_cpu_ms() - used);
+		hints->is_lost |= scan.was_lost;
+	}
+	watcher_pace(watcher, kind, status, scan_cpu_ms() - used);
 	turn->has_scanned |= status == 0;
 }
 

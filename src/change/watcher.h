@@ -17,12 +17,12 @@ struct watcher_scan {
 	struct watcher *watcher;
 	size_t kind;       /* index */
 	const char *below; /* a reported directory; NULL: everything */
-	bool was_lost;     /* hints were lost since the last scan of everything */
+	bool was_lost;     /* hints were lost since the last whole scan that succeeded */
 };
 
 /* Called by its thread. */
 struct watcher_ops {
-	/* An error leads to `failed`, and to another scan. */
+	/* An error leads to `failed`, and to another scan soon: within 10 % of a core. */
 	int (*scan)(void *arg, const struct watcher_scan *scan, struct err *err);
 	/* Checks these; -1 as above. NULL if inotify is not used here. */
 	int (*look)(void *arg, size_t kind, const text_list *ids, struct err *err);
