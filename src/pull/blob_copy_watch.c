@@ -12,6 +12,9 @@
  */
 #include "pull/blob_copy_watch.h"
 
+#include <stdatomic.h>
+
+#include "base/bell.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -25,12 +28,14 @@ struct copied_kind {
 	struct kind kind;
 	bool looks_at_all; /* the last scan failed, or there was none */
 	bool is_failing;
+	bool has_looked; /* at all, since the start */
 };
 
-/* All of the watcher's thread. */
+/* All of the watcher's thread, but for `unlooked`. */
 struct blob_copy_watch {
 	struct pull *pull;
 	VEC(struct copied_kind) kinds; /* in the order of their turns */
+	atomic_size_t unlooked;        /* kinds that were not looked at as a whole */
 	struct watcher *watcher;
 };
 
@@ -130,6 +135,17 @@ static int blob_copy_watch_scan_below(struct blob_copy_watch *watch,
 	return done;
 }
 
+static void blob_copy_watch_note_whole(struct blob_copy_watch *watch,
+				       struct copied_kind *one)
+{
+	one->is_failing = false;
+	if (one->has_looked)
+		return;
+	one->has_looked = true;
+	atomic_fetch_sub(&watch->unlooked, 1);
+	bell_ring();
+}
+
 static int blob_copy_watch_scan(void *arg, const struct watcher_scan *scan,
 				struct err *err)
 {
@@ -148,7 +164,7 @@ static int blob_copy_watch_scan(void *arg, const struct watcher_scan *scan,
 	one->looks_at_all = false;
 	int done = blob_copy_watch_scan_below(watch, &scanning, err);
 	if (done == 0)
-		one->is_failing = false;
+		blob_copy_watch_note_whole(watch, one);
 	else
 		one->looks_at_all = true;
 	log_debug("blob_copy_watch.scanned",
@@ -190,6 +206,7 @@ struct blob_copy_watch *blob_copy_watch_start(struct pull *pull, size_t director
 		free(watch);
 		return NULL;
 	}
+	watch->unlooked = watch->kinds.count;
 	for (size_t i = 0; i < watch->kinds.count; i++)
 		roots[i] = watch->kinds.items[i].kind.path;
 	watch->watcher = watcher_start(&(struct watcher_options){
@@ -202,6 +219,11 @@ struct blob_copy_watch *blob_copy_watch_start(struct pull *pull, size_t director
 		.directories = directories,
 		.descriptor = -1 });
 	return watch;
+}
+
+bool blob_copy_watch_has_looked(const struct blob_copy_watch *watch)
+{
+	return !watch || atomic_load(&watch->unlooked) == 0;
 }
 
 void blob_copy_watch_stop(struct blob_copy_watch *watch)

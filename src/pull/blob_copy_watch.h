@@ -16,6 +16,9 @@
  * watched. */
 struct blob_copy_watch *blob_copy_watch_start(struct pull *pull, size_t directories);
 
+/* Whether each file was looked at since the start. Any thread; NULL: there is none. */
+bool blob_copy_watch_has_looked(const struct blob_copy_watch *watch);
+
 /* NULL is allowed. */
 void blob_copy_watch_stop(struct blob_copy_watch *watch);
 

@@ -7,8 +7,10 @@
  */
 #include "pull/copy_watch.h"
 
+#include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -56,6 +58,8 @@ struct copy_watch {
 	/* Guarded by mutex: */
 	text_list reported;      /* names */
 	struct watcher *watcher; /* NULL: it has ended */
+	/* Any thread: */
+	atomic_bool has_looked; /* at each copy, since the start */
 	/* The watcher's thread only: */
 	struct pull *pull;
 	struct inotify *inotify; /* NULL: none */
@@ -460,8 +464,11 @@ static int copy_watch_scan(void *arg, const struct watcher_scan *scan, struct er
 		copy_watch_drain_events(watch);
 		look_at_suspects(watch, stop);
 	} while (more > 0 && !stop_is_requested(stop));
-	if (more == 0 && !stop_is_requested(stop))
+	if (more == 0 && !stop_is_requested(stop)) {
 		drop_unmet(watch);
+		if (!atomic_exchange(&watch->has_looked, true))
+			bell_ring();
+	}
 	report_scanned(watch, clock_boot_ms() - started);
 	return more < 0 ? -1 : 0;
 }
@@ -590,6 +597,11 @@ void copy_watch_free(struct copy_watch *watch)
 	text_list_clear(&watch->reported);
 	pthread_mutex_destroy(&watch->mutex);
 	free(watch);
+}
+
+bool copy_watch_has_looked(const struct copy_watch *watch)
+{
+	return !watch || atomic_load(&watch->has_looked);
 }
 
 void copy_watch_report(struct copy_watch *watch, const char *name)

@@ -19,6 +19,9 @@ struct copy_watch *copy_watch_start(struct pull *pull);
 void copy_watch_stop(struct copy_watch *watch);
 void copy_watch_free(struct copy_watch *watch);
 
+/* Whether each copy was looked at since the start. Any thread; NULL: there is none. */
+bool copy_watch_has_looked(const struct copy_watch *watch);
+
 /* The copy was synced, or is reported to have changed: check it. Any thread; NULL is
  * allowed. */
 void copy_watch_report(struct copy_watch *watch, const char *name);

@@ -347,6 +347,8 @@ void pull_look(struct pull *pull, struct pull_state *state)
 	state->heard_boot = pull->news.heard_at;
 	state->news_void = pull->news.is_void;
 	unlock(&pull->mutex);
+	state->has_looked = copy_watch_has_looked(pull->copy_watch) &&
+			    blob_copy_watch_has_looked(pull->blob_copy_watch);
 	if (pull->options.primary)
 		state->primary_wait_ms = primary_wait_ms(pull->options.primary);
 	if (pull->history)

@@ -139,6 +139,7 @@ struct pull_state {
 	bool has_cursor;
 	bool is_comparing;   /* the whole inventory is being compared */
 	int64_t compared_at; /* when the inventory was last found consistent; 0: never */
+	bool has_looked;     /* at each copy, since the start */
 	size_t bringing[PULL_WORKERS], verifying; /* workers at work now */
 	/* By the boot clock, of this run; 0: never. */
 	int64_t heard_boot;      /* when all of the primary's news were last known */

@@ -447,6 +447,7 @@ void report_judge(const struct report *report, struct verdict *verdict)
 		.heard_age_ms = signs->heard_age_ms,
 		.compared_age_ms = is_compared ? signs->compared_age_ms : -1,
 		.compared_left_ms = signs->compared_left_ms,
+		.has_unchecked = signs->unchecked > 0,
 		.cursor = report->cursor,
 		.primary_last_event = report->primary_last_event,
 		.scan_age_ms = signs->scan_age_ms,

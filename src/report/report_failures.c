@@ -133,6 +133,10 @@ void report_why(const struct report *report, const struct verdict *verdict,
 			 report->site);
 		report_why_add_duration(verdict->age_ms, out);
 		return;
+	case VERDICT_NOT_CHECKED:
+		str_addf(out, "%s has not checked all of its copies since it started",
+			 report->site);
+		return;
 	case VERDICT_NOT_SCANNED:
 		str_addf(out, "%s has not finished a full scan since it started",
 			 report->site);

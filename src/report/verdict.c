@@ -11,6 +11,7 @@ static const char *const names[VERDICT_CODES] = {
 	[VERDICT_PRIMARY_SILENT] = "primary_silent",
 	[VERDICT_NOT_COMPARED] = "not_compared",
 	[VERDICT_COMPARISON_OLD] = "comparison_old",
+	[VERDICT_NOT_CHECKED] = "not_checked",
 	[VERDICT_SCAN_FAILS] = "scan_fails",
 	[VERDICT_NOT_SCANNED] = "not_scanned",
 	[VERDICT_SCAN_OLD] = "scan_old",
@@ -44,6 +45,7 @@ static const char *const words[VERDICT_CODES] = {
 	[VERDICT_PRIMARY_SILENT] = "it has not heard from its primary",
 	[VERDICT_NOT_COMPARED] = "it has not finished a full comparison yet",
 	[VERDICT_COMPARISON_OLD] = "its last full comparison is too old",
+	[VERDICT_NOT_CHECKED] = "it has not checked all of its copies since it started",
 	[VERDICT_EVENTS_WAIT] = "it has not processed the latest events",
 	[VERDICT_LEFT_OUT] = "it left out names that it cannot store",
 	[VERDICT_NOT_SYNCED] = "it is still copying",
@@ -105,7 +107,9 @@ static struct verdict judge_copies(const struct verdict_inputs *in)
 		return verdict_of(VERDICT_LEFT_OUT, -1);
 	if (in->synced != in->all)
 		return verdict_of(VERDICT_NOT_SYNCED, -1);
-	return in->proved == in->all ? well() : verdict_of(VERDICT_NOT_VERIFIED, -1);
+	if (in->proved != in->all)
+		return verdict_of(VERDICT_NOT_VERIFIED, -1);
+	return in->has_unchecked ? verdict_of(VERDICT_NOT_CHECKED, -1) : well();
 }
 
 enum verdict_code verdict_of_follower(const struct verdict_follower *one)

@@ -24,6 +24,7 @@
  *	left_out		above 0				   LEFT_OUT	     p
  *	synced			not all				   NOT_SYNCED	      s
  *	proved			not all				   NOT_VERIFIED	     ps
+ *	has_unchecked		copies not seen since the start	   NOT_CHECKED	      s
  *	failing			above 0				   NOT_VERIFIED	       a
  *	follower_count		0				   NO_SECONDARY	     p
  *	followers.is_twice	true				   SECONDARY_TWICE   p
@@ -68,6 +69,7 @@ struct verdict_inputs {
 	/* secondary */
 	bool is_root_lost, is_failing;
 	int64_t heard_age_ms, compared_age_ms, compared_left_ms;
+	bool has_unchecked; /* copies that were not looked at since the start */
 	uint64_t cursor, primary_last_event;
 	/* primary */
 	bool is_scan_failing;
@@ -95,6 +97,7 @@ enum verdict_code {
 	VERDICT_PRIMARY_SILENT,
 	VERDICT_NOT_COMPARED,
 	VERDICT_COMPARISON_OLD,
+	VERDICT_NOT_CHECKED,
 	VERDICT_SCAN_FAILS,
 	VERDICT_NOT_SCANNED,
 	VERDICT_SCAN_OLD,

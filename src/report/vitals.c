@@ -185,6 +185,7 @@ static void look_at_pull(struct pull *pull, struct vital_signs *signs)
 	signs->compared_age_ms = vitals_compute_age(state.compared_boot, now);
 	if (state.compared_boot > 0)
 		signs->compared_left_ms = state.compared_until - now;
+	signs->unchecked = !state.has_looked;
 	signs->primary_wait_ms = state.primary_wait_ms;
 	signs->sized = state.copies.sized;
 	signs->bytes_to_come = state.copies.bytes_to_come;
@@ -268,6 +269,7 @@ static const struct {
 	{ "news_void", offsetof(struct vital_signs, news_void) },
 	{ "compared", offsetof(struct vital_signs, compared_age_ms) },
 	{ "compared_left", offsetof(struct vital_signs, compared_left_ms) },
+	{ "unchecked", offsetof(struct vital_signs, unchecked) },
 	{ "primary_wait", offsetof(struct vital_signs, primary_wait_ms) },
 	{ "sized", offsetof(struct vital_signs, sized) },
 	{ "bytes_to_come", offsetof(struct vital_signs, bytes_to_come) },

@@ -25,6 +25,7 @@ struct vital_signs {
 	int64_t heard_age_ms;     /* since the primary's news were all known */
 	int64_t news_void;        /* why they are not known (enum news_void) */
 	int64_t compared_age_ms, compared_left_ms;
+	int64_t unchecked;       /* 1: not every copy was looked at since the start */
 	int64_t primary_wait_ms; /* of a request without an answer (primary_wait_ms()) */
 	int64_t sized, bytes_to_come, copied; /* of repositories (struct pull_copies) */
 	int64_t scan_age_ms, scan_left_ms;

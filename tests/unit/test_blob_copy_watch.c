@@ -182,6 +182,19 @@ TEST(what_was_done_while_nobody_watched_is_found_at_the_start)
 	wait_for_doubt("files", "a/b");
 }
 
+TEST(a_kind_whose_directory_is_away_counts_as_not_looked_at)
+{
+	bring("files", "a/b");
+	bring_object("an object");
+	pull.options.scan_interval_ms = 50;
+	must("mv files away && rm -r lfs/??");
+	watch = blob_copy_watch_start(&pull, 0);
+	wait_for_doubt("lfs", object_id);
+	assert_false(blob_copy_watch_has_looked(watch));
+	must("mv away files");
+	wait_until(blob_copy_watch_has_looked(watch));
+}
+
 /* Its turn comes before that of objects. */
 TEST(a_kind_whose_directory_is_away_is_not_doubted)
 {
@@ -222,6 +235,7 @@ int main(void)
 			what_we_bring_ourselves_is_not_doubted_and_is_watched_from_then_on),
 		WATCH_CASE(what_cannot_be_watched_is_scanned),
 		WATCH_CASE(what_was_done_while_nobody_watched_is_found_at_the_start),
+		WATCH_CASE(a_kind_whose_directory_is_away_counts_as_not_looked_at),
 		WATCH_CASE(a_kind_whose_directory_is_away_is_not_doubted),
 		WATCH_CASE(
 			what_is_done_before_the_row_is_written_is_doubted_by_who_writes_it),

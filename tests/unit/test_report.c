@@ -120,6 +120,19 @@ static void assert_sentence(const struct report *report, const char *expected)
 	assert_string_equal(text.data, expected);
 }
 
+TEST(copies_that_were_not_looked_at_since_the_start_are_said)
+{
+	char site[] = "paris";
+	struct report report = {
+		.role = SITE_SECONDARY, .site = site, .signs = well(), .compared_at = 1
+	};
+
+	assert_true(report_is_good(&report));
+	report.signs.unchecked = 1;
+	assert_sentence(&report, "paris has not checked all of its copies since it "
+				 "started; 0 of 0 repositories verified");
+}
+
 TEST(what_is_to_be_verified_at_a_primary_is_counted)
 {
 	char site[] = "london";
@@ -950,6 +963,7 @@ int main(void)
 			of_each_secondary_the_verdict_is_told_and_not_its_last_word),
 		cmocka_unit_test(a_copy_that_is_read_again_is_still_in_sync),
 		cmocka_unit_test(rows_that_were_removed_by_order_void_the_comparison),
+		cmocka_unit_test(copies_that_were_not_looked_at_since_the_start_are_said),
 		cmocka_unit_test(what_is_to_be_verified_at_a_primary_is_counted),
 		cmocka_unit_test(a_silent_primary_is_as_far_behind_as_its_silence),
 		cmocka_unit_test(what_cannot_be_written_is_said_with_its_remedy),

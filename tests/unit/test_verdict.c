@@ -115,6 +115,7 @@ TEST(a_secondary_has_fresh_proof_of_each_row)
 		ROW(AGE, compared_left_ms, -1, VERDICT_COMPARISON_OLD),
 		ROW(NUMBER, cursor, 6, VERDICT_EVENTS_WAIT),
 		ROW(NUMBER, synced, 4, VERDICT_NOT_SYNCED),
+		ROW(BOOL, has_unchecked, 1, VERDICT_NOT_CHECKED),
 		ROW(NUMBER, proved, 4, VERDICT_NOT_VERIFIED),
 	};
 

@@ -6,6 +6,7 @@
 #include "base/hook_wire.h"
 #include "change/hook_socket.h"
 #include "pull/kinds.h"
+#include "pull/pull_parts.h"
 #include "report/vitals.h"
 #include "store/data_lock.h"
 
@@ -15,6 +16,16 @@ static struct followers *followers;
 static struct hook_socket *hooks;
 static struct vital_signs signs;
 static bool is_mute;
+
+static struct pull pull;
+static bool has_looked;
+
+/* In the place of the program's own. */
+void pull_look(struct pull *whose, struct pull_state *state)
+{
+	assert_ptr_equal(whose, &pull);
+	*state = (struct pull_state){ .has_looked = has_looked };
+}
 
 static void say(void *arg, struct str *answer)
 {
@@ -29,7 +40,7 @@ static struct kinds_here here;
 
 static int setup(void **state)
 {
-	is_mute = false;
+	is_mute = has_looked = false;
 	followers = followers_new();
 	return test_make_root(state) == 0 ? store_open("sqlite::memory:", &store, &err)
 					  : -1;
@@ -51,7 +62,8 @@ static void begin(const char *copies)
 	kinds_fill(&here, copies);
 	vitals = vitals_start(
 		&(struct vitals_options){ .store = store, .data = root, .here = &here });
-	vitals_add(vitals, &(struct vitals_parts){ .followers = followers });
+	vitals_add(vitals,
+		   &(struct vitals_parts){ .followers = followers, .pull = &pull });
 	assert_ok(hook_socket_start(
 		&(struct hook_socket_options){ .data = root, .alive = say }, &hooks,
 		&err));
@@ -106,6 +118,11 @@ TEST(what_a_node_says_is_what_a_command_hears)
 	assert_string_equal(signs.followers.items[0].site, "paris");
 	assert_int_equal(signs.followers.items[0].age_ms, -1);
 	assert_int_equal(signs.followers.items[0].told_age_ms, -1);
+	assert_int_equal(signs.unchecked, 1);
+	has_looked = true;
+	vital_signs_clear(&signs);
+	vitals_ask(root, &signs);
+	assert_int_equal(signs.unchecked, 0);
 	close(fd);
 }
 
