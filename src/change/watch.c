@@ -76,19 +76,31 @@ static void watch_prune_if_due(struct watch *watch)
 		log_info("events.pruned", LOG_NUMBER("events", dropped));
 }
 
+static bool watch_tends_kind(const struct watch *watch, const struct watched_kind *one)
+{
+	return watch->options.tend || one->kind.of.origin->tend;
+}
+
+static void watch_tend_kind(const struct watch *watch, struct watched_kind *one)
+{
+	int64_t now = clock_boot_ms();
+
+	if (!watch_tends_kind(watch, one) ||
+	    (one->tended_at != 0 && now - one->tended_at < TEND_KIND_EVERY_MS))
+		return;
+	one->tended_at = now;
+	if (one->kind.of.origin->tend)
+		one->kind.of.origin->tend(&one->kind);
+	if (watch->options.tend)
+		watch->options.tend(&one->kind);
+}
+
 static void watch_tend(void *arg, const struct stop *stop)
 {
 	struct watch *watch = arg;
 
-	for (size_t i = 0; i < watch->kinds.count; i++) {
-		struct watched_kind *one = &watch->kinds.items[i];
-		int64_t now = clock_boot_ms();
-		if (!one->kind.of.origin->tend ||
-		    (one->tended_at != 0 && now - one->tended_at < TEND_KIND_EVERY_MS))
-			continue;
-		one->tended_at = now;
-		one->kind.of.origin->tend(&one->kind);
-	}
+	for (size_t i = 0; i < watch->kinds.count; i++)
+		watch_tend_kind(watch, &watch->kinds.items[i]);
 	if (!watch->data)
 		return;
 	watch->tend_at = clock_boot_ms() + TEND_EVERY_MS;
@@ -105,7 +117,7 @@ static int64_t watch_due(void *arg)
 	for (size_t i = 0; i < watch->kinds.count; i++) {
 		const struct watched_kind *one = &watch->kinds.items[i];
 		int64_t next = one->tended_at + TEND_KIND_EVERY_MS;
-		if (one->kind.of.origin->tend && next < due)
+		if (watch_tends_kind(watch, one) && next < due)
 			due = next;
 	}
 	return due;

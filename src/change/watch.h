@@ -18,6 +18,8 @@ struct watch_options {
 	struct store *store;
 	int64_t scan_interval_ms; /* sync.scanInterval; stretched to keep 0.4 % of a core
 				   */
+	/* Called daily for each kind, after its own. May be NULL. */
+	void (*tend)(const struct origin_kind *kind);
 	size_t directories; /* most to watch; 0: a share of what the kernel allows */
 	/* For a watch that also works for the site as a whole; else NULL. */
 	const char *data;      /* has the spool; copied */

@@ -33,6 +33,7 @@
 #include "report/vitals.h"
 #include "store/data_lock.h"
 #include "upkeep/copies_root.h"
+#include "upkeep/trash.h"
 #include "verify/verify_origin.h"
 #include "web/access.h"
 #include "web/api.h"
@@ -278,6 +279,13 @@ static struct origin_kind *node_origin_kinds(const struct node *node, size_t *co
 	return kinds;
 }
 
+/* What a site that was a secondary has put there: it has no pull that would do it. */
+static void node_tend_trash(const struct origin_kind *kind)
+{
+	if (kind->of.path)
+		trash_expire(kind->of.path);
+}
+
 /* Of repositories, and of the site as a whole. */
 static void start_watch(struct node *node)
 {
@@ -293,6 +301,7 @@ static void start_watch(struct node *node)
 		.store = node->data.store,
 		.data = settings->site.data,
 		.scan_interval_ms = settings->pull.scan_interval_ms,
+		.tend = settings->site.role == SITE_SECONDARY ? NULL : node_tend_trash,
 		.keep_ms = settings->keep_for_ms,
 		.keep_count = settings->keep_number });
 }
@@ -438,7 +447,8 @@ static void start_blob_watch(struct node *node)
 			.kinds = kinds + 1,
 			.kind_count = count - 1,
 			.store = node->data.store,
-			.scan_interval_ms = settings->pull.scan_interval_ms });
+			.scan_interval_ms = settings->pull.scan_interval_ms,
+			.tend = node_tend_trash });
 }
 
 static int start_primary(struct node *node, struct err *err)

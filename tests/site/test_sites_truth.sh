@@ -105,8 +105,11 @@ a_primary_that_becomes_a_secondary() {
 	stop_site london
 	set_conf paris site.role primary
 	set_conf paris secondary.london.secretFile "$PWD/secret"
+	mkdir -p paris/git/.refrelay/trash/1000.1.old.git # of when it was a secondary
 	start_site paris
 	wait_until 10 was_logged paris node.role_changed 'role=primary'
+	wait_until 10 was_logged paris trash.expired
+	[ ! -e paris/git/.refrelay/trash/1000.1.old.git ]
 	add_commits paris/git/one.git refs/heads/main 1
 	wait_until 20 shows paris 'event [1-9]'
 	# The old primary comes back, and nobody asks it.

@@ -112,6 +112,14 @@ static void finish(const struct origin_kind *kind, const struct scan_result *res
 	assert_in_range(took_ms, 0, 60000);
 }
 
+static atomic_int tended;
+
+static void tend(const struct origin_kind *kind)
+{
+	assert_ptr_equal(kind->notice, &stub);
+	atomic_fetch_add(&tended, 1);
+}
+
 static struct watch *start(int64_t interval_ms)
 {
 	static const struct origin_kind_ops ops = {
@@ -128,6 +136,7 @@ static struct watch *start(int64_t interval_ms)
 						    .notice = &stub,
 						    .data = root,
 						    .scan_interval_ms = interval_ms,
+						    .tend = tend,
 						    .keep_ms = 5,
 						    .keep_count = 6 });
 }
@@ -135,7 +144,7 @@ static struct watch *start(int64_t interval_ms)
 static int reset(void **state)
 {
 	told_failing = told_good = 0;
-	scans = recorded = pruned = burn_ms = 0;
+	tended = scans = recorded = pruned = burn_ms = 0;
 	scan_fails = scan_hangs = scan_is_part = scan_lacks_rows = false;
 	return reset_stub(state);
 }
@@ -180,6 +189,7 @@ TEST(scans_come_again_and_prune_less_often)
 	wait_for_scans(4);
 	watch_stop(watch);
 	assert_int_equal(pruned, 1);
+	assert_int_equal(tended, 1);
 }
 
 TEST(a_wake_scans_at_once_and_sees_the_spool)
