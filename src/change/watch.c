@@ -78,7 +78,10 @@ static void watch_prune_if_due(struct watch *watch)
 
 static bool watch_tends_kind(const struct watch *watch, const struct watched_kind *one)
 {
-	return watch->options.tend || one->kind.of.origin->tend;
+	/* which may take long: what was found is needed first */
+	bool was_tried = one->state.has_scanned || one->state.is_failing;
+
+	return was_tried && (watch->options.tend || one->kind.of.origin->tend);
 }
 
 static void watch_tend_kind(const struct watch *watch, struct watched_kind *one)

@@ -228,9 +228,14 @@ bool blob_copy_watch_has_looked(const struct blob_copy_watch *watch)
 
 void blob_copy_watch_stop(struct blob_copy_watch *watch)
 {
+	if (watch)
+		watcher_stop(TAKE(watch->watcher));
+}
+
+void blob_copy_watch_free(struct blob_copy_watch *watch)
+{
 	if (!watch)
 		return;
-	watcher_stop(watch->watcher);
 	vec_clear(&watch->kinds);
 	free(watch);
 }

@@ -21,5 +21,6 @@ bool blob_copy_watch_has_looked(const struct blob_copy_watch *watch);
 
 /* NULL is allowed. */
 void blob_copy_watch_stop(struct blob_copy_watch *watch);
+void blob_copy_watch_free(struct blob_copy_watch *watch); /* after that */
 
 #endif

@@ -238,13 +238,18 @@ static bool bring_is_of_another_primary(const struct bring_state *state)
 }
 
 /* It was asked about commits of these refs, and nobody has answered yet: they are not
- * the source's, whatever address that has by now. 1, 0, or -1. */
+ * the source's, whatever address that has by now; unless it is the very one that they
+ * were copied from. 1, 0, or -1. */
 static int bring_is_held_for_commits(const struct bring_state *state, struct err *err)
 {
 	const struct bring_request *request = state->request;
 	struct copy_held held;
 	struct checksum now;
-	int found = request->mends ? copy_held_read(request->copy->fd, &held, err) : 0;
+	bool is_copy_of_it = state->is_ours && state->record.timeline[0] &&
+			     strcmp(state->record.timeline, request->view->timeline) == 0;
+	int found = request->mends && !is_copy_of_it
+			    ? copy_held_read(request->copy->fd, &held, err)
+			    : 0;
 
 	if (found <= 0 || !held.has_commits)
 		return found < 0 ? -1 : 0;

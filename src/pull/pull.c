@@ -468,6 +468,7 @@ void pull_copy_changed(struct pull *pull, const char *name)
 static void pull_free(struct pull *pull)
 {
 	copy_watch_free(pull->copy_watch);
+	blob_copy_watch_free(pull->blob_copy_watch);
 	maintainer_free(pull->maintainer);
 	history_free(pull->history);
 	if (!pull->options.once)

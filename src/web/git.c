@@ -519,6 +519,8 @@ static int answer_copy(const struct web_request *request, const char *name,
 			return result;
 		if (result == COPY_FAILED && err_is_of_data(err))
 			pull_doubt(pull, KIND_REPOSITORY, name, err);
+		if (err->class == ERR_DISK)
+			log_warn("git.copy_away", LOG_TEXT("repo", name), LOG_ERR(err));
 	}
 	git_forward_read(request, name, FRESH_DAMAGED, response);
 	return 0;

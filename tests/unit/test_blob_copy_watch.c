@@ -20,6 +20,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	blob_copy_watch_stop(watch);
+	blob_copy_watch_free(watch);
 	watch = NULL;
 	close_all();
 	return test_remove_root(state);

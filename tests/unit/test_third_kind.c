@@ -596,7 +596,7 @@ TEST(a_copy_that_others_have_changed_is_seen_and_mended)
 	free(result.example);
 	start_secondary();
 	eventually(is_copied("2026-11-23", "sun"));
-	blob_copy_watch_stop(TAKE(pull->blob_copy_watch)); /* needs no doubt to mend it */
+	blob_copy_watch_stop(pull->blob_copy_watch); /* needs no doubt to mend it */
 	must("echo hail >here/2026-11-23");
 	pull_doubt(pull, DAYBOOK, "2026-11-23", &result.why);
 	eventually(is_copied("2026-11-23", "sun"));
