@@ -97,6 +97,7 @@ blobs_are_copied_verified_and_removed_when_asked() {
 	stop_site paris
 	unwatch paris
 	start_site paris
+	wait_until 20 expect 0 at paris status # it has looked at all copies
 	printf twx >paris/uploads/2.new
 	printf '\n' >>paris/uploads/2.new
 	touch -r paris/uploads/2 paris/uploads/2.new

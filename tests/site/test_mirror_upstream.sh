@@ -88,8 +88,14 @@ nothing_is_temporary() {
 	[ -z "$(find paris/git -name 'tmp_*')" ]
 }
 
+was_mirrored() { # NAME
+	git -C "london/git/$1.git" merge-base --is-ancestor \
+		"$(git -C "paris/git/$1.git" rev-parse refs/heads/main)" refs/heads/main
+}
+
 # Its class is the one that is said, or one of them. Nothing has come of it, and nothing is left;
-# but if all objects had come before it failed, a retry needs no more of the upstream than its refs.
+# but if all objects had come before it failed, a retry needs no more of the upstream than its refs;
+# and one that began before the last commits came brings what was there until then.
 fails_alone() { # CLASS [REASON]
 	local before
 
@@ -98,7 +104,7 @@ fails_alone() { # CLASS [REASON]
 	cat said
 	[[ " $1 " == *" $("$SITE_HELP" member class <said) "* ]]
 	[ -z "${2-}" ] || [ "$("$SITE_HELP" member reason <said)" = "$2" ]
-	[ "$(git -C paris/git/a.git for-each-ref)" = "$before" ] || is_mirrored a
+	[ "$(git -C paris/git/a.git for-each-ref)" = "$before" ] || was_mirrored a
 	wait_until 10 nothing_is_temporary
 	add_commits london/git/b.git refs/heads/main 1
 	wait_until 20 is_mirrored b
