@@ -38,6 +38,7 @@ restart_unwatched() {
 	stop_site paris
 	unwatch paris
 	start_site paris
+	wait_until 20 expect 0 at paris status # it has looked at all copies
 }
 
 as_operator() { # CURL-ARGUMENT...

@@ -511,6 +511,7 @@ copies_that_are_swapped() {
 	unwatch paris
 	start_site paris
 	wait_until 10 was_logged paris copy_watch.limit
+	wait_until 20 is_in_sync
 	swap_copies
 	git ls-remote "$(site_url paris)/a.git" >read
 	cmp read <(git ls-remote london/git/a.git)
