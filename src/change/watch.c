@@ -119,7 +119,8 @@ static int64_t watch_due(void *arg)
 
 	for (size_t i = 0; i < watch->kinds.count; i++) {
 		const struct watched_kind *one = &watch->kinds.items[i];
-		int64_t next = one->tended_at + TEND_KIND_EVERY_MS;
+		int64_t next =
+			one->tended_at > 0 ? one->tended_at + TEND_KIND_EVERY_MS : 0;
 		if (watch_tends_kind(watch, one) && next < due)
 			due = next;
 	}

@@ -571,21 +571,27 @@ static int disown(struct store_tx *tx, void *arg, struct err *error)
 /* It was a secondary, then the primary, and now is a secondary again. */
 TEST(what_was_brought_before_this_site_was_the_primary_is_not_overwritten)
 {
+	AUTO_FREE char *trash = file_of("files", ".refrelay/trash/*/private/a");
+	AUTO_FREE char *folder = file_of("files", "private");
+	struct stat st;
 	glob_t found;
 
-	put_text("a", "theirs");
-	tell("files", "a");
+	put_text("private/a", "theirs");
+	tell("files", "private/a");
 	assert_true(run_job("files"));
-	write_file("files", "a", "ours and newer");
+	write_file("files", "private/a", "ours and newer");
+	assert_int_equal(chmod(folder, 0700), 0);
 	assert_ok(store_write(store, disown, NULL, &err));
-	put_text("a", "theirs, changed");
-	tell("files", "a");
+	put_text("private/a", "theirs, changed");
+	tell("files", "private/a");
 	assert_true(run_job("files"));
-	assert_true(is_here("files", "a"));
-	AUTO_FREE char *trash = file_of("files", ".refrelay/trash/*/a");
+	assert_true(is_here("files", "private/a"));
 	assert_int_equal(glob(trash, 0, NULL, &found), 0);
 	assert_int_equal(found.gl_pathc, 1);
 	globfree(&found);
+	/* which others may not enter is not made anew */
+	assert_int_equal(stat(folder, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
 }
 
 /* The trash counts by a clock of its own, which wall time may be far behind. */

@@ -113,10 +113,12 @@ static void finish(const struct origin_kind *kind, const struct scan_result *res
 }
 
 static atomic_int tended;
+static bool is_second; /* not the watch that has the spool, and looks at it often */
 
 static void tend(const struct origin_kind *kind)
 {
 	assert_ptr_equal(kind->notice, &stub);
+	assert_true(scans > 0); /* it may take long */
 	atomic_fetch_add(&tended, 1);
 }
 
@@ -134,7 +136,7 @@ static struct watch *start(int64_t interval_ms)
 						    .kinds = &kind,
 						    .kind_count = 1,
 						    .notice = &stub,
-						    .data = root,
+						    .data = is_second ? NULL : root,
 						    .scan_interval_ms = interval_ms,
 						    .tend = tend,
 						    .keep_ms = 5,
@@ -144,6 +146,7 @@ static struct watch *start(int64_t interval_ms)
 static int reset(void **state)
 {
 	told_failing = told_good = 0;
+	is_second = false;
 	tended = scans = recorded = pruned = burn_ms = 0;
 	scan_fails = scan_hangs = scan_is_part = scan_lacks_rows = false;
 	return reset_stub(state);
@@ -180,6 +183,18 @@ TEST(the_spool_and_the_first_scan_come_at_once)
 	watch_stop(watch);
 	assert_int_equal(scans, 1);
 	assert_int_equal(pruned, 1);
+}
+
+TEST(what_is_tended_each_day_is_tended_right_after_the_first_scan)
+{
+	is_second = true;
+	struct watch *watch = start(3600000);
+
+	for (int i = 0; i < 5000 && tended == 0; i++)
+		poll(NULL, 0, 1);
+	watch_stop(watch);
+	assert_int_equal(tended, 1);
+	assert_int_equal(scans, 1);
 }
 
 TEST(scans_come_again_and_prune_less_often)
@@ -306,6 +321,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WATCH_CASE(the_spool_and_the_first_scan_come_at_once),
+		WATCH_CASE(what_is_tended_each_day_is_tended_right_after_the_first_scan),
 		WATCH_CASE(scans_come_again_and_prune_less_often),
 		WATCH_CASE(a_wake_scans_at_once_and_sees_the_spool),
 		WATCH_CASE(what_is_owed_is_told_again_at_each_round),
