@@ -12,6 +12,18 @@
 #include "git/checksum.h"
 #include "pull/primary.h"
 
+#define PATIENCE_MS 20000
+
+/* Waits until an expression holds. */
+#define eventually(expression)                                                           \
+	do {                                                                             \
+		int64_t until_ = clock_boot_ms() + PATIENCE_MS;                          \
+		while (!(expression) && clock_boot_ms() < until_)                        \
+			usleep(2000);                                                    \
+		if (!(expression))                                                       \
+			fail_msg("never: %s", #expression);                              \
+	} while (0)
+
 struct place {
 	char *name; /* owned */
 	char timeline[TIMELINE_SIZE];

@@ -7,8 +7,6 @@
 #include "pull/freshness.h"
 #include "replicable/name.h"
 
-#define PATIENCE_MS 20000
-
 static struct store *store;
 static struct lease_manager *leases;
 static struct pull *pull;
@@ -72,15 +70,6 @@ static int tear_down(void **state)
 	fake_clear();
 	return test_remove_root(state);
 }
-
-#define eventually(expression)                                                           \
-	do {                                                                             \
-		int64_t until_ = clock_boot_ms() + PATIENCE_MS;                          \
-		while (!(expression) && clock_boot_ms() < until_)                        \
-			usleep(2000);                                                    \
-		if (!(expression))                                                       \
-			fail_msg("never: %s", #expression);                              \
-	} while (0)
 
 static enum fresh judge(const char *name)
 {

@@ -8,8 +8,6 @@
 
 #include "registry_write.h"
 
-#define PATIENCE_MS 20000
-
 static struct store *store;
 static struct lease_manager *leases;
 static struct pull *pull;
@@ -68,16 +66,6 @@ static int tear_down(void **state)
 	fake_clear();
 	return test_remove_root(state);
 }
-
-/* Waits until an expression holds. */
-#define eventually(expression)                                                           \
-	do {                                                                             \
-		int64_t until_ = clock_boot_ms() + PATIENCE_MS;                          \
-		while (!(expression) && clock_boot_ms() < until_)                        \
-			usleep(2000);                                                    \
-		if (!(expression))                                                       \
-			fail_msg("never: %s", #expression);                              \
-	} while (0)
 
 static struct registry_row row_of(const char *name)
 {

@@ -494,15 +494,6 @@ static void start_secondary(void)
 	start_pull(&fake);
 }
 
-#define eventually(expression)                                                           \
-	do {                                                                             \
-		int64_t until_ = clock_boot_ms() + 20000;                                \
-		while (!(expression) && clock_boot_ms() < until_)                        \
-			usleep(2000);                                                    \
-		if (!(expression))                                                       \
-			fail_msg("never: %s", #expression);                              \
-	} while (0)
-
 struct wanted_row {
 	const char *name;
 	struct origin_row row;
