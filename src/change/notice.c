@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "change/notice_parts.h"
 #include "change/origin_root.h"
+#include "change/repository_scan.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 
@@ -28,7 +29,7 @@ struct notice *notice_new(const struct notice_options *options)
 	notice->moved = moved_new();
 	notice->may_owe = true;
 	if (options->hooks)
-		repository_notice_show_hooks(&(struct hook_counts){ 0 });
+		repository_scan_show_hooks(&(struct hook_counts){ 0 });
 	return notice;
 }
 

@@ -77,9 +77,6 @@ void notice_report(struct notice *notice, const struct event_mark *newest, bool 
  * are not verified at once. */
 int64_t notice_next_verification(int64_t reverify_ms);
 
-/* Sets the metric refrelay_hooks: numbers of repositories by hook state. */
-void repository_notice_show_hooks(const struct hook_counts *counts);
-
 /* Either may be NULL. */
 bool notice_is_same_text(const char *a, const char *b);
 

@@ -20,6 +20,11 @@ char *identity_of(int dir, const char *path)
 			 (int64_t)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
 }
 
+bool identity_has_birth(const char *identity)
+{
+	return !strchr(identity, ':');
+}
+
 #define KEY_SIZE 64
 
 /* As in earlier versions, which had repositories alone: their keys name no kind. */

@@ -63,4 +63,7 @@ void mounts_note(json_t **found, int root, const char *path);
  * frees. */
 char *identity_of(int dir, const char *path);
 
+/* False: a later directory may have the same one. */
+bool identity_has_birth(const char *identity);
+
 #endif

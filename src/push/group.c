@@ -114,25 +114,39 @@ static int replicate_all(struct push *push, const struct push_settings *settings
 	return result;
 }
 
-/* Under the lease push:startup. */
+/* Names its likely cause: presence is kept as long as a node lives. */
+static int startup_fail_presence(const struct push *push, struct err *err)
+{
+	if (err->class == ERR_LOCK_TIMEOUT)
+		err_remedy(err,
+			   "is another node called %s? Each needs a site.node of its own",
+			   push->options.node);
+	return -1;
+}
+
+/* Under the lease push:startup. *replicates: not done yet; a later try does not do it
+ * again. */
 static int startup_begin_leased(struct push *push, const struct push_settings *settings,
-				struct err *err)
+				bool *replicates, struct err *err)
 {
 	int alive = is_other_alive(push, err);
 
-	if (alive < 0 || (alive == 0 && settings->replicates_on_startup &&
-			  push->options.names && replicate_all(push, settings, err) != 0))
+	if (alive < 0 || (alive == 0 && *replicates && push->options.names &&
+			  replicate_all(push, settings, err) != 0))
 		return -1;
-	return take_presence(push, WAIT_MS, err);
+	*replicates = false;
+	return take_presence(push, WAIT_MS, err) == 0 ? 0
+						      : startup_fail_presence(push, err);
 }
 
-static int try(struct push *push, const struct push_settings *settings, struct err *err)
+static int try(struct push *push, const struct push_settings *settings, bool *replicates,
+	       struct err *err)
 {
 	struct lease *lease = NULL;
 
 	if (startup_acquire_lease(push, PUSH_STARTUP_LEASE, WAIT_MS, &lease, err) != 0)
 		return -1;
-	int result = startup_begin_leased(push, settings, err);
+	int result = startup_begin_leased(push, settings, replicates, err);
 	lease_release(lease);
 	return result;
 }
@@ -141,9 +155,10 @@ void *startup_run(void *arg)
 {
 	struct push *push = arg;
 	struct push_settings *settings = push_settings_of(push);
+	bool replicates = settings->replicates_on_startup;
 	struct err err;
 
-	while (try(push, settings, &err) != 0) {
+	while (try(push, settings, &replicates, &err) != 0) {
 		if (stop_is_requested(&push->ending))
 			break;
 		log_error("push.startup_failed", LOG_ERR(&err),

@@ -3,6 +3,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -234,6 +237,40 @@ TEST(a_renamed_one_is_known_by_its_former_name)
 	assert_ok(compare("deeper/z"));
 	assert_false(noticed.is_changed);
 	assert_string_equal(noticed.row.timeline, timeline);
+}
+
+/* A file server that knows no times of birth gives a number anew at once. */
+static bool is_number_reused;
+
+int statx(int dir, const char *path, int flags, unsigned mask, struct statx *st)
+{
+	int result = (int)syscall(SYS_statx, dir, path, flags, mask, st);
+
+	if (result == 0 && is_number_reused && *path) {
+		st->stx_mask &= ~(unsigned)STATX_BTIME;
+		st->stx_ino = 7;
+	}
+	return result;
+}
+
+TEST(another_with_the_number_of_a_deleted_one_is_no_renamed_one)
+{
+	AUTO_FREE char *timeline = xstrdup(last_event()->timeline);
+
+	is_number_reused = true;
+	set_ref("a.git", "refs/heads/main", 3);
+	assert_event(EVENT_UPDATED, 2);
+	must("mv srv/a.git srv/y.git");
+	assert_ok(compare("y"));
+	assert_string_equal(noticed.row.timeline, timeline);
+	must("mv srv/y.git srv/z.git");
+	set_ref("z.git", "refs/heads/main", 4);
+	assert_ok(compare("z"));
+	is_number_reused = false;
+	assert_string_not_equal(noticed.row.timeline, timeline);
+	assert_int_equal(noticed.row.generation, 1);
+	assert_fails(compare("y"), ERR_MISSING);
+	assert_int_equal(last_event()->what, EVENT_DELETED);
 }
 
 static int compare_scanned(enum absence absence)
@@ -776,6 +813,7 @@ int main(void)
 		KNOWN_CASE(a_record_that_is_lost_or_torn_is_not_believed),
 		KNOWN_CASE(deleted_and_made_again_is_another_timeline),
 		KNOWN_CASE(a_renamed_one_is_known_by_its_former_name),
+		KNOWN_CASE(another_with_the_number_of_a_deleted_one_is_no_renamed_one),
 		KNOWN_CASE(what_a_scan_loses_sight_of_is_left_to_the_next),
 		KNOWN_CASE(what_cannot_be_looked_at_is_no_deletion),
 		KNOWN_CASE(a_new_name_that_cannot_be_recorded_yet_is_no_deletion),

@@ -5,11 +5,13 @@
  */
 #include "push_engine_test.h"
 
+#include <dlfcn.h>
 #include <linux/magic.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
 #include "base/metrics.h"
+#include "push/nodes.h"
 #include "push/task_list.h"
 
 #define PATIENCE_MS 30000
@@ -51,6 +53,30 @@ int fstatfs(int fd, struct statfs *fs)
 
 	fs->f_type = TMPFS_MAGIC;
 	return result;
+}
+
+static atomic_bool is_presence_refused;
+static atomic_int presences_refused;
+
+int push_nodes_note(struct task_store *store, const char *node, struct err *why)
+{
+	int (*real)(struct task_store *, const char *, struct err *);
+
+	if (!is_presence_refused) {
+		*(void **)&real = dlsym(RTLD_NEXT, "push_nodes_note");
+		return real(store, node, why);
+	}
+	presences_refused++;
+	return err_set(why, ERR_DISK, "the test refuses it");
+}
+
+/* What begins anew after a failure does so soon. */
+bool stop_wait(const struct stop *stop, int64_t ms)
+{
+	bool (*real)(const struct stop *, int64_t);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "stop_wait");
+	return real(stop, is_presence_refused ? 100 : ms);
 }
 
 static const char hook[] = "#!/bin/sh\n"
@@ -632,6 +658,26 @@ TEST(replicate_on_startup_is_once_a_cluster)
 	close_node(&b);
 }
 
+TEST(replicate_on_startup_is_once_also_if_the_node_cannot_be_present)
+{
+	const char *lines = "replicationDelay = 3600\n"
+			    "[gerrit]\nreplicateOnStartup = true\n";
+	struct node node = { 0 };
+	int refused;
+
+	is_presence_refused = true;
+	start_node(&node, "a", settings_with(lines));
+	wait_until(count_of(WAITING) == 2);
+	wait_until(presences_refused > 0);
+	must("rm ev/ref-updates/waiting/*");
+	refused = presences_refused;
+	wait_until(presences_refused >= refused + 2);
+	assert_int_equal(count_of(WAITING), 0);
+	is_presence_refused = false;
+	wait_until(is_present(&node, "a"));
+	close_node(&node);
+}
+
 /* How often the distributor has gone to sleep. */
 static size_t sleeps(void)
 {
@@ -709,6 +755,8 @@ int main(void)
 		ENGINE_CASE(what_a_living_node_runs_is_left_alone),
 		ENGINE_CASE(who_loses_the_lease_moves_nothing_and_another_pushes),
 		ENGINE_CASE(replicate_on_startup_is_once_a_cluster),
+		ENGINE_CASE(
+			replicate_on_startup_is_once_also_if_the_node_cannot_be_present),
 		ENGINE_CASE(an_idle_node_does_not_wake),
 		ENGINE_CASE(starting_removes_what_a_killed_node_pushed_from),
 	};
