@@ -362,7 +362,7 @@ static int make_complete(const struct bring_request *request, struct sync_result
 			 struct err *err)
 {
 	const struct git_work *work = &request->job->work;
-	uint64_t before = packs_size(request->copy->fd);
+	uint64_t before = packs_size(request->copy->fd), after;
 	oid_list tips = { 0 };
 	const struct source_want want = { .work = work,
 					  .copy = request->copy,
@@ -380,7 +380,8 @@ static int make_complete(const struct bring_request *request, struct sync_result
 				   ? objects_are_complete(work, request->copy, &tips, err)
 				   : -1;
 		result->outcome = SYNC_UPDATED;
-		result->bytes += packs_size(request->copy->fd) - before;
+		after = packs_size(request->copy->fd);
+		result->bytes += after > before ? after - before : 0;
 	}
 	vec_clear(&tips);
 	if (complete == 0)

@@ -324,14 +324,23 @@ static void vitals_read_failure(const json_t *said, struct err *failure)
 		err_remedy(failure, "%s", remedy);
 }
 
+static int64_t vitals_number_of(const json_t *said, const char *name, int64_t unknown)
+{
+	const json_t *value = json_object_get(said, name);
+
+	return json_is_integer(value) ? json_integer_value(value) : unknown;
+}
+
+/* A node of another version may leave something out: that is not known then. */
 static void vitals_read_answer(const json_t *said, struct vital_signs *signs)
 {
 	const json_t *followers = json_object_get(said, "secondaries");
 
 	signs->node = NODE_ANSWERS;
+	signs->unchecked = 1;
 	for (size_t i = 0; i < ARRAY_SIZE(ages); i++)
 		*age_at(signs, i) =
-			json_integer_value(json_object_get(said, ages[i].name));
+			vitals_number_of(said, ages[i].name, *age_at(signs, i));
 	vitals_read_failure(json_object_get(said, "failure"), &signs->write_failure);
 	vitals_read_failure(json_object_get(said, "leases_failure"),
 			    &signs->leases_failure);
@@ -341,9 +350,8 @@ static void vitals_read_answer(const json_t *said, struct vital_signs *signs)
 		vec_add(&signs->followers,
 			((struct follower){
 				.site = xstrdup(site ? site : ""),
-				.age_ms = json_integer_value(json_object_get(one, "age")),
-				.told_age_ms =
-					json_integer_value(json_object_get(one, "told")),
+				.age_ms = vitals_number_of(one, "age", -1),
+				.told_age_ms = vitals_number_of(one, "told", -1),
 				.is_twice =
 					json_is_true(json_object_get(one, "twice")) }));
 	}

@@ -15,7 +15,7 @@ static struct vitals *vitals;
 static struct followers *followers;
 static struct hook_socket *hooks;
 static struct vital_signs signs;
-static bool is_mute;
+static const char *answer_of_node; /* NULL: its own */
 
 static struct pull pull;
 static bool has_looked;
@@ -30,8 +30,8 @@ void pull_look(struct pull *whose, struct pull_state *state)
 static void say(void *arg, struct str *answer)
 {
 	(void)arg;
-	if (is_mute)
-		str_add(answer, "{");
+	if (answer_of_node)
+		str_add(answer, answer_of_node);
 	else
 		vitals_say(vitals, answer);
 }
@@ -40,7 +40,8 @@ static struct kinds_here here;
 
 static int setup(void **state)
 {
-	is_mute = has_looked = false;
+	answer_of_node = NULL;
+	has_looked = false;
 	followers = followers_new();
 	return test_make_root(state) == 0 ? store_open("sqlite::memory:", &store, &err)
 					  : -1;
@@ -92,7 +93,7 @@ TEST(a_node_that_holds_the_directory_and_says_nothing_is_mute)
 
 	assert_ok(data_lock_take(root, &fd, &err));
 	begin(NULL);
-	is_mute = true;
+	answer_of_node = "{";
 	vitals_ask(root, &signs);
 	assert_int_equal(signs.node, NODE_MUTE);
 	assert_int_equal(signs.written_age_ms, -1);
@@ -143,6 +144,24 @@ TEST(a_directory_that_cannot_be_written_is_named)
 	close(fd);
 }
 
+TEST(what_a_node_of_another_version_leaves_out_is_not_known)
+{
+	int fd;
+
+	assert_ok(data_lock_take(root, &fd, &err));
+	begin(NULL);
+	answer_of_node = "{\"secondaries\": [{\"site\": \"paris\"}]}";
+	vitals_ask(root, &signs);
+	assert_int_equal(signs.node, NODE_ANSWERS);
+	assert_int_equal(signs.written_age_ms, -1);
+	assert_int_equal(signs.heard_age_ms, -1);
+	assert_int_equal(signs.compared_left_ms, -1);
+	assert_int_equal(signs.scan_age_ms, -1);
+	assert_int_equal(signs.unchecked, 1);
+	assert_int_equal(signs.followers.items[0].told_age_ms, -1);
+	close(fd);
+}
+
 static int read_last(struct store_tx *tx, void *arg, struct err *e)
 {
 	return vitals_last(tx, arg, e);
@@ -180,6 +199,7 @@ int main(void)
 		ALIVE(without_a_node_nothing_is_known),
 		ALIVE(a_node_that_holds_the_directory_and_says_nothing_is_mute),
 		ALIVE(what_a_node_says_is_what_a_command_hears),
+		ALIVE(what_a_node_of_another_version_leaves_out_is_not_known),
 		ALIVE(an_end_is_told_from_a_sign_of_life),
 		ALIVE(a_directory_that_cannot_be_written_is_named),
 	};
