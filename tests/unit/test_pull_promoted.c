@@ -208,13 +208,18 @@ TEST(what_another_primary_lacks_is_held)
 	appear("a", REPORTED);
 	appear("b", REPORTED);
 	appear("c", REPORTED);
+	appear("d", REPORTED);
 	begin();
-	eventually(is_here("a") && is_here("b") && is_here("c") && is_at_last_event());
+	eventually(is_here("a") && is_here("b") && is_here("c") && is_here("d") &&
+		   is_at_last_event());
 	end();
 	vanish("a", UNTOLD);
+	vanish("d", UNTOLD);
+	must("rm -r copies/d.git"); /* deleted here, as a primary does */
 	promote_another();
 	begin();
 	eventually(is_held("a", "another one than before"));
+	eventually(state_of("d") == REGISTRY_STATES);
 	eventually(is_here("b") && is_here("c") && is_at_last_event());
 	await_comparison();
 	must("test -e copies/a.git && ! ls copies/.refrelay/trash 2>/dev/null | grep -q "
