@@ -32,7 +32,8 @@ static int read_question(const struct web_request *request,
 }
 
 /* What a secondary says of itself is for people's eyes: that it cannot be kept does not
- * cost it its events. */
+ * cost it its events. A request with neither report nor position may be of a command,
+ * such as check, while its node is dead. */
 static void keep_report(const struct web_request *request, uint64_t after)
 {
 	struct followers *followers = request->services->followers;
@@ -41,7 +42,7 @@ static void keep_report(const struct web_request *request, uint64_t after)
 
 	if (!request->site[0])
 		return;
-	if (followers)
+	if (followers && (report || web_query(request, "after")))
 		followers_seen(followers, request->site, report);
 	if (!report)
 		return;

@@ -158,6 +158,15 @@ static int refuse_standalone(struct web_response *response)
 	return 0;
 }
 
+/* A secondary that compares everything asks for no events meanwhile. */
+static void rows_note_follower(const struct web_request *request)
+{
+	struct followers *followers = request->services->followers;
+
+	if (request->site[0] && followers)
+		followers_seen(followers, request->site, NULL);
+}
+
 int rows_list(const struct web_request *request, struct web_response *response,
 	      struct err *err)
 {
@@ -171,6 +180,7 @@ int rows_list(const struct web_request *request, struct web_response *response,
 	if (api_limit(request, &limit, err) != 0 ||
 	    rows_read_state(web_query(request, "state"), &ignored, err) != 0)
 		return -1;
+	rows_note_follower(request);
 	if (rows_are_origin(request))
 		return list_inventory(request, limit, response, err);
 	if (request->services->role == SITE_SECONDARY)

@@ -192,6 +192,12 @@ a_disk_that_is_full() {
 	wait_until 20 has_beats $((beats + 3))
 }
 
+age_of_paris() { # in whole seconds, for london
+	at london status --json >status || :
+	python3 -c 'import json
+print(int(json.load(open("status"))["secondaries"][0]["age"]))'
+}
+
 # Neither hears of the other.
 a_site_that_is_silent() {
 	local url
@@ -207,10 +213,17 @@ a_site_that_is_silent() {
 	start_site paris
 	wait_until 20 begins london silence paris
 	wait_until 20 begins paris silence primary
-	# Nobody is told twice after a restart, and what ended while a node was down is told after it.
-	stop_site london
+	# A command there is no sign of life of its node; pages that are asked for during a long comparison are one.
 	stop_site paris
 	set_conf paris primary.url "$url"
+	at paris check >said || :
+	grep 'answers and accepts our secret' said
+	[ "$(age_of_paris)" -ge 11 ]
+	python3 "$TESTS/data/ask_signed.py" secret paris "$(site_url london)" GET '/api/v1/repositories?limit=1' >page
+	grep '"name":"a"' page
+	[ "$(age_of_paris)" -lt 11 ]
+	# Nobody is told twice after a restart, and what ended while a node was down is told after it.
+	stop_site london
 	start_site london
 	start_site paris
 	wait_until 20 is_over london silence paris
