@@ -8,6 +8,7 @@
 #include <stdarg.h>
 
 #include "base/log.h"
+#include "pull/freshness.h"
 #include "replicable/name.h"
 
 #define PLENTY_FACTOR 1.1 /* of a bound of disk space: then there is enough again */
@@ -129,13 +130,29 @@ static void rule_add_lag(const struct alert_judging *judging, const char *subjec
 		 bound);
 }
 
+static bool rule_is_comparing(const struct report *report)
+{
+	return report->signs.heard_age_ms < 0 && report->signs.news_void != NEWS_COUNT;
+}
+
+/* While all is compared no news count, and each answer of the primary is a sign of life.
+ * -1: none since the start. */
+static int64_t rule_heard_ms(const struct report *report)
+{
+	if (!rule_is_comparing(report) || report->heard_at == 0)
+		return report->signs.heard_age_ms;
+	return int64_max(report->now - report->heard_at, 0);
+}
+
 /* While the primary is silent nobody knows how far it is ahead; that has a kind of its
  * own, which may not be wanted. */
 static void rule_lag_of_copies(const struct alert_judging *judging)
 {
 	const struct report *report = judging->report;
-	const int64_t heard_ms = report->signs.heard_age_ms;
-	const bool is_heard = heard_ms >= 0 && heard_ms <= VERDICT_HEARD_MS;
+	const int64_t heard_ms = rule_heard_ms(report);
+	const bool is_heard =
+		heard_ms >= 0 && heard_ms <= VERDICT_HEARD_MS &&
+		(!rule_is_comparing(report) || report->lag_ms > judging->alert->lag_ms);
 
 	if (report->role == SITE_SECONDARY)
 		rule_add_lag(judging, report->site, report->lag_ms,
@@ -567,7 +584,7 @@ static struct alert_trouble *rule_add_silence(const struct alert_judging *judgin
 static void rule_silence_of_primary(const struct alert_judging *judging)
 {
 	const struct report *report = judging->report;
-	const int64_t age_ms = report->signs.heard_age_ms;
+	const int64_t age_ms = rule_heard_ms(report);
 	struct alert_trouble *trouble = rule_add_silence(judging, "primary", age_ms);
 
 	if (!trouble)

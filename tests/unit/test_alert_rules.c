@@ -1,6 +1,7 @@
 #include "test.h"
 
 #include "alert/state.h"
+#include "pull/freshness.h"
 
 #define MINUTE 60000
 
@@ -111,6 +112,34 @@ TEST(a_silent_primary_is_silence_and_not_lag)
 	assert_int_equal(found.items[1].kind, ALERT_SILENCE);
 	assert_false(found.items[1].is_open);
 	alert.kinds = 1u << ALERT_LAG; /* who wants lag alone is told so */
+	expect_one(ALERT_LAG, "paris", false);
+}
+
+/* For hours no event is asked for then, but page after page. */
+TEST(a_primary_that_answers_while_all_is_compared_is_not_silent)
+{
+	alert.kinds = 1u << ALERT_SILENCE;
+	report.signs.heard_age_ms = -1;
+	facts.uptime_ms = (int64_t)24 * 60 * MINUTE;
+	report.heard_at = report.now - 1000; /* before this start, as far as is known */
+	expect_one(ALERT_SILENCE, "primary", false);
+	report.signs.news_void = NEWS_FIRST;
+	expect_nothing();
+	report.heard_at = report.now - 6 * MINUTE;
+	const struct alert_trouble *one = expect_one(ALERT_SILENCE, "primary", false);
+	assert_string_equal(one->text, "nothing heard from the primary for 6 min");
+	report.heard_at = report.now + MINUTE; /* the clock was set */
+	expect_nothing();
+}
+
+/* There may be more that is not known yet. */
+TEST(while_all_is_compared_the_lag_is_at_least_what_is_known)
+{
+	report.signs.heard_age_ms = -1;
+	report.signs.news_void = NEWS_LOST;
+	report.heard_at = report.now - 1000;
+	expect_one(ALERT_LAG, "paris", true);
+	report.lag_ms = 11 * MINUTE;
 	expect_one(ALERT_LAG, "paris", false);
 }
 
@@ -463,6 +492,8 @@ int main(void)
 		RULE(a_site_that_is_well_has_no_trouble),
 		RULE(lag_has_an_upper_and_a_lower_bound),
 		RULE(a_silent_primary_is_silence_and_not_lag),
+		RULE(a_primary_that_answers_while_all_is_compared_is_not_silent),
+		RULE(while_all_is_compared_the_lag_is_at_least_what_is_known),
 		RULE(a_secondary_that_was_not_heard_of_is_told_of),
 		RULE(failures_are_told_by_class_and_count_from_the_oldest_change),
 		RULE(what_a_primary_reads_wrong_is_damage),
