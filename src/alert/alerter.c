@@ -342,6 +342,13 @@ static void alerter_copy_endings(struct alerter *alerter, alert_endings *endings
 	alert_endings_copy(&alerter->endings, endings);
 }
 
+/* A write that hangs does not fail. */
+static bool alerter_is_well(const struct vital_signs *signs)
+{
+	return signs->write_failure.class == ERR_NONE && signs->written_age_ms >= 0 &&
+	       signs->written_age_ms <= VERDICT_WRITTEN_MS;
+}
+
 static void alerter_look(struct alerter *alerter, int64_t now)
 {
 	struct alert_facts facts;
@@ -351,8 +358,7 @@ static void alerter_look(struct alerter *alerter, int64_t now)
 	facts.look_ms = alerter->looked_at > 0 ? now - alerter->looked_at : 0;
 	alerter->looked_at = now;
 	alerter_copy_endings(alerter, &facts.endings);
-	alerter->is_well =
-		facts.report && facts.report->signs.write_failure.class == ERR_NONE;
+	alerter->is_well = facts.report && alerter_is_well(&facts.report->signs);
 	for (size_t i = 0; i < alerter->all.count; i++) {
 		struct alerter_one *one = &alerter->all.items[i];
 		if (alerter_is_free(one) && alerter_sends(one) &&

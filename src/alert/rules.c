@@ -654,18 +654,29 @@ static void rule_leases(const struct alert_judging *judging)
 		 signs->leases_failure.text);
 }
 
+/* A write that hangs does not fail. */
 static void rule_storage_of_node(const struct alert_judging *judging)
 {
 	const struct vital_signs *signs = &judging->report->signs;
 	const bool fails = signs->write_failure.class != ERR_NONE;
+	const int64_t age_ms = signs->written_age_ms;
+	const int64_t silent_ms = age_ms >= 0 ? age_ms : judging->facts->uptime_ms;
+	const bool is_stuck = silent_ms > VERDICT_WRITTEN_MS;
 
-	if (!fails && signs->written_age_ms >= 0)
+	if (!fails && !is_stuck && age_ms >= 0)
 		return;
 	struct alert_trouble *trouble = rule_add(judging, ALERT_STORAGE, "writing");
-	trouble->is_open = !fails;
-	rule_say(trouble, signs->write_failure.remedy,
-		 "the database or a directory of copies cannot be written: %s",
-		 signs->write_failure.text);
+	trouble->is_open = !fails && !is_stuck;
+	if (fails) {
+		rule_say(trouble, signs->write_failure.remedy,
+			 "the database or a directory of copies cannot be written: %s",
+			 signs->write_failure.text);
+		return;
+	}
+	AUTO_FREE char *silent = rule_span(silent_ms);
+	trouble->since = judging->facts->now - silent_ms;
+	rule_say(trouble, "check the disks, or the file servers: one may hang",
+		 "the database or a directory of copies was not written for %s", silent);
 }
 
 static void rule_scan(const struct alert_judging *judging, const char *subject,
@@ -677,9 +688,28 @@ static void rule_scan(const struct alert_judging *judging, const char *subject,
 			 scan->failure.text);
 }
 
+/* One that hangs does not fail. The signs do not tell which one it is; if one fails, that
+ * may be all. */
+static void rule_scan_is_late(const struct alert_judging *judging, bool fails)
+{
+	const struct vital_signs *signs = &judging->report->signs;
+
+	if (signs->scan_age_ms < 0 || signs->scan_left_ms >= 0)
+		return;
+	struct alert_trouble *trouble = rule_add(judging, ALERT_STORAGE, "scans");
+	trouble->is_open = fails;
+	trouble->since = judging->facts->now - signs->scan_age_ms;
+	AUTO_FREE char *age = rule_span(signs->scan_age_ms);
+	rule_say(trouble,
+		 "check the disks, or the file servers: one may hang; or there is very "
+		 "much that changed",
+		 "no full scan has finished for %s", age);
+}
+
 static void rule_scans(const struct alert_judging *judging)
 {
 	const struct report *report = judging->report;
+	const size_t before = judging->troubles->count;
 
 	rule_scan(judging, "repositories", "repositories", &report->scan);
 	for (size_t i = 0; i < report->blobs.count; i++) {
@@ -687,6 +717,7 @@ static void rule_scans(const struct alert_judging *judging)
 		AUTO_FREE char *what = xasprintf("blobs of kind %s", one->type);
 		rule_scan(judging, one->type, what, &one->scan);
 	}
+	rule_scan_is_late(judging, judging->troubles->count > before);
 }
 
 static void rule_storage(const struct alert_judging *judging)

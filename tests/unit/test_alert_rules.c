@@ -377,12 +377,54 @@ TEST(what_cannot_be_written_or_found_is_told_of)
 	expect_one(ALERT_STORAGE, "writing", false);
 	report.signs.write_failure = (struct err){ 0 };
 	report.signs.written_age_ms = -1;
+	facts.uptime_ms = 20000;
 	expect_one(ALERT_STORAGE, "writing", true);
+	facts.uptime_ms = 60 * MINUTE;
 	report.signs.written_age_ms = 0;
 	report.is_root_lost = true;
 	err_set(&report.root_failure, ERR_CONFIG, "it is empty");
 	expect_one(ALERT_STORAGE, "copies", false);
 	expect_filtered(ALERT_STORAGE);
+}
+
+TEST(a_write_that_hangs_is_told_of)
+{
+	report.signs.written_age_ms = VERDICT_WRITTEN_MS;
+	expect_nothing();
+	report.signs.written_age_ms = 3 * MINUTE;
+	const struct alert_trouble *one = expect_one(ALERT_STORAGE, "writing", false);
+	assert_string_equal(one->text, "the database or a directory of copies was not "
+				       "written for 3 min");
+	assert_int_equal(one->since, facts.now - 3 * MINUTE);
+	report.signs.written_age_ms = -1; /* not even the first */
+	facts.uptime_ms = VERDICT_WRITTEN_MS + 1;
+	expect_one(ALERT_STORAGE, "writing", false);
+	expect_filtered(ALERT_STORAGE);
+}
+
+TEST(a_scan_that_is_overdue_is_told_of)
+{
+	struct report_kind media = { .type = T("media") };
+
+	report.role = SITE_PRIMARY;
+	expect_nothing(); /* none since the start */
+	report.signs.scan_age_ms = 3 * MINUTE;
+	report.signs.scan_left_ms = 0;
+	expect_nothing();
+	report.signs.scan_left_ms = -1;
+	const struct alert_trouble *one = expect_one(ALERT_STORAGE, "scans", false);
+	assert_string_equal(one->text, "no full scan has finished for 3 min");
+	assert_int_equal(one->since, facts.now - 3 * MINUTE);
+	expect_filtered(ALERT_STORAGE);
+	/* Of one that fails it is told why. */
+	media.scan.failing_since = report.now - MINUTE;
+	report.blobs.items = &media;
+	report.blobs.count = 1;
+	judge();
+	assert_int_equal(found.count, 2);
+	assert_string_equal(found.items[0].subject, "media");
+	assert_string_equal(found.items[1].subject, "scans");
+	assert_true(found.items[1].is_open);
 }
 
 /* A standalone site has them, too; of copies nothing is scanned. */
@@ -506,6 +548,8 @@ int main(void)
 		RULE(hooks_are_missed_only_where_there_were_some),
 		RULE(a_server_of_leases_that_is_away_is_told_of),
 		RULE(what_cannot_be_written_or_found_is_told_of),
+		RULE(a_write_that_hangs_is_told_of),
+		RULE(a_scan_that_is_overdue_is_told_of),
 		RULE(each_kind_that_cannot_be_scanned_is_told_of),
 		RULE(a_database_that_cannot_be_read_is_all_that_is_known),
 		RULE(remotes_and_mirrors_are_told_of),

@@ -16,6 +16,7 @@ static struct store *store;
 static struct alerts alerts;
 static struct alerter *alerter;
 static atomic_bool is_held, is_broken;
+static atomic_int written_age_ms;
 static atomic_size_t looks;
 static char told[128];
 static atomic_int ahead_s;      /* how far the clock is */
@@ -105,7 +106,7 @@ static int begin(void **state)
 		return -1;
 	is_held = is_broken = false;
 	memset(&two_beats, 0, sizeof(two_beats));
-	look_takes_s = 0;
+	look_takes_s = written_age_ms = 0;
 	snprintf(told, sizeof(told), "%s/told", root);
 	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
 	return store_open(url, &store, &err);
@@ -137,7 +138,8 @@ static int make_report(void *arg, struct report *report, struct err *error)
 				   .site = xstrdup("paris"),
 				   .now = clock_wall_ms(),
 				   .signs = VITAL_SIGNS_NONE };
-	report->signs.heard_age_ms = report->signs.written_age_ms = 0;
+	report->signs.heard_age_ms = 0;
+	report->signs.written_age_ms = written_age_ms;
 	report->repositories.held = is_held;
 	return 0;
 }
@@ -313,6 +315,25 @@ TEST(a_node_that_cannot_work_sends_no_heartbeat)
 	peer_stop();
 }
 
+/* A write that hangs does not fail. */
+TEST(a_node_that_has_not_written_for_long_sends_no_heartbeat)
+{
+	peer_start(answer_beats);
+	struct alert *alert = add_alert("beats", NULL);
+	alert->heartbeat = xstrdup(peer.url);
+	written_age_ms = -1;
+	start();
+	wait_for_looks(3);
+	assert_int_equal(peer.requests, 0);
+	written_age_ms = VERDICT_WRITTEN_MS + 1;
+	wait_for_looks(3);
+	assert_int_equal(peer.requests, 0);
+	written_age_ms = VERDICT_WRITTEN_MS;
+	await(peer.requests > 0);
+	alerter_stop(TAKE(alerter));
+	peer_stop();
+}
+
 static int hold_message(struct err *error)
 {
 	atomic_store(&two_beats.sends, true);
@@ -356,6 +377,7 @@ int main(void)
 		ALERTER(who_fails_or_hangs_holds_up_nobody),
 		ALERTER(after_a_long_look_the_next_one_comes_within_minutes),
 		ALERTER(a_node_that_cannot_work_sends_no_heartbeat),
+		ALERTER(a_node_that_has_not_written_for_long_sends_no_heartbeat),
 		ALERTER(what_came_of_a_heartbeat_is_not_mixed_with_the_next_one),
 	};
 
