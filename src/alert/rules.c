@@ -382,6 +382,30 @@ static void rule_failing_there(const struct alert_judging *judging,
 		rule_say_tried_again(one, trouble);
 }
 
+static void rule_missing(const struct alert_judging *judging)
+{
+	const struct report *report = judging->report;
+
+	if (report->repositories.states[REGISTRY_MISSING_ON_PRIMARY] > 0)
+		rule_say(rule_add_failure(judging, "missing on the primary"),
+			 "see refrelay repository list --state missing_on_primary",
+			 "repositories missing on the primary: %" PRId64,
+			 report->repositories.states[REGISTRY_MISSING_ON_PRIMARY]);
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct report_kind *one = &report->blobs.items[i];
+		const int64_t count = one->counts.states[REGISTRY_MISSING_ON_PRIMARY];
+		if (count == 0)
+			continue;
+		AUTO_FREE char *subject =
+			xasprintf("%s: missing on the primary", one->type);
+		AUTO_FREE char *remedy = xasprintf(
+			"see refrelay blob list --type %s --state missing_on_primary",
+			one->type);
+		rule_say(rule_add_failure(judging, subject), remedy,
+			 "%s missing on the primary: %" PRId64, one->type, count);
+	}
+}
+
 static void rule_failing_others(const struct alert_judging *judging)
 {
 	const struct report *report = judging->report;
@@ -392,11 +416,7 @@ static void rule_failing_others(const struct alert_judging *judging)
 		rule_say(rule_add_failure(judging, "left out"), "see refrelay check",
 			 "left out of replication: %" PRId64 ", e.g. %s", left_out,
 			 example);
-	if (report->repositories.states[REGISTRY_MISSING_ON_PRIMARY] > 0)
-		rule_say(rule_add_failure(judging, "missing on the primary"),
-			 "see refrelay repository list --state missing_on_primary",
-			 "repositories missing on the primary: %" PRId64,
-			 report->repositories.states[REGISTRY_MISSING_ON_PRIMARY]);
+	rule_missing(judging);
 	for (size_t i = 0; i < report->secondaries.count; i++) {
 		const struct report_secondary *one = &report->secondaries.items[i];
 		AUTO_FREE char *twice = xasprintf("two nodes of %s", one->site);

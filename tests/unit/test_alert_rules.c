@@ -267,6 +267,25 @@ TEST(what_a_secondary_tries_again_has_not_ended)
 	alert_state_clear(&known);
 }
 
+TEST(what_of_any_kind_is_missing_on_the_primary_fails)
+{
+	struct report_kind lfs = { .type = T("lfs") };
+
+	report.repositories.states[REGISTRY_MISSING_ON_PRIMARY] = 1;
+	expect_one(ALERT_FAILURES, "missing on the primary", false);
+	report.repositories.states[REGISTRY_MISSING_ON_PRIMARY] = 0;
+	report.blobs.items = &lfs;
+	report.blobs.count = 1;
+	expect_nothing();
+	lfs.counts.states[REGISTRY_MISSING_ON_PRIMARY] = 2;
+	const struct alert_trouble *one =
+		expect_one(ALERT_FAILURES, "lfs: missing on the primary", false);
+	assert_int_equal(one->bound_ms, 60 * MINUTE);
+	assert_string_equal(one->text, "lfs missing on the primary: 2");
+	assert_string_equal(one->remedy, "see refrelay blob list --type lfs --state "
+					 "missing_on_primary");
+}
+
 TEST(damage_that_was_mended_is_told_of_for_a_while)
 {
 	facts.damage_age_ms = MINUTE;
@@ -541,6 +560,7 @@ int main(void)
 		RULE(what_a_primary_reads_wrong_is_damage),
 		RULE(what_is_tried_again_now_neither_fails_nor_is_mended),
 		RULE(what_a_secondary_tries_again_has_not_ended),
+		RULE(what_of_any_kind_is_missing_on_the_primary_fails),
 		RULE(damage_that_was_mended_is_told_of_for_a_while),
 		RULE(held_work_is_told_of),
 		RULE(disks_are_judged_by_share_or_bytes_and_by_inodes),
