@@ -145,7 +145,7 @@ static int64_t rule_heard_ms(const struct report *report)
 }
 
 /* While the primary is silent nobody knows how far it is ahead; that has a kind of its
- * own, which may not be wanted. */
+ * own, which may not be wanted. While all is compared, what is known is the least. */
 static void rule_lag_of_copies(const struct alert_judging *judging)
 {
 	const struct report *report = judging->report;
@@ -467,17 +467,23 @@ static void rule_held_rows(const struct alert_judging *judging, const char *subj
 static void rule_held_pushes(const struct alert_judging *judging)
 {
 	const struct report_push *push = &judging->report->push;
-	const size_t count = push->given_up + push->orphans + push->unreadable;
+	const size_t count =
+		push->given_up + push->orphans + push->unreadable + push->held;
+	const char *example =
+		push->example_given_up ? push->example_given_up : push->example_held;
 
 	if (count > 0)
-		rule_say(rule_add(judging, ALERT_HELD, "push tasks"),
-			 "see refrelay push queue and refrelay check; then push retry or "
-			 "discard",
-			 "push tasks given up: %zu, without a remote: %zu, unreadable: "
-			 "%zu%s%s",
-			 push->given_up, push->orphans, push->unreadable,
-			 push->example_given_up ? ", e.g. " : "",
-			 push->example_given_up ? push->example_given_up : "");
+		rule_say(
+			rule_add(judging, ALERT_HELD, "push tasks"),
+			push->held > 0
+				? "see refrelay push queue and refrelay check; then push "
+				  "retry (--force permits held deletions) or discard"
+				: "see refrelay push queue and refrelay check; then push "
+				  "retry or discard",
+			"push tasks given up: %zu, without a remote: %zu, unreadable: "
+			"%zu; held deletions of repositories: %zu%s%s",
+			push->given_up, push->orphans, push->unreadable, push->held,
+			example ? ", e.g. " : "", example ? example : "");
 }
 
 static void rule_held(const struct alert_judging *judging)

@@ -80,6 +80,8 @@ struct report_push {
 	size_t orphans; /* no longer taken by any remote */
 	size_t given_up, unreadable;
 	char *example_given_up; /* owned; a repository */
+	size_t held;            /* deletions of repositories that wait for a person */
+	char *example_held;     /* owned; a repository */
 	struct err given_up_why;
 	struct owed_summary owed; /* changes without tasks so far, as these could not be
 				     made */

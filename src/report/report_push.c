@@ -31,6 +31,16 @@ static void report_push_add_remote(const struct queue_view *view,
 	vec_add(&push->remotes, one);
 }
 
+static void report_push_add_uri(const struct queued_uri *uri, struct report_push *push)
+{
+	push->orphans += uri->is_orphan;
+	if (uri->is_orphan || !uri->is_held)
+		return;
+	push->held++;
+	if (!push->example_held)
+		push->example_held = xstrdup(uri->project);
+}
+
 static void report_push_take_over(const struct queue_view *view,
 				  const struct push_settings *settings,
 				  struct report_push *push)
@@ -38,7 +48,7 @@ static void report_push_take_over(const struct queue_view *view,
 	for (size_t i = 0; i < settings->remotes.count; i++)
 		report_push_add_remote(view, &settings->remotes.items[i], push);
 	for (size_t i = 0; i < view->uris.count; i++)
-		push->orphans += view->uris.items[i].is_orphan;
+		report_push_add_uri(&view->uris.items[i], push);
 	push->unreadable = view->unreadable.count;
 	push->given_up = view->letters.count;
 	if (view->letters.count > 0) {
@@ -84,6 +94,7 @@ void report_push_clear(struct report *report)
 	}
 	vec_clear(&push->remotes);
 	free(push->example_given_up);
+	free(push->example_held);
 }
 
 static bool is_behind(const struct report_remote *remote)

@@ -312,6 +312,15 @@ TEST(held_work_is_told_of)
 	report.push.given_up = 1;
 	report.push.example_given_up = T("b");
 	expect_one(ALERT_HELD, "push tasks", false);
+	report.push.given_up = 0;
+	report.push.example_given_up = NULL;
+	report.push.held = 2;
+	report.push.example_held = T("c");
+	one = expect_one(ALERT_HELD, "push tasks", false);
+	assert_string_equal(one->text, "push tasks given up: 0, without a remote: 0, "
+				       "unreadable: 0; held deletions of repositories: "
+				       "2, e.g. c");
+	assert_non_null(strstr(one->remedy, "--force"));
 }
 
 TEST(disks_are_judged_by_share_or_bytes_and_by_inodes)

@@ -4,6 +4,8 @@
 #include "push/push.h"
 #include "push/queue_view.h"
 #include "push/sink.h"
+#include "push/uri_state.h"
+#include "report/report.h"
 
 static struct task_store *store;
 static struct lease_manager *leases;
@@ -134,6 +136,44 @@ TEST(tasks_of_a_uri_are_one_entry_with_each_ref_once)
 	look();
 	assert_int_equal(view.uris.items[0].refs.count, 1);
 	assert_string_equal(view.uris.items[0].refs.items[0], TASK_ALL_REFS);
+}
+
+static void hold_deletion(const char *remote, const char *project)
+{
+	AUTO_DESTINATION struct destination to = { 0 };
+	AUTO_FREE char *uri = uri_of(remote, project);
+	AUTO_URI_STATE struct uri_state state = { .uri = uri_of(remote, project),
+						  .remote = xstrdup(remote),
+						  .project = xstrdup(project),
+						  .failures = 1,
+						  .held_since = 1 };
+	char key[URI_KEY_SIZE];
+
+	uri_key_of(uri, key);
+	assert_ok(destination_find(settings, remote, project, uri, &to, &err));
+	assert_ok(uri_request_add(store, &to, REQUEST_DELETE, &err));
+	assert_ok(uri_state_write(store, key, &state, &err));
+}
+
+TEST(deletions_that_are_held_are_counted_for_the_report)
+{
+	struct report_options options = { .role = SITE_STANDALONE,
+					  .site = "gerrit",
+					  .data = "/nowhere",
+					  .tasks = store,
+					  .push_leases = leases,
+					  .push_settings = settings };
+	struct report report;
+
+	add("m1", "p", "refs/heads/a", 0);
+	hold_deletion("m1", "q");
+	hold_deletion("m2", "q");
+	assert_ok(store_open("sqlite::memory:", &options.store, &err));
+	assert_ok(report_make(&options, &report, &err));
+	assert_int_equal(report.push.held, 2);
+	assert_string_equal(report.push.example_held, "q");
+	report_clear(&report);
+	store_close(options.store);
 }
 
 TEST(a_uri_runs_where_its_lease_is_held)
@@ -289,6 +329,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORED(tasks_of_a_uri_are_one_entry_with_each_ref_once),
+		STORED(deletions_that_are_held_are_counted_for_the_report),
 		STORED(a_uri_runs_where_its_lease_is_held),
 		STORED(a_failure_says_why_and_when_it_is_tried_again),
 		STORED(what_no_remote_takes_is_an_orphan_and_never_due),
