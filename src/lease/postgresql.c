@@ -654,6 +654,7 @@ static void postgresql_close(struct lease_backend *base)
 	for (size_t i = 0; i < LEASE_SERVER_CHANNELS; i++)
 		postgresql_disconnect(&postgresql->channels[i]);
 	lease_server_clear(&postgresql->server);
+	postgresql_hosts_clear(&postgresql->hosts);
 	free(postgresql->url);
 	free(postgresql->user);
 	free(postgresql->password_file);
@@ -677,31 +678,6 @@ static const struct lease_backend_ops ops = {
 	.force_release = postgresql_force_release,
 	.close = postgresql_close,
 };
-
-/* A password in it would be seen by whoever reads the configuration. */
-static int postgresql_check_url(const char *url, struct err *err)
-{
-	char *message = NULL;
-	PQconninfoOption *all, *one;
-	bool has_password = false;
-
-	if (postgresql_library_load(err) != 0)
-		return -1;
-	all = pq.conninfoParse(url, &message);
-	if (!all) {
-		err_set(err, ERR_CONFIG, "lease.url: %.300s",
-			message ? message : "it makes no sense");
-		pq.freemem(message);
-		return err_remedy(err, "write postgresql://HOST:PORT/DATABASE");
-	}
-	for (one = all; one->keyword; one++)
-		has_password |= one->val && strcmp(one->keyword, "password") == 0;
-	pq.conninfoFree(all);
-	if (!has_password)
-		return 0;
-	err_set(err, ERR_CONFIG, "lease.url has a password in it");
-	return err_remedy(err, "put it into the file lease.passwordFile");
-}
 
 /* The pattern as LIKE has it, or NULL. */
 static char *postgresql_make_likeness(const char *pattern)
@@ -728,19 +704,23 @@ int lease_manager_open_postgresql(const struct lease_options *options,
 				  struct lease_manager **manager, struct err *err)
 {
 	struct postgresql *postgresql;
+	postgresql_hosts hosts = { 0 };
 
 	*manager = NULL;
 	if (options->url_count != 1)
 		return err_set(err, ERR_CONFIG,
 			       "lease.url: a PostgreSQL server is one url, with several "
 			       "hosts in it if there are standbys");
-	if (postgresql_check_url(options->urls[0], err) != 0)
+	if (postgresql_url_read(options->urls[0], &hosts, err) != 0) {
+		postgresql_hosts_clear(&hosts);
 		return -1;
+	}
 	postgresql = xcalloc(1, sizeof(*postgresql));
 	lease_backend_init(&postgresql->base, &ops, options);
 	postgresql->base.may_forget = true; /* in a crash: it waits for no disk */
 	lease_server_init(&postgresql->server, options);
 	postgresql->url = xstrdup(options->urls[0]);
+	postgresql->hosts = hosts;
 	postgresql->user = xstrdup_or_null(options->user);
 	postgresql->password_file = xstrdup_or_null(options->password_file);
 	postgresql->ca_file = xstrdup_or_null(options->ca_file);

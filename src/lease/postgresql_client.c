@@ -13,7 +13,8 @@
 #include "base/thread.h"
 #include "lease/postgresql_statements.h"
 
-#define CONNECT_MS 2000 /* TLS and a password cost some round trips */
+#define CONNECT_MS 2000 /* to one host; TLS and a password cost some round trips */
+#define HOSTS_MS 3000   /* no further host is tried then */
 #define AGAIN_MS 1000   /* after a connection failed, and between two removals */
 
 /* ------------------------------------------------------------------ errors */
@@ -132,32 +133,51 @@ static void postgresql_ignore_notice(void *arg, const char *message)
 	(void)message;
 }
 
-static PGconn *postgresql_begin(const struct postgresql *postgresql, const char *password,
+/* An attempt to connect to one of the hosts. */
+struct dial {
+	struct postgresql *postgresql;
+	const struct postgresql_host *host;
+	int64_t until;
+};
+
+static PGconn *postgresql_begin(const struct dial *dial, const char *password,
 				const char *ca_file, const char *tls)
 {
 	const char *const names[] = {
-		"dbname",           "user",
-		"password",         "sslrootcert",
-		"sslmode",          "target_session_attrs",
-		"application_name", "fallback_application_name",
-		"options",          "keepalives_idle",
-		"tcp_user_timeout", NULL,
+		"dbname",
+		"host",
+		"hostaddr",
+		"port",
+		"user",
+		"password",
+		"sslrootcert",
+		"sslmode",
+		"application_name",
+		"fallback_application_name",
+		"keepalives_idle",
+		"tcp_user_timeout",
+		"options",
+		"target_session_attrs",
+		NULL,
 	};
 	/* Who asked has gone by the time that a lock is had later: while a commit does
 	 * not end, all that ask for its lease would pile up at the server. */
 	const char *const values[] = {
-		postgresql->url,
-		postgresql->user,
+		dial->postgresql->url,
+		dial->host->name,
+		dial->host->address,
+		dial->host->port,
+		dial->postgresql->user,
 		password,
 		ca_file,
 		tls,
-		"read-write",
 		NULL,
 		"refrelay",
-		"-c synchronous_commit=on -c statement_timeout=10s -c lock_timeout=400ms "
-		"-c client_min_messages=warning",
 		"10",
 		"5000",
+		"-c synchronous_commit=on -c statement_timeout=10s -c lock_timeout=400ms "
+		"-c client_min_messages=warning",
+		"read-write",
 		NULL,
 	};
 	PGconn *connection = pq.connectStartParams(names, values, 1);
@@ -190,22 +210,21 @@ static int postgresql_poll_to_end(PGconn *connection, bool to_tls, int64_t until
 
 /* After TLS failed: whether it does without a look at the certificate. Nothing else is
  * sent then. */
-static bool postgresql_is_certificate_wrong(const struct postgresql *postgresql,
-					    int64_t until)
+static bool postgresql_is_certificate_wrong(const struct dial *dial)
 {
 	PGconn *connection =
-		postgresql_begin(postgresql, NULL, "/proc/no-such-file", "require");
+		postgresql_begin(dial, NULL, "/proc/no-such-file", "require");
 	ConnStatusType phase;
-	bool is_wrong = connection && postgresql_poll_to_end(connection, true, until,
-							     &phase, ERR_IGNORED) > 0;
+	bool is_wrong =
+		connection && postgresql_poll_to_end(connection, true, dial->until,
+						     &phase, ERR_IGNORED) > 0;
 
 	pq.finish(connection);
 	return is_wrong;
 }
 
-static int postgresql_connect_failed(const struct postgresql *postgresql,
-				     PGconn *connection, ConnStatusType phase,
-				     int64_t until, struct err *err)
+static int postgresql_connect_failed(struct dial *dial, PGconn *connection,
+				     ConnStatusType phase, struct err *err)
 {
 	const char *message = pq.errorMessage(connection);
 	enum err_class class = ERR_NETWORK;
@@ -215,34 +234,41 @@ static int postgresql_connect_failed(const struct postgresql *postgresql,
 		return postgresql_refused(state, message, err);
 	if (pq.connectionNeedsPassword(connection))
 		class = ERR_AUTH;
-	else if (phase == CONNECTION_SSL_STARTUP &&
-		 postgresql_is_certificate_wrong(postgresql, until))
+	else if (phase == CONNECTION_SSL_STARTUP && postgresql_is_certificate_wrong(dial))
 		class = ERR_CONFIG;
 	return postgresql_fail(class, message, err);
 }
 
-static int postgresql_connect(const struct postgresql *postgresql, PGconn **connection,
-			      int64_t until, struct err *err)
+static int postgresql_dial(struct dial *dial, PGconn **connection, struct err *err)
 {
+	const char *ca_file = dial->postgresql->ca_file;
 	AUTO_STR struct str password = STR_INIT;
 	ConnStatusType phase;
 
-	if (postgresql_read_password(postgresql, &password, err) != 0)
+	if (postgresql_read_password(dial->postgresql, &password, err) != 0)
 		return err_because(err, REASON_LOCK_UNAVAILABLE);
-	*connection = postgresql_begin(
-		postgresql, password.len > 0 ? password.data : NULL, postgresql->ca_file,
-		postgresql->ca_file ? "verify-full" : NULL);
+	*connection = postgresql_begin(dial, password.len > 0 ? password.data : NULL,
+				       ca_file, ca_file ? "verify-full" : NULL);
 	explicit_bzero(password.data, password.len);
 	if (!*connection)
 		return err_set(err, ERR_INTERNAL, "leases: no memory");
-	int result = postgresql_poll_to_end(*connection, false, until, &phase, err);
+	int result = postgresql_poll_to_end(*connection, false, dial->until, &phase, err);
 	if (result == 0)
-		postgresql_connect_failed(postgresql, *connection, phase, until, err);
+		postgresql_connect_failed(dial, *connection, phase, err);
 	pq.setErrorVerbosity(*connection, PQERRORS_DEFAULT);
 	if (result > 0 && pq.setnonblocking(*connection, 1) == 0)
 		return 0;
 	postgresql_disconnect(connection);
 	return -1;
+}
+
+static int postgresql_connect(struct postgresql *postgresql,
+			      const struct postgresql_host *host, PGconn **connection,
+			      int64_t until, struct err *err)
+{
+	struct dial dial = { postgresql, host, until };
+
+	return postgresql_dial(&dial, connection, err);
 }
 
 /* ------------------------------------------------------------------ statements */
@@ -429,19 +455,53 @@ static int postgresql_prepare_schema(struct postgresql *postgresql, PGconn *conn
 	return done;
 }
 
-static int postgresql_open(struct postgresql *postgresql, PGconn **connection,
-			   struct err *err)
+static int postgresql_open_at(struct postgresql *postgresql,
+			      const struct postgresql_host *host, PGconn **connection,
+			      struct err *err)
 {
 	int64_t until = clock_boot_ms() + CONNECT_MS;
 
-	if (*connection && pq.status(*connection) == CONNECTION_OK)
-		return 0;
-	postgresql_disconnect(connection);
-	if (postgresql_connect(postgresql, connection, until, err) != 0)
+	if (postgresql_connect(postgresql, host, connection, until, err) != 0)
 		return -1;
 	if (postgresql_prepare_schema(postgresql, *connection, until, err) == 0)
 		return 0;
 	postgresql_disconnect(connection);
+	return -1;
+}
+
+/* Whether it is worth trying another host. */
+static bool postgresql_is_host_away(const struct err *err)
+{
+	return err->class == ERR_NETWORK || err->class == ERR_TIMEOUT;
+}
+
+/* From the host that worked last, or the one after those that were found away since: if
+ * the time does not suffice for all, the next call goes on from there. The error is the
+ * first one's. */
+static int postgresql_open(struct postgresql *postgresql, PGconn **connection,
+			   struct err *err)
+{
+	const int64_t until = clock_boot_ms() + HOSTS_MS;
+	const size_t count = postgresql->hosts.count;
+	size_t host = atomic_load(&postgresql->host);
+	struct err other;
+
+	if (*connection && pq.status(*connection) == CONNECTION_OK)
+		return 0;
+	postgresql_disconnect(connection);
+	for (size_t i = 0; i < count && clock_boot_ms() < until; i++) {
+		struct err *why = i == 0 ? err : &other;
+		if (postgresql_open_at(postgresql, &postgresql->hosts.items[host],
+				       connection, why) == 0)
+			return 0;
+		if (!postgresql_is_host_away(why)) {
+			*err = *why;
+			break;
+		}
+		size_t expected = host;
+		host = (host + 1) % count;
+		atomic_compare_exchange_strong(&postgresql->host, &expected, host);
+	}
 	return -1;
 }
 

@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "lease/lease_server.h"
 #include "lease/postgresql_library.h"
+#include "lease/postgresql_url.h"
 
 #define PARAMETERS_MOST 10
 #define POSTGRESQL_COMMAND_MS 500
@@ -19,6 +20,8 @@ struct postgresql {
 	struct lease_backend base;
 	struct lease_server server;
 	char *url, *user, *password_file, *ca_file; /* owned; may be NULL */
+	postgresql_hosts hosts;
+	atomic_size_t host;      /* of them: the one that worked last */
 	char *prefix, *likeness; /* owned; of the keys of this site; the latter in the
 				    syntax of LIKE, or NULL */
 	PGconn *channels[LEASE_SERVER_CHANNELS];  /* used by its borrower */

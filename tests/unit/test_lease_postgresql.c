@@ -816,7 +816,10 @@ TEST(urls_that_make_no_sense_or_tell_a_password_are_refused)
 {
 	static const char *const wrong[] = { "postgresql://a:secret@h/d",
 					     "postgresql://h/d?password=secret",
-					     "redis://h" };
+					     "redis://h",
+					     "postgresql://,h/d",
+					     "postgresql:///d?host=a,b&port=1,2,3",
+					     "postgresql:///d?host=a,b&hostaddr=::1" };
 	struct lease_manager *manager;
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {

@@ -4,6 +4,9 @@
  */
 #include "postgresql_test.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -142,6 +145,69 @@ TEST(whoever_waits_outlasts_a_server_that_is_away_and_gets_the_lease)
 	lease_manager_close(bob);
 }
 
+/* As a host that has lost its power, or is cut off: it refuses nothing. */
+static int listen_in_silence(const char *folder)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/.s.PGSQL.1", folder);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 20), 0);
+	return fd;
+}
+
+/* How long it took to ask. */
+static int64_t ask_in_vain_or_not(bool is_granted)
+{
+	struct lease *lease = NULL;
+	int64_t began = clock_boot_ms();
+	int result = acquire(bob, 0, &lease, &err);
+
+	if (is_granted != (result == 0))
+		fail_msg("%s", result == 0 ? "granted" : err.text);
+	int64_t took = clock_boot_ms() - began;
+	lease_release(lease);
+	return took;
+}
+
+TEST(a_silent_host_is_passed_over_and_the_one_that_works_is_kept)
+{
+	AUTO_FREE char *folder = xasprintf("%s/silent", pg_place);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	AUTO_CLOSE int silent = listen_in_silence(folder);
+	AUTO_FREE char *url = xasprintf("postgresql:///postgres?host=%s,%s&port=1,&user="
+					"postgres",
+					folder, pg_place);
+
+	assert_true(silent >= 0);
+	bob = open_at(url);
+	assert_in_range(ask_in_vain_or_not(true), 1000, 8000);
+	pg_sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+	       "application_name = 'refrelay'");
+	assert_in_range(ask_in_vain_or_not(true), 0, 1900);
+	lease_manager_close(bob);
+}
+
+/* The time that callers have does not suffice for all. */
+TEST(after_hosts_that_were_silent_the_next_attempt_begins_with_another)
+{
+	AUTO_FREE char *folder = xasprintf("%s/mute", pg_place);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	AUTO_CLOSE int silent = listen_in_silence(folder);
+	AUTO_FREE char *url =
+		xasprintf("postgresql:///postgres?host=%s,%s,%s,%s&port=1,1,1,5432&user="
+			  "postgres",
+			  folder, folder, folder, pg_place);
+
+	assert_true(silent >= 0);
+	bob = open_at(url);
+	assert_in_range(ask_in_vain_or_not(false), 3000, 8000);
+	assert_int_equal(err.reason, REASON_LOCK_UNAVAILABLE);
+	assert_in_range(ask_in_vain_or_not(true), 1000, 8000);
+	lease_manager_close(bob);
+}
+
 /* The holder keeps it over the failover, since no grant was lost; who waits does so, and
  * then has it from the new primary, with a higher fence. */
 TEST(a_failover_to_a_synchronous_standby_is_waited_for_and_loses_no_lease)
@@ -182,6 +248,10 @@ TEST(a_failover_to_a_synchronous_standby_is_waited_for_and_loses_no_lease)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			a_silent_host_is_passed_over_and_the_one_that_works_is_kept),
+		cmocka_unit_test(
+			after_hosts_that_were_silent_the_next_attempt_begins_with_another),
 		cmocka_unit_test(
 			whoever_waits_outlasts_a_server_that_is_away_and_gets_the_lease),
 		cmocka_unit_test(
