@@ -59,6 +59,7 @@ test_packages=(
 	'gnupg              signs pushes'
 	'redis-server       keeps leases'
 	'postgresql         keeps leases, too'
+	'pgbouncer          stands between'
 	'nodejs             runs a program whose locks are kept where our leases are'
 	'npm                fetches it; nodejs from elsewhere has it, and excludes this package'
 	'golang-go          builds another one'

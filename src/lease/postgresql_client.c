@@ -138,6 +138,8 @@ struct dial {
 	struct postgresql *postgresql;
 	const struct postgresql_host *host;
 	int64_t until;
+	bool is_plain;
+	char state[6]; /* of the server's refusal, or "" */
 };
 
 static PGconn *postgresql_begin(const struct dial *dial, const char *password,
@@ -161,7 +163,9 @@ static PGconn *postgresql_begin(const struct dial *dial, const char *password,
 		NULL,
 	};
 	/* Who asked has gone by the time that a lock is had later: while a commit does
-	 * not end, all that ask for its lease would pile up at the server. */
+	 * not end, all that ask for its lease would pile up at the server. Behind a
+	 * pooler these settings may be lost: what must hold, each function sets itself.
+	 */
 	const char *const values[] = {
 		dial->postgresql->url,
 		dial->host->name,
@@ -175,8 +179,9 @@ static PGconn *postgresql_begin(const struct dial *dial, const char *password,
 		"refrelay",
 		"10",
 		"5000",
-		"-c synchronous_commit=on -c statement_timeout=10s -c lock_timeout=400ms "
-		"-c client_min_messages=warning",
+		dial->is_plain ? NULL
+			       : "-c synchronous_commit=on -c statement_timeout=10s "
+				 "-c lock_timeout=400ms -c client_min_messages=warning",
 		"read-write",
 		NULL,
 	};
@@ -228,10 +233,9 @@ static int postgresql_connect_failed(struct dial *dial, PGconn *connection,
 {
 	const char *message = pq.errorMessage(connection);
 	enum err_class class = ERR_NETWORK;
-	char state[6];
 
-	if (postgresql_find_state(message, state))
-		return postgresql_refused(state, message, err);
+	if (postgresql_find_state(message, dial->state))
+		return postgresql_refused(dial->state, message, err);
 	if (pq.connectionNeedsPassword(connection))
 		class = ERR_AUTH;
 	else if (phase == CONNECTION_SSL_STARTUP && postgresql_is_certificate_wrong(dial))
@@ -245,6 +249,7 @@ static int postgresql_dial(struct dial *dial, PGconn **connection, struct err *e
 	AUTO_STR struct str password = STR_INIT;
 	ConnStatusType phase;
 
+	dial->state[0] = '\0';
 	if (postgresql_read_password(dial->postgresql, &password, err) != 0)
 		return err_because(err, REASON_LOCK_UNAVAILABLE);
 	*connection = postgresql_begin(dial, password.len > 0 ? password.data : NULL,
@@ -262,13 +267,24 @@ static int postgresql_dial(struct dial *dial, PGconn **connection, struct err *e
 	return -1;
 }
 
+/* PgBouncer lets no session begin with settings that it does not know. */
+#define STATE_OF_PROTOCOL "08P01"
+
 static int postgresql_connect(struct postgresql *postgresql,
 			      const struct postgresql_host *host, PGconn **connection,
 			      int64_t until, struct err *err)
 {
-	struct dial dial = { postgresql, host, until };
+	struct dial dial = { postgresql, host, until, atomic_load(&postgresql->is_plain),
+			     "" };
+	int result = postgresql_dial(&dial, connection, err);
 
-	return postgresql_dial(&dial, connection, err);
+	if (result == 0 || dial.is_plain || strcmp(dial.state, STATE_OF_PROTOCOL) != 0)
+		return result;
+	dial.is_plain = true;
+	result = postgresql_dial(&dial, connection, err);
+	if (result == 0)
+		atomic_store(&postgresql->is_plain, true);
+	return result;
 }
 
 /* ------------------------------------------------------------------ statements */
@@ -342,9 +358,9 @@ static int postgresql_run_on(PGconn *connection,
  * number.
  */
 static const char *const prepared_names[] = {
-	[PREPARED_ACQUIRE] = "refrelay_acquire_6",
-	[PREPARED_RELEASE] = "refrelay_release_5",
-	[PREPARED_PASS] = "refrelay_pass_2",
+	[PREPARED_ACQUIRE] = "refrelay_acquire_7",
+	[PREPARED_RELEASE] = "refrelay_release_6",
+	[PREPARED_PASS] = "refrelay_pass_3",
 };
 
 static int postgresql_prepare(struct postgresql *postgresql, int channel,

@@ -26,6 +26,7 @@ struct postgresql {
 				    syntax of LIKE, or NULL */
 	PGconn *channels[LEASE_SERVER_CHANNELS];  /* used by its borrower */
 	unsigned prepared[LEASE_SERVER_CHANNELS]; /* on each: bits; the same */
+	atomic_bool is_plain;    /* a pooler refuses our settings of a session */
 	atomic_bool is_pooled;   /* requests are served by any session: prepare nothing */
 	atomic_bool is_prepared; /* the schema exists */
 	PGconn *wake;            /* the thread's */

@@ -1,5 +1,5 @@
 /*
- * The leases' part of a PostgreSQL database: three tables and six functions, in the
+ * The leases' part of a PostgreSQL database: three tables and seven functions, in the
  * schema refrelay, so that each request is one statement and one round trip. Each
  * function takes a lock for its key, so that it is atomic; all times are the server's. A
  * changed function gets another number: nodes of two versions share the tables.
@@ -68,7 +68,7 @@ const char *const postgresql_schema[] = {
 	" '3 s' ORDER BY ticket LIMIT 1) first"
 	" $$",
 
-	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_7("
+	"CREATE OR REPLACE FUNCTION refrelay.lease_acquire_8("
 	" p_key text, p_nonce text, p_owner text, p_ttl_ms bigint, p_floor bigint,"
 	" p_give_up text, p_is_dead bool, p_dead_waiter text, p_me text, p_waiting text,"
 	" OUT outcome int, OUT fence bigint, OUT owner text, OUT nonce text,"
@@ -77,8 +77,10 @@ const char *const postgresql_schema[] = {
 	" LANGUAGE plpgsql AS $$\n"
 	"#variable_conflict use_column\n"
 	"DECLARE row refrelay.lease%ROWTYPE; first record; now timestamptz; longest"
-	" interval; was_held bool; is_untold bool; is_given_up bool; granted bigint;\n"
+	" interval; was_held bool; is_untold bool; is_given_up bool; granted bigint;"
+	" ignored text;\n"
 	"BEGIN\n"
+	" ignored := " POSTGRESQL_SYNCED " || " POSTGRESQL_IN_TIME ";\n"
 	" PERFORM pg_advisory_xact_lock(hashtextextended(p_key, 7273));\n"
 	" ticket := 0;\n"
 	/* Handed to the first in the line: the usual case, with less to do. */
@@ -181,11 +183,12 @@ const char *const postgresql_schema[] = {
 	/* If the grant was offered to the next one, or may have been, a crash may have
 	 * taken that one's. Notifies the first; but if that one is of the given boot, the
 	 * caller notifies it, without a notice, which would wake all listeners. */
-	"CREATE OR REPLACE FUNCTION refrelay.lease_release_5(p_key text, p_nonce text,"
+	"CREATE OR REPLACE FUNCTION refrelay.lease_release_6(p_key text, p_nonce text,"
 	" p_boot text, p_is_offered bool, OUT done int, OUT neighbour text)"
 	" LANGUAGE plpgsql AS $$\n"
 	"DECLARE ignored text;\n"
 	"BEGIN\n"
+	" ignored := " POSTGRESQL_IN_TIME ";\n"
 	" UPDATE refrelay.lease l SET nonce = NULL, ended = 'released'"
 	"  WHERE l.key = p_key AND l.nonce = p_nonce AND NOT (p_is_offered AND"
 	"  refrelay.lease_is_older_1(l.expires_at, l.owner));\n"
@@ -203,9 +206,10 @@ const char *const postgresql_schema[] = {
 	"END $$",
 
 	/* The leaving waiter may have been notified that it is its turn. */
-	"CREATE OR REPLACE FUNCTION refrelay.lease_leave_1(p_key text, p_me text)"
+	"CREATE OR REPLACE FUNCTION refrelay.lease_leave_2(p_key text, p_me text)"
 	" RETURNS void LANGUAGE plpgsql AS $$\n"
 	"BEGIN\n"
+	" PERFORM " POSTGRESQL_IN_TIME ";\n"
 	" DELETE FROM refrelay.lease_line l WHERE l.key = p_key AND l.waiter = p_me;\n"
 	" IF FOUND AND NOT EXISTS (SELECT FROM refrelay.lease l WHERE l.key = p_key"
 	"  AND l.nonce IS NOT NULL AND l.expires_at > clock_timestamp()) THEN\n"
@@ -214,14 +218,26 @@ const char *const postgresql_schema[] = {
 	" PERFORM " POSTGRESQL_NOT_SYNCED ";\n"
 	"END $$",
 
-	"CREATE OR REPLACE FUNCTION refrelay.lease_force_1(p_key text, p_nonce text,"
+	"CREATE OR REPLACE FUNCTION refrelay.lease_force_2(p_key text, p_nonce text,"
 	" p_fence bigint) RETURNS int LANGUAGE plpgsql AS $$\n"
 	"BEGIN\n"
+	" PERFORM " POSTGRESQL_SYNCED ", " POSTGRESQL_IN_TIME ";\n"
 	" UPDATE refrelay.lease l SET nonce = NULL, ended = 'forced', fence = fence + 1"
 	"  WHERE l.key = p_key AND l.nonce = p_nonce AND l.fence = p_fence;\n"
 	" IF NOT FOUND THEN RETURN 0; END IF;\n"
 	" PERFORM refrelay.lease_wake_1(p_key);\n"
 	" RETURN 1;\n"
+	"END $$",
+
+	/* The keys of those that are in force; never a lapsed or missing one. */
+	"CREATE OR REPLACE FUNCTION refrelay.lease_extend_1(p_keys text[], p_nonces"
+	" text[], p_ttl_ms bigint) RETURNS SETOF text LANGUAGE plpgsql AS $$\n"
+	"BEGIN\n"
+	" PERFORM " POSTGRESQL_SYNCED ", " POSTGRESQL_IN_TIME ";\n"
+	" RETURN QUERY UPDATE refrelay.lease l SET expires_at = clock_timestamp() +"
+	"  p_ttl_ms * interval '1 ms' FROM unnest(p_keys, p_nonces) AS e (key, nonce)"
+	"  WHERE l.key = e.key AND l.nonce = e.nonce AND l.expires_at >"
+	"  clock_timestamp() RETURNING l.key;\n"
 	"END $$",
 	NULL,
 };

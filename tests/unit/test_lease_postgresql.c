@@ -343,7 +343,7 @@ static void wait_for_line(const char *count)
 /* Then only whoever is given a lease up can free it. */
 static void let_releases_do_nothing(void)
 {
-	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_release_5(p_key text, p_nonce "
+	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_release_6(p_key text, p_nonce "
 	       "text,"
 	       " p_boot text, p_is_offered bool, OUT done int, OUT neighbour text) "
 	       "LANGUAGE sql AS"
@@ -384,7 +384,7 @@ TEST(a_release_in_favour_of_the_next_frees_nothing_from_before_a_crash)
 	struct lease *lease = must_acquire(ann, 0), *none;
 
 	pg_sql("TRUNCATE refrelay.lease_start");
-	assert_string_equal(pg_sql("SELECT done FROM refrelay.lease_release_5('" KEY
+	assert_string_equal(pg_sql("SELECT done FROM refrelay.lease_release_6('" KEY
 				   "', (SELECT nonce FROM refrelay.lease), NULL, true)"),
 			    "0");
 	assert_fails(acquire(bob, 0, &none), ERR_BUSY);
@@ -437,7 +437,7 @@ TEST(one_that_is_told_out_of_turn_frees_it_for_the_first)
 
 	pg_sql("INSERT INTO refrelay.lease_line (key, waiter, owner, seen) VALUES ('" KEY
 	       "', 'ghost', 'ttl=1', clock_timestamp() + interval '1 s')");
-	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_7('" KEY
+	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_8('" KEY
 				   "', 'x', 'o', 1000, 0, (SELECT nonce FROM "
 				   "refrelay.lease), false, NULL, 'late', 'w')"),
 			    "-1");
@@ -447,7 +447,7 @@ TEST(one_that_is_told_out_of_turn_frees_it_for_the_first)
 	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "2");
 	/* What a dead one had was not released. */
 	pg_sql("UPDATE refrelay.lease SET nonce = 'y', ended = NULL");
-	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_7('" KEY
+	assert_string_equal(pg_sql("SELECT outcome FROM refrelay.lease_acquire_8('" KEY
 				   "', 'x', 'o', 1000, 0, 'y', true, NULL, 'late', 'w')"),
 			    "-1");
 	assert_string_equal(pg_sql("SELECT nonce IS NULL AND ended = 'held' FROM "
@@ -475,7 +475,7 @@ TEST(sessions_that_lack_what_was_prepared_serve_as_well)
 {
 	struct lease *lease = must_acquire(ann, 0), *none;
 
-	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_leave_1(p_key text, p_me text)"
+	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_leave_2(p_key text, p_me text)"
 	       " RETURNS void LANGUAGE plpgsql AS $$ BEGIN DELETE FROM"
 	       " refrelay.lease_line; DEALLOCATE ALL; END $$");
 	assert_fails(acquire(bob, 300, &none), ERR_LOCK_TIMEOUT);
@@ -499,7 +499,7 @@ static int64_t leave_to_the_next(void)
 	usleep(50000);
 	lease_release(lease);
 	assert_fails(acquire(ann, 0, &lease), ERR_BUSY);
-	pg_sql("SELECT refrelay.lease_leave_1('" KEY "', 'ghost')");
+	pg_sql("SELECT refrelay.lease_leave_2('" KEY "', 'ghost')");
 	thread_join(asker.thread);
 	assert_non_null(asker.lease);
 	lease_release(asker.lease);

@@ -1,6 +1,7 @@
 /*
- * How leases get into a PostgreSQL server: by TLS, with a password from a file, as a user
- * that does not own what leases keep there; and what is said when they do not.
+ * How leases get into a PostgreSQL server: through a pooler, by TLS, with a password from
+ * a file, as a user that does not own what leases keep there; and what is said when they
+ * do not.
  */
 #include "certificate_test.h"
 #include "postgresql_test.h"
@@ -217,6 +218,156 @@ TEST(a_user_that_owns_nothing_holds_waits_renews_and_lists)
 	lease_manager_close(other);
 }
 
+/* ------------------------------------------------------------------ a pooler */
+
+#define POOLER "/usr/sbin/pgbouncer"
+
+static bool is_pooler_there(char *url)
+{
+	char *direct = pg_url;
+
+	pg_url = url;
+	bool is_there = strcmp(pg_sql("SELECT 1"), "1") == 0;
+	pg_url = direct;
+	return is_there;
+}
+
+/* PgBouncer, by a socket beside the server's. */
+static pid_t start_pooler(char *url, const char *more)
+{
+	AUTO_FREE char *text =
+		xasprintf("[databases]\npostgres = host=%s port=%d user=postgres\n"
+			  "[pgbouncer]\nunix_socket_dir = %s\nlisten_port = 6432\n"
+			  "auth_type = any\npool_mode = transaction\n%s\n",
+			  pg_place, port, pg_place, more);
+
+	if (access(POOLER, X_OK) != 0)
+		fail_msg("PgBouncer is not installed");
+	put_file(pg_place, "pooler", text);
+	pid_t pid = pg_start_shell(POOLER " pooler");
+	wait_until(is_pooler_there(url));
+	return pid;
+}
+
+/* What is in force while a lease is written. */
+static void watch_settings(void)
+{
+	pg_sql("DROP TABLE IF EXISTS seen");
+	pg_sql("CREATE TABLE seen (what text, synced text, waits text)");
+	pg_sql("CREATE OR REPLACE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ "
+	       "DECLARE what text := 'granted'; BEGIN "
+	       "IF TG_OP = 'DELETE' THEN what := 'left'; "
+	       "ELSIF new.nonce IS NULL THEN what := new.ended; "
+	       "ELSIF TG_OP = 'UPDATE' AND old.nonce = new.nonce THEN "
+	       "what := CASE old.owner WHEN new.owner THEN 'renewed' ELSE 'passed' END; "
+	       "END IF; INSERT INTO seen VALUES (what, "
+	       "current_setting('synchronous_commit'), current_setting('lock_timeout')); "
+	       "RETURN NULL; END $$");
+	assert_string_equal(pg_sql("CREATE TRIGGER see AFTER INSERT OR UPDATE ON "
+				   "refrelay.lease FOR EACH ROW EXECUTE FUNCTION see()"),
+			    "");
+	assert_string_equal(
+		pg_sql("CREATE TRIGGER see AFTER DELETE ON refrelay.lease_line "
+		       "FOR EACH ROW EXECUTE FUNCTION see()"),
+		"");
+}
+
+static const char *seen(const char *what)
+{
+	AUTO_FREE char *text = xasprintf("SELECT string_agg(DISTINCT synced || ' ' || "
+					 "waits, ', ') FROM seen WHERE what = '%s'",
+					 what);
+
+	return pg_sql(text);
+}
+
+static struct lease_manager *open_at(const char *url)
+{
+	const char *urls[] = { url };
+	const struct lease_options options = {
+		.node = "here", .ttl_ms = 2000, .urls = urls, .url_count = 1
+	};
+	struct lease_manager *manager;
+
+	assert_ok(lease_manager_open_postgresql(&options, &manager, &err));
+	return manager;
+}
+
+struct asker {
+	struct lease_manager *manager;
+	struct lease *lease;
+	pthread_t thread;
+};
+
+static void *ask(void *arg)
+{
+	struct asker *asker = arg;
+	const struct lease_request request = { .key = KEY,
+					       .operation = "push",
+					       .job = "deadbeef00000002",
+					       .wait_ms = 10000 };
+
+	lease_acquire(asker->manager, &request, &asker->lease, ERR_IGNORED);
+	return NULL;
+}
+
+/* Held, renewed, passed on within a process, and taken away. */
+static void use_all(struct lease_manager *manager, struct lease_manager *other)
+{
+	struct lease *lease = must_acquire(manager, 0), *none;
+	struct asker asker = { .manager = manager };
+
+	assert_fails(acquire_for(other, 300, &none), ERR_LOCK_TIMEOUT);
+	wait_until(strcmp(seen("renewed"), "on 400ms") == 0);
+	thread_start(&asker.thread, "asker", ask, &asker);
+	wait_until(lease_is_wanted(lease));
+	lease_release(lease);
+	thread_join(asker.thread);
+	assert_non_null(asker.lease);
+	wait_until(strcmp(seen("passed"), "off 400ms") == 0);
+	assert_ok(lease_check(asker.lease, &err));
+	assert_ok(lease_force_release(manager, KEY, lease_fence(asker.lease), "eve",
+				      "why", &err));
+	lease_release(asker.lease);
+	lease_release(must_acquire(other, 3000));
+}
+
+static void lease_through_pooler(const char *more)
+{
+	AUTO_FREE char *url =
+		xasprintf("postgresql://anybody@/postgres?host=%s&port=6432", pg_place);
+
+	/* Of sessions that begin now. */
+	assert_string_equal(
+		pg_sql("ALTER DATABASE postgres SET synchronous_commit = off"), "");
+	pid_t pooler = start_pooler(url, more);
+	struct lease_manager *manager = open_at(url), *other = open_at(url);
+
+	lease_release(must_acquire(manager, 0)); /* makes the schema */
+	watch_settings();
+	use_all(manager, other);
+	assert_string_equal(seen("granted"), "on 400ms");
+	assert_string_equal(seen("forced"), "on 400ms");
+	assert_string_equal(seen("released"), "off 400ms"); /* if it is lost, it lapses */
+	assert_string_equal(seen("left"), "off 400ms");
+	lease_manager_close(manager);
+	lease_manager_close(other);
+	kill(pooler, SIGKILL);
+	pg_finish_shell(pooler);
+	pg_sql("ALTER DATABASE postgres RESET ALL");
+}
+
+/* It lets no session begin with settings. */
+TEST(a_pooler_that_refuses_settings_serves)
+{
+	lease_through_pooler("");
+}
+
+TEST(a_pooler_that_drops_settings_takes_nothing_from_the_disk)
+{
+	lease_through_pooler("ignore_startup_parameters = options");
+}
+
 #undef CASE
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, test_remove_root)
 
@@ -230,6 +381,8 @@ int main(void)
 		CASE(a_server_that_ends_is_a_matter_of_the_network),
 		CASE(a_user_without_rights_is_told_what_to_grant),
 		CASE(a_user_that_owns_nothing_holds_waits_renews_and_lists),
+		CASE(a_pooler_that_refuses_settings_serves),
+		CASE(a_pooler_that_drops_settings_takes_nothing_from_the_disk),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);
