@@ -62,6 +62,14 @@ bool oid_list_has(const oid_list *list, const struct oid *oid)
 	       bsearch(oid, list->items, list->count, sizeof(*list->items), oid_compare);
 }
 
+bool oid_list_has_any(const oid_list *list, const oid_list *others)
+{
+	for (size_t i = 0; i < others->count; i++)
+		if (oid_list_has(list, &others->items[i]))
+			return true;
+	return false;
+}
+
 void oid_list_add_lines(const oid_list *list, const char *before, struct str *out)
 {
 	for (size_t i = 0; i < list->count; i++) {

@@ -50,4 +50,7 @@ void oid_list_add_lines(const oid_list *list, const char *before, struct str *ou
 /* Whether a tidy list has it. */
 bool oid_list_has(const oid_list *list, const struct oid *oid);
 
+/* Whether it has one of the others. */
+bool oid_list_has_any(const oid_list *list, const oid_list *others);
+
 #endif

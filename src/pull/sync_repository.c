@@ -15,6 +15,7 @@
 #include "pull/decisions.h"
 #include "pull/hold.h"
 #include "pull/mend.h"
+#include "pull/replaced.h"
 #include "pull/share.h"
 #include "replicable/name.h"
 #include "verify/damage.h"
@@ -479,6 +480,7 @@ static int build(struct job *job, const struct sync_request *request,
 enum in_the_place {
 	NOTHING_THERE,
 	OTHER_THERE,   /* goes, whatever it holds */
+	PERHAPS_OTHER, /* goes, unless the new one has some of its history */
 	DAMAGED_THERE, /* goes, unless it has commits of its own that can be read */
 };
 
@@ -503,6 +505,7 @@ static int would_lose(struct job *job, const struct sync_request *request,
 	return hold_lost_tips(&job->work, &old, &new, &found, &result->held_reason, err);
 }
 
+/* 1: the old copy is to be updated after all. */
 static int sync_repository_place_copy(struct job *job, const struct sync_request *request,
 				      const char *staging, enum in_the_place there,
 				      struct sync_result *result, struct err *err)
@@ -516,6 +519,12 @@ static int sync_repository_place_copy(struct job *job, const struct sync_request
 
 	if (there == NOTHING_THERE)
 		return place_new(&placing, err);
+	if (there == PERHAPS_OTHER) {
+		int shares = replaced_shares_history(&job->work, path, staging, err);
+		if (shares != 0)
+			return shares;
+		log_info("sync.replaced");
+	}
 	if (there == DAMAGED_THERE && !request->is_forced)
 		is_lost = would_lose(job, request, path, staging, result, err);
 	if (is_lost < 0)
@@ -533,6 +542,7 @@ static int sync_repository_place_copy(struct job *job, const struct sync_request
 	return place_instead(&placing, err);
 }
 
+/* 1: as above. */
 static int sync_repository_create_copy(struct job *job,
 				       const struct sync_request *request,
 				       struct source_view *view, enum in_the_place there,
@@ -855,7 +865,13 @@ static int make_equal(struct job *job, const struct sync_request *request,
 	if (request->is_rebuild)
 		return sync_repository_create_copy(job, request, view, DAMAGED_THERE,
 						   result, err);
-	int done = update(job, request, path, view, result, err);
+	int done = 1;
+	if (!view->is_delta && replaced_is_likely(request, path, view))
+		done = sync_repository_create_copy(job, request, view, PERHAPS_OTHER,
+						   result, err);
+	if (done <= 0)
+		return done;
+	done = update(job, request, path, view, result, err);
 	return done > 0 ? rebuild(job, request, view, result, err) : done;
 }
 

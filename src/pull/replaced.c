@@ -1,0 +1,102 @@
+#include "pull/replaced.h"
+
+#include "base/file.h"
+#include "git/objects.h"
+#include "git/packs.h"
+#include "pull/bring.h"
+#include "pull/hold.h"
+
+/* An upstream's timeline is its address, which people change; and what another primary
+ * never had is for a person. */
+static bool replaced_has_other_timeline(const struct copy_record *record,
+					const struct source_view *view)
+{
+	return !view->is_foreign && record->timeline[0] && view->timeline[0] &&
+	       strcmp(record->timeline, view->timeline) != 0 &&
+	       strcmp(record->source, view->url) == 0;
+}
+
+/* Many refs do not vanish without a person's word. */
+static bool replaced_may_vanish(const struct sync_request *request,
+				const struct ref_snapshot *found)
+{
+	const size_t count = found->refs.count;
+
+	return request->is_forced || !hold_limit_stops(HOLD_REFS, count, count);
+}
+
+/* A copy without refs may still have objects that they named. */
+static bool replaced_has_other_refs(const struct sync_request *request,
+				    const struct repo *copy,
+				    const struct ref_snapshot *found,
+				    const struct source_view *view)
+{
+	oid_list before = { 0 }, now = { 0 };
+	bool has_other;
+
+	oid_list_add_tips(&before, found);
+	oid_list_add_tips(&now, &view->refs);
+	if (before.count == 0)
+		has_other = packs_size(copy->fd) > 0;
+	else if (now.count == 0)
+		has_other = replaced_may_vanish(request, found);
+	else
+		has_other = !oid_list_has_any(&before, &now);
+	vec_clear(&before);
+	vec_clear(&now);
+	return has_other;
+}
+
+/* What others wrote to the copy is for a person; and where history is cut, nobody can
+ * tell where it begins. */
+bool replaced_is_likely(const struct sync_request *request, const char *path,
+			const struct source_view *view)
+{
+	AUTO_SNAPSHOT struct ref_snapshot found = REF_SNAPSHOT_INIT;
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0)
+		return false;
+	copy_record_read(copy.fd, &record);
+	return replaced_has_other_timeline(&record, view) &&
+	       ref_snapshot_read(copy.fd, copy.oid_len, &found, ERR_IGNORED) == 0 &&
+	       found.cuts.count == 0 && view->refs.cuts.count == 0 &&
+	       bring_is_ours(copy.fd, &found, request->checksum) &&
+	       replaced_has_other_refs(request, &copy, &found, view);
+}
+
+static int replaced_list_roots(const struct git_work *work, const char *path,
+			       oid_list *roots, struct err *err)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	AUTO_REPO struct repo repo = REPO_INIT;
+	oid_list tips = { 0 };
+	int result;
+
+	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
+	    repo_check_files(&repo, err) != 0 ||
+	    ref_snapshot_read(repo.fd, repo.oid_len, &refs, err) != 0)
+		return -1;
+	oid_list_add_tips(&tips, &refs);
+	result = objects_list_roots(work, &repo, &tips, roots, err);
+	vec_clear(&tips);
+	return result;
+}
+
+int replaced_shares_history(const struct git_work *work, const char *old_path,
+			    const char *new_path, struct err *err)
+{
+	oid_list before = { 0 }, now = { 0 };
+	int result = replaced_list_roots(work, old_path, &before, err);
+
+	if (result != 0)
+		result = err_is_of_data(err) ? 1 : -1;
+	else if (replaced_list_roots(work, new_path, &now, err) != 0)
+		result = -1;
+	else
+		result = oid_list_has_any(&before, &now);
+	vec_clear(&before);
+	vec_clear(&now);
+	return result;
+}

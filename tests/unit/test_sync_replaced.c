@@ -1,0 +1,178 @@
+#include "sync_test.h"
+
+/* As a primary does. */
+static const struct source_ops *plain_ops;
+static const char *told_timeline;
+static bool is_other_address;
+
+static int read_with_timeline(struct source *from, const char *name,
+			      struct source_view *view, struct err *e)
+{
+	int done = plain_ops->read(from, name, view, e);
+
+	snprintf(view->timeline, sizeof(view->timeline), "%s", told_timeline);
+	view->generation = 1;
+	if (is_other_address) {
+		free(view->url);
+		view->url = xasprintf("%s/./there/a.git", root);
+	}
+	return done;
+}
+
+static int mend_with(const char *timeline, bool is_forced)
+{
+	struct source_ops telling = *source->ops;
+	int done;
+
+	plain_ops = source->ops;
+	told_timeline = timeline;
+	telling.read = read_with_timeline;
+	source->ops = &telling;
+	done = sync_by((struct sync_request){
+		.mends = true, .may_rebuild = true, .is_forced = is_forced });
+	source->ops = plain_ops;
+	return done;
+}
+
+#define ONE "1111111111111111"
+#define OTHER "2222222222222222"
+
+/* 30 tags are more than may vanish without a person's word. */
+static void make_copy_of_one(int tags_most)
+{
+	for (int i = 0; i < tags_most; i++)
+		must("git -C there/a.git update-ref refs/tags/v%d main", i);
+	assert_ok(mend_with(ONE, false));
+	must("git -C there/a.git rev-parse main >old");
+}
+
+static void replace_there(bool is_empty)
+{
+	must("rm -rf there/a.git && git init -q --bare there/a.git");
+	if (!is_empty)
+		must("cd there/a.git && git update-ref refs/heads/main "
+		     "$(git commit-tree -m other $(git mktree </dev/null))");
+}
+
+static void assert_replaced(void)
+{
+	assert_int_equal(result.outcome, SYNC_CREATED);
+	assert_equal_and_whole();
+	assert_int_equal(count_trash(), 1);
+	must("! git -C here/a.git cat-file -e $(cat old) 2>/dev/null && "
+	     "git -C here/.refrelay/trash/*a.git cat-file -e $(cat old)");
+}
+
+TEST(the_copy_of_a_repository_that_another_replaced_goes_to_the_trash)
+{
+	make_copy_of_one(30);
+	replace_there(false);
+	assert_ok(mend_with(OTHER, false));
+	assert_replaced();
+	must("! git -C here/.refrelay/trash/*a.git cat-file -e "
+	     "$(git -C there/a.git rev-parse main) 2>/dev/null");
+	assert_ok(mend_with(OTHER, false));
+	assert_int_equal(count_trash(), 1);
+}
+
+TEST(an_empty_repository_replaces_one_of_few_refs)
+{
+	make_copy_of_one(1);
+	replace_there(true);
+	assert_ok(mend_with(OTHER, false));
+	assert_replaced();
+	must("cd there/a.git && git update-ref refs/heads/main "
+	     "$(git commit-tree -m other $(git mktree </dev/null))");
+	assert_ok(mend_with("3333333333333333", false));
+	assert_int_equal(result.outcome, SYNC_UPDATED); /* the empty copy had nothing */
+	assert_int_equal(count_trash(), 1);
+}
+
+TEST(an_empty_repository_replaces_one_of_many_refs_by_force)
+{
+	make_copy_of_one(30);
+	replace_there(true);
+	assert_ok(mend_with(OTHER, false));
+	assert_int_equal(result.outcome, SYNC_HELD);
+	free(result.held_reason);
+	must("git -C here/a.git rev-parse -q --verify v29 >/dev/null");
+	assert_ok(mend_with(OTHER, true));
+	assert_replaced();
+}
+
+TEST(a_copy_whose_refs_are_gone_does_not_lend_its_objects_to_another)
+{
+	make_copy_of_one(0);
+	must("cd there/a.git && git for-each-ref --format='delete %%(refname)' | "
+	     "git update-ref --stdin");
+	assert_ok(mend_with(ONE, false));
+	replace_there(false);
+	assert_ok(mend_with(OTHER, false));
+	assert_replaced();
+}
+
+/* Each repository has another timeline then. */
+TEST(a_database_that_was_restored_costs_no_copy)
+{
+	make_copy_of_one(0);
+	must("cd there/a.git && git for-each-ref --format='delete %%(refname)' "
+	     "refs/tags | git update-ref --stdin && "
+	     "git update-ref refs/heads/main $(git commit-tree -m next -p main "
+	     "main^{tree})");
+	assert_ok(mend_with(OTHER, false));
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_equal_and_whole();
+	assert_int_equal(count_trash(), 0);
+}
+
+TEST(a_history_that_was_pushed_anew_is_no_other_repository)
+{
+	make_copy_of_one(0);
+	replace_there(false);
+	assert_ok(mend_with(ONE, false));
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_int_equal(count_trash(), 0);
+}
+
+TEST(what_another_primary_never_had_is_held)
+{
+	make_copy_of_one(0);
+	replace_there(false);
+	is_other_address = true;
+	assert_ok(mend_with(OTHER, false));
+	is_other_address = false;
+	assert_int_equal(result.outcome, SYNC_HELD);
+	free(result.held_reason);
+	assert_int_equal(count_trash(), 0);
+}
+
+/* It is for a person. */
+TEST(what_others_wrote_to_a_copy_is_not_replaced)
+{
+	make_copy_of_one(0);
+	must("cd here/a.git && git update-ref refs/heads/mine "
+	     "$(git commit-tree -m mine main^{tree})");
+	replace_there(false);
+	assert_ok(mend_with(OTHER, false));
+	assert_int_equal(result.outcome, SYNC_HELD);
+	free(result.held_reason);
+	assert_int_equal(count_trash(), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SYNC_CASE(
+			the_copy_of_a_repository_that_another_replaced_goes_to_the_trash),
+		SYNC_CASE(an_empty_repository_replaces_one_of_few_refs),
+		SYNC_CASE(an_empty_repository_replaces_one_of_many_refs_by_force),
+		SYNC_CASE(
+			a_copy_whose_refs_are_gone_does_not_lend_its_objects_to_another),
+		SYNC_CASE(a_database_that_was_restored_costs_no_copy),
+		SYNC_CASE(a_history_that_was_pushed_anew_is_no_other_repository),
+		SYNC_CASE(what_another_primary_never_had_is_held),
+		SYNC_CASE(what_others_wrote_to_a_copy_is_not_replaced),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}
