@@ -240,7 +240,7 @@ static int notice_write_row(struct store_tx *tx, const struct comparisons *all,
 	if (one->step == STEP_CREATED)
 		return origin_row_add(tx, all->kind->of.type, row, err);
 	if (one->step != STEP_DELETED)
-		return origin_row_update(tx, row, one->base.generation, err);
+		return origin_row_replace(tx, &one->base, row, err);
 	old.generation = one->base.generation;
 	return origin_row_remove(tx, &old, err);
 }

@@ -19,6 +19,7 @@
 #include "change/recorded_refs.h"
 #include "change/repository_scan.h"
 #include "git/checksum.h"
+#include "git/objects.h"
 #include "git/repo.h"
 #include "replicable/locate.h"
 #include "replicable/name.h"
@@ -179,7 +180,8 @@ struct repository_seen {
 	struct ref_snapshot recorded;
 	struct ref_diff diff; /* from them to those read, which both are borrowed */
 	bool has_diff;
-	bool is_owed; /* the sink did not take it: why_owed */
+	bool is_replaced; /* another repository stands in its place */
+	bool is_owed;     /* the sink did not take it: why_owed */
 	struct err why_owed;
 };
 
@@ -313,6 +315,8 @@ static void repository_fill(struct comparisons *all, struct comparison *one,
 
 	if (one->step == STEP_CREATED)
 		put_birth(all, seen, row);
+	if (seen->is_replaced)
+		random_hex(row->timeline, (TIMELINE_SIZE - 1) / 2);
 	if (seen->path)
 		origin_row_set_text(&row->path, seen->path);
 	if (one->observation == OBSERVATION_WHOLE)
@@ -671,6 +675,45 @@ static void find_changes(const struct comparisons *all, struct comparison *one)
 	one->changes = wire_event_changes(&seen->diff, before, now);
 }
 
+/* With refs that were kept, packed-refs is still the same file. */
+static bool repository_shares_objects(const struct comparisons *all,
+				      const struct comparison *one)
+{
+	const struct repository_seen *seen = one->seen;
+	AUTO_SNAPSHOT struct ref_snapshot recorded = REF_SNAPSHOT_INIT;
+	oid_list before = { 0 }, now = { 0 };
+
+	if (seen->has_diff)
+		return true;
+	if (!one->base.checksum ||
+	    !recorded_refs_read(all->kind->notice->options.data, one->base.id,
+				one->base.checksum, seen->reading.oid_len, &recorded))
+		return false;
+	oid_list_add_tips(&before, &recorded);
+	oid_list_add_tips(&now, &seen->reading.refs);
+	bool is_shared = oid_list_has_any(&before, &now);
+	vec_clear(&before);
+	vec_clear(&now);
+	return is_shared;
+}
+
+/* Another directory is mostly the same repository, restored or moved to another disk.
+ * Where its refs name nothing that they named before, or nobody knows what that was, it
+ * gets another timeline: secondaries then compare its history with that of their copy.
+ * Without a time of birth a directory that was not replaced may look like another one. */
+static bool repository_is_replaced(const struct comparisons *all,
+				   const struct comparison *one)
+{
+	const struct repository_seen *seen = one->seen;
+	const struct origin_row *base = &one->base;
+
+	return one->step == STEP_UPDATED && one->observation == OBSERVATION_WHOLE &&
+	       base->identity && strcmp(base->identity, seen->identity) != 0 &&
+	       identity_has_birth(base->identity) && identity_has_birth(seen->identity) &&
+	       !notice_is_same_text(base->checksum, seen->checksum) &&
+	       !repository_shares_objects(all, one);
+}
+
 /* Of what cannot be read nothing can be told; when it can be read again, that is an
  * event, too. */
 static void report_sink(const struct comparisons *all, struct comparison *one)
@@ -704,7 +747,9 @@ static void report_sink(const struct comparisons *all, struct comparison *one)
 static void repository_announce(struct comparisons *all)
 {
 	struct comparison *one = repository_of(all);
+	struct repository_seen *seen = one->seen;
 
+	seen->is_replaced = repository_is_replaced(all, one);
 	find_changes(all, one);
 	report_sink(all, one);
 	if (one->step != STEP_NOTED)
@@ -767,6 +812,8 @@ static void repository_committed(struct comparisons *all)
 		notice_report(all->kind->notice, &noticed->event,
 			      noticed->row.verification == VERIFICATION_PENDING);
 	}
+	if (seen->is_replaced)
+		log_info("change.replaced", LOG_TEXT("repo", noticed->name));
 	if (seen->former.name && !all->cause->is_sought)
 		notice_renamed(all, one);
 }

@@ -577,7 +577,7 @@ static int conflict(const struct origin_row *row, struct err *err)
 
 /* Of the row as it stands. */
 static int read_counted(struct store_tx *tx, const struct origin_row *row,
-			uint64_t generation, struct counted *counted, struct err *err)
+			struct counted *counted, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	int found;
@@ -585,7 +585,7 @@ static int read_counted(struct store_tx *tx, const struct origin_row *row,
 	if (query_ask(tx, &query, err,
 		      "SELECT kind, verification_state, size FROM origin WHERE id = ?1"
 		      " AND generation = ?2 AND timeline = ?3",
-		      QUERY_INT((int64_t)row->id), QUERY_INT((int64_t)generation),
+		      QUERY_INT((int64_t)row->id), QUERY_INT((int64_t)row->generation),
 		      QUERY_TEXT(row->timeline)) != 0)
 		return -1;
 	found = query_step(query, err);
@@ -622,15 +622,24 @@ static int origin_rows_write_row(struct store_tx *tx, const struct origin_row *r
 	return query_run(query, NULL, err);
 }
 
+int origin_row_replace(struct store_tx *tx, const struct origin_row *before,
+		       const struct origin_row *row, struct err *err)
+{
+	AUTO_COUNTED struct counted counted = { 0 };
+
+	if (read_counted(tx, before, &counted, err) != 0 ||
+	    origin_rows_write_row(tx, row, err) != 0)
+		return -1;
+	return origin_rows_count_change(tx, &counted, row, err);
+}
+
 int origin_row_update(struct store_tx *tx, const struct origin_row *row,
 		      uint64_t generation, struct err *err)
 {
-	AUTO_COUNTED struct counted before = { 0 };
+	struct origin_row before = *row;
 
-	if (read_counted(tx, row, generation, &before, err) != 0 ||
-	    origin_rows_write_row(tx, row, err) != 0)
-		return -1;
-	return origin_rows_count_change(tx, &before, row, err);
+	before.generation = generation;
+	return origin_row_replace(tx, &before, row, err);
 }
 
 int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct err *err)
@@ -638,7 +647,7 @@ int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct 
 	AUTO_QUERY struct query *query = NULL;
 	AUTO_COUNTED struct counted before = { 0 };
 
-	if (read_counted(tx, row, row->generation, &before, err) != 0 ||
+	if (read_counted(tx, row, &before, err) != 0 ||
 	    query_open(tx, "DELETE FROM origin WHERE id = ?1", &query, err) != 0)
 		return -1;
 	query_bind_int(query, 1, (int64_t)row->id);

@@ -138,6 +138,10 @@ int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_ro
 int origin_row_update(struct store_tx *tx, const struct origin_row *row,
 		      uint64_t generation, struct err *err);
 
+/* The same for a row that may have another timeline than `before`, as it was read. */
+int origin_row_replace(struct store_tx *tx, const struct origin_row *before,
+		       const struct origin_row *row, struct err *err);
+
 /* ERR_CONFLICT likewise. */
 int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct err *err);
 

@@ -109,6 +109,47 @@ a_name_that_is_taken_again() {
 	expect 0 at paris status
 }
 
+# The old copy, with all its refs, is in the trash; readers of the new one get nothing of it.
+has_nothing_of_the_old() { # NAME OID
+	fails git -C "paris/git/$1.git" cat-file -e "$2" 2>/dev/null
+	git -C "$(echo paris/git/.refrelay/trash/*".$1.git")" cat-file -e "$2"
+}
+
+# Before a scan has seen the name free, and then while the secondary is down.
+a_name_that_another_takes() {
+	local i old
+	make_20
+	old=$(git -C london/git/r1.git rev-parse main)
+	for i in $(seq 30); do
+		echo "create refs/tags/v$i $old"
+	done | git -C london/git/r2.git update-ref --stdin
+	converge
+	make_repository other.git 2
+	stop_site london
+	mv london/git/r1.git london/git/away.git
+	cp -r other.git london/git/r1.git
+	start_site london
+	wait_until 30 has_row away
+	converge
+	is_logged 1 london change.replaced 'repo=r1( |$)'
+	is_logged 1 paris sync.replaced 'repo=r1( |$)'
+	[ "$(in_trash)" = 1 ]
+	has_nothing_of_the_old r1 "$old"
+
+	stop_site paris
+	remove_repository london/git/r2.git
+	wait_until 30 log_has_deleted r2
+	cp -r other.git london/git/r2.git
+	wait_until 30 is_logged 2 london change.noticed 'repo=r2 event=created'
+	start_site paris
+	converge
+	is_logged 1 paris sync.replaced 'repo=r2( |$)'
+	[ "$(in_trash)" = 2 ]
+	has_nothing_of_the_old r2 "$old"
+	[ "$(status_of paris repositories.held)" = 0 ]
+	expect 0 at paris status
+}
+
 # A hook tells of the old name, or a site asks for it, before a scan has seen the new one.
 the_old_name_is_asked_for_first() {
 	local i
@@ -179,6 +220,8 @@ tap_test "a rename while the secondary is down" \
 	a_rename_while_the_secondary_is_down
 tap_test "a name that is taken again" \
 	a_name_that_is_taken_again
+tap_test "a name that another takes" \
+	a_name_that_another_takes
 tap_test "the old name is asked for first" \
 	the_old_name_is_asked_for_first
 tap_test "a rename while it is looked at" \

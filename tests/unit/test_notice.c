@@ -273,6 +273,70 @@ TEST(another_with_the_number_of_a_deleted_one_is_no_renamed_one)
 	assert_int_equal(last_event()->what, EVENT_DELETED);
 }
 
+/* Within one scan interval. */
+TEST(a_repository_that_takes_the_place_of_another_has_another_timeline)
+{
+	static const char *const before[] = { "set -- main", "git pack-refs --all",
+					      "rm refs/heads/main" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(before); i++) {
+		must("cd srv/a.git && %s", before[i]);
+		assert_ok(compare("a"));
+		AUTO_FREE char *timeline = xstrdup(last_event()->timeline);
+		uint64_t generation = last_event()->generation;
+		must("rm -rf srv/a.git");
+		make_bare("a.git");
+		set_ref("a.git", "refs/heads/main", 10 + (int)i);
+		assert_string_not_equal(
+			assert_event(EVENT_UPDATED, generation + 1)->timeline, timeline);
+		assert_no_event();
+	}
+}
+
+TEST(what_was_restored_or_moved_to_another_disk_keeps_its_timeline)
+{
+	static const char *const changes[] = {
+		"true",
+		"git update-ref refs/heads/new main",
+		"git pack-refs --all && git update-ref refs/heads/main v1",
+		"git branch -q -m new other",
+	};
+	AUTO_FREE char *timeline = xstrdup(last_event()->timeline);
+
+	set_ref("a.git", "refs/tags/v1", 2);
+	assert_event(EVENT_UPDATED, 2);
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		must("cp -a srv/a.git new && rm -rf srv/a.git && mv new srv/a.git && "
+		     "cd srv/a.git && %s",
+		     changes[i]);
+		assert_ok(compare("a"));
+		assert_int_equal(noticed.is_changed, i > 0);
+		assert_string_equal(noticed.row.timeline, timeline);
+	}
+}
+
+TEST(what_may_be_the_same_directory_keeps_its_timeline)
+{
+	AUTO_FREE char *timeline = xstrdup(last_event()->timeline);
+
+	is_number_reused = true;
+	set_ref("a.git", "refs/heads/main", 3);
+	assert_string_equal(assert_event(EVENT_UPDATED, 2)->timeline, timeline);
+	is_number_reused = false;
+	set_ref("a.git", "refs/heads/main", 4);
+	assert_string_equal(assert_event(EVENT_UPDATED, 3)->timeline, timeline);
+}
+
+TEST(what_nobody_can_compare_has_another_timeline)
+{
+	AUTO_FREE char *timeline = xstrdup(last_event()->timeline);
+
+	must("rm -rf data/refs && cp -a srv/a.git new && rm -rf srv/a.git && "
+	     "mv new srv/a.git");
+	set_ref("a.git", "refs/heads/new", 1);
+	assert_string_not_equal(assert_event(EVENT_UPDATED, 2)->timeline, timeline);
+}
+
 static int compare_scanned(enum absence absence)
 {
 	const struct notice_cause scanned = { .is_scanned = true, .absence = absence };
@@ -814,6 +878,11 @@ int main(void)
 		KNOWN_CASE(deleted_and_made_again_is_another_timeline),
 		KNOWN_CASE(a_renamed_one_is_known_by_its_former_name),
 		KNOWN_CASE(another_with_the_number_of_a_deleted_one_is_no_renamed_one),
+		KNOWN_CASE(
+			a_repository_that_takes_the_place_of_another_has_another_timeline),
+		KNOWN_CASE(what_was_restored_or_moved_to_another_disk_keeps_its_timeline),
+		KNOWN_CASE(what_may_be_the_same_directory_keeps_its_timeline),
+		KNOWN_CASE(what_nobody_can_compare_has_another_timeline),
 		KNOWN_CASE(what_a_scan_loses_sight_of_is_left_to_the_next),
 		KNOWN_CASE(what_cannot_be_looked_at_is_no_deletion),
 		KNOWN_CASE(a_new_name_that_cannot_be_recorded_yet_is_no_deletion),
