@@ -170,7 +170,10 @@ static int copies_ask_has_ended(struct copies_call *call, struct asking *asking,
 		report_ask_failed(asking, name, "the primary deleted it meanwhile", NULL);
 		return 1;
 	}
-	if (row.state == REGISTRY_SYNCED)
+	/* Asking forgot the failures of before. */
+	const bool is_hindered =
+		row.verification == VERIFICATION_PENDING && row.failure_class;
+	if (row.state == REGISTRY_SYNCED && !is_hindered)
 		return row.verification == VERIFICATION_SUCCEEDED;
 	if (row.state == REGISTRY_PENDING && !row.held_reason)
 		return 0;
@@ -538,6 +541,9 @@ static struct registry_filter filter_of(const struct copies_call *call, const ch
 	for (int i = 0; i < REGISTRY_STATES && call->state; i++)
 		if (strcmp(call->state, registry_state_name((enum registry_state)i)) == 0)
 			filter.state = i;
+	filter.with_unverifiable =
+		filter.state == REGISTRY_FAILED &&
+		(strcmp(call->verb, "list") == 0 || strcmp(call->verb, "reverify") == 0);
 	filter.held_only = call->state && strcmp(call->state, "held") == 0;
 	filter.gone_only = call->state && strcmp(call->state, "gone") == 0;
 	return filter;

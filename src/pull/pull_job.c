@@ -637,13 +637,32 @@ static void bring_job(struct pull_job *job)
 	report_ends(job);
 }
 
+/* Its row says so, too, until it was verified. */
+static void log_hindrances(const struct pull_job *job)
+{
+	const bool is_repository = job->kind.copies->bring_most == 1;
+
+	for (size_t i = 0; i < job->rows.count; i++) {
+		const struct pull_item *item = &job->items[i];
+		if (verification_end(&item->why, item->of_copy) != REGISTRY_SUPERSEDED ||
+		    !registry_is_hindrance(&item->why))
+			continue;
+		log_warn("verify.deferred", LOG_NUMBER("dur_ms", job->took_ms),
+			 LOG_ERR(&item->why), LOG_TEXT("remedy", item->why.remedy),
+			 LOG_TEXT("kind", is_repository ? NULL : job->kind.type),
+			 LOG_TEXT("name", is_repository ? NULL : item->row->name));
+	}
+}
+
 static void verify_job(struct pull_job *job)
 {
 	int64_t started = clock_boot_ms();
 
 	if (open_job(job) == 0)
 		job->kind.copies->verify(job);
+	job->took_ms = clock_boot_ms() - started;
 	measure_verification(job);
+	log_hindrances(job);
 	failpoint("verify.done");
 	tell_registry(job, is_to_be_told);
 	job->kind.copies->end(job);

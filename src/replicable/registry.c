@@ -489,7 +489,9 @@ int registry_was_renamed_in(struct store_tx *tx, const struct registry_row *row,
 
 /* With the words of the index registry_odd, so that it is used: what a person looks for
  * is rare among very many. */
-#define ODD " AND (held_reason IS NOT NULL OR gone <> 0 OR state > 2)"
+#define ODD                                                                              \
+	" AND (held_reason IS NOT NULL OR gone <> 0 OR state > 2"                        \
+	" OR failure_class IS NOT NULL)"
 
 static void list_sql(const struct registry_filter *filter, struct str *sql)
 {
@@ -506,7 +508,10 @@ static void list_sql(const struct registry_filter *filter, struct str *sql)
 		str_add(sql, " AND held_reason IS NULL");
 	if (filter->gone_only)
 		str_add(sql, " AND gone <> 0");
-	if (filter->state != REGISTRY_ANY)
+	if (filter->with_unverifiable)
+		str_add(sql, " AND (state = ?4"
+			     " OR (state = 2 AND failure_class IS NOT NULL))");
+	else if (filter->state != REGISTRY_ANY)
 		str_add(sql, " AND state = ?4");
 	if (filter->search)
 		str_add(sql, " AND name LIKE ?5 ESCAPE '\\'");

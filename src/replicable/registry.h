@@ -67,11 +67,13 @@ struct registry_filter {
 	const char *kind;
 	const char *after; /* names above it; NULL: all */
 	size_t limit;
-	int state;          /* enum registry_state, or REGISTRY_ANY */
-	bool held_only;     /* with held_reason */
-	bool unheld_only;   /* without */
-	bool gone_only;     /* deleted at the primary */
-	const char *search; /* only names that contain it; NULL: all */
+	int state;              /* enum registry_state, or REGISTRY_ANY */
+	bool with_unverifiable; /* state: failed; synced ones whose verification fails,
+				   too */
+	bool held_only;         /* with held_reason */
+	bool unheld_only;       /* without */
+	bool gone_only;         /* deleted at the primary */
+	const char *search;     /* only names that contain it; NULL: all */
 };
 #define REGISTRY_ANY (-1)
 

@@ -527,6 +527,12 @@ static enum outcome note_reading(struct registry_row *row,
 	return MOVE_OVERTAKEN;
 }
 
+bool registry_is_hindrance(const struct err *err)
+{
+	return err && err->class != ERR_NONE && err->class != ERR_CONFLICT &&
+	       !err_is_deferral(err->class);
+}
+
 static enum outcome superseded(struct stored_row *stored,
 			       const struct registry_move *move, int64_t now)
 {
@@ -546,7 +552,7 @@ static enum outcome superseded(struct stored_row *stored,
 
 	if (row->state != REGISTRY_SYNCED)
 		return MOVE_REFUSED;
-	if (is_late)
+	if (registry_is_hindrance(move->err))
 		registry_events_set_failure(row, move->err);
 	verify_at(row, due_at);
 	if (stays_proved && row->verification == VERIFICATION_PENDING) {
@@ -567,6 +573,7 @@ static enum outcome reverify(struct stored_row *stored, const struct registry_mo
 		return MOVE_REFUSED;
 	if (stored->row.state != REGISTRY_SYNCED)
 		return registry_events_asked(stored, &again, now);
+	registry_events_forget_failure(&stored->row); /* of a verification before */
 	verify_at(&stored->row, now + move->timeout_ms);
 	return MOVE_DONE;
 }

@@ -31,8 +31,9 @@ enum registry_event {
 	REGISTRY_DISPROVED,  /* recomputed and different: err; the row fails, and is due
 				again. If something newer was requested meanwhile, only
 				the wish to rebuild is kept */
-	REGISTRY_SUPERSEDED, /* it changed while it was verified: neither proved nor
-				disproved */
+	REGISTRY_SUPERSEDED, /* neither proved nor disproved: it changed while it was
+				verified, or could not be read; err, recorded if that
+				kept it from being verified */
 	REGISTRY_REVERIFY, /* a person asked: proofs no longer count, and copies are read
 			      again at once; rows not synced are brought and completely
 			      examined. Not for a gone row */
@@ -66,7 +67,8 @@ struct registry_move {
 	unsigned wishes;    /* ASKED, DISPROVED: enum registry_wish, kept until BROUGHT */
 	const char *held_reason; /* HELD */
 	const char *remedy;      /* HELD: what a person can do, may be NULL */
-	const struct err *err;   /* ERRED, DISPROVED; ABSENT, DOUBTED: may be NULL */
+	const struct err *err;   /* ERRED, DISPROVED; ABSENT, DOUBTED, SUPERSEDED: may be
+				    NULL */
 	bool is_final;      /* ERRED, ABSENT: a retry cannot succeed, so it is not due
 			       again until requested */
 	int64_t delay_ms;   /* ASKED, BROUGHT: later changes are due in this time;
@@ -75,6 +77,10 @@ struct registry_move {
 			       DEFERRED, SUPERSEDED: due in; ERRED: not before; PROVED:
 			       the next verification is due in (0: never) */
 };
+
+/* Whether a verification that ended by it could not be carried out, so that people must
+ * learn of it; not if others were at work, or it was interrupted. */
+bool registry_is_hindrance(const struct err *err);
 
 /* Moves one row. ERR_CONFLICT: the row is not in a state that allows it (it is not, or no
  * longer, this worker's, e.g. after its time ran out and another began; or BROUGHT or

@@ -278,7 +278,7 @@ static void report_blobs_add_troubles(const struct report *report,
 {
 	const struct registry_counts *counts = &kind->counts;
 	int64_t failing = report->role == SITE_SECONDARY
-				  ? counts->states[REGISTRY_FAILED]
+				  ? report_failing_copies(counts, &kind->examples)
 				  : counts->verification[VERIFICATION_FAILED];
 	int64_t missing = counts->states[REGISTRY_MISSING_ON_PRIMARY];
 

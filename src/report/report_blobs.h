@@ -69,6 +69,11 @@ void report_held_say(const struct report_examples *examples, const char *list,
 /* Appends the example of a single class, or each class with its number and its
  * example. */
 void report_failures_say(const struct report_examples *examples, struct str *out);
+
+/* Of all classes, at a secondary; with those that are here, but cannot be verified. */
+int64_t report_failing_copies(const struct registry_counts *counts,
+			      const struct report_examples *examples);
+
 json_t *report_failures_json(const struct report_examples *examples);
 
 /* Sets refrelay_failing{kind,class}, also for classes without failures now. */

@@ -174,8 +174,9 @@ void report_examples_clear(struct report_examples *examples)
 	" GROUP BY COALESCE(failure_class, 'internal')"                                  \
 	" ORDER BY COUNT(*) DESC, MIN(name)"
 #define OF_COPIES                                                                        \
-	"(held_reason IS NOT NULL OR gone <> 0 OR state > 2)"                            \
-	" AND state = 3"
+	"(held_reason IS NOT NULL OR gone <> 0 OR state > 2"                             \
+	" OR failure_class IS NOT NULL)"                                                 \
+	" AND (state = 3 OR (state = 2 AND failure_class IS NOT NULL))"
 
 static int read_classes(struct store_tx *tx, const char *sql, const char *kind,
 			struct report_examples *examples, struct err *err)
@@ -289,7 +290,9 @@ int report_examples_of_copies(struct store *store, const char *kind,
 	struct reading reading = { kind, examples };
 
 	report_examples_clear(examples);
-	if (counts->states[REGISTRY_FAILED] > 0 &&
+	/* One that is here, but cannot be verified, is not proved. */
+	if ((counts->states[REGISTRY_FAILED] > 0 ||
+	     counts->proved < counts->states[REGISTRY_SYNCED]) &&
 	    store_read(store, read_failing, &reading, err) != 0)
 		return -1;
 	return counts->held > 0 ? read_held(store, &reading, err) : 0;
@@ -323,6 +326,18 @@ void report_failures_say(const struct report_examples *examples, struct str *out
 				 one->class);
 		report_example_say(one->example, one->failure, out);
 	}
+}
+
+/* A brief report has counts only. */
+int64_t report_failing_copies(const struct registry_counts *counts,
+			      const struct report_examples *examples)
+{
+	int64_t count = 0;
+
+	for (size_t i = 0; i < examples->failing.count; i++)
+		count += examples->failing.items[i].count;
+	return count > counts->states[REGISTRY_FAILED] ? count
+						       : counts->states[REGISTRY_FAILED];
 }
 
 json_t *report_failures_json(const struct report_examples *examples)

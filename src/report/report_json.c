@@ -249,8 +249,9 @@ const char *report_row_word(const struct registry_row *row)
 		return "missing on primary";
 	case REGISTRY_SYNCED:
 		return row->verification == VERIFICATION_SUCCEEDED ? "up to date"
-		       : row->verification == VERIFICATION_FAILED  ? "failing"
-								   : "verifying";
+		       : row->verification == VERIFICATION_FAILED || row->failure_class
+			       ? "failing"
+			       : "verifying";
 	default:
 		return row->last_success_at ? "behind" : "waiting";
 	}

@@ -54,9 +54,10 @@ static void report_mirrors_add(struct report *report, const struct report_mirror
 	const bool is_stale =
 		!one->is_gone &&
 		report_mirrors_is_old(report, one->equal_at, one->interval_ms);
-	const bool is_failing = one->state == REGISTRY_FAILED ||
-				one->state == REGISTRY_MISSING_ON_PRIMARY ||
-				(one->is_lacking && one->failure);
+	const bool is_failing =
+		one->state == REGISTRY_FAILED ||
+		one->state == REGISTRY_MISSING_ON_PRIMARY ||
+		(one->failure && (one->is_lacking || one->state == REGISTRY_SYNCED));
 
 	mirrors->all++;
 	mirrors->synced +=

@@ -205,7 +205,7 @@ static void add_secondary_sentence(const struct report *report,
 	const struct registry_counts *counts = &report->repositories;
 
 	report_text_add_state(report, verdict, out);
-	add_failing(report, counts->states[REGISTRY_FAILED], out);
+	add_failing(report, report_failing_copies(counts, &report->examples), out);
 	if (counts->states[REGISTRY_MISSING_ON_PRIMARY] > 0)
 		str_addf(out, "; %" PRId64 " missing on the primary",
 			 counts->states[REGISTRY_MISSING_ON_PRIMARY]);

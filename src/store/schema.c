@@ -370,6 +370,12 @@ static const char *const migrations[] = {
 	"	SELECT kind, 'here', COUNT(*) FROM registry"
 	"	WHERE generation > 0 AND gone = 0"
 	"	AND (kind <> 'mirror' OR wishes & 132 = 0) GROUP BY kind;",
+
+	/* 22: a person also looks for copies that are here, but cannot be verified */
+	"DROP INDEX registry_odd;"
+	"CREATE INDEX registry_odd ON registry (kind, name)"
+	"	WHERE held_reason IS NOT NULL OR gone <> 0 OR state > 2"
+	"	OR failure_class IS NOT NULL;",
 };
 
 /* arg: int64_t *, 0 for a new database. */

@@ -140,8 +140,46 @@ damaged_copies_are_found_and_made_anew() {
 	nothing_is_started
 }
 
+# A git that does not live long enough to read anything, as where the machine has no
+# memory for it.
+ailing_git() {
+	mkdir bin
+	cat >bin/git <<-END
+		#!/bin/sh
+		[ ! -e "$PWD/ailing" ] || kill -KILL \$\$
+		exec "$(command -v git)" "\$@"
+	END
+	chmod +x bin/git
+}
+
+copies_that_cannot_be_read_are_told_of() {
+	make_sites
+	make_repository london/git/r.git 4
+	make_repository london/git/well.git 4
+	ailing_git
+	start_site london
+	start_site paris "PATH=$PWD/bin:$PATH"
+	converge
+	: >ailing
+	expect 1 timeout 30 "$REFRELAY" -c paris/refrelay.conf repository reverify --wait r
+	grep -q '^refrelay: r: .*kill' err
+	was_logged paris verify.deferred
+	expect 3 at paris status
+	grep -q '1 of 2 repositories verified; 1 failing, e.g. r: .*repository list --failed' out
+	at paris repository list --failed | grep -q '^failing  *r  (.*kill'
+	row_is paris r state synced
+	row_is paris well word 'up to date'
+
+	rm ailing
+	expect 0 timeout 30 "$REFRELAY" -c paris/refrelay.conf repository reverify --failed --wait
+	grep -q '^verified 1 repository$' out
+	[ -z "$(at paris repository list --failed)" ]
+	wait_until 10 in_sync
+}
+
 tap_test "copies altered by hand are found, and mended in their place" \
 	copies_altered_by_hand_are_found_and_mended_in_place
 tap_test "commits that only the copy has are held" commits_that_only_the_copy_has_are_held
 tap_test "damaged copies are found and made anew" damaged_copies_are_found_and_made_anew
+tap_test "copies that cannot be read are told of" copies_that_cannot_be_read_are_told_of
 tap_done

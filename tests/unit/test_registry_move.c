@@ -504,14 +504,66 @@ TEST(a_verification_that_was_overtaken_proves_nothing)
 	close_all();
 }
 
-TEST(a_superseded_verification_is_no_failure)
+static size_t count_failing(bool with_unverifiable)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	const struct registry_filter filter = { .kind = KIND_REPOSITORY,
+						.limit = 9,
+						.state = REGISTRY_FAILED,
+						.with_unverifiable = with_unverifiable };
+
+	assert_ok(registry_list(store, &filter, &rows, &err));
+	return rows.count;
+}
+
+/* Others at work on it, or an interruption, are none. */
+TEST(a_verification_that_cannot_be_carried_out_says_why)
+{
+	static const enum err_class hindrances[] = { ERR_DISK,    ERR_TIMEOUT,
+						     ERR_NETWORK, ERR_CORRUPT,
+						     ERR_MISSING, ERR_INTERNAL };
+	static const enum err_class others[] = { ERR_BUSY,         ERR_LOST,
+						 ERR_CANCELED,     ERR_CONFLICT,
+						 ERR_LOCK_TIMEOUT, ERR_LOCK_UNAVAILABLE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(hindrances) + ARRAY_SIZE(others); i++) {
+		const bool is_hindrance = i < ARRAY_SIZE(hindrances);
+		const struct err why = {
+			.class = is_hindrance ? hindrances[i]
+					      : others[i - ARRAY_SIZE(hindrances)],
+			.text = "no reading",
+			.remedy = "make room",
+		};
+		open_synced();
+		assert_ok(move(REGISTRY_CHECKING, 0));
+		assert_ok(send((struct registry_move){ .event = REGISTRY_SUPERSEDED,
+						       .err = &why }));
+		assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+		assert_true(row.verification_due_at != 0);
+		if (is_hindrance) {
+			assert_int_equal(row.verification, VERIFICATION_PENDING);
+			assert_string_equal(row.failure_class, err_class_name(why.class));
+			assert_string_equal(row.failure, "no reading");
+			assert_string_equal(row.remedy, "make room");
+		} else {
+			assert_null(row.failure_class);
+		}
+		assert_int_equal(count_failing(true), is_hindrance);
+		assert_int_equal(count_failing(false), 0);
+		close_all();
+	}
+}
+
+/* Who asks learns what becomes of that. */
+TEST(a_verification_that_is_asked_for_forgets_what_kept_another_from_being_done)
 {
 	open_synced();
 	assert_ok(move(REGISTRY_CHECKING, 0));
 	assert_ok(move(REGISTRY_SUPERSEDED, 0));
-	assert_int_equal(read_row()->state, REGISTRY_SYNCED);
+	assert_string_equal(read_row()->failure, "it broke");
+	assert_ok(move(REGISTRY_REVERIFY, 0));
+	assert_null(read_row()->failure);
 	assert_int_equal(row.verification, VERIFICATION_PENDING);
-	assert_true(row.verification_due_at != 0);
 	close_all();
 }
 
@@ -829,7 +881,8 @@ int main(void)
 		CASE(what_is_gone_while_it_is_brought_is_looked_at_again),
 		CASE(a_row_that_is_wanted_again_is_not_removed_but_begins_anew),
 		CASE(a_verification_that_was_overtaken_proves_nothing),
-		CASE(a_superseded_verification_is_no_failure),
+		CASE(a_verification_that_cannot_be_carried_out_says_why),
+		CASE(a_verification_that_is_asked_for_forgets_what_kept_another_from_being_done),
 		CASE(one_that_did_not_come_to_it_leaves_the_proof_as_it_was),
 		CASE(a_copy_that_is_doubted_is_not_synced_any_more),
 		CASE(a_doubt_waits_as_long_as_it_says),

@@ -192,6 +192,30 @@ TEST(failures_of_several_classes_are_counted_by_class)
 			       "refrelay_secondary_lag_seconds{site=\"paris\"} NaN\n"));
 }
 
+TEST(a_copy_that_cannot_be_verified_is_named_until_it_is)
+{
+	add_copy("a", 1);
+	assert_ok(move("a", REGISTRY_BEGUN));
+	assert_ok(move("a", REGISTRY_BROUGHT));
+	look(SITE_SECONDARY, NULL);
+	assert_null(strstr(text.data, "failing"));
+	assert_ok(move("a", REGISTRY_CHECKING));
+	assert_ok(move("a", REGISTRY_SUPERSEDED));
+	for (int i = 0; i < 2; i++) {
+		if (i > 0) /* also while it is tried again */
+			assert_ok(move("a", REGISTRY_CHECKING));
+		look(SITE_SECONDARY, NULL);
+		assert_non_null(strstr(
+			text.data, "; 1 blob of kind lfs failing, e.g. a: wrong bytes "
+				   "(see refrelay blob list --type lfs --failed)"));
+		assert_int_equal(report.blobs.items[0].examples.failing.items[0].count,
+				 1);
+	}
+	assert_ok(move("a", REGISTRY_PROVED));
+	look(SITE_SECONDARY, NULL);
+	assert_null(strstr(text.data, "failing"));
+}
+
 TEST(a_kind_that_is_configured_no_more_is_not_judged)
 {
 	char type[] = "uploads", path[] = "/srv/uploads";
@@ -382,6 +406,7 @@ int main(void)
 		FILLED(what_is_to_be_copied_is_said_with_its_size_until_it_is_proved),
 		FILLED(a_blob_that_fails_or_is_held_is_named_with_the_command_to_see_it),
 		FILLED(failures_of_several_classes_are_counted_by_class),
+		FILLED(a_copy_that_cannot_be_verified_is_named_until_it_is),
 		FILLED(a_kind_that_is_configured_no_more_is_not_judged),
 		FILLED(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way),
 		FILLED(the_primary_hears_of_all_kinds),
