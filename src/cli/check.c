@@ -29,6 +29,37 @@
 #include "wire/wire_token.h"
 
 /*
+ * Repositories that could not be looked at: a check says nothing good of them.
+ */
+
+struct unseen {
+	uint64_t count;
+	char *example; /* owned */
+	struct err why;
+};
+
+static void unseen_add(struct unseen *unseen, const char *name, const struct err *why)
+{
+	if (why->class == ERR_MISSING || unseen->count++ > 0) /* it has just gone */
+		return;
+	unseen->example = xstrdup(name);
+	unseen->why = *why;
+}
+
+/* Frees the example. */
+static void unseen_report(struct checking *checking, const char *what,
+			  struct unseen *unseen)
+{
+	if (unseen->count > 0)
+		check_say(checking, CHECK_WRONG, what, unseen->why.remedy,
+			  "%" PRIu64 " repositor%s could not be looked at, e.g. %.100s: "
+			  "%.300s",
+			  unseen->count, unseen->count == 1 ? "y" : "ies",
+			  unseen->example, unseen->why.text);
+	free(TAKE(unseen->example));
+}
+
+/*
  * Repositories in a form that this version cannot read: nothing else is stopped by them,
  * so who does not look for them may not know that they are left out.
  */
@@ -40,13 +71,19 @@ struct unsupported {
 };
 
 static void check_formats_inspect_repository(int root, const struct discovered *one,
-					     struct unsupported *found)
+					     struct unsupported *found,
+					     struct unseen *unseen)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 	struct err err;
 
-	if (repo_open(root, one->path, &repo, &err) == 0 || err.reason != REASON_FORMAT ||
-	    found->count++ > 0)
+	if (repo_open(root, one->path, &repo, &err) == 0)
+		return;
+	if (err.reason != REASON_FORMAT) {
+		unseen_add(unseen, one->name, &err);
+		return;
+	}
+	if (found->count++ > 0)
 		return;
 	found->example = one;
 	found->why = err;
@@ -87,6 +124,7 @@ static void check_formats(struct checking *checking)
 {
 	AUTO_DISCOVERY struct discovery discovery = { 0 };
 	struct unsupported found = { 0 };
+	struct unseen unseen = { 0 };
 	AUTO_CLOSE int root =
 		dir_open(AT_FDCWD, checking->site.repositories, ERR_IGNORED);
 
@@ -95,12 +133,14 @@ static void check_formats(struct checking *checking)
 		return; /* as check_repositories() says */
 	check_discovered(checking, &discovery);
 	for (size_t i = 0; i < discovery.found.count; i++)
-		check_formats_inspect_repository(root, &discovery.found.items[i], &found);
+		check_formats_inspect_repository(root, &discovery.found.items[i], &found,
+						 &unseen);
 	if (found.count > 0)
 		check_formats_report_unsupported(checking, &found);
-	else
+	else if (unseen.count == 0)
 		check_say(checking, CHECK_GOOD, "formats", "",
 			  "all repositories have a format that is supported");
+	unseen_report(checking, "formats", &unseen);
 }
 
 /*
@@ -168,6 +208,7 @@ static void check_originals(struct checking *checking, struct store *store)
 {
 	const char *root = checking->site.repositories;
 	struct verify_glances glances;
+	struct unseen unseen;
 	struct err err;
 
 	if (access(root, F_OK) != 0)
@@ -182,6 +223,9 @@ static void check_originals(struct checking *checking, struct store *store)
 			  " have the objects that their refs point to (quick check)",
 			  glances.looked);
 	free(glances.example);
+	unseen = (struct unseen){ glances.unseen, glances.unseen_example,
+				  glances.unseen_why };
+	unseen_report(checking, "repositories", &unseen);
 }
 
 #define SKEW_LIMIT_MS 5000
@@ -312,6 +356,7 @@ struct hooks_found {
 	struct hook_counts counts;
 	int64_t others;       /* that are installed, and tell another node */
 	char *example, *node; /* one of those, and that node's data; owned */
+	struct unseen unseen;
 };
 
 static void add_hooks(const char *name, const struct hook_look *look,
@@ -335,10 +380,13 @@ static int count_hooks(const struct checking *checking, const struct hook_place 
 		return -1;
 	for (size_t i = 0; i < discovery.found.count; i++) {
 		const struct discovered *one = &discovery.found.items[i];
-		AUTO_CLOSE int fd = dir_open(root, one->path, ERR_IGNORED);
+		struct err why;
+		AUTO_CLOSE int fd = dir_open(root, one->path, &why);
 		struct hook_look look;
-		if (fd >= 0 && hook_look(fd, place, &look, ERR_IGNORED) == 0)
+		if (fd >= 0 && hook_look(fd, place, &look, &why) == 0)
 			add_hooks(one->name, &look, hook_look_state(&look, place), found);
+		else
+			unseen_add(&found->unseen, one->name, &why);
 	}
 	return 0;
 }
@@ -394,6 +442,7 @@ static void cli_check_hooks(struct checking *checking)
 			check_say(checking, CHECK_GOOD, "hooks", "",
 				  "%" PRId64 " repositories have them",
 				  found.counts.states[HOOK_INSTALLED]);
+		unseen_report(checking, "hooks", &found.unseen);
 	}
 	free(found.example);
 	free(found.node);

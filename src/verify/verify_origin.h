@@ -85,6 +85,9 @@ struct verify_glances {
 	uint64_t looked, broken;
 	char *example; /* owned; NULL: all are intact */
 	struct err why;
+	uint64_t unseen;      /* that could not be looked at */
+	char *unseen_example; /* owned; or NULL */
+	struct err unseen_why;
 };
 
 /* The same for all repositories; broken ones become failed. */

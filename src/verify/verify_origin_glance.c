@@ -88,6 +88,16 @@ static int verify_origin_glance_note_failure(struct store *store, const char *na
 	return verify_doubt_fail(store, name, why, err);
 }
 
+/* One that was deleted meanwhile lacks nothing. */
+static void note_unseen(const char *name, const struct err *why,
+			struct verify_glances *glances)
+{
+	if (why->class == ERR_MISSING || glances->unseen++ > 0)
+		return;
+	glances->unseen_example = xstrdup(name);
+	glances->unseen_why = *why;
+}
+
 static int look_at_page(struct store *store, const char *root, const origin_rows *rows,
 			struct verify_glances *glances, struct err *err)
 {
@@ -95,11 +105,15 @@ static int look_at_page(struct store *store, const char *root, const origin_rows
 
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct origin_row *row = &rows->items[i];
+		const bool is_well =
+			verify_origin_glance(root, row->path, NULL, &why) == 0;
+		if (!is_well && why.class != ERR_CORRUPT) {
+			note_unseen(row->name, &why, glances);
+			continue;
+		}
 		glances->looked++;
-		if (verify_origin_glance(root, row->path, NULL, &why) != 0 &&
-		    why.class == ERR_CORRUPT &&
-		    verify_origin_glance_note_failure(store, row->name, &why, glances,
-						      err) != 0)
+		if (!is_well && verify_origin_glance_note_failure(store, row->name, &why,
+								  glances, err) != 0)
 			return -1;
 	}
 	return 0;

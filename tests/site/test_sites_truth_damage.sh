@@ -119,10 +119,31 @@ a_push_to_a_destination() {
 	wait_until 2 is_told three
 }
 
+# As where a file server is away, or somebody took the rights.
+a_check_of_what_cannot_be_looked_at() {
+	local name
+	for name in config packed-refs hooks; do
+		[ ! -e "london/git/one.git/$name" ] || mv "london/git/one.git/$name" away
+		ln -s "$name" "london/git/one.git/$name"
+		expect 1 at london check
+		cp out "said-of-$name"
+		rm "london/git/one.git/$name"
+		[ ! -e away ] || mv away "london/git/one.git/$name"
+	done
+	grep -q '^FAIL *formats *1 repository could not be looked at, e.g. one: .*config' said-of-config
+	fails grep -q '^ok *formats ' said-of-config
+	grep -q '^FAIL *repositories *1 repository could not be looked at, e.g. one: ' said-of-packed-refs
+	grep -q '^ok *repositories *2 have the objects that their refs point to' said-of-packed-refs
+	grep -q '^FAIL *hooks *1 repository could not be looked at, e.g. one: ' said-of-hooks
+	expect 0 at london check
+}
+
 a_check() {
 	begin_damage
 	at london check >good || true
 	grep -q 'repositories .*3 have the objects that their refs point to' good
+	grep -q '^ok *formats ' good
+	a_check_of_what_cannot_be_looked_at
 	lose_packs two
 	expect 1 at london check
 	grep -q 'FAIL   repositories .*1 of 3 repositories lack objects .* two: ' out
