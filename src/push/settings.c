@@ -220,6 +220,11 @@ static int read_excluded_ref(const struct setting *row, const struct conf_entry 
 }
 
 /* A relative path counts from Gerrit's site in Gerrit's file, else from site.data. */
+char *push_default_directory(const char *data)
+{
+	return xasprintf("%s/replication", data);
+}
+
 static int read_directory(const struct setting *row, const struct conf_entry *entry,
 			  void *target, struct err *err)
 {
@@ -648,7 +653,7 @@ static int read_sections(struct settings_reader *reader, struct err *err)
 	if (!settings->directory && reader->site)
 		note_leftovers(reader);
 	if (!settings->directory)
-		settings->directory = xasprintf("%s/replication", reader->data);
+		settings->directory = push_default_directory(reader->data);
 	if (reader->batch_size > 0 && settings->interval_ms > 0)
 		note_batches(reader, PUSH_GERRIT);
 	return 0;

@@ -105,6 +105,9 @@ bool push_is_configured(const struct conf *conf);
 int push_settings_read(const struct conf *conf, const char *data,
 		       struct push_settings **settings, struct err *err);
 
+/* Of the task store, in site.data. The caller frees it. */
+char *push_default_directory(const char *data);
+
 struct push_settings *push_settings_ref(struct push_settings *settings);
 void push_settings_unref(struct push_settings *settings); /* NULL is allowed */
 

@@ -73,7 +73,7 @@ struct report_remote { /* a destination of push, in the whole cluster */
 };
 
 struct report_push {
-	bool is_on;      /* this site has remotes */
+	bool is_on;      /* this site has remotes, or something is left of former ones */
 	bool is_failing; /* the task store cannot be read */
 	struct err failure;
 	VEC(struct report_remote) remotes;

@@ -57,30 +57,65 @@ static void report_push_take_over(const struct queue_view *view,
 	}
 }
 
-int report_push_read(const struct report_options *options, struct report *report,
-		     struct err *err)
+static void report_push_read_tasks(const struct report_options *options,
+				   struct task_store *tasks,
+				   const struct push_settings *settings,
+				   struct report_push *push)
 {
-	struct report_push *push = &report->push;
 	struct queue_view view;
 
-	push->is_on = options->push_settings && options->push_settings->remotes.count > 0;
-	if (!push->is_on)
-		return 0;
-	if (store_read(options->store, read_owed, &push->owed, err) != 0)
-		return -1;
-	if (options->leaves_out_tasks)
-		return 0;
-	if (!options->tasks) {
+	if (!tasks) {
 		push->is_failing = true;
 		if (options->push_failure)
 			push->failure = *options->push_failure;
-	} else if (queue_view_read(options->tasks, options->push_leases,
-				   options->push_settings, &view, &push->failure) != 0) {
+	} else if (queue_view_read(tasks, options->push_leases, settings, &view,
+				   &push->failure) != 0) {
 		push->is_failing = true;
 	} else {
-		report_push_take_over(&view, options->push_settings, push);
+		report_push_take_over(&view, settings, push);
 		queue_view_clear(&view);
 	}
+}
+
+/* What is left of a site that has no word of push any more. Where no store is, none is
+ * made. */
+static void report_push_read_former(const struct report_options *options,
+				    const char *directory, struct report_push *push)
+{
+	static const struct push_settings none;
+	struct task_store *tasks;
+
+	if (task_store_open_to_read(directory, options->data, &tasks, ERR_IGNORED) != 0)
+		return;
+	report_push_read_tasks(options, tasks, &none, push);
+	task_store_close(tasks);
+}
+
+static bool report_push_has_leftovers(const struct report_push *push)
+{
+	return push->orphans > 0 || push->given_up > 0 || push->unreadable > 0 ||
+	       push->owed.count > 0;
+}
+
+/* Without remotes only what is left of them matters. */
+int report_push_read(const struct report_options *options, struct report *report,
+		     struct err *err)
+{
+	const struct push_settings *settings = options->push_settings;
+	const bool has_remotes = settings && settings->remotes.count > 0;
+	AUTO_FREE char *former = settings ? NULL : push_default_directory(options->data);
+	struct report_push *push = &report->push;
+
+	if (former && access(former, F_OK) != 0)
+		return 0;
+	if (store_read(options->store, read_owed, &push->owed, err) != 0)
+		return -1;
+	if (!options->leaves_out_tasks && settings)
+		report_push_read_tasks(options, options->tasks, settings, push);
+	else if (!options->leaves_out_tasks)
+		report_push_read_former(options, former, push);
+	push->is_failing = push->is_failing && has_remotes;
+	push->is_on = has_remotes || report_push_has_leftovers(push);
 	return 0;
 }
 

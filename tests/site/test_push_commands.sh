@@ -511,6 +511,12 @@ nothing_was_ever_there() {
 	expect 4 at home push start --all
 }
 
+leftovers_are_told() {
+	expect 3 at home status
+	grep -q '^2 destinations are no longer in any remote (see refrelay push discard --orphans); ' out
+	curl -sS "$(site_url home)/api/v1/status" | grep -q '"orphans":2'
+}
+
 no_remote_is_said() {
 	make_home a
 	at home push start 2>/dev/null
@@ -521,9 +527,21 @@ no_remote_is_said() {
 	expect 2 at home push start
 	expect 0 at home push list
 	queue_is 2 'len(q["queue"])'
+	start_site home
+	leftovers_are_told
+	stop_site home
+	mv home/refrelay.conf conf
+	cp conf home/refrelay.conf
+	git config --file home/refrelay.conf --remove-section replication
+	start_site home
+	leftovers_are_told
+	stop_site home
+	mv conf home/refrelay.conf
 	expect 0 at home push discard --orphans
 	queue_is 0 'len(q["queue"])'
 	start_site home
+	expect 0 at home status
+	fails grep -q destination out
 	wait_until 10 grep -q 'ev=push.no_remote .*remedy=' home/log
 	metric_is 0
 	curl -sS -m 5 "$(site_url home)/api/v1/repositories/a" | grep -q WRONG_ROLE
