@@ -219,12 +219,12 @@ static int read_excluded_ref(const struct setting *row, const struct conf_entry 
 	return 0;
 }
 
-/* A relative path counts from Gerrit's site in Gerrit's file, else from site.data. */
 char *push_default_directory(const char *data)
 {
 	return xasprintf("%s/replication", data);
 }
 
+/* A relative path counts from Gerrit's site in Gerrit's file, else from site.data. */
 static int read_directory(const struct setting *row, const struct conf_entry *entry,
 			  void *target, struct err *err)
 {
