@@ -95,9 +95,8 @@ static bool mirror_is_lacking(const struct mirror_shown *shown)
 
 static int64_t mirror_last_equal(const struct mirror_shown *shown)
 {
-	int64_t success_at = shown->row ? shown->row->last_success_at : 0;
-
-	return success_at > shown->checked_at ? success_at : shown->checked_at;
+	return report_mirror_equal_at(clock_wall_ms(), shown->checked_at,
+				      shown->row ? shown->row->last_success_at : 0);
 }
 
 static json_t *mirror_watcher_json(const struct mirror_shown *shown,

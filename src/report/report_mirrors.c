@@ -42,6 +42,15 @@ static bool report_mirrors_is_old(const struct report *report, int64_t at,
 	return age_ms > INTERVALS * interval_ms + MOMENT_MS || age_ms < -MOMENT_MS;
 }
 
+int64_t report_mirror_equal_at(int64_t now, int64_t checked_at, int64_t synced_at)
+{
+	const int64_t latest = now + MOMENT_MS;
+
+	return (checked_at > latest) == (synced_at > latest)
+		       ? int64_max(checked_at, synced_at)
+		       : int64_min(checked_at, synced_at);
+}
+
 static void report_mirrors_note_since(int64_t since, int64_t *oldest)
 {
 	if (since > 0 && (*oldest == 0 || since < *oldest))
@@ -94,12 +103,12 @@ static int report_mirrors_read_present(struct store_tx *tx, struct report *repor
 		      QUERY_TEXT(KIND_MIRROR)) != 0)
 		return -1;
 	while ((found = query_step(query, err)) > 0) {
-		int64_t checked_at = query_int(query, 2), synced_at = query_int(query, 3);
 		const bool has_own = !query_is_null(query, 6) || !query_is_null(query, 7);
 		const struct report_mirror one = {
 			.name = query_text(query, 0),
 			.interval_ms = query_int(query, 1),
-			.equal_at = checked_at > synced_at ? checked_at : synced_at,
+			.equal_at = report_mirror_equal_at(
+				report->now, query_int(query, 2), query_int(query, 3)),
 			.behind_since = query_int(query, 12),
 			.state = query_is_null(query, 4) ? -1 : query_int(query, 4),
 			.is_proved = query_int(query, 5) != 0,

@@ -25,4 +25,8 @@ struct report_mirrors {
 	char *list, *list_why, *list_remedy; /* of one of those; owned, or NULL */
 };
 
+/* When one was last found equal to its upstream, by a poll or a job; 0: never. A time
+ * that lies ahead, as another clock wrote it, counts only if both do. */
+int64_t report_mirror_equal_at(int64_t now, int64_t checked_at, int64_t synced_at);
+
 #endif

@@ -757,8 +757,17 @@ TEST(a_mirror_is_equal_only_if_it_was_found_so_in_time)
 	/* A clock that was set back by more than a moment. */
 	mirror_says(store, (struct mirror_at){ minute / 2, 0, REGISTRY_SYNCED, true },
 		    VERDICT_IN_SYNC, "1 of 1 mirror is up to date");
-	mirror_says(store, (struct mirror_at){ 2 * minute, 0, REGISTRY_SYNCED, true },
+	mirror_says(store,
+		    (struct mirror_at){ 2 * minute, 3 * minute, REGISTRY_SYNCED, true },
 		    VERDICT_MIRROR_OLD, "up to date, unknown for 1");
+	mirror_says(store, (struct mirror_at){ 2 * minute, late, REGISTRY_SYNCED, true },
+		    VERDICT_MIRROR_OLD, "up to date, unknown for 1");
+	mirror_says(store, (struct mirror_at){ late, 2 * minute, REGISTRY_SYNCED, true },
+		    VERDICT_MIRROR_OLD, "up to date, unknown for 1");
+	mirror_says(store, (struct mirror_at){ 2 * minute, 0, REGISTRY_SYNCED, true },
+		    VERDICT_IN_SYNC, "1 of 1 mirror is up to date");
+	mirror_says(store, (struct mirror_at){ 0, 2 * minute, REGISTRY_SYNCED, true },
+		    VERDICT_IN_SYNC, "1 of 1 mirror is up to date");
 	mirror_says(store, (struct mirror_at){ 0, 0, REGISTRY_SYNCED, false },
 		    VERDICT_MIRROR_BEHIND, "0 of 1 mirror is up to date");
 	mirror_says(store, (struct mirror_at){ 0, 0, REGISTRY_FAILED, true },
