@@ -38,7 +38,8 @@ struct mirror_call {
 	struct site_data data;
 	struct mirrors mirrors;
 	const struct mirror *mirror; /* of that name; NULL: the configuration has none */
-	bool is_partly; /* the mirror was brought, its working tree not made */
+	bool is_partly;   /* the mirror was brought, its working tree not made */
+	int64_t asked_at; /* boot ms */
 	struct stop stop;
 };
 
@@ -564,7 +565,7 @@ static int mirror_check_patience(const struct mirror_call *call,
 	if (stop_is_requested(&call->stop))
 		err_set(&why, ERR_CANCELED, "interrupted");
 	else if (request->state == MIRROR_REQUEST_WAITING &&
-		 clock_wall_ms() > request->asked_at + call->wait_ms + LATE_MS)
+		 clock_boot_ms() - call->asked_at > call->wait_ms + LATE_MS)
 		mirror_say_timeout(call, request, &why);
 	else
 		return 1;
@@ -649,6 +650,7 @@ static int mirror_sync(struct mirror_call *call, struct err *err)
 	request.wait_ms = call->wait_ms;
 	request.is_once = true;
 	request.wishes = call->is_forced ? REGISTRY_WISH_FORCE : 0;
+	call->asked_at = clock_boot_ms();
 	if (mirror_request_add(call->data.store, &request, err) != 0)
 		return -1;
 	if (site_wake(call->site.data) == 0 &&

@@ -239,9 +239,8 @@ static int64_t mirror_job_wait_ms(const struct mirror_request *request)
 {
 	int64_t left = request->asked_at + request->wait_ms - clock_wall_ms();
 
-	if (!request->is_once)
-		return request->wait_ms;
-	return left > 0 ? left : 0;
+	return request->is_once ? int64_min(int64_max(left, 0), request->wait_ms)
+				: request->wait_ms;
 }
 
 static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *request)

@@ -7,6 +7,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/retry.h"
+#include "mirror/heal.h"
 #include "pull/lane.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
@@ -399,8 +400,9 @@ static struct registry_delays longest_delays(const struct scheduler *scheduler)
  */
 static int scheduler_heal_due(struct scheduler *scheduler, struct err *err)
 {
+	struct store *store = scheduler->pull->options.store;
 	struct registry_delays longest = longest_delays(scheduler);
-	int64_t healed;
+	int64_t healed, healed_of_mirrors;
 
 	if (!clock_was_set_back(&scheduler->clock_lead_ms, clock_wall_ms(),
 				clock_boot_ms())) {
@@ -408,12 +410,13 @@ static int scheduler_heal_due(struct scheduler *scheduler, struct err *err)
 			return 0;
 		longest.sync_ms = INT64_MAX / 2; /* a host may have asked for a rest */
 	}
-	if (registry_heal_due(scheduler->pull->options.store, &longest, &healed, err) !=
-	    0) {
+	if (registry_heal_due(store, &longest, &healed, err) != 0 ||
+	    mirror_heal_due(store, longest.sync_ms, &healed_of_mirrors, err) != 0) {
 		scheduler->clock_lead_ms = INT64_MAX; /* again */
 		return -1;
 	}
 	scheduler->is_more_often = false;
+	healed += healed_of_mirrors;
 	if (healed > 0)
 		log_warn("scheduler.clock_set_back", LOG_NUMBER("rows", healed));
 	return 0;

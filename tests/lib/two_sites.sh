@@ -334,6 +334,12 @@ is_logged_at() { # SITE SECONDS
 	[ "${said#-}" -lt 1800 ]
 }
 
+# ./wrong_clock.so, to be preloaded.
+make_wrong_clock() {
+	command -v cc >/dev/null || skip "there is no C compiler"
+	cc -shared -fPIC -o wrong_clock.so "$TESTS/lib/wrong_clock.c"
+}
+
 # At one moment, so that no scan finds the half of it.
 remove_repository() { # PATH...
 	local path

@@ -359,6 +359,64 @@ removed() {
 	is_mirrored b
 }
 
+# By SECONDS the clock of what runs with "${wrong_clock[@]}" is ahead.
+set_wrong_clock() { # SECONDS
+	echo "$1" >clock.new
+	mv clock.new clock
+}
+
+requests() { # WHERE
+	sqlite3 paris/data/refrelay.db "SELECT count(*) FROM mirror_request WHERE $1"
+}
+
+are_requests() { # COUNT WHERE
+	[ "$(requests "$2")" -eq "$1" ]
+}
+
+start_to_ask() {
+	env "${wrong_clock[@]}" "$REFRELAY" -c paris/refrelay.conf mirror sync a --wait 1s >asked 2>&1 &
+}
+
+# It was ten hours ahead when the mirror was brought, and when requests for it were made: of one
+# who was killed meanwhile, and of one who waits for a second only.
+a_clock_is_set_back() {
+	local asker wrong_clock=("LD_PRELOAD=$PWD/wrong_clock.so" "WRONG_CLOCK=$PWD/clock"
+		"ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0")
+
+	make_wrong_clock
+	make_mirror_sites
+	set_conf london http.anonymousRead true
+	make_repository london/git/a.git 2
+	mirror a interval 1s
+	start_site london
+	set_wrong_clock 36000
+	start_site paris "${wrong_clock[@]}"
+	is_logged_at paris 36000
+	wait_until 20 is_mirrored a
+	set_wrong_clock 0
+	wait_until 20 says '1 of 1 mirror is up to date'
+	stop_site paris
+	start_site paris REFRELAY_FAILPOINT=sync.fetched=stop
+	add_commits london/git/a.git refs/heads/main 1
+	wait_until 20 is_paused paris
+	set_wrong_clock 36000
+	start_to_ask
+	asker=$!
+	wait_until 10 are_requests 1 'state = 0'
+	kill -KILL "$asker"
+	wait "$asker" || :
+	start_to_ask
+	asker=$!
+	wait_until 10 are_requests 2 'state = 0'
+	set_wrong_clock 0
+	wait_until 10 are_requests 1 'state = 3'
+	expect 5 wait "$asker"
+	kill_site paris
+	start_site paris
+	wait_until 20 are_requests 1 'state = 2'
+	was_logged paris scheduler.clock_set_back 'rows=[1-9]'
+}
+
 # Of its own tags a repository that a poor program has packed says that they are none.
 forget_peels() { # REPOSITORY
 	git -C "$1" pack-refs --all
@@ -420,6 +478,7 @@ tap_test "of a webhook that cannot be right no body is taken" \
 tap_test "strangers do not hear which mirrors there are" strangers_do_not_hear_which_mirrors_there_are
 tap_test "a webhook that comes during a job is not lost" told_during_a_job
 tap_test "a mirror without a section is kept until it is removed" removed
+tap_test "a clock that was far ahead is set back" a_clock_is_set_back
 tap_test "what a tag names is not an upstream's to say" tags_are_looked_at
 tap_test "the demo of mirrors shows what it says" the_demo
 tap_done

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A node that pushes is stopped for longer than it has a lease, or its clock is wrong.
 . "$(dirname "$0")/../lib/tap.sh"
-lib=$TESTS/lib
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
 . "$TESTS/lib/push.sh"
@@ -179,11 +178,6 @@ sleeps_behind_head() {
 	wait_until 20 head_is far/a.git refs/heads/other
 	wait_until 10 eval '[ -z "$(ls store/refrelay/requests)" ]'
 	stop_site one
-}
-
-make_wrong_clock() {
-	command -v cc >/dev/null || skip "there is no C compiler"
-	cc -shared -fPIC -o wrong_clock.so "$lib/wrong_clock.c"
 }
 
 # Boot time is right everywhere, and so are the times of files: the file server has them.
