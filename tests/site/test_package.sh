@@ -103,6 +103,27 @@ modes_of() { # PATH...
 	in_root "$root" stat -c '%n %U:%G %a' "$@"
 }
 
+# A unit that takes the package's place is named.
+is_warned_of() { # UNIT
+	mkdir -p "$root${1%/*}"
+	echo '[Service]' >"$root$1"
+	installed /refrelay.deb
+	grep "systemd uses $1 instead" log
+	rm "$root$1"
+}
+
+files_without_hooks() {
+	in_root "$root" sh -c 'cd /srv && find . /etc/refrelay -path "*/hooks/*" -prune -o \
+		-type f -print | sort | xargs sha256sum'
+}
+
+push_into() { # REPOSITORY
+	in_root "$root" setpriv --reuid git --regid git --clear-groups env HOME=/srv/git sh -ec '
+		git -C /var/tmp/work -c user.name=A -c user.email=a@example.com \
+			commit -q --allow-empty -m last
+		git -C /var/tmp/work push -q "$1" HEAD:main' sh "$1"
+}
+
 two_sites_follow() { # TEXT
 	in_root "$root" bash /root_sites.sh "$london" "$paris" "$1" >said 2>&1 ||
 		fail "$(tail -n 40 said "$root/tmp/london.log" "$root/tmp/paris.log")"
@@ -137,6 +158,7 @@ from_installation_to_purge() {
 	cp "$TESTS/lib/root_sites.sh" "$root/root_sites.sh"
 
 	installed /refrelay.deb
+	fails grep 'systemd uses' log
 	[ "$(in_root "$root" refrelay version)" = "refrelay $(dpkg-deb -f "$deb" Version)" ]
 	diff <(modes_of /etc/refrelay /srv/git /srv/refrelay) - <<-'END'
 		/etc/refrelay root:git 750
@@ -156,16 +178,30 @@ from_installation_to_purge() {
 	[ "$(modes_of /etc/refrelay)" = '/etc/refrelay root:git 751' ]
 	two_sites_follow third
 
-	in_root "$root" sh -c 'cd /srv && find . /etc/refrelay -type f | sort | xargs sha256sum' >before
+	in_root "$root" cp -p /etc/refrelay/london.conf /etc/refrelay/refrelay.conf
+	files_without_hooks >before
 	in_root "$root" dpkg --remove refrelay >log 2>&1
 	[ ! -e "$root/usr/bin/refrelay" ]
+	grep '^remove hooks: 1 repository$' log
 	in_root "$root" dpkg --purge refrelay >log 2>&1
-	in_root "$root" sh -c 'cd /srv && find . /etc/refrelay -type f | sort | xargs sha256sum' >after
+	files_without_hooks >after
 	grep -q paris.secret before
 	grep -q git/app.git before
 	diff before after
+	push_into /srv/git/app.git
 	in_root "$root" getent passwd git >/dev/null
+	is_removed_all_the_same
 	is_installed_beside_a_user
+	is_installed_again
+}
+
+# Where the hooks cannot be, which is said.
+is_removed_all_the_same() {
+	echo '[site' >"$root/etc/refrelay/refrelay.conf"
+	installed /refrelay.deb
+	in_root "$root" dpkg --remove refrelay >log 2>&1
+	[ ! -e "$root/usr/bin/refrelay" ]
+	grep 'refuses every push.* still has them' <(tr '\n' ' ' <log)
 }
 
 # That of a Git server, which has no group of its name.
@@ -183,6 +219,16 @@ is_installed_beside_a_user() {
 	END
 	# The user may look at what is for the group.
 	in_root "$root" setpriv --reuid git --regid nogroup --init-groups ls /etc/refrelay
+}
+
+# Without a configuration, so that dpkg removes its directory and makes it anew.
+is_installed_again() {
+	in_root "$root" dpkg --remove refrelay >log 2>&1
+	[ ! -e "$root/etc/refrelay" ]
+	is_warned_of /etc/systemd/system/refrelay.service
+	[ "$(modes_of /etc/refrelay)" = '/etc/refrelay root:git 750' ]
+	in_root "$root" dpkg --remove refrelay >log 2>&1
+	is_warned_of /usr/local/lib/systemd/system/refrelay.service
 }
 
 tap_set_up prepare
