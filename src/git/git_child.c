@@ -560,15 +560,6 @@ static int child_init(struct child *child, const struct git_call *call, struct e
 	return 0;
 }
 
-struct git_work git_work_for(const struct stop *stop, int64_t timeout_ms)
-{
-	return (struct git_work){
-		.stop = stop,
-		.guard_fd = -1,
-		.until = timeout_ms > 0 ? clock_boot_ms() + timeout_ms : 0,
-	};
-}
-
 /* As proc_run wants it: 0 is none, so what is over by now has one millisecond left. */
 static int64_t git_child_time_left(const struct git_work *work)
 {

@@ -7,28 +7,11 @@
 #ifndef GIT_GIT_CHILD_H
 #define GIT_GIT_CHILD_H
 
-#include <stdatomic.h>
-
 #include "base/base.h"
-#include "base/deadline.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "base/thread.h"
 #include "git/git_reach.h"
-
-/* The limits for some work; given by the job's runner, borrowed. */
-struct git_work {
-	struct deadline *deadline;   /* children are dead by then; may be NULL */
-	const struct stop *stop;     /* may be NULL */
-	int guard_fd;                /* inherited by children; -1: none */
-	int64_t until;               /* the work's end, by clock_boot_ms(); 0: none */
-	atomic_uint_fast64_t *bytes; /* grows by the bytes that arrive; may be NULL */
-	atomic_uint_fast64_t *bytes_at_end; /* what these will be; 0: unknown; may be
-					       NULL */
-};
-
-/* Work that may take so long; 0: any time. */
-struct git_work git_work_for(const struct stop *stop, int64_t timeout_ms);
+#include "git/git_work.h"
 
 /* Another repository that a child may reach. */
 struct git_remote {

@@ -89,12 +89,12 @@ static int wrong_object(struct new_walk *walk, const struct oid *oid, const char
 	return err_set(walk->err, ERR_CORRUPT, "object %s %s", oid_text(oid, text), what);
 }
 
-/* What fails to be read is damage if it is of the change. */
+/* What fails to be read is damage if it is of the change; unless nobody has tried. */
 static int not_read(struct new_walk *walk, const struct oid *oid)
 {
 	if (walk->err->class == ERR_MISSING)
 		return wrong_object(walk, oid, "is missing");
-	return -1;
+	return walk->err->class == ERR_CORRUPT ? -1 : 0;
 }
 
 static int new_walk_count(struct new_walk *walk)

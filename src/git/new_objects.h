@@ -25,7 +25,8 @@ struct new_objects_request {
  * they are parents.
  *
  * 1: *list, which may hold some before, has grown by all of them, blobs last.
- * 0: more than the bounds allow, or a known object cannot be read: use git.
+ * 0: more than the bounds or the store allow, a known object cannot be read, or the time
+ * is over (object_store_obey()): use git.
  * -1, ERR_CORRUPT with its name: an object is missing, of another kind, or invalid. In
  * both cases *list is useless. The caller clears it. */
 int new_objects_list(const struct new_objects_request *request, oid_list *list,

@@ -7,6 +7,9 @@
  * long: it names this directory, whatever becomes of the path. libgit2 tells packs of
  * different stores apart by these paths.
  *
+ * An object is read within bounds of memory (git/object_memory.h). Where that is not
+ * enough the store is spent: its database is closed, and all else is for git, too.
+ *
  * A pack that went away since its index was mapped is not looked for elsewhere by
  * libgit2, so whatever is not found is looked for in a database that was opened anew.
  */
@@ -16,15 +19,22 @@
 #include <pthread.h>
 
 #include "base/file.h"
+#include "git/object_memory.h"
 
 #define ALTERNATES "objects/info/alternates"
 #define CACHE_MOST ((ssize_t)16 << 20) /* of all stores together */
 #define ALTERNATES_LIMIT ((size_t)64 << 10)
+/* A small change has no larger objects, and few deltas on larger ones. */
+#define BLOCK_MOST ((size_t)16 << 20)
+/* To unpack one after the other, which takes seconds. */
+#define MEMORY_MOST ((uint64_t)1 << 30)
 
 struct object_store {
-	int fd;     /* the repository's directory */
-	char *path; /* of its objects, by fd */
-	git_odb *odb;
+	int fd;       /* the repository's directory */
+	char *path;   /* of its objects, by fd */
+	git_odb *odb; /* NULL: the store is spent */
+	struct object_memory memory;
+	const struct git_work *work;    /* borrowed; may be NULL */
 	const struct object_lent *lent; /* borrowed */
 	size_t lent_count;
 };
@@ -46,6 +56,7 @@ static void object_store_begin(void)
 				      GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_XDG,
 				      GIT_CONFIG_LEVEL_GLOBAL };
 
+	object_memory_install();
 	if (git_libgit2_init() < 0)
 		abort();
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
@@ -121,6 +132,7 @@ int object_store_open(const struct repo *repo, struct object_store **store,
 		return -1;
 	object_store_begin_once();
 	made = xcalloc(1, sizeof(*made));
+	made->memory = (struct object_memory){ .most = BLOCK_MOST, .left = MEMORY_MOST };
 	made->fd = fcntl(repo->fd, F_DUPFD_CLOEXEC, 0);
 	made->path = xasprintf("/proc/self/fd/%d/objects", made->fd);
 	if (made->fd < 0)
@@ -217,6 +229,45 @@ static int not_readable(const struct oid *oid, int result, struct err *err)
 	return err_prefix(err, "object %s", oid_text(oid, text));
 }
 
+void object_store_obey(struct object_store *store, const struct git_work *work)
+{
+	store->work = work;
+}
+
+static int object_store_spent(const struct oid *oid, struct err *err)
+{
+	char text[OID_MAX_TEXT];
+
+	return err_set(err, ERR_CONFIG,
+		       "object %s takes much memory or time: only git reads it",
+		       oid_text(oid, text));
+}
+
+static int object_store_may_go_on(const struct object_store *store, const struct oid *oid,
+				  struct err *err)
+{
+	if (!store->odb || store->memory.left == 0)
+		return object_store_spent(oid, err);
+	return store->work ? git_work_check(store->work, err) : 0;
+}
+
+static int object_store_unpack(struct object_store *store, const git_oid *id,
+			       git_odb_object **found)
+{
+	int result;
+
+	object_memory_enter(&store->memory);
+	result = git_odb_read(found, store->odb, id);
+	if (result == 0 || !store->memory.was_refused) {
+		object_memory_leave(&store->memory);
+		return result;
+	}
+	git_odb_free(store->odb);
+	store->odb = NULL;
+	object_memory_leave_failed(&store->memory);
+	return result;
+}
+
 int object_store_read(struct object_store *store, const struct oid *oid,
 		      struct object *object, struct err *err)
 {
@@ -230,9 +281,13 @@ int object_store_read(struct object_store *store, const struct oid *oid,
 		*object = (struct object){ lent->kind, lent->data, lent->len, NULL };
 		return 0;
 	}
-	result = git_odb_read(&found, store->odb, &id);
-	if (result != 0 && object_store_renew(store))
-		result = git_odb_read(&found, store->odb, &id);
+	if (object_store_may_go_on(store, oid, err) != 0)
+		return -1;
+	result = object_store_unpack(store, &id, &found);
+	if (result != 0 && store->odb && object_store_renew(store))
+		result = object_store_unpack(store, &id, &found);
+	if (!store->odb)
+		return object_store_spent(oid, err);
 	if (result != 0)
 		return not_readable(oid, result, err);
 	*object = (struct object){ object_store_kind(git_odb_object_type(found)),
@@ -255,6 +310,8 @@ int object_store_look(struct object_store *store, const struct oid *oid,
 		*size = lent->len;
 		return 0;
 	}
+	if (object_store_may_go_on(store, oid, err) != 0)
+		return -1;
 	result = git_odb_read_header(&len, &type, store->odb, &id);
 	if (result != 0 && object_store_renew(store))
 		result = git_odb_read_header(&len, &type, store->odb, &id);

@@ -10,6 +10,7 @@
 #define GIT_OBJECT_STORE_H
 
 #include "base/base.h"
+#include "git/git_work.h"
 #include "git/oid.h"
 #include "git/repo.h"
 
@@ -26,6 +27,10 @@ int object_store_check(const struct repo *repo, struct err *err);
 void object_store_close(struct object_store *store); /* NULL: fine */
 void object_store_clear(struct object_store *const *store);
 
+/* From now on the limits of `work`, which is borrowed for as long as the store is open,
+ * apply to each call below: ERR_CANCELED, ERR_LOST, ERR_TIMEOUT. Without it, none do. */
+void object_store_obey(struct object_store *store, const struct git_work *work);
+
 /* An object's content: borrowed memory that lives until the release, even beyond the
  * store's life. Not a copy. */
 struct object {
@@ -38,7 +43,8 @@ struct object {
 void object_release(struct object *object); /* of zeros: fine */
 
 /* ERR_MISSING: not found, even after the list of packs was read again. ERR_CORRUPT: it is
- * damaged. */
+ * damaged. ERR_CONFIG: it, or what it is a delta on, is large, or all that was read here
+ * is; git may read it. From then on the store says so of every object. */
 int object_store_read(struct object_store *store, const struct oid *oid,
 		      struct object *object, struct err *err);
 

@@ -271,7 +271,7 @@ static int pack_prover_check(struct pack_prover *prover, uint32_t at, unsigned k
 		   proof->index.oid_len) != 0)
 		return pack_proof_fail(proof, entry, "is another than its name says",
 				       err);
-	return prover->proved % 1024 == 0 ? packs_check_limits(proof->work, err) : 0;
+	return prover->proved % 1024 == 0 ? git_work_check(proof->work, err) : 0;
 }
 
 /* 1: it is too large for this. */

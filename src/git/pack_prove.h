@@ -13,7 +13,7 @@
 /* `pack` is "pack-<digest>"; it and its index end in right digests, and the index is of
  * this pack. 0: every object was inflated and has its name, and the index has the place
  * of each. 1: it has objects too large for this: ask git. ERR_CORRUPT: a fault, which the
- * text names; ERR_CANCELED and the like as packs_check_limits(). */
+ * text names; ERR_CANCELED and the like as git_work_check(). */
 int pack_prove(const struct git_work *work, const struct repo *repo, const char *pack,
 	       struct err *err);
 

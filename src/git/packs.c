@@ -4,7 +4,6 @@
  */
 #include "git/packs.h"
 
-#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -169,17 +168,6 @@ uint64_t packs_size(int dir)
 	return sum;
 }
 
-int packs_check_limits(const struct git_work *work, struct err *err)
-{
-	if (work->stop && stop_is_requested(work->stop))
-		return err_set(err, ERR_CANCELED, "interrupted");
-	if (work->deadline && deadline_at(work->deadline) == 0)
-		return err_set(err, ERR_LOST, "the lease was lost");
-	if (work->until != 0 && clock_boot_ms() >= work->until)
-		return err_set(err, ERR_TIMEOUT, "the packs took too long");
-	return 0;
-}
-
 /* Until its end, or the size that it had. */
 static int packs_copy_bytes(struct copier *copier, int in, struct pack_incoming *out,
 			    const char *name, struct err *err)
@@ -194,7 +182,7 @@ static int packs_copy_bytes(struct copier *copier, int in, struct pack_incoming 
 		}
 		if (got < 0)
 			return err_errno(err, "cannot read " FOLDER "/%s", name);
-		if (packs_check_limits(copier->work, err) != 0 ||
+		if (git_work_check(copier->work, err) != 0 ||
 		    pack_incoming_write(out, copier->buffer, (size_t)got, err) != 0)
 			return -1;
 		if (copier->work->bytes && text_ends_with(name, ".pack"))

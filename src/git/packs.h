@@ -28,9 +28,6 @@ int packs_copy(const struct git_work *work, int source, const struct repo *to,
  * rest is fetched. All they reach is here unless some of it was loose at the source. */
 void packs_list_newest(const struct repo *repo, oid_list *commits);
 
-/* ERR_CANCELED, ERR_LOST, ERR_TIMEOUT: the work must end. */
-int packs_check_limits(const struct git_work *work, struct err *err);
-
 /*
  * The kind of an object in a repository's own packs, looked up in this process, so that a
  * change of few refs needs no git child for it.

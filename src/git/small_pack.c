@@ -297,6 +297,7 @@ static int prove(struct taker *taker)
 
 	if (object_store_open(request->copy, &store, taker->err) != 0)
 		return taker->err->class == ERR_CONFIG ? 0 : -1;
+	object_store_obey(store, request->work);
 	object_store_lend(store, taker->lent.items, taker->lent.count);
 	walk.store = store;
 	result = new_objects_list(&walk, &list, taker->err);

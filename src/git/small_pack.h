@@ -20,6 +20,7 @@ int small_pack_make(struct object_store *store, const oid_list *list, uint64_t m
 
 struct small_pack_request {
 	const struct repo *copy;
+	const struct git_work *work; /* its limits end it; NULL: none */
 	const void *pack;
 	size_t len;
 	const oid_list *tips, *known; /* as for new_objects_list() */

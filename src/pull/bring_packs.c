@@ -57,7 +57,7 @@ static int bring_file_take(void *arg, const struct pack_head *head, const void *
 		return err_set(err, ERR_CONFLICT, "%s is another file by now",
 			       file->name);
 	snprintf(file->etag, sizeof(file->etag), "%s", head->etag);
-	if (packs_check_limits(work, err) != 0 ||
+	if (git_work_check(work, err) != 0 ||
 	    pack_incoming_write(file->incoming, bytes, len, err) != 0)
 		return -1;
 	if (work->bytes)

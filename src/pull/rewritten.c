@@ -56,8 +56,10 @@ static enum descent rewritten_find_here(struct rewritten_look *look,
 	if (!look->was_opened)
 		object_store_open(look->request->copy, &look->store, ERR_IGNORED);
 	look->was_opened = true;
-	if (look->store)
+	if (look->store) {
+		object_store_obey(look->store, look->request->work);
 		found = descent_find(look->store, &move->after, &move->before, &left);
+	}
 	look->commits -= most - left;
 	return found;
 }

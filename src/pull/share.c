@@ -161,7 +161,7 @@ static int sharing_take_packs(struct sharing *sharing, const char *name,
 
 	for (size_t i = 0; from >= 0 && i < packs->count; i++) {
 		const struct pack_item *pack = &packs->items[i];
-		if (packs_check_limits(sharing->request->work, err) != 0)
+		if (git_work_check(sharing->request->work, err) != 0)
 			return -1;
 		if (pack->bytes < PACK_LEAST || sharing_has(sharing, pack->name))
 			continue;
@@ -250,14 +250,14 @@ static int sharing_prove_pack(const struct sharing *sharing, const char *pack,
 	int result = pack_prove(request->work, request->copy, pack, err);
 
 	if (result < 0 || pack_list_check_index(request->copy, pack, err) != 0 ||
-	    packs_check_limits(request->work, err) != 0)
+	    git_work_check(request->work, err) != 0)
 		return -1;
 	int sound = sharing_has_digest(sharing, pack, "pack", err);
 	if (sound > 0)
 		sound = sharing_has_digest(sharing, pack, "idx", err);
 	if (sound > 0)
 		return result;
-	if (sound < 0 || packs_check_limits(request->work, err) != 0)
+	if (sound < 0 || git_work_check(request->work, err) != 0)
 		return -1;
 	return err_set(err, ERR_CORRUPT, "%s does not end in its digest", pack);
 }
@@ -283,7 +283,7 @@ static int sharing_doubt(const struct sharing *sharing, const struct shared_pack
 	struct err end;
 
 	sharing_forget(sharing, pack->name);
-	if (packs_check_limits(request->work, &end) != 0)
+	if (git_work_check(request->work, &end) != 0)
 		*err = end;
 	else if (err->class == ERR_CORRUPT || sharing_is_unreadable(err))
 		request->doubt(request->arg, pack->lender, err);

@@ -668,6 +668,7 @@ bool source_take_pack(const struct source_want *want, const struct str *pack)
 	struct err err;
 	int taken = small_pack_take(
 		&(struct small_pack_request){ .copy = want->copy,
+					      .work = want->work,
 					      .pack = pack->data,
 					      .len = pack->len,
 					      .tips = want->oids,

@@ -270,7 +270,7 @@ static int sync_repository_check_lent(const struct job *job, const struct repo *
 								  job->work.stop, err);
 	if (is_sound > 0)
 		return 0;
-	if (is_sound < 0 || packs_check_limits(&job->work, err) != 0)
+	if (is_sound < 0 || git_work_check(&job->work, err) != 0)
 		return -1;
 	return err_set(err, ERR_CORRUPT, "a pack that it shares was changed meanwhile");
 }
@@ -533,7 +533,7 @@ static int sync_repository_place_copy(struct job *job, const struct sync_request
 		result->outcome = SYNC_HELD;
 		return tree_remove(AT_FDCWD, staging, err);
 	}
-	if (packs_check_limits(&job->work, err) != 0)
+	if (git_work_check(&job->work, err) != 0)
 		return -1;
 	AUTO_CLOSE int old = request->mends ? dir_open(AT_FDCWD, path, ERR_IGNORED) : -1;
 	if (old >= 0)

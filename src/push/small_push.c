@@ -18,8 +18,11 @@ bool small_push_open(struct small_push *push)
 	const char *path = push->transfer->request->repository;
 
 	push->local = (struct repo)REPO_INIT;
-	return repo_open(AT_FDCWD, path, &push->local, ERR_IGNORED) == 0 &&
-	       object_store_open(&push->local, &push->store, ERR_IGNORED) == 0;
+	if (repo_open(AT_FDCWD, path, &push->local, ERR_IGNORED) != 0 ||
+	    object_store_open(&push->local, &push->store, ERR_IGNORED) != 0)
+		return false;
+	object_store_obey(push->store, push->transfer->request->work);
+	return true;
 }
 
 void small_push_close(struct small_push *push)

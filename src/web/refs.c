@@ -25,6 +25,7 @@
 #define DELTA_OBJECTS 1000
 #define DELTA_BYTES ((uint64_t)1 << 20)
 #define DELTA_REFS_KNOWN 100
+#define DELTA_MS 10000
 
 /* What a repository is at one moment. */
 struct refs_picture {
@@ -278,12 +279,14 @@ static int refs_delta_pack(struct refs_delta *delta, struct err *err)
 	AUTO_FREE char *path = xasprintf("%s/%s", delta->request->services->root,
 					 delta->picture.noticed.row.path);
 	AUTO_REPO struct repo repo = REPO_INIT;
+	const struct git_work work = git_work_for(delta->request->stop, DELTA_MS);
 	struct object_store *store;
 	int result;
 
 	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
 	    object_store_open(&repo, &store, err) != 0)
 		return -1;
+	object_store_obey(store, &work);
 	result = refs_delta_pack_in(delta, store, err);
 	object_store_close(store);
 	return result == 0  ? refs_delta_refuse(err, "the change is too large")

@@ -37,6 +37,8 @@ static void make_pack(const char *tips, const char *known, struct str *pack)
 	vec_clear(&list);
 }
 
+static const struct git_work *work_of_take;
+
 static int take_lists(const struct str *pack, const oid_list *tips, const oid_list *known,
 		      size_t most)
 {
@@ -44,6 +46,7 @@ static int take_lists(const struct str *pack, const oid_list *tips, const oid_li
 
 	open_at("copy.git", &copy);
 	return small_pack_take(&(struct small_pack_request){ .copy = &copy,
+							     .work = work_of_take,
 							     .pack = pack->data,
 							     .len = pack->len,
 							     .tips = tips,
@@ -764,6 +767,63 @@ TEST(a_change_that_is_too_large_is_not_made)
 	vec_clear(&list);
 }
 
+static int list_of_store(struct object_store *store, const oid_list *tips)
+{
+	oid_list known = { 0 }, list = { 0 };
+	int result = new_objects_list(
+		&(struct new_objects_request){ .store = store,
+					       .tips = tips,
+					       .known = &known,
+					       .most = MOST,
+					       .most_bytes = MOST_BYTES },
+		&list, &err);
+
+	vec_clear(&list);
+	return result;
+}
+
+/* What stops a node, or ends its patience, ends these as well. */
+TEST(a_stop_ends_it_at_the_next_object)
+{
+	AUTO_REPO struct repo repo = REPO_INIT;
+	AUTO_OBJECT_STORE struct object_store *store = NULL;
+	AUTO_STR struct str pack = STR_INIT;
+	struct stop stop;
+	oid_list tips = objects_of("w", "main");
+
+	stop_init(&stop);
+	struct git_work work = git_work_for(&stop, 0);
+	open_at("w/.git", &repo);
+	assert_ok(object_store_open(&repo, &store, &err));
+	object_store_obey(store, &work);
+	assert_int_equal(list_of_store(store, &tips), 1);
+	assert_int_equal(small_pack_make(store, &tips, MOST_BYTES, &pack, &err), 1);
+	stop_request(&stop);
+	assert_int_equal(list_of_store(store, &tips), 0);
+	str_truncate(&pack, 0);
+	assert_fails(small_pack_make(store, &tips, MOST_BYTES, &pack, &err),
+		     ERR_CANCELED);
+	assert_int_equal(pack.len, 0);
+	work = (struct git_work){ .until = clock_boot_ms() };
+	assert_int_equal(list_of_store(store, &tips), 0);
+	assert_fails(small_pack_make(store, &tips, MOST_BYTES, &pack, &err), ERR_TIMEOUT);
+	vec_clear(&tips);
+	stop_clear(&stop);
+}
+
+/* It is git's then, which stops, too. */
+TEST(nothing_is_taken_after_a_stop)
+{
+	const struct git_work late = { .until = clock_boot_ms() };
+	AUTO_STR struct str pack = STR_INIT;
+
+	make_pack("main", "main~1", &pack);
+	work_of_take = &late;
+	assert_not_taken(&pack, "main", "main~1", 0);
+	work_of_take = NULL;
+	assert_int_equal(take(&pack, "main", "main~1"), 1);
+}
+
 /* Whichever step fails, nothing is left, and the next time it is taken. */
 TEST(a_disk_that_fails_is_an_error)
 {
@@ -821,6 +881,8 @@ int main(void)
 		PAIR_CASE(deltas_that_make_much_take_no_disk),
 		PAIR_CASE(copies_that_only_git_reads_are_for_git),
 		PAIR_CASE(a_change_that_is_too_large_is_not_made),
+		PAIR_CASE(a_stop_ends_it_at_the_next_object),
+		PAIR_CASE(nothing_is_taken_after_a_stop),
 		PAIR_CASE(a_disk_that_fails_is_an_error),
 	};
 
