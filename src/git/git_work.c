@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 
+#define STEP_MS 1000
+
 struct git_work git_work_for(const struct stop *stop, int64_t timeout_ms)
 {
 	return (struct git_work){
@@ -20,4 +22,18 @@ int git_work_check(const struct git_work *work, struct err *err)
 	if (work->until != 0 && clock_boot_ms() >= work->until)
 		return err_set(err, ERR_TIMEOUT, "it took too long");
 	return 0;
+}
+
+/* A lease may be lost while it waits. */
+int git_work_wait(const struct git_work *work, int64_t ms, struct err *err)
+{
+	const struct stop *stop = work->leaving ? work->leaving : work->stop;
+
+	for (; ms > 0; ms -= STEP_MS) {
+		if (git_work_check(work, err) != 0)
+			return -1;
+		if (stop_wait(stop, ms < STEP_MS ? ms : STEP_MS))
+			return err_set(err, ERR_CANCELED, "interrupted");
+	}
+	return git_work_check(work, err);
 }

@@ -14,6 +14,7 @@
 struct git_work {
 	struct deadline *deadline;   /* children are dead by then; may be NULL */
 	const struct stop *stop;     /* may be NULL */
+	const struct stop *leaving;  /* ends waits for others; NULL: as stop */
 	int guard_fd;                /* inherited by children; -1: none */
 	int64_t until;               /* the work's end, by clock_boot_ms(); 0: none */
 	atomic_uint_fast64_t *bytes; /* grows by the bytes that arrive; may be NULL */
@@ -26,5 +27,8 @@ struct git_work git_work_for(const struct stop *stop, int64_t timeout_ms);
 
 /* ERR_CANCELED, ERR_LOST, ERR_TIMEOUT: the work must end. */
 int git_work_check(const struct git_work *work, struct err *err);
+
+/* Waits so long for what others do; the work has a stop. Errors as above, at once. */
+int git_work_wait(const struct git_work *work, int64_t ms, struct err *err);
 
 #endif

@@ -31,8 +31,8 @@ struct job_request {
 	int64_t wait_ms;       /* for the lease; 0: do not wait */
 	int64_t timeout_ms;    /* for the work; 0: none */
 	const struct stop *stop;    /* may be NULL */
-	const struct stop *leaving; /* ends the wait for the lease only, not work that has
-				       it; NULL: as stop */
+	const struct stop *leaving; /* ends the wait for the lease, and the work's own for
+				       others, not other work; NULL: as stop */
 	atomic_uint_fast64_t *bytes; /* grows by the bytes that arrive; may be NULL */
 	atomic_uint_fast64_t *bytes_at_end; /* as in struct git_work */
 	job_work run;

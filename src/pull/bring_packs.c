@@ -19,8 +19,12 @@
 #include "verify/verify_objects.h"
 
 #define STALL_MS 60000
-/* Of a file whose connection broke, as long as more comes each time. */
-#define BREAKS_MOST 5
+/* Of a file whose connection broke: so many bytes more are worth another attempt at once.
+ * Without them, the waits before attempts are doubled from the first to the last. */
+#define GOES_ON_BYTES ((uint64_t)64 << 10)
+#define WAIT_FIRST_MS 1000
+#define WAIT_MOST_MS 16000
+#define GIVE_UP_MS 180000
 /* How often the packs are listed, when the primary has others by then. */
 #define TRIES 3
 
@@ -30,15 +34,18 @@ struct bring_packs {
 	wire_packs packs;
 	uint64_t bytes, objects;
 	int64_t begun, copied_ms;
+	bool has_come; /* at least a byte of a file */
 };
 
 struct bring_file {
-	const struct bring_packs *bring;
+	struct bring_packs *bring;
 	char *name;
 	uint64_t size;
 	struct pack_incoming *incoming;
 	char etag[PRIMARY_PACK_ETAG_SIZE]; /* "": not known yet */
-	unsigned breaks;
+	uint64_t good;                     /* bytes that were here, */
+	int64_t good_at;                   /* ... and when, when it last went on */
+	int64_t wait_ms;                   /* the last wait; 0: none since */
 };
 
 bool bring_packs_is_worth_it(const struct source_want *want)
@@ -62,22 +69,47 @@ static int bring_file_take(void *arg, const struct pack_head *head, const void *
 		return -1;
 	if (work->bytes)
 		atomic_fetch_add(work->bytes, len);
+	file->bring->has_come = true;
 	failpoint("packs.arriving");
 	return 0;
 }
 
-/* What came before the connection broke is good. */
-static bool bring_file_may_continue(struct bring_file *file, uint64_t before,
-				    const struct err *err)
+/* What has come is good. The next attempt is made at once if that is more than before. */
+static void bring_file_note(struct bring_file *file)
 {
-	uint64_t here = pack_incoming_here(file->incoming);
+	const uint64_t here = pack_incoming_here(file->incoming);
 
-	if ((err->class != ERR_NETWORK && err->class != ERR_TIMEOUT) || here <= before ||
-	    ++file->breaks >= BREAKS_MOST)
-		return false;
-	log_info("sync.pack_resumed", LOG_NUMBER("bytes", here),
-		 LOG_TEXT("name", file->name), LOG_ERR(err));
-	return true;
+	if (here - file->good >= GOES_ON_BYTES) {
+		file->good = here;
+		file->good_at = clock_boot_ms();
+		file->wait_ms = 0;
+	} else if (file->wait_ms == 0) {
+		file->wait_ms = WAIT_FIRST_MS;
+	} else if (file->wait_ms < WAIT_MOST_MS) {
+		file->wait_ms *= 2;
+	}
+}
+
+/* The primary may be back soon; but what refuses from the start is not waited for. */
+static bool bring_file_may_continue(const struct bring_file *file, const struct err *why)
+{
+	const struct bring_packs *bring = file->bring;
+
+	return (why->class == ERR_NETWORK || why->class == ERR_TIMEOUT) &&
+	       clock_boot_ms() - file->good_at < GIVE_UP_MS &&
+	       (bring->has_come || !primary_line_was_answered(bring->line));
+}
+
+static int bring_file_retry(struct bring_file *file, struct err *err)
+{
+	bring_file_note(file);
+	if (!bring_file_may_continue(file, err))
+		return -1;
+	log_info("sync.pack_resumed",
+		 LOG_NUMBER("bytes", pack_incoming_here(file->incoming)),
+		 LOG_TEXT("name", file->name), LOG_NUMBER("wait_ms", file->wait_ms),
+		 LOG_ERR(err));
+	return git_work_wait(file->bring->want->work, file->wait_ms, err);
 }
 
 static int bring_file_ask(struct bring_file *file, struct err *err)
@@ -103,18 +135,19 @@ static int bring_file_all(struct bring_file *file, struct err *err)
 		int result = bring_file_ask(file, err);
 		if (result == 0 && pack_incoming_here(file->incoming) <= before)
 			return wire_lied(err, "it sends nothing of %s", file->name);
-		if (result != 0 && !bring_file_may_continue(file, before, err))
+		if (result != 0 && bring_file_retry(file, err) != 0)
 			return -1;
 	}
 	return pack_incoming_finish(file->incoming, err);
 }
 
-static int bring_packs_file(const struct bring_packs *bring, const struct wire_pack *pack,
+static int bring_packs_file(struct bring_packs *bring, const struct wire_pack *pack,
 			    const char *end, uint64_t size, struct err *err)
 {
 	struct bring_file file = { .bring = bring,
 				   .name = xasprintf("%s.%s", pack->name, end),
-				   .size = size };
+				   .size = size,
+				   .good_at = clock_boot_ms() };
 	int result = pack_incoming_open(bring->want->copy, file.name, size,
 					&file.incoming, err);
 
@@ -238,11 +271,13 @@ void bring_packs_begin_metrics(void)
 		     METRIC_LIST("copied", "unavailable", "failed"), NULL);
 }
 
-/* What ends the work from outside, or happened on this machine, git would meet, too. */
-static bool bring_packs_may_fetch(const struct err *err)
+/* What ends the work from outside, or happened on this machine, git would meet, too, as
+ * it would a primary that is away. */
+static bool bring_packs_may_fetch(const struct bring_packs *bring, const struct err *err)
 {
 	return err->class != ERR_CANCELED && err->class != ERR_LOST &&
-	       err->class != ERR_TIMEOUT && err->class != ERR_DISK;
+	       err->class != ERR_TIMEOUT && err->class != ERR_DISK &&
+	       (err->class != ERR_NETWORK || primary_line_was_answered(bring->line));
 }
 
 /* That the primary has no packs worth copying is no failure. */
@@ -250,7 +285,7 @@ static int bring_packs_give_up(const struct bring_packs *bring, struct err *err)
 {
 	bring_packs_discard(bring);
 	bring_packs_tell_size(bring, 0);
-	if (!bring_packs_may_fetch(err))
+	if (!bring_packs_may_fetch(bring, err))
 		return -1;
 	if (err->class == ERR_CONFIG) {
 		bring_packs_count("unavailable");

@@ -39,6 +39,7 @@ struct primary_line {
 	struct site_client *client;
 	unsigned key_version; /* with which the client was opened */
 	int64_t most_ms;      /* 0: no limit of its own */
+	bool was_answered;
 };
 
 static void copy_key(const struct site_key *from, struct site_key *to)
@@ -171,6 +172,11 @@ void primary_line_limit(struct primary_line *line, int64_t most_ms)
 	line->most_ms = most_ms;
 }
 
+bool primary_line_was_answered(const struct primary_line *line)
+{
+	return line->was_answered;
+}
+
 static void note_heard(struct primary *primary, const struct site_answer *answer)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&primary->mutex);
@@ -291,6 +297,7 @@ static int primary_call_held(struct primary_line *line, struct site_request *req
 	struct primary_wait wait;
 	int result;
 
+	line->was_answered = false;
 	request->stop = line->stop;
 	request->reports_bandwidth = true;
 	request->bandwidth = atomic_load(&line->primary->bandwidth);
@@ -303,6 +310,7 @@ static int primary_call_held(struct primary_line *line, struct site_request *req
 	request->begun = primary_wait_end;
 	request->begun_arg = &wait;
 	result = site_client_call(line->client, request, answer, err);
+	line->was_answered = wait.since == 0; /* ended by its first bytes */
 	primary_wait_end(&wait);
 	if (result != 0)
 		return primary_note_failure(line->primary, err);

@@ -168,15 +168,32 @@ is_cut_and_goes_on() {
 	git -C paris/git/big.git fsck
 }
 
-# No more than so many breaks, and then by git.
 is_cut_all_the_time() {
 	make_sites_with_large
 	rules "$pack cut 100000"
 	start_site paris
-	came_by_git
-	is_logged 4 paris sync.pack_resumed
-	is_logged 1 paris sync.packs_failed code=network
-	copies_are failed 1
+	wait_until 60 in_sync
+	same_sites
+	was_logged paris sync.pack_resumed wait_ms=0
+	fails was_logged paris sync.pack_resumed 'wait_ms=[1-9]'
+	is_logged 1 paris sync.packs
+	fails asked_for 'POST /big.git/git-upload-pack'
+}
+
+is_away_and_comes_back() {
+	make_sites_with_large
+	rules "$pack stall 1000000"
+	start_site paris
+	wait_until 60 has_received 900000
+	rules refuse
+	wait_until 60 was_logged paris sync.pack_resumed wait_ms=2000
+	rules
+	wait_until 60 in_sync
+	same_sites
+	is_logged 1 paris sync.packs
+	fails asked_for 'POST /big.git/git-upload-pack'
+	[ "$(sent "$pack")" -lt 3300000 ] || fail "$(sent "$pack") bytes were sent"
+	nothing_is_left
 }
 
 is_repacked_meanwhile() { # PATTERN BYTES
@@ -267,7 +284,8 @@ tap_test 'what is loose follows by git' what_is_loose_follows_by_git
 tap_test 'the bytes to come are known' bytes_to_come_are_known
 tap_test 'a primary that does not answer is called slow' a_primary_without_an_answer_is_slow
 tap_test 'a connection that is cut goes on where it was' is_cut_and_goes_on
-tap_test 'one that is cut all the time leaves it to git' is_cut_all_the_time
+tap_test 'one that is cut all the time goes on as often' is_cut_all_the_time
+tap_test 'a primary that comes back after a while is waited for' is_away_and_comes_back
 tap_test 'the primary repacks while a pack comes' is_repacked_meanwhile "$pack" 500000
 tap_test 'the primary repacks while an index comes' is_repacked_meanwhile "$index" 500
 tap_test 'a byte of a pack is another' a_lie_is_refused "$pack" 'flip 5000'

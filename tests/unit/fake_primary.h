@@ -425,6 +425,11 @@ int primary_blob_read_many(struct primary_line *line, const struct blob_many *ma
 	return err_set(error, ERR_MISSING, "no such blob");
 }
 
+bool primary_line_was_answered(const struct primary_line *line)
+{
+	return !line->primary->is_down;
+}
+
 int primary_packs(struct primary_line *line, const char *name, wire_packs *packs,
 		  struct err *error)
 {
