@@ -233,10 +233,14 @@ int objects_present(const struct git_work *work, const struct repo *repo,
 	return 0;
 }
 
+/* By a commit-graph git would take a commit's parents and tree, and not look whether the
+ * commit itself is there. */
 int objects_are_complete(const struct git_work *work, const struct repo *repo,
 			 const oid_list *asked, struct err *err)
 {
-	static const char *const args[] = { "rev-list", "--objects", "--quiet", "--stdin",
+	static const char *const args[] = { "-c",       "core.commitGraph=false",
+					    "rev-list", "--objects",
+					    "--quiet",  "--stdin",
 					    NULL };
 	AUTO_STR struct str input = STR_INIT;
 

@@ -334,7 +334,7 @@ static void replace_git(const char *command, const char *where, const char *deed
 	AUTO_FREE char *path = xasprintf("%s/bin:%s", root, getenv("PATH"));
 
 	must("mkdir -p bin && cat >bin/git <<'E'\n#!/bin/sh\nPATH=${PATH#*:}\n"
-	     "[ \"$1\" = %s ] && case $PWD in %s) %s ;; esac\n"
+	     "case \" $* \" in *' %s '*) case $PWD in %s) %s ;; esac ;; esac\n"
 	     "exec git \"$@\"\nE\nchmod +x bin/git",
 	     command, where, deed);
 	setenv("PATH", path, 1);

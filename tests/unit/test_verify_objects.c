@@ -78,7 +78,8 @@ static int verify_with(const char *command, const char *deed)
 	AUTO_FREE char *path = xasprintf("%s/bin:%s", root, before);
 
 	must("mkdir -p bin && cat >bin/git <<'E'\n#!/bin/sh\nPATH=${PATH#*:}\n"
-	     "[ \"$1\" = %s ] && { %s; }\nexec git \"$@\"\nE\nchmod +x bin/git",
+	     "case \" $* \" in *' %s '*) %s ;; esac\nexec git \"$@\"\nE\nchmod +x "
+	     "bin/git",
 	     command, deed);
 	setenv("PATH", path, 1);
 	assert_ok(git_setup(root, &err));
@@ -171,6 +172,21 @@ TEST(a_missing_object_within_the_history_is_missed)
 	assert_fails(verify("p.git"), ERR_CORRUPT);
 }
 
+/* Git walks on by what the graph says of it, without that commit. */
+TEST(a_missing_commit_that_a_graph_names_is_missed)
+{
+	char text[OID_MAX_TEXT];
+
+	make_packed();
+	must("cd p.git && git commit-graph write --reachable && mkdir ../o && "
+	     "mv objects/pack/* ../o && git unpack-objects -q <$(ls ../o/*.pack)");
+	assert_ok(verify("p.git"));
+	oid_text(&commits[20], text);
+	must("rm p.git/objects/%.2s/%s", text, text + 2);
+	must("git -C p.git rev-list --objects --all >/dev/null");
+	assert_fails(verify("p.git"), ERR_CORRUPT);
+}
+
 /* To $f, the file of a blob; $other is that of another. */
 static int verify_damaged_blob(const char *damage)
 {
@@ -256,6 +272,7 @@ int main(void)
 		CASE(a_damaged_index_is_found),
 		CASE(a_deleted_pack_is_missed),
 		CASE(a_missing_object_within_the_history_is_missed),
+		CASE(a_missing_commit_that_a_graph_names_is_missed),
 		CASE(a_damaged_loose_blob_is_found),
 		CASE(a_loose_object_of_many_blocks_is_read_to_its_end),
 		CASE(other_files_are_no_loose_objects),
