@@ -13,14 +13,31 @@
 #include "serve/ref_list.h"
 
 #define SHALLOW "shallow "
+#define CERTIFICATE "push-cert"
 
-static void receive_commands_add_name(const struct receive_commands *commands,
-				      const char *name, size_t len)
+enum { DELETED_MAX = 8 << 20 };
+
+void receive_commands_clear(struct receive_commands *commands)
 {
-	len = strnlen(name, len);
-	if (len > 0 && name[len - 1] == '\n')
-		len--;
-	receive_sync_add(commands->names, name, len);
+	map_clear(&commands->deleted);
+}
+
+/* Without a NUL and what follows, and without the line's end. */
+static size_t receive_commands_text_len(const char *text, size_t len)
+{
+	len = strnlen(text, len);
+	return len - (len > 0 && text[len - 1] == '\n');
+}
+
+static void add_deleted(struct receive_commands *commands, const char *name, size_t len)
+{
+	AUTO_FREE char *text = xstrndup(name, len);
+
+	commands->deletions++;
+	if (len > DELETED_MAX - commands->deleted_len)
+		return;
+	commands->deleted_len += len;
+	map_put(&commands->deleted, text, commands);
 }
 
 /* "<old> <new> <name>", and behind the first name a NUL and capabilities. */
@@ -33,27 +50,47 @@ static bool take_command(struct receive_commands *commands, const char *line, si
 	    !oid_parse(line, commands->oid_len, &old) ||
 	    !oid_parse(line + digits + 1, commands->oid_len, &new))
 		return false;
+	const char *name = line + 2 * digits + 2;
+	size_t name_len = receive_commands_text_len(name, len - 2 * digits - 2);
 	if (commands->names)
-		receive_commands_add_name(commands, line + 2 * digits + 2,
-					  len - 2 * digits - 2);
+		receive_sync_add(commands->names, name, name_len);
 	commands->count++;
 	commands->needs_pack |= !oid_is_null(&new);
-	commands->deletions += oid_is_null(&new);
+	if (oid_is_null(&new))
+		add_deleted(commands, name, name_len);
 	return true;
 }
 
+static bool receive_commands_is_text(const char *line, size_t len, const char *text)
+{
+	len = receive_commands_text_len(line, len);
+	return len == strlen(text) && memcmp(line, text, len) == 0;
+}
+
+/* The certificate's head and the signature are no commands. */
 static bool receive_commands_take_line(struct receive_commands *commands,
 				       const char *line, size_t len)
 {
+	if (commands->is_in_certificate) {
+		commands->is_in_certificate =
+			!receive_commands_is_text(line, len, CERTIFICATE "-end");
+		take_command(commands, line, len);
+		return true;
+	}
+	if (commands->count == 0 && receive_commands_is_text(line, len, CERTIFICATE)) {
+		commands->is_signed = commands->is_in_certificate = true;
+		return true;
+	}
 	if (len > strlen(SHALLOW) && memcmp(line, SHALLOW, strlen(SHALLOW)) == 0)
 		return true;
 	return take_command(commands, line, len);
 }
 
-static enum receive_step step_at(enum pkt pkt, size_t left)
+static enum receive_step step_at(const struct receive_commands *commands, enum pkt pkt,
+				 size_t left)
 {
 	if (pkt == PKT_FLUSH)
-		return RECEIVE_WHOLE;
+		return commands->is_signed ? RECEIVE_SIGNED : RECEIVE_WHOLE;
 	return pkt_is_cut(pkt, left) ? RECEIVE_MORE : RECEIVE_STRANGE;
 }
 
@@ -68,7 +105,7 @@ size_t receive_commands_take(struct receive_commands *commands, const char *data
 		size_t left = reader.left;
 		enum pkt pkt = pkt_next(&reader, &line, &line_len);
 		if (pkt != PKT_LINE) {
-			commands->step = step_at(pkt, left);
+			commands->step = step_at(commands, pkt, left);
 			break;
 		}
 		if (receive_commands_take_line(commands, line, line_len))

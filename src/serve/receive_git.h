@@ -34,7 +34,8 @@ void receive_call_clear(struct receive_call *call);
 /*
  * The commands of a push, read from the beginning of its body as it arrives, up to the
  * flush that ends them. Parsed only as far as necessary to know when git may begin to
- * change refs. Plain data.
+ * change refs, and which it is to delete. Zero at first, but for what the caller sets; to
+ * be cleared.
  *
  * Source: gitprotocol-pack(5), "Reference Update Request and Packfile Transfer".
  */
@@ -42,7 +43,8 @@ void receive_call_clear(struct receive_call *call);
 enum receive_step {
 	RECEIVE_MORE,    /* the commands have not ended yet */
 	RECEIVE_WHOLE,   /* they have ended; the flush is next */
-	RECEIVE_STRANGE, /* signed, or not understood: leave it to git */
+	RECEIVE_SIGNED,  /* likewise, but git may read others in their certificate */
+	RECEIVE_STRANGE, /* not understood: leave it to git */
 };
 
 struct receive_commands {
@@ -50,9 +52,14 @@ struct receive_commands {
 	struct receive_sync *names; /* gets the refs' names; NULL: not used */
 	enum receive_step step;
 	size_t count, deletions;
-	bool needs_pack; /* not all are deletions: git changes refs only after it has a
-			    pack */
+	struct map deleted; /* names of refs that are to be deleted; of very many, some */
+	size_t deleted_len; /* ... of so many bytes */
+	bool needs_pack;    /* not all are deletions: git changes refs only after it has a
+			       pack */
+	bool is_signed, is_in_certificate;
 };
+
+void receive_commands_clear(struct receive_commands *commands);
 
 /* Examines the next bytes, starting with those not taken before. Returns how many are
  * taken now: whole lines, never the flush. Takes bytes only in the state RECEIVE_MORE. */

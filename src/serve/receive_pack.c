@@ -118,12 +118,26 @@ static bool receive_outcome_begins_with(const char *line, size_t len, const char
 	return len > strlen(word) && memcmp(line, word, strlen(word)) == 0;
 }
 
+/* Of a line "ng <name> <why>". */
+static bool receive_outcome_is_deletion(const struct receive_outcome_reader *reader,
+					const char *line, size_t len)
+{
+	AUTO_FREE char *name = xstrndup(line + strlen("ng "), len - strlen("ng "));
+
+	name[strcspn(name, " \n")] = '\0';
+	return reader->deleted && map_get(reader->deleted, name);
+}
+
 /* Options of a ref follow its line. */
 static void receive_outcome_take_line(struct receive_outcome_reader *reader,
 				      const char *line, size_t len)
 {
 	reader->outcome.taken += receive_outcome_begins_with(line, len, "ok ");
-	reader->outcome.refused += receive_outcome_begins_with(line, len, "ng ");
+	if (!receive_outcome_begins_with(line, len, "ng "))
+		return;
+	reader->outcome.refused++;
+	reader->outcome.refused_deletions +=
+		receive_outcome_is_deletion(reader, line, len);
 }
 
 static void receive_outcome_end_reading(struct receive_outcome_reader *reader,
@@ -574,10 +588,11 @@ static void receive_pack_give_kept(struct receive_pack *pack, size_t len)
 static void report_deletions(struct receive_pack *pack)
 {
 	const struct receive_commands *commands = &pack->commands;
+	bool is_known =
+		commands->step == RECEIVE_WHOLE || commands->step == RECEIVE_SIGNED;
 
-	if (!can_take(pack) || pack->has_reported_deletions ||
-	    commands->step != RECEIVE_WHOLE || commands->deletions == 0 ||
-	    !pack->request.deletes)
+	if (!can_take(pack) || pack->has_reported_deletions || !is_known ||
+	    commands->deletions == 0 || !pack->request.deletes)
 		return;
 	pack->has_reported_deletions = true;
 	pack->request.deletes(pack->request.arg, commands->deletions);
@@ -603,9 +618,9 @@ static void give_commands(struct receive_pack *pack)
 	    (commands->step == RECEIVE_WHOLE && commands->count == 0))
 		return;
 	pack->change.is_possible = true;
-	/* Names that are not known are in a certificate. */
-	pack->change.names.is_all |= commands->step == RECEIVE_STRANGE;
-	if (commands->step == RECEIVE_STRANGE || !commands->needs_pack)
+	/* In a certificate may be names that are not known. */
+	pack->change.names.is_all |= commands->step != RECEIVE_WHOLE;
+	if (commands->step != RECEIVE_WHOLE || !commands->needs_pack)
 		announce_or_break(pack);
 }
 
@@ -705,6 +720,7 @@ int receive_pack_open(const struct receive_pack_request *request,
 	made->change.dir = made->repo.fd;
 	made->commands.oid_len = made->repo.oid_len;
 	made->commands.names = &made->change.names;
+	made->report.reader.deleted = &made->commands.deleted;
 	if (receive_pack_start_git(made, err) != 0)
 		goto undo;
 	*pack = made;
@@ -752,6 +768,7 @@ void receive_pack_close(struct receive_pack *pack)
 	receive_pack_settle_change(pack, ERR_IGNORED);
 	repo_close(&pack->repo);
 	receive_sync_clear(&pack->change.names);
+	receive_commands_clear(&pack->commands);
 	receive_report_clear(&pack->report);
 	str_clear(&pack->kept);
 	free(pack);

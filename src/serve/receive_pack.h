@@ -20,6 +20,7 @@
 #define SERVE_RECEIVE_PACK_H
 
 #include "base/base.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "base/thread.h"
 
@@ -93,12 +94,14 @@ struct receive_outcome {
 	bool is_known; /* git has reported; else only `asked` is set */
 	size_t asked;  /* that the client wanted to change; 0: unknown */
 	size_t taken, refused;
+	size_t refused_deletions; /* of the refused, if their names are known */
 };
 
 struct receive_outcome_reader {
-	struct str packets; /* as git wrote them, not parsed yet */
-	struct str lines;   /* the report in them, not parsed yet */
-	bool is_over;       /* the report was complete, or is not one */
+	struct str packets;        /* as git wrote them, not parsed yet */
+	struct str lines;          /* the report in them, not parsed yet */
+	const struct map *deleted; /* names of refs; borrowed; NULL: none */
+	bool is_over;              /* the report was complete, or is not one */
 	struct receive_outcome outcome;
 };
 #define RECEIVE_OUTCOME_READER_INIT                                                      \

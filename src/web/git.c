@@ -132,7 +132,7 @@ static void git_push_log_outcome(void *arg, const struct receive_outcome *outcom
 	const char *class = git_push_classify_outcome(outcome);
 	bool is_refused = outcome->is_known && outcome->taken == 0;
 
-	settle_deletions(record, outcome->refused);
+	settle_deletions(record, outcome->refused_deletions);
 	metric_add(metric_at(git_pushes(), class), 1);
 	log_info(is_refused ? "git.push_refused" : "git.pushed",
 		 LOG_NUMBER("dur_ms", clock_boot_ms() - record->begun_at),

@@ -56,11 +56,16 @@ also_with_hooks() {
 	[ "$(logged paris sync.held)" -eq 0 ]
 }
 
+# Along with others, which are refused.
 several_pushes_while_the_secondary_is_down() {
 	make_pair
 	stop_site paris
 	delete_by_push 1 15
-	delete_by_push 16 40
+	printf '#!/bin/sh\ncase $1 in */never*) exit 1 ;; esac\n' >london/git/r.git/hooks/update
+	chmod +x london/git/r.git/hooks/update
+	git -C work fetch -q "$U" main
+	fails git -C work push -q "$U" $(seq -f ':refs/heads/b%g' 16 40) \
+		$(seq -f 'FETCH_HEAD:refs/heads/never%g' 40)
 	stop_site london
 	start_site london
 	delete_by_push 41 80

@@ -20,6 +20,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	receive_commands_clear(&commands);
 	str_clear(&body);
 	return 0;
 }
@@ -77,6 +78,50 @@ TEST(any_piece_may_come_by_itself)
 	assert_int_equal(from, body.len - 4);
 }
 
+/* Whatever else is in it. */
+TEST(the_commands_of_a_certificate_are_read)
+{
+	size_t from = 0;
+
+	pkt_add(&body, "push-cert\0report-status atomic\n", 32);
+	line("certificate version 0.1\n");
+	line("pusher " ONE " 1700000000 +0000\n");
+	line("\n");
+	line(ONE " " ZERO " refs/heads/old\n");
+	line(ZERO " " ONE " refs/heads/new\n");
+	line("-----BEGIN PGP SIGNATURE-----\n");
+	line("\n");
+	line("iQEzBAABCAAdFiEE" ONE ONE "\n");
+	line("push-cert-end\n");
+	pkt_add_flush(&body);
+	for (size_t len = 1; len <= body.len; len++)
+		from += receive_commands_take(&commands, body.data + from, len - from);
+	assert_int_equal(from, body.len - 4);
+	assert_int_equal(commands.step, RECEIVE_SIGNED);
+	assert_int_equal(commands.count, 2);
+	assert_int_equal(commands.deletions, 1);
+	assert_non_null(map_get(&commands.deleted, "refs/heads/old"));
+	assert_int_equal(commands.deleted.count, 1);
+}
+
+/* As one that a stranger fills. */
+TEST(of_very_many_deletions_not_all_names_are_kept)
+{
+	AUTO_FREE char *name = xcalloc(1, 60001);
+
+	memset(name, 'x', 60000);
+	for (int i = 0; i < 200; i++) {
+		AUTO_FREE char *text =
+			xasprintf(ONE " " ZERO " refs/heads/%d/%s", i, name);
+		line(text);
+	}
+	pkt_add_flush(&body);
+	take();
+	assert_int_equal(commands.step, RECEIVE_WHOLE);
+	assert_int_equal(commands.deletions, 200);
+	assert_in_range(commands.deleted.count, 100, 150);
+}
+
 TEST(what_is_not_understood_is_strange)
 {
 	static const char *const lines[] = {
@@ -123,6 +168,8 @@ int main(void)
 		CASE(commands_end_before_their_flush),
 		CASE(deletions_alone_need_no_pack),
 		CASE(any_piece_may_come_by_itself),
+		CASE(the_commands_of_a_certificate_are_read),
+		CASE(of_very_many_deletions_not_all_names_are_kept),
 		CASE(what_is_not_understood_is_strange),
 		CASE(what_can_be_no_packet_is_strange_at_the_length_of_one),
 	};

@@ -109,6 +109,27 @@ TEST(hooks_refuse_and_the_client_reads_why)
 	assert_tidy();
 }
 
+/* Of a push that changes others, too. */
+TEST(refused_deletions_are_told_from_other_refused_refs)
+{
+	simple(&push, &commits[9], "refs/heads/main");
+	assert_ok(go());
+	must("cd r.git && for i in 1 2 3; do git update-ref refs/heads/$i main; done");
+	hook("update", "[ $1 != refs/heads/main ] && [ $1 != refs/heads/3 ]");
+	push_clear(&push);
+	push_init(&push);
+	command(&push, &commits[9], &commits[19], "refs/heads/main", CAPS);
+	command(&push, &commits[9], NULL, "refs/heads/1", NULL);
+	command(&push, &commits[9], NULL, "refs/heads/2", NULL);
+	command(&push, &commits[9], NULL, "refs/heads/3", NULL);
+	pack_of(&push, &commits[19], "0000");
+	assert_ok(go());
+	assert_outcome(4, 2, 2);
+	assert_int_equal(push.deletions, 3);
+	assert_int_equal(push.outcome.refused_deletions, 1);
+	assert_refs("refs/heads/3=9 refs/heads/main=9");
+}
+
 TEST(hooks_know_who_pushes_and_with_what_options)
 {
 	AUTO_STR struct str options = STR_INIT;
@@ -323,10 +344,10 @@ static void add_lines(struct push *mine, const char *text)
 }
 
 /* Pushes main with a certificate; `sign` makes a signature of its stdin. */
-static void push_signed(const char *sign)
+static void push_signed(const char *sign, const struct oid *old, const struct oid *new)
 {
 	AUTO_STR struct str advert = STR_INIT;
-	char new[OID_MAX_TEXT];
+	char before[OID_MAX_TEXT], after[OID_MAX_TEXT];
 
 	must("git -C r.git config receive.certNonceSeed s && "
 	     "git -C r.git config receive.certNonceSlop 600");
@@ -337,15 +358,18 @@ static void push_signed(const char *sign)
 	int len = (int)strcspn(at + 11, " \n");
 	AUTO_FREE char *text = xasprintf(
 		"certificate version 0.1\npusher ann@example.com 1700000000 +0000\n"
-		"nonce %.*s\n\n%040d %s refs/heads/main\n",
-		len, at + 11, 0, oid_text(&commits[9], new));
+		"nonce %.*s\n\n%s %s refs/heads/main\n",
+		len, at + 11, text_or_zero(old, before), text_or_zero(new, after));
 	assert_ok(file_replace(root_fd, "cert", text, strlen(text), FILE_NO_SYNC, &err));
 	AUTO_FREE char *signature = output_of("%s <cert 2>/dev/null", sign);
 	pkt_add(&push.body, "push-cert\0report-status side-band-64k\n", 39);
 	add_lines(&push, text);
 	add_lines(&push, signature);
 	add_lines(&push, "push-cert-end\n");
-	pack_of(&push, &commits[9], "");
+	if (new)
+		pack_of(&push, new, "");
+	else
+		pkt_add_flush(&push.body);
 	assert_ok(go());
 	assert_true(says("ok refs/heads/main"));
 }
@@ -355,11 +379,20 @@ TEST(a_signed_push_is_verified_where_the_repository_wants_it)
 	must("ssh-keygen -q -t ed25519 -N '' -f key && "
 	     "echo \"ann@example.com $(cat key.pub)\" >signers && cd r.git && "
 	     "git config gpg.format ssh && "
+	     "git config receive.denyDeleteCurrent ignore && "
 	     "git config gpg.ssh.allowedSignersFile %s/signers",
 	     root);
-	push_signed("ssh-keygen -q -Y sign -n git -f key");
+	push_signed("ssh-keygen -q -Y sign -n git -f key", NULL, &commits[9]);
 	assert_true(says("G OK"));
 	assert_changed_once();
+	assert_int_equal(push.deletions, 0);
+	push_clear(&push);
+	push_init(&push);
+	push_signed("ssh-keygen -q -Y sign -n git -f key", &commits[9], NULL);
+	assert_true(says("G OK"));
+	assert_changed_once();
+	assert_int_equal(push.deletions, 1);
+	assert_refs("");
 }
 
 /* The secret key is not in the keyring by which it is judged. */
@@ -378,7 +411,8 @@ TEST(signatures_of_gpg_are_verified_by_the_keyring_that_the_node_was_given)
 	     " | GNUPGHOME=$PWD/theirs gpg -q --import-ownertrust 2>/dev/null");
 	AUTO_FREE char *keyring = xasprintf("%s/theirs", root);
 	setenv("GNUPGHOME", keyring, 1);
-	push_signed("GNUPGHOME=$PWD/mine gpg -q --batch --armor --detach-sign");
+	push_signed("GNUPGHOME=$PWD/mine gpg -q --batch --armor --detach-sign", NULL,
+		    &commits[9]);
 	unsetenv("GNUPGHOME");
 	must("GNUPGHOME=$PWD/mine gpgconf --kill gpg-agent; "
 	     "GNUPGHOME=$PWD/theirs gpgconf --kill gpg-agent");
@@ -394,6 +428,7 @@ int main(void)
 		CASE(readers_are_kept_away_from_the_end_of_the_body_on),
 		CASE(an_atomic_push_with_one_bad_command_changes_nothing),
 		CASE(hooks_refuse_and_the_client_reads_why),
+		CASE(refused_deletions_are_told_from_other_refused_refs),
 		CASE(hooks_know_who_pushes_and_with_what_options),
 		CASE(the_report_is_held_until_it_is_recorded),
 		CASE(without_side_band_nothing_comes_before_it_is_recorded),
