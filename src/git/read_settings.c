@@ -63,13 +63,26 @@ static void add_known(const struct known *one, const char *value, struct str *ou
 	read_settings_add_line(one->key, value, out);
 }
 
-static void read_settings_add_all(const struct conf *conf, struct str *out)
+/* What closes a repository, and rules of hidden refs, also those that except some from
+ * the rules before: without these too much would be hidden. */
+static bool is_hiding(const struct conf_entry *entry)
+{
+	bool is_open = false;
+
+	return strcasecmp(entry->key, "hideRefs") == 0 ||
+	       (strcasecmp(entry->section, "http") == 0 &&
+		conf_read_bool(entry, &is_open, ERR_IGNORED) == 0 && !is_open);
+}
+
+enum which { ALL_SETTINGS, THOSE_HIDING };
+
+static void read_settings_add(const struct conf *conf, enum which which, struct str *out)
 {
 	const struct conf_list *all = conf_entries(conf);
 
 	for (size_t i = 0; i < all->count; i++) {
 		const struct known *one = read_settings_find_known(all->items[i]);
-		if (one)
+		if (one && (which == ALL_SETTINGS || is_hiding(all->items[i])))
 			add_known(one, all->items[i]->value, out);
 	}
 }
@@ -80,7 +93,7 @@ int read_settings_parse(const char *text, size_t len, struct str *out, struct er
 
 	if (conf_load_text("settings", text, len, &conf, err) != 0)
 		return -1;
-	read_settings_add_all(conf, out);
+	read_settings_add(conf, ALL_SETTINGS, out);
 	return 0;
 }
 
@@ -141,7 +154,7 @@ int read_settings_take(const struct repo *repo, struct str *out, struct err *err
 	} else {
 		if (load(repo->fd, &conf, err) != 0)
 			return -1;
-		read_settings_add_all(conf, out);
+		read_settings_add(conf, ALL_SETTINGS, out);
 	}
 	if (out->len - before <= READ_SETTINGS_MAX)
 		return 0;
@@ -194,10 +207,32 @@ int read_settings_put(int dir, const char *wanted, struct err *err)
 
 	if (load(dir, &conf, err) != 0)
 		return -1;
-	read_settings_add_all(conf, &now);
+	read_settings_add(conf, ALL_SETTINGS, &now);
 	if (strcmp(now.data, wanted) == 0)
 		return 0;
 	add_others(conf, &text);
 	str_add(&text, wanted);
 	return file_replace(dir, "config", text.data, text.len, FILE_SYNC, err);
+}
+
+/* Of rules the last one that fits decides, and so does the last value: the rules that are
+ * there hide what they hid, unless a wanted one says that it is to be seen. */
+int read_settings_find_hiding(int dir, const char *wanted, struct str *all,
+			      struct err *err)
+{
+	AUTO_CONF struct conf *conf = NULL, *wanted_conf = NULL;
+	AUTO_STR struct str hiding = STR_INIT;
+	size_t before = all->len;
+
+	if (load(dir, &conf, err) != 0 ||
+	    conf_load_text("settings", wanted, strlen(wanted), &wanted_conf, err) != 0)
+		return -1;
+	read_settings_add(conf, ALL_SETTINGS, all);
+	read_settings_add(wanted_conf, THOSE_HIDING, &hiding);
+	bool is_there = strcmp(all->data + before, wanted) == 0 ||
+			text_ends_with(all->data + before, hiding.data);
+	if (all->len - before + hiding.len > READ_SETTINGS_MAX)
+		str_truncate(all, before);
+	str_add(all, hiding.data);
+	return !is_there;
 }

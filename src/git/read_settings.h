@@ -27,4 +27,10 @@ int read_settings_parse(const char *text, size_t len, struct str *out, struct er
  * comments. */
 int read_settings_put(int dir, const char *wanted, struct err *err);
 
+/* Whether some of `wanted`, a result as above, hides what the copy may not hide yet: 1, 0
+ * or -1. If so, *all gets the settings that hide what both do, for read_settings_put().
+ */
+int read_settings_find_hiding(int dir, const char *wanted, struct str *all,
+			      struct err *err);
+
 #endif

@@ -296,6 +296,34 @@ int bring_settings(const struct repo *copy, const struct source_view *view,
 	return view->settings ? read_settings_put(copy->fd, view->settings, err) : 0;
 }
 
+/* What is held, or cannot be brought, must not keep the copy showing what its source
+ * hides by now. What that shows by now waits for its refs. */
+static int bring_hide(struct bring_state *state, struct err *err)
+{
+	const struct bring_request *request = state->request;
+	const int copy = request->copy->fd;
+	AUTO_OBJECT_FILES object_files found = { 0 };
+	AUTO_STR struct str settings = STR_INIT;
+
+	if (request->is_new || !request->view->settings)
+		return 0;
+	int hides =
+		read_settings_find_hiding(copy, request->view->settings, &settings, err);
+	if (hides <= 0)
+		return hides;
+	if (object_files_take(copy, &found, err) != 0)
+		return -1;
+	bool was_ours = copy_record_look(&state->record, copy) == COPY_STAMPS_SAME;
+	if (lease_check(request->job->lease, err) != 0 ||
+	    read_settings_put(copy, settings.data, err) != 0)
+		return -1;
+	/* else all objects would be read at the next try */
+	if (was_ours && !object_files_changed(&found, copy, true) &&
+	    lease_check(request->job->lease, ERR_IGNORED) == 0)
+		copy_record_renew(copy, &state->record);
+	return 0;
+}
+
 /* What an upstream gave up is kept before it is: nothing else names it then. */
 static int bring_publish(const struct bring_state *state, struct err *err)
 {
@@ -428,10 +456,9 @@ static int bring_objects(struct bring_state *state, struct sync_result *result,
 static int carry_over(struct bring_state *state, struct sync_result *result,
 		      struct err *err)
 {
-
 	result->outcome = SYNC_UNCHANGED;
 	bring_look(state);
-	if (bring_objects(state, result, err) != 0)
+	if (bring_hide(state, err) != 0 || bring_objects(state, result, err) != 0)
 		return -1;
 	failpoint("sync.fetched");
 	if (ref_diff_is_empty(&state->diff) && !publish_is_to_fold(&state->from) &&

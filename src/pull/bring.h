@@ -29,8 +29,8 @@ int bring_repository(const struct bring_request *request, struct sync_result *re
 		     struct err *err);
 
 /* Gives the copy the view's settings for readers. bring_repository() does so before it
- * publishes refs, so that refs hidden at the source are never shown; if no ref has
- * changed, the caller must do it. */
+ * publishes refs, so that refs hidden at the source are never shown, and first of all
+ * gives it those that hide more; if no ref has changed, the caller must do it. */
 int bring_settings(const struct repo *copy, const struct source_view *view,
 		   struct err *err);
 

@@ -103,6 +103,30 @@ refused_deletions_do_not_count() {
 	rm london/git/r.git/hooks/pre-receive
 	delete_on_disk 1 100
 	wait_until 20 is_held '^100 of 101 refs would be deleted'
+	a_held_copy_hides_what_its_primary_hides
+}
+
+paris_hides() {
+	git -C paris/git/r.git config --get-all transfer.hideRefs | grep -qx "$1"
+}
+
+# What the primary shows again waits for its refs.
+a_held_copy_hides_what_its_primary_hides() {
+	git -C london/git/r.git config transfer.hideRefs refs/heads/b1
+	at london changed r
+	wait_until 20 paris_hides refs/heads/b1
+	git -C london/git/r.git config transfer.hideRefs refs/heads/b2
+	at london changed r
+	wait_until 20 paris_hides refs/heads/b2
+	paris_hides refs/heads/b1
+	is_held '^100 of 101 refs would be deleted'
+	expect 0 at paris repository resync --force r
+	wait_until 20 in_sync
+	same_sites
+	fails paris_hides refs/heads/b1
+	paris_hides refs/heads/b2
+	fails was_logged paris copy.changed
+	fails was_logged paris copy.doubted
 }
 
 tap_test "what a push deletes is no accident" pushed_deletions_are_no_accident

@@ -100,6 +100,53 @@ TEST(a_copy_gets_them_and_keeps_what_else_its_config_says)
 	assert_string_equal(settings.data, "");
 }
 
+#define HIDE(what) "[transfer]\n\thideRefs = \"" what "\"\n"
+#define CLOSED "[http]\n\tuploadpack = \"no\"\n"
+#define OPEN "[http]\n\tuploadpack = \"yes\"\n"
+#define FILTER "[uploadpack]\n\tallowFilter = \"true\"\n"
+
+/* Before its refs are those of its source. */
+TEST(a_copy_may_hide_at_once_what_its_source_hides)
+{
+	static const struct {
+		const char *now, *wanted, *all; /* NULL: there is nothing to do */
+	} cases[] = {
+		{ HIDE("refs/a"), HIDE("refs/a"), NULL },
+		{ HIDE("refs/a"), "", NULL },
+		{ HIDE("refs/a"), OPEN FILTER, NULL },
+		{ "", HIDE("refs/a"), HIDE("refs/a") },
+		{ "", HIDE("refs") HIDE("!refs/a"), HIDE("refs") HIDE("!refs/a") },
+		{ FILTER HIDE("refs/a"), HIDE("refs/b") OPEN,
+		  FILTER HIDE("refs/a") HIDE("refs/b") },
+		{ FILTER HIDE("refs/a") HIDE("refs/b"), HIDE("refs/b") OPEN, NULL },
+		{ OPEN, CLOSED, OPEN CLOSED },
+		{ CLOSED, OPEN, NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO_STR struct str all = STR_INIT;
+		assert_ok(read_settings_put(repo_fd, cases[i].now, &err));
+		int hides =
+			read_settings_find_hiding(repo_fd, cases[i].wanted, &all, &err);
+		assert_int_equal(hides, cases[i].all != NULL);
+		if (hides)
+			assert_string_equal(all.data, cases[i].all);
+	}
+}
+
+/* What a copy has is never too much for its reader. */
+TEST(very_many_rules_replace_those_that_were_there)
+{
+	AUTO_STR struct str many = STR_INIT;
+	AUTO_STR struct str all = STR_INIT;
+
+	while (many.len < READ_SETTINGS_MAX - 50)
+		str_add(&many, HIDE("refs/a"));
+	assert_ok(read_settings_put(repo_fd, HIDE("refs/b") HIDE("refs/c"), &err));
+	assert_int_equal(read_settings_find_hiding(repo_fd, many.data, &all, &err), 1);
+	assert_string_equal(all.data, many.data);
+}
+
 TEST(of_what_comes_from_elsewhere_only_known_keys_are_taken)
 {
 	static const char text[] = "[core]\n\thooksPath = /evil\n[transfer]\n"
@@ -119,6 +166,8 @@ int main(void)
 		CASE(what_is_included_counts),
 		CASE(too_much_is_refused),
 		CASE(a_copy_gets_them_and_keeps_what_else_its_config_says),
+		CASE(a_copy_may_hide_at_once_what_its_source_hides),
+		CASE(very_many_rules_replace_those_that_were_there),
 		CASE(of_what_comes_from_elsewhere_only_known_keys_are_taken),
 	};
 

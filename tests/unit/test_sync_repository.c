@@ -201,9 +201,11 @@ TEST(a_source_that_is_damaged_costs_no_copy)
 	assert_ok(mend());
 	must("echo mark >here/a.git/mark && cd there/a.git && git update-ref "
 	     "refs/heads/new $(git commit-tree -m new main^{tree}) && "
-	     "rm -r objects/$(git rev-parse new | cut -c 1-2)");
+	     "rm -r objects/$(git rev-parse new | cut -c 1-2) && "
+	     "git config transfer.hideRefs refs/tags");
 	assert_int_equal(mend(), -1);
-	must("test -e here/a.git/mark");
+	must("test -e here/a.git/mark && git -C here/a.git config transfer.hideRefs "
+	     ">/dev/null");
 	assert_int_equal(count_trash(), 0);
 }
 
@@ -310,6 +312,41 @@ TEST(more_deletions_than_were_held_are_held_in_spite_of_force)
 	assert_ok(sync_here(true));
 	assert_int_equal(result.outcome, SYNC_UPDATED);
 	assert_equal_and_whole();
+}
+
+/* First as that of a copy of a site, which tells no fingerprint of its own. */
+static enum copy_stamps look_at_record(bool is_first)
+{
+	AUTO_CLOSE int fd = openat(root_fd, "here/a.git", O_RDONLY | O_DIRECTORY);
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	copy_record_read(fd, &record);
+	if (is_first) {
+		record.source_fingerprint[0] = '\0';
+		copy_record_renew(fd, &record);
+	}
+	return copy_record_look(&record, fd);
+}
+
+TEST(a_held_copy_hides_what_its_source_hides_and_is_as_its_record_says)
+{
+	tag_there(60);
+	assert_ok(mend());
+	assert_int_equal(look_at_record(true), COPY_STAMPS_SAME);
+	untag_there(1, 30);
+	for (int i = 40; i < 42; i++) {
+		must("git -C there/a.git config transfer.hideRefs refs/tags/t%d", i);
+		assert_ok(sync_here(false));
+		assert_held("30 of ");
+		must("git -C here/a.git config --get-all transfer.hideRefs >.hidden && "
+		     "test \"$(cat .hidden)\" = \"$(seq -f refs/tags/t%%g 40 %d)\"",
+		     i);
+		assert_int_equal(look_at_record(false), COPY_STAMPS_SAME);
+	}
+	assert_ok(sync_here(true));
+	assert_equal_and_whole();
+	must("test $(git -C here/a.git config --get-all transfer.hideRefs) = "
+	     "refs/tags/t41");
 }
 
 /* Nobody can tell what was held: a person is asked again. */
@@ -797,6 +834,8 @@ int main(void)
 			what_a_stranger_adds_to_what_was_held_is_held_in_spite_of_force),
 		SYNC_CASE(a_single_run_that_is_forced_holds_nothing),
 		SYNC_CASE(more_deletions_than_were_held_are_held_in_spite_of_force),
+		SYNC_CASE(
+			a_held_copy_hides_what_its_source_hides_and_is_as_its_record_says),
 		SYNC_CASE(a_damaged_note_of_what_was_held_permits_nothing),
 		SYNC_CASE(a_damaged_copy_stays_while_nobody_knows_what_only_it_has),
 		SYNC_CASE(a_copy_too_damaged_to_be_asked_is_replaced),
