@@ -1,6 +1,7 @@
 #include "verify/verify_objects.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
@@ -23,13 +24,15 @@
  * a bad one is not one that is just being written.
  */
 
+#define OBJECTS "objects"
 #define BLOCK ((size_t)64 << 10)
 #define FSCK "run git fsck in that repository and restore what it names"
 
 struct loose {
 	const struct git_work *work;
 	const struct repo *repo;
-	char path[sizeof("objects/ab/") + OID_MAX_TEXT]; /* of the one that is read */
+	const char *objects; /* the directory that has them */
+	char path[PATH_MAX]; /* of the one that is read */
 	struct hash hash;
 	z_stream inflater;
 	unsigned char from[BLOCK], to[BLOCK];
@@ -138,7 +141,7 @@ static bool is_object(const struct loose *loose, const char *folder, const char 
 static int verify_loose_check_folder(struct loose *loose, const char *folder,
 				     struct err *err)
 {
-	AUTO_FREE char *path = xasprintf("objects/%s", folder);
+	AUTO_FREE char *path = xasprintf("%s/%s", loose->objects, folder);
 	AUTO_CLOSEDIR DIR *dir = dir_list(loose->repo->fd, path);
 	const struct dirent *entry;
 	struct oid oid;
@@ -163,7 +166,7 @@ static int verify_loose_check_folder(struct loose *loose, const char *folder,
 /* ERR_CORRUPT: one is not; the text names it. ERR_CANCELED, ERR_TIMEOUT, ERR_LOST: as
  * `work` says. Objects may be added and removed meanwhile. */
 static int verify_loose(const struct git_work *work, const struct repo *repo,
-			struct err *err)
+			const char *objects, struct err *err)
 {
 	struct loose *loose = xcalloc(1, sizeof(*loose));
 	char folder[3];
@@ -171,6 +174,7 @@ static int verify_loose(const struct git_work *work, const struct repo *repo,
 
 	loose->work = work;
 	loose->repo = repo;
+	loose->objects = objects;
 	if (inflateInit(&loose->inflater) != Z_OK) {
 		free(loose);
 		return err_set(err, ERR_INTERNAL, "zlib cannot inflate");
@@ -440,25 +444,26 @@ int verify_repository(const struct repo *copy, const struct ref_snapshot *expect
 	return 0;
 }
 
-#define FOLDER "objects/pack"
 /* Packs for one process. */
 #define BATCH 50
 /* How often packs may have been replaced by others while they were read. */
 #define TRIES 3
 
 /* A pack counts from when it has an index: git writes that last and removes it first. */
-static int list_indexes(const struct repo *repo, text_list *names, struct err *err)
+static int list_indexes(const struct repo *repo, const char *objects, text_list *names,
+			struct err *err)
 {
 	struct dirent *entry;
-	AUTO_CLOSEDIR DIR *dir = dir_list(repo->fd, FOLDER);
+	AUTO_FREE char *folder = xasprintf("%s/pack", objects);
+	AUTO_CLOSEDIR DIR *dir = dir_list(repo->fd, folder);
 
 	if (!dir)
-		return err_errno(err, "cannot list " FOLDER);
+		return err_errno(err, "cannot list %s", folder);
 	while (errno = 0, (entry = readdir(dir)) != NULL)
 		if (text_starts_with(entry->d_name, "pack-") &&
 		    text_ends_with(entry->d_name, ".idx"))
-			vec_add(names, xasprintf(FOLDER "/%s", entry->d_name));
-	return errno == 0 ? 0 : err_errno(err, "cannot list " FOLDER);
+			vec_add(names, xasprintf("%s/%s", folder, entry->d_name));
+	return errno == 0 ? 0 : err_errno(err, "cannot list %s", folder);
 }
 
 static char *verify_objects_pack_of(const char *index)
@@ -532,10 +537,10 @@ static int verify_objects_check_batch(const struct git_work *work,
 }
 
 static int verify_listed(const struct git_work *work, const struct repo *repo,
-			 struct err *err)
+			 const char *objects, struct err *err)
 {
 	AUTO_TEXT_LIST text_list names = { 0 };
-	int result = list_indexes(repo, &names, err);
+	int result = list_indexes(repo, objects, &names, err);
 
 	for (size_t i = 0; result == 0 && i < names.count; i += BATCH) {
 		size_t left = names.count - i;
@@ -546,13 +551,32 @@ static int verify_listed(const struct git_work *work, const struct repo *repo,
 }
 
 /* An index whose pack stays away for three listings lost it. */
-int verify_packs(const struct git_work *work, const struct repo *repo, struct err *err)
+static int verify_packs_of(const struct git_work *work, const struct repo *repo,
+			   const char *objects, struct err *err)
 {
 	int result = 1;
 
 	for (int tries = 0; result > 0 && tries < TRIES; tries++)
-		result = verify_listed(work, repo, err);
+		result = verify_listed(work, repo, objects, err);
 	return result == 0 ? 0 : -1;
+}
+
+int verify_packs(const struct git_work *work, const struct repo *repo, struct err *err)
+{
+	return verify_packs_of(work, repo, OBJECTS, err);
+}
+
+int verify_borrowed(const struct git_work *work, const struct repo *repo,
+		    const char *objects, struct err *err)
+{
+	AUTO_FREE char *packs = xasprintf("%s/pack", objects);
+
+	if (file_is_there(repo->fd, packs) &&
+	    verify_packs_of(work, repo, objects, err) != 0)
+		return err_prefix(err, "packs of %s", objects);
+	if (verify_loose(work, repo, objects, err) != 0)
+		return err_prefix(err, "loose objects of %s", objects);
+	return 0;
 }
 
 /* Named by the ref where that can be told. */
@@ -576,7 +600,7 @@ int verify_objects(const struct git_work *work, const struct repo *repo,
 {
 	if (verify_packs(work, repo, err) != 0)
 		return err_prefix(err, "packs");
-	if (verify_loose(work, repo, err) != 0)
+	if (verify_loose(work, repo, OBJECTS, err) != 0)
 		return err_prefix(err, "loose objects");
 	if (verify_reached(work, repo, refs, err) != 0)
 		return err_prefix(err, "objects");

@@ -20,6 +20,10 @@ int verify_objects(const struct git_work *work, const struct repo *repo,
 /* Only the packs: reads each object and compares it with its name. */
 int verify_packs(const struct git_work *work, const struct repo *repo, struct err *err);
 
+/* The same of all objects in a directory from which the repository borrows. */
+int verify_borrowed(const struct git_work *work, const struct repo *repo,
+		    const char *objects, struct err *err);
+
 /*
  * Files that git derives from the objects for speed: multi-pack-index, commit-graph,
  * bitmaps and reverse indexes. If they are damaged git fails, or ignores them; it does

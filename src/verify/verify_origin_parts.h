@@ -60,6 +60,7 @@ struct verify_origin {
 	verify_doubteds doubted;       /* guarded by mutex; each name once */
 	bool is_doubt_at_work;         /* guarded by mutex; one at a time */
 	struct map alarms;             /* guarded by mutex; name to struct alarm */
+	struct map places; /* guarded by mutex; directory to int64_t: when it was read */
 	struct stop stop;
 	pthread_t dispatcher;
 };

@@ -6,8 +6,10 @@
  * looked for anew.
  */
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/retry.h"
+#include "git/git_reach.h"
 #include "replicable/name.h"
 #include "verify/verify_objects.h"
 #include "verify/verify_origin_parts.h"
@@ -19,6 +21,52 @@
 #define LOOKS 5
 /* After what was no fault of the repository. */
 #define DEFERRED_MS 30000
+
+/* Many may borrow from one place: who comes first in a round reads it. */
+static int check_place(struct verify_origin *verify, const struct git_work *work,
+		       const struct repo *repo, const char *place, struct err *err)
+{
+	int64_t now = clock_boot_ms();
+
+	if (verify_borrowed(work, repo, place, err) != 0)
+		return -1;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	int64_t *at = xcalloc(1, sizeof(*at));
+	*at = now;
+	free(map_put(&verify->places, place, at));
+	return 0;
+}
+
+static bool was_read_lately(struct verify_origin *verify, const char *place)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	const int64_t *at = map_get(&verify->places, place);
+
+	return at && clock_boot_ms() - *at < verify->options.reverify_ms / 2;
+}
+
+/* What is below the root is verified by itself. */
+static int check_borrowed(const struct verify_batch *batch, const struct origin_row *row,
+			  const struct git_work *work, const struct repo *repo,
+			  struct err *err)
+{
+	AUTO_FREE char *root = path_resolve(batch->kind->of.path);
+	bool is_routine = row->verification == VERIFICATION_SUCCEEDED;
+	git_reach_paths places = { 0 };
+	int result = 0;
+
+	git_reach_list_alternates(repo->fd, &places);
+	for (size_t i = 0; i < places.count && result == 0; i++) {
+		const char *before = places.items[i][0] == '/' ? "" : repo->path;
+		AUTO_FREE char *path = xasprintf("%s/%s", before, places.items[i]);
+		AUTO_FREE char *place = path_resolve(path);
+		if (!path_is_below(place, root) &&
+		    !(is_routine && was_read_lately(batch->verify, place)))
+			result = check_place(batch->verify, work, repo, place, err);
+	}
+	vec_clear_owned(&places);
+	return result;
+}
 
 static int check_objects(const struct verify_batch *batch, const struct noticed *noticed,
 			 struct err *err)
@@ -33,7 +81,8 @@ static int check_objects(const struct verify_batch *batch, const struct noticed 
 	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
 	    repo_check_files(&repo, err) != 0)
 		return -1;
-	if (verify_objects(&work, &repo, &noticed->refs, err) == 0)
+	if (verify_objects(&work, &repo, &noticed->refs, err) == 0 &&
+	    check_borrowed(batch, &noticed->row, &work, &repo, err) == 0)
 		return 0;
 	if (err->class == ERR_MISSING) { /* a part of it; it is there itself */
 		err->class = ERR_CORRUPT;

@@ -166,6 +166,83 @@ TEST(a_damaged_repository_is_told_of_and_tried_again_later)
 	close_all();
 }
 
+/* p borrows all from beside the root, where a pack ends with an object that p has no use
+ * for. */
+static void borrow(char **pool)
+{
+	*pool = xasprintf("%s-pool", root);
+	must("git clone -q --bare p.git %s && cd %s && "
+	     "git update-ref refs/blobs/x $(echo x | git hash-object -w --stdin) && "
+	     "git repack -qad && chmod -R u+w objects && cd - >/dev/null && "
+	     "rm -f p.git/objects/pack/* && "
+	     "echo %s/objects >p.git/objects/info/alternates",
+	     *pool, *pool, *pool);
+}
+
+#define DAMAGE_PACK                                                                      \
+	"p=$(ls objects/pack/*.pack) && printf x | "                                     \
+	"dd of=$p bs=1 seek=$(($(stat -c %s $p) - 24)) conv=notrunc 2>/dev/null"
+
+TEST(what_is_borrowed_from_elsewhere_is_read)
+{
+	static const char *const damages[] = {
+		DAMAGE_PACK,
+		"f=$(echo y | git hash-object -w --stdin | sed 's,..,objects/&/,') && "
+		"chmod u+w $f && : >$f",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(damages); i++) {
+		AUTO_FREE char *pool = NULL;
+		open_all(clock_wall_ms());
+		borrow(&pool);
+		must("cd %s && %s", pool, damages[i]);
+		start_verify(1);
+		AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_FAILED);
+		assert_non_null(strstr(row.failure, pool));
+		close_all();
+		must("rm -rf %s p.git db*", pool);
+	}
+}
+
+static int due_again(struct store_tx *tx, void *arg, struct err *error)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+
+	assert_ok(read_origin(tx, &row, error));
+	row.verification = *(const enum registry_verification *)arg;
+	row.verification_due_at = 1;
+	row.verified_at = 1;
+	return origin_row_update(tx, &row, row.generation, error);
+}
+
+/* Not by each that borrows it, but where something may be wrong. */
+TEST(what_is_borrowed_is_read_once_in_a_round)
+{
+	enum registry_verification routine = VERIFICATION_SUCCEEDED;
+	enum registry_verification asked = VERIFICATION_PENDING;
+	AUTO_FREE char *pool = NULL;
+
+	open_all(clock_wall_ms());
+	borrow(&pool);
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row first = wait_for(VERIFICATION_SUCCEEDED);
+	assert_null(first.failure);
+	must("cd %s && %s", pool, DAMAGE_PACK);
+	assert_ok(store_write(store, due_again, &routine, &err));
+	verify_origin_wake(verify);
+	for (int64_t at = 1; at == 1; usleep(5000)) {
+		AUTO_ORIGIN_ROW struct origin_row row = read_row();
+		at = row.verified_at;
+		assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
+	}
+	assert_ok(store_write(store, due_again, &asked, &err));
+	verify_origin_wake(verify);
+	AUTO_ORIGIN_ROW struct origin_row last = wait_for(VERIFICATION_FAILED);
+	assert_non_null(strstr(last.failure, pool));
+	close_all();
+	must("rm -rf %s", pool);
+}
+
 /* One that cannot be told from a deleted one must not be looked at all the time. */
 TEST(what_failed_has_failed_until_it_is_found_whole)
 {
@@ -668,6 +745,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(a_due_repository_is_verified_and_due_again_later),
 		CASE(a_damaged_repository_is_told_of_and_tried_again_later),
+		CASE(what_is_borrowed_from_elsewhere_is_read),
+		CASE(what_is_borrowed_is_read_once_in_a_round),
 		CASE(what_failed_has_failed_until_it_is_found_whole),
 		CASE(a_doubt_is_verified_at_once),
 		CASE(a_doubtful_repository_is_not_verified_and_a_damaged_one_has_failed),
