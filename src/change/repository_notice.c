@@ -178,7 +178,8 @@ struct repository_seen {
 	/* Refs that belong to the base, if they are at hand: kept, or read. */
 	struct known_past *past; /* a reference, or NULL */
 	struct ref_snapshot recorded;
-	struct ref_diff diff; /* from them to those read, which both are borrowed */
+	struct ref_diff diff; /* from them to those read, which both are borrowed; empty
+				 if it was not looked for */
 	bool has_diff;
 	bool is_replaced; /* another repository stands in its place */
 	bool is_owed;     /* the sink did not take it: why_owed */
@@ -226,6 +227,11 @@ static bool looks_different(const struct comparison *one)
 	       base->is_settled != repository_is_settled(seen);
 }
 
+static bool repository_has_changes(const struct repository_seen *seen)
+{
+	return seen->diff.changes.count > 0 || seen->diff.head_changed;
+}
+
 static enum origin_step repository_judge(const struct comparisons *all,
 					 const struct comparison *one)
 {
@@ -241,6 +247,7 @@ static enum origin_step repository_judge(const struct comparisons *all,
 			       ? STEP_UPDATED
 			       : STEP_NOTHING;
 	if (!notice_is_same_text(base->checksum, seen->checksum) ||
+	    repository_has_changes(seen) ||
 	    !notice_is_same_text(base->description, seen->description))
 		return STEP_UPDATED;
 	return looks_different(one) ? STEP_NOTED : STEP_NOTHING;
@@ -534,6 +541,22 @@ static void repository_complete(struct repository_seen *seen)
 	}
 }
 
+/* Refs can be chosen so that they have the sum of those before. Where files were touched,
+ * and that cannot be told from what is at hand, the recorded refs are looked at. */
+static void repository_doubt_sum(const struct comparisons *all,
+				 const struct comparison *one)
+{
+	struct repository_seen *seen = one->seen;
+	const struct ref_reading *reading = &seen->reading;
+	const struct origin_row *base = &one->base;
+
+	if (base->checksum && strcmp(base->checksum, seen->checksum) == 0 &&
+	    !notice_is_same_text(base->fingerprint, one->fingerprint) &&
+	    recorded_refs_read(all->kind->notice->options.data, base->id, base->checksum,
+			       reading->oid_len, &seen->recorded))
+		ref_diff_compute(&seen->recorded, &reading->refs, &seen->diff);
+}
+
 static void take_sums(const struct comparisons *all, struct comparison *one)
 {
 	struct repository_seen *seen = one->seen;
@@ -547,6 +570,8 @@ static void take_sums(const struct comparisons *all, struct comparison *one)
 		checksum_of(&reading->refs, &sum);
 	checksum_format(&sum, seen->checksum);
 	fingerprint_format(&reading->fingerprint, one->fingerprint);
+	if (!is_known)
+		repository_doubt_sum(all, one);
 	if (reading->description || reading->settings[0])
 		seen->description = notice_digest_reading(reading);
 }
@@ -661,6 +686,8 @@ static void find_changes(const struct comparisons *all, struct comparison *one)
 	const struct ref_snapshot *before = now; /* only the description has changed */
 	if (seen->has_diff) {
 		before = &known_past_of(seen->past)->loose;
+	} else if (repository_has_changes(seen)) {
+		before = &seen->recorded;
 	} else if (strcmp(base->checksum, seen->checksum) != 0) {
 		before = &seen->recorded;
 		if (!recorded_refs_read(all->kind->notice->options.data, base->id,

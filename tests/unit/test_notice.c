@@ -1,4 +1,5 @@
 #include "notice_test.h"
+
 #include "rights.h"
 
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "change/notice_parts.h"
+#include "change/recorded_refs.h"
 #include "git/git_child.h"
 #include "verify/verify_origin_parts.h"
 
@@ -162,6 +164,27 @@ TEST(packing_refs_is_no_event)
 	must("git -C srv/a.git pack-refs --all");
 	assert_no_event();
 	assert_int_equal(all_events()->count, 1);
+}
+
+/* As somebody may choose them; here it is the record that says so. */
+TEST(other_refs_of_the_same_sum_are_an_event)
+{
+	AUTO_SNAPSHOT struct ref_snapshot others = REF_SNAPSHOT_INIT;
+	AUTO_ORIGIN_ROW struct origin_row row = row_of("a");
+	AUTO_CLOSE int fd = openat(root_fd, "srv/a.git", O_RDONLY | O_DIRECTORY);
+	char one[OID_MAX_TEXT], two[OID_MAX_TEXT];
+	AUTO_FREE char *expected =
+		xasprintf("[{\"ref\":\"refs/heads/main\",\"old\":\"%s\",\"new\":\"%s\"}]",
+			  oid_text(&commits[2], two), oid_text(&commits[1], one));
+
+	assert_ok(ref_snapshot_read(fd, 20, &others, &err));
+	others.refs.items[0].oid = commits[2];
+	assert_ok(recorded_refs_write(data, row.id, row.checksum, &others, &err));
+	assert_no_event(); /* nothing was touched */
+	must("git -C srv/a.git pack-refs --all");
+	assert_changes(assert_event(EVENT_UPDATED, 2), expected);
+	must("touch srv/a.git/packed-refs");
+	assert_no_event();
 }
 
 TEST(a_ref_moved_by_hand_is_an_event)
@@ -871,6 +894,7 @@ int main(void)
 		KNOWN_CASE(changes_are_told_with_their_old_values),
 		KNOWN_CASE(head_and_symbolic_refs_are_changes),
 		KNOWN_CASE(packing_refs_is_no_event),
+		KNOWN_CASE(other_refs_of_the_same_sum_are_an_event),
 		KNOWN_CASE(a_ref_moved_by_hand_is_an_event),
 		KNOWN_CASE(changes_of_a_large_repository_are_told),
 		KNOWN_CASE(a_description_is_an_event_without_changes),
