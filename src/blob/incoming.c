@@ -401,15 +401,43 @@ static bool blob_incoming_is_plain_file(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink <= 1;
 }
 
-/* Opened and locked; -1 with errno, EWOULDBLOCK: it is somebody else's. */
+enum { OPEN_FILE = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
+
+/* A try that ended before its rename may have left the mode of a file that its owner must
+ * not write. While one writes, there is no shared lock; an exclusive one NFS does not
+ * grant on what is open for reading. */
+static bool blob_incoming_make_writable(int dir, const char *name)
+{
+	AUTO_CLOSE int fd = openat(dir, name, O_RDONLY | OPEN_FILE);
+	struct stat st;
+
+	if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 &&
+	    file_is_named(dir, name, fd) && blob_incoming_is_plain_file(fd) &&
+	    fstat(fd, &st) == 0 && fchmod(fd, (st.st_mode & 0777) | S_IWUSR) == 0)
+		return true;
+	errno = fd >= 0 && errno == EWOULDBLOCK ? EWOULDBLOCK : EACCES;
+	return false;
+}
+
+/* Opened for writing, and locked; -1 with errno, EWOULDBLOCK: it is somebody else's. */
+static int blob_incoming_lock(int dir, const char *name, int flags)
+{
+	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | OPEN_FILE | flags, 0666);
+
+	if (fd < 0 && errno == EACCES && blob_incoming_make_writable(dir, name))
+		fd = openat(dir, name, O_RDWR | OPEN_FILE | flags, 0666);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
+		return -1;
+	return TAKE_FD(fd);
+}
+
+/* Likewise, made if it is not there. */
 static int blob_incoming_open_named(int dir, const char *name)
 {
-	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-
 	errno = EWOULDBLOCK;
 	for (int i = 0; i < TRIES; i++) {
-		AUTO_CLOSE int fd = openat(dir, name, flags, 0666);
-		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
+		AUTO_CLOSE int fd = blob_incoming_lock(dir, name, O_CREAT);
+		if (fd < 0)
 			return -1;
 		if (file_is_named(dir, name, fd) && blob_incoming_is_plain_file(fd))
 			return TAKE_FD(fd);
@@ -706,7 +734,23 @@ struct expiring {
 	int root;
 	int64_t older_ms;
 	uint64_t files, bytes; /* that were removed; as they took on disk */
+	uint64_t failed;
+	struct err why; /* of the last one */
 };
+
+/* What another user left here can be removed, but not written; what was only read NFS
+ * does not lock. */
+static int expire_lock(int dir, const char *name)
+{
+	AUTO_CLOSE int fd = blob_incoming_lock(dir, name, 0);
+
+	if (fd < 0 && errno == EACCES) {
+		fd = openat(dir, name, O_RDONLY | OPEN_FILE);
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
+			return -1;
+	}
+	return TAKE_FD(fd);
+}
 
 static void expire_file(struct expiring *expiring, int dir, const char *name)
 {
@@ -718,11 +762,16 @@ static void expire_file(struct expiring *expiring, int dir, const char *name)
 	blob_fingerprint_of(&st, &fingerprint);
 	if ((clock_wall_ns() - fingerprint.mtime_ns) / 1000000 < expiring->older_ms)
 		return;
-	AUTO_CLOSE int fd =
-		openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
-	    !file_is_named(dir, name, fd) || unlinkat(dir, name, 0) != 0)
+	AUTO_CLOSE int fd = expire_lock(dir, name);
+	if (fd >= 0 && !file_is_named(dir, name, fd))
 		return;
+	if (fd < 0 || unlinkat(dir, name, 0) != 0) {
+		if (errno == EWOULDBLOCK || errno == ENOENT)
+			return;
+		err_errno(&expiring->why, "cannot remove %s", name);
+		expiring->failed++;
+		return;
+	}
 	expiring->files++;
 	expiring->bytes += (uint64_t)st.st_blocks * 512;
 }
@@ -777,6 +826,10 @@ void blob_incoming_expire(const struct blob_kind *kind, int64_t older_ms)
 		log_info("blob.expired", LOG_NUMBER("bytes", expiring.bytes),
 			 LOG_TEXT("kind", kind->type),
 			 LOG_NUMBER("count", expiring.files));
+	if (expiring.failed > 0)
+		log_warn("blob.expire_failed", LOG_ERR(&expiring.why),
+			 LOG_TEXT("kind", kind->type),
+			 LOG_NUMBER("count", expiring.failed));
 }
 
 static uint64_t count_place(int root, const char *place)

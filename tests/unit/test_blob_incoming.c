@@ -2,9 +2,12 @@
 
 #include <glob.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+#include "rights.h"
 
 #define PIECE ((size_t)256 << 10)
 
@@ -27,6 +30,18 @@ int sync_file_range(int fd, off64_t offset, off64_t count, unsigned int flags)
 	errno = sync_error;
 	return sync_error ? -1
 			  : (int)syscall(SYS_sync_file_range, fd, offset, count, flags);
+}
+
+static int lock_error; /* EBADF: as on NFS, where what is only read is not locked */
+
+int flock(int fd, int operation)
+{
+	const bool fails =
+		lock_error != EBADF ||
+		((operation & LOCK_EX) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY);
+
+	errno = lock_error;
+	return lock_error && fails ? -1 : (int)syscall(SYS_flock, fd, operation);
 }
 
 static const char *immutable; /* a name that cannot be removed; or NULL */
@@ -103,6 +118,46 @@ TEST(who_is_killed_leaves_old_files_or_whole_new_ones_and_what_came_is_resumed)
 		expire(0);
 		assert_int_equal(left_over(), 0);
 	}
+}
+
+static void make_part_read_only(struct stat *was)
+{
+	AUTO_FREE char *pattern = xasprintf("%s/.refrelay/incoming/*.part", root);
+	glob_t found = { 0 };
+
+	assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+	assert_int_equal(found.gl_pathc, 1);
+	assert_int_equal(stat(found.gl_pathv[0], was), 0);
+	assert_int_equal(chmod(found.gl_pathv[0], 0444), 0);
+	globfree(&found);
+}
+
+TEST(what_took_the_mode_of_a_read_only_file_is_continued_unless_somebody_writes_it)
+{
+	struct stat before, after;
+
+	put("d/one");
+	put("d/two");
+	assert_int_equal(fchmodat(root_fd, "d/one", 0444, 0), 0);
+	bring_killed("blob.synced=kill");
+	rights_set_override(false);
+	lock_error = EBADF;
+	struct blob_incoming *again = open_one("d/one", 600000, "7-3");
+	assert_int_equal(blob_incoming_size(again), 600000);
+	assert_int_equal(left_over(), 2);
+	/* about to be renamed */
+	make_part_read_only(&before);
+	struct blob_incoming *other = open_one("d/one", 600000, "7-3");
+	assert_int_equal(blob_incoming_size(other), 0);
+	assert_int_equal(left_over(), 3);
+	make_part_read_only(&after);
+	assert_int_equal(after.st_mode & 0777, 0444);
+	blob_incoming_close(other, true);
+	blob_incoming_close(again, false);
+	expire(0);
+	lock_error = 0;
+	rights_set_override(true);
+	assert_int_equal(left_over(), 0);
 }
 
 TEST(a_blob_comes_into_place_whole_with_its_print_and_leaves_nothing_behind)
@@ -399,6 +454,25 @@ TEST(only_what_is_old_and_nobodys_expires)
 	assert_int_equal(left_over(), 0);
 }
 
+TEST(what_cannot_be_locked_on_expiry_is_told_and_what_cannot_be_written_goes)
+{
+	struct stat st;
+
+	put(".refrelay/incoming/old.part");
+	assert_ok(linkat(root_fd, ".refrelay/incoming/old.part", root_fd, "other", 0));
+	make_part_read_only(&st);
+	lock_error = ENOLCK;
+	log_to("log");
+	expire(0);
+	lock_error = 0;
+	assert_true(has_logged("log", " ev=blob.expire_failed "));
+	assert_int_equal(left_over(), 1);
+	rights_set_override(false);
+	expire(0);
+	rights_set_override(true);
+	assert_int_equal(left_over(), 0);
+}
+
 /* In name spaces of its own: nothing is left mounted. */
 static char *mount_below(void)
 {
@@ -475,6 +549,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(who_is_killed_leaves_old_files_or_whole_new_ones_and_what_came_is_resumed),
+		CASE(what_took_the_mode_of_a_read_only_file_is_continued_unless_somebody_writes_it),
 		CASE(a_blob_comes_into_place_whole_with_its_print_and_leaves_nothing_behind),
 		CASE(pieces_of_any_length_come_together_to_the_same_bytes),
 		CASE(what_was_cut_is_continued_from_where_it_was_at_any_byte),
@@ -486,6 +561,7 @@ int main(void)
 		CASE(neither_more_nor_fewer_bytes_than_told_are_taken),
 		CASE(room_that_is_not_there_is_noticed_before_anything_comes),
 		CASE(only_what_is_old_and_nobodys_expires),
+		CASE(what_cannot_be_locked_on_expiry_is_told_and_what_cannot_be_written_goes),
 		CASE(what_is_on_another_file_system_arrives_and_is_deleted_there),
 		CASE(what_cannot_be_deleted_on_another_file_system_leaves_no_copies_in_the_trash),
 	};
