@@ -89,6 +89,24 @@ static int mirror_lfs_list(struct store_tx *tx, void *arg, struct err *err)
 			       &run->absent, err);
 }
 
+/* Whether there is a file; under either id (blob/kinds.h). One that is not has the first.
+ */
+static bool mirror_lfs_is_there(const struct mirror_lfs_run *run, const char *oid,
+				char id[ID_SIZE])
+{
+	AUTO_CLOSE int fd = -1;
+	struct stat stat;
+
+	blob_lfs_id(oid, id);
+	if (blob_open(run->upstream.root, id, &fd, &stat, ERR_IGNORED) == 0)
+		return true;
+	snprintf(id, ID_SIZE, "%.2s/%.2s/%s", oid, oid + 2, oid);
+	if (blob_open(run->upstream.root, id, &fd, &stat, ERR_IGNORED) == 0)
+		return true;
+	blob_lfs_id(oid, id);
+	return false;
+}
+
 /*
  * What comes into place.
  */
@@ -174,6 +192,7 @@ static void mirror_lfs_place(struct mirror_lfs_run *run, mirror_lfs_pieces *piec
 	for (size_t i = 0; i < pieces->count; i++) {
 		struct blob_arrival arrival = {
 			.incoming = TAKE(pieces->items[i].incoming),
+			.keeps_old = true, /* what is damaged; for who wants to see it */
 		};
 		vec_add(&arrivals, arrival);
 	}
@@ -255,7 +274,7 @@ static void mirror_lfs_bring_one(struct mirror_lfs_lane *lane,
 	mirror_lfs_pieces alone = { 0 };
 	struct err err;
 
-	blob_lfs_id(offer->row.oid, piece.id);
+	(void)mirror_lfs_is_there(run, offer->row.oid, piece.id);
 	if ((offer->code ? mirror_lfs_refuse_offer(offer, &err)
 			 : lfs_ask_object(lane->asker, offer, piece.id, &piece.incoming,
 					  &err)) != 0) {
@@ -323,41 +342,34 @@ static void mirror_lfs_run_lanes(struct mirror_lfs_run *run)
  * A batch.
  */
 
-/* Somebody else put it there; under either name (blob/kinds.h). */
-static bool mirror_lfs_is_there(const struct mirror_lfs_run *run, const char *oid,
-				char id[ID_SIZE])
+/* Not what only has no row, or was put right since it was found damaged. */
+static bool mirror_lfs_is_good(struct mirror_lfs_run *run, const char *id)
 {
-	AUTO_CLOSE int fd = -1;
-	struct stat stat;
+	AUTO_NOTICED struct noticed noticed = { .name = id };
+	struct err err;
 
-	blob_lfs_id(oid, id);
-	if (blob_open(run->upstream.root, id, &fd, &stat, ERR_IGNORED) == 0)
+	if (notice_compare_this(run->parts->notice, run->parts->kind, &noticed, &err) !=
+	    0) {
+		mirror_lfs_fail(run, &err);
 		return true;
-	snprintf(id, ID_SIZE, "%.2s/%.2s/%s", oid, oid + 2, oid);
-	return blob_open(run->upstream.root, id, &fd, &stat, ERR_IGNORED) == 0;
+	}
+	return noticed.row.verification != VERIFICATION_FAILED;
 }
 
-/* What only has no row is not asked for. */
 static void mirror_lfs_choose(struct mirror_lfs_run *run, const struct lfs_row *rows,
 			      size_t count, lfs_rows *wanted)
 {
 	for (size_t i = 0; i < count; i++) {
 		char id[ID_SIZE];
-		struct noticed noticed = { .name = id };
 		struct err err;
 		if (!run->is_asked && mirror_lfs_was_too_large(run, rows[i].oid)) {
 			lfs_ask_refuse_size(&run->upstream, rows[i].oid, &err);
 			mirror_lfs_fail(run, &err);
 			continue;
 		}
-		if (!mirror_lfs_is_there(run, rows[i].oid, id)) {
+		if (!mirror_lfs_is_there(run, rows[i].oid, id) ||
+		    !mirror_lfs_is_good(run, id))
 			vec_add(wanted, rows[i]);
-			continue;
-		}
-		if (notice_compare_this(run->parts->notice, run->parts->kind, &noticed,
-					&err) != 0)
-			mirror_lfs_fail(run, &err);
-		noticed_clear(&noticed);
 	}
 }
 

@@ -243,11 +243,13 @@ int lfs_scans_lacking(struct store_tx *tx, lfs_scans *scans, struct err *err)
 	"(substr(l.oid, 1, 2) || '/' || substr(l.oid, 3, 2) || '/' || substr(l.oid, 5)," \
 	" substr(l.oid, 1, 2) || '/' || substr(l.oid, 3, 2) || '/' || l.oid)"
 
-/* Objects that the history names and that are not here. */
+/* Objects that the history names and that are not here, or damaged: no clone gets them.
+ */
 #define ABSENT_AT_ORIGIN                                                                 \
 	" FROM lfs_object l WHERE l.repository = ?1"                                     \
 	" AND l.source <> " UPLOADED " AND NOT EXISTS (SELECT 1"                         \
-	" FROM origin b WHERE b.kind = ?2 AND b.name IN " IDS ")"
+	" FROM origin b WHERE b.kind = ?2 AND b.verification_state <> 3 AND b.name"      \
+	" IN " IDS ")"
 #define ABSENT_IN_REGISTRY                                                               \
 	" FROM lfs_object l WHERE l.repository = ?1"                                     \
 	" AND l.source <> " UPLOADED " AND NOT EXISTS (SELECT 1"                         \

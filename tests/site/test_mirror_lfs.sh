@@ -476,7 +476,7 @@ tells_damage() {
 	fails at paris status >said && grep '1 blob of kind lfs failing' said
 }
 
-# What rots here is found, given to nobody, and told.
+# What rots here is found, given to nobody, told, and brought again.
 alone_damage() {
 	local id
 
@@ -488,12 +488,22 @@ alone_damage() {
 	id=$(lfs_path . "$oid")
 	id=${id#./lfs/}
 	wait_until 20 eval 'at paris blob show "$id" | grep succeeded'
+	mv "forge/objects/$oid" lost
 	printf changed | dd of="$(lfs_path paris "$oid")" bs=1 seek=1000 conv=notrunc status=none
 	at paris blob reverify "$id"
 	wait_until 20 tells_damage
+	wait_until 30 mirror_member lfs.absent 1
+	fails at paris mirror sync r
 	lfs_batch looker paris download "$oid" 5000 | grep '"error"'
 	at paris changed --blob lfs "$id" | grep unchanged
-	# What is put away is brought again.
+	mv lost "forge/objects/$oid"
+	at paris mirror sync r
+	has_object paris "$oid"
+	is_whole
+	wait_until 20 eval 'at paris blob show "$id" | grep succeeded'
+	lfs_batch looker paris download "$oid" 5000 | grep '"download"'
+	grep -q changed paris/lfs/.refrelay/trash/*/"$id"
+	# What is put away, too.
 	rm "$(lfs_path paris "$oid")"
 	wait_until 60 has_object paris "$oid"
 	wait_until 30 is_whole

@@ -230,6 +230,30 @@ static void what_is_named_and_not_here_is_listed(void **state)
 	vec_clear(&rows);
 }
 
+static int fail_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+
+	if (origin_row_get(tx, "lfs", arg, &row, error) != 1)
+		return -1;
+	row.verification = VERIFICATION_FAILED;
+	return origin_row_update(tx, &row, row.generation, error);
+}
+
+/* No clone gets it. */
+static void what_is_damaged_is_not_here(void **state)
+{
+	static char id[] = ID_A;
+
+	(void)state;
+	add(KIND_REPOSITORY, "r");
+	put_rows((struct put){ "r", { OID_A }, WHOLE });
+	add("lfs", ID_A);
+	assert_int_equal(absent("r"), 0);
+	assert_int_equal(store_write(store, fail_work, id, &err), 0);
+	assert_int_equal(absent("r"), 1);
+}
+
 static uint64_t size_absent(void)
 {
 	lfs_rows rows = { 0 };
@@ -324,6 +348,7 @@ int main(void)
 			a_size_that_was_wrong_is_put_right_when_all_was_looked_through),
 		STORE_CASE(what_is_named_and_not_here_is_counted),
 		STORE_CASE(what_is_named_and_not_here_is_listed),
+		STORE_CASE(what_is_damaged_is_not_here),
 		STORE_CASE(what_was_only_uploaded_is_not_missed),
 		STORE_CASE(rows_go_with_their_repository),
 	};
