@@ -10,6 +10,7 @@
 #include "report/report.h"
 #include "report/report_blobs.h"
 #include "serve/find.h"
+#include "upkeep/copies_root.h"
 #include "upkeep/removal.h"
 
 #define AT(kind, member) CLI_AT(kind, struct copies_call, member)
@@ -115,6 +116,9 @@ static int discard_it(struct job *job, void *arg, struct err *err)
 	const struct kind *kind = kinds_find(&this->call->types, row->kind);
 
 	(void)job;
+	if (copies_root_check_copy(this->call->data.store, kind->type, kind->path,
+				   row->name, err) != 0)
+		return -1;
 	if (kind->copies->discard(kind, row->name, err) != 0 && err->class != ERR_MISSING)
 		return -1;
 	return registry_remove(this->call->data.store, row->id, err);

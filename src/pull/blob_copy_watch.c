@@ -21,6 +21,7 @@
 #include "change/watcher.h"
 #include "pull/copy_kind.h"
 #include "pull/glance.h"
+#include "upkeep/copies_root.h"
 
 #define SCAN_INTERVAL_MS 60000
 
@@ -157,6 +158,8 @@ static int blob_copy_watch_scan(void *arg, const struct watcher_scan *scan,
 
 	if (scan->below)
 		return blob_copy_watch_scan_below(watch, &scanning, err);
+	copies_root_keep_mounts(watch->pull->options.store, one->kind.type,
+				one->kind.path, ERR_IGNORED);
 	/* Also before there is any row. */
 	watcher_add(scan->watcher, scan->kind, "", ERR_IGNORED);
 	scanning.looks_at_all = one->looks_at_all || scan->was_lost ||

@@ -148,7 +148,7 @@ int copy_doubt(struct pull *pull, const char *name, struct err *err)
 {
 	struct err why;
 
-	if (pull_check_root(pull, KIND_REPOSITORY, err) != 0)
+	if (pull_check_copy(pull, KIND_REPOSITORY, name, err) != 0)
 		return -1;
 	if (was_cut_off(pull, name)) {
 		err_set(&why, ERR_CONFLICT, "maintenance of the copy was cut off");

@@ -23,6 +23,7 @@
 #include "git/sound_files.h"
 #include "pull/copy_record.h"
 #include "replicable/name.h"
+#include "upkeep/copies_root.h"
 
 #define GATHER_MS 50
 #define GATHER_SHARE 20 /* of what the last look at all watches took */
@@ -459,6 +460,8 @@ static int copy_watch_scan(void *arg, const struct watcher_scan *scan, struct er
 	int more;
 
 	watch->scans++;
+	copies_root_keep_mounts(watch->pull->options.store, KIND_REPOSITORY,
+				watch->pull->options.here->root, ERR_IGNORED);
 	do {
 		more = scan_page(watch, stop, &after, err);
 		copy_watch_drain_events(watch);

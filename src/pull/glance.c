@@ -139,7 +139,7 @@ static int doubt_mark_row(struct pull *pull, const struct registry_row *row,
 	if (doubt_is_known(row))
 		return 0;
 	/* What is away with its file system is not damaged. */
-	if (pull_check_root(pull, row->kind, err) != 0)
+	if (pull_check_copy(pull, row->kind, row->name, err) != 0)
 		return -1;
 	move.delay_ms = doubt_take(pull, row->id);
 	if (registry_move(pull->options.store, &move, err) != 0) {
@@ -394,6 +394,8 @@ struct glancing {
 	struct glance_look look;
 	char *directory; /* owned; of the last one; NULL: none yet */
 	bool passes;     /* what is in it needs no look */
+	json_t *mounts;  /* owned */
+	struct err away; /* of the last copy whose file system is not mounted */
 	VEC(struct registry_move) moves;
 	VEC(struct err *) reasons; /* owned; of the moves */
 };
@@ -417,7 +419,9 @@ static void glance_inspect_row(struct glancing *glancing, const struct registry_
 
 	result->looked++;
 	if (request->kind->copies->look(&glancing->look, row, &why) == 0 ||
-	    !err_is_of_data(&why) || !is_still(request, row))
+	    !err_is_of_data(&why) || !is_still(request, row) ||
+	    copies_root_check_mounts(glancing->mounts, request->kind->path, row->name,
+				     &glancing->away) != 0)
 		return;
 	if (result->doubted++ == 0) {
 		result->example = xstrdup(row->name);
@@ -551,17 +555,24 @@ static int glance_begin_work(struct glancing *glancing,
 		.result = result,
 		.look = { .kind = request->kind, .root = -1, .stop = request->stop },
 	};
-	if (glance_check_root(request, err) != 0)
+	if (glance_check_root(request, err) != 0 ||
+	    copies_root_read_mounts(request->store, request->kind->type,
+				    &glancing->mounts, err) != 0)
 		return -1;
 	glancing->look.root = dir_open(AT_FDCWD, request->kind->path, err);
 	return glancing->look.root < 0 ? -1 : 0;
 }
 
-static void glance_end_work(struct glancing *glancing)
+static int glance_end_work(struct glancing *glancing, int done, struct err *err)
 {
 	free(glancing->directory);
+	json_decref(glancing->mounts);
 	if (glancing->look.root >= 0)
 		close(glancing->look.root);
+	if (done != 0 || glancing->away.class == ERR_NONE)
+		return done;
+	*err = glancing->away;
+	return -1;
 }
 
 int glance_all(const struct glance_request *request, struct glance_result *result,
@@ -572,8 +583,7 @@ int glance_all(const struct glance_request *request, struct glance_result *resul
 
 	if (done == 0)
 		done = glance_pages(&glancing, err);
-	glance_end_work(&glancing);
-	return done;
+	return glance_end_work(&glancing, done, err);
 }
 
 static int glance_read_rows(const struct glance_request *request, char *const *names,
@@ -605,8 +615,7 @@ int glance_these(const struct glance_request *request, char *const *names, size_
 		if (done == 0)
 			done = glance_page(&glancing, &rows, err);
 	}
-	glance_end_work(&glancing);
-	return done;
+	return glance_end_work(&glancing, done, err);
 }
 
 void glance_report(const struct glance_request *request, struct glance_result *result,

@@ -460,6 +460,16 @@ int pull_check_root(const struct pull *pull, const char *type, struct err *err)
 			  : 0;
 }
 
+int pull_check_copy(const struct pull *pull, const char *type, const char *name,
+		    struct err *err)
+{
+	const struct kind *kind = kinds_find(pull->options.here, type);
+
+	return kind && kind->path ? copies_root_check_copy(pull->options.store, type,
+							   kind->path, name, err)
+				  : pull_check_root(pull, type, err);
+}
+
 void pull_copy_changed(struct pull *pull, const char *name)
 {
 	copy_watch_report(pull->copy_watch, name);

@@ -13,6 +13,7 @@
 #include "pull/decisions.h"
 #include "pull/hold.h"
 #include "pull/pull_parts.h"
+#include "upkeep/copies_root.h"
 #include "upkeep/removal.h"
 #include "upkeep/trash.h"
 #include "verify/damage.h"
@@ -549,6 +550,26 @@ static void make_items(struct pull_job *job)
 		job->items[i].row = &job->rows.items[i];
 }
 
+/* A repository that never came may be meant for the folder itself: on a file system below
+ * the root it cannot come into place. */
+static int fail_away(struct pull_job *job, struct err *err)
+{
+	json_auto_t *mounts = NULL;
+	struct pull_item *item;
+
+	if (job->pull->options.once || !job->kind.path)
+		return 0;
+	if (copies_root_read_mounts(job->pull->options.store, job->kind.type, &mounts,
+				    err) != 0)
+		return -1;
+	for (size_t at = 0; (item = pull_job_next(job, &at, PULL_OPEN));)
+		if ((!kind_is_repository(job->kind.type) || item->row->generation > 0) &&
+		    copies_root_check_mounts(mounts, job->kind.path, item->row->name,
+					     err) != 0)
+			pull_item_fail(item, err);
+	return 0;
+}
+
 /* A name becomes a path here, wherever it came from. */
 static int open_job(struct pull_job *job)
 {
@@ -558,7 +579,8 @@ static int open_job(struct pull_job *job)
 	for (size_t i = 0; i < job->rows.count; i++)
 		if (job->kind.check_name(&job->kind, job->items[i].row->name, &err) != 0)
 			pull_item_fail(&job->items[i], &err);
-	if (!job->kind.copies->open || job->kind.copies->open(job, &err) == 0)
+	if ((!job->kind.copies->open || job->kind.copies->open(job, &err) == 0) &&
+	    fail_away(job, &err) == 0)
 		return 0;
 	pull_job_fail_here(job, PULL_OPEN, &err);
 	return -1;

@@ -86,6 +86,9 @@ bool pull_is_bringing_locked(const struct pull *pull);
 
 /* Whether the directory of that kind is still the same (copies_root_check()). */
 int pull_check_root(const struct pull *pull, const char *type, struct err *err);
+/* ... and that copy's file system is mounted. */
+int pull_check_copy(const struct pull *pull, const char *type, const char *name,
+		    struct err *err);
 
 /* Thread bodies; arg is the struct pull. */
 void *log_cursor_run(void *arg);

@@ -5,6 +5,9 @@
  */
 #include "upkeep/copies_root.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "change/origin_root.h"
@@ -181,8 +184,98 @@ static int copies_root_check_all(struct store *store, struct root *root, struct 
 	return copies_root_check_directory(store, root, err);
 }
 
+/* Blanks and backslashes are three octal digits there. In place. */
+static void mountinfo_unescape(char *text)
+{
+	unsigned value;
+	char *to = text;
+
+	while (*text) {
+		bool is_escaped = sscanf(text, "\\%3o", &value) == 1;
+		*to++ = is_escaped ? (char)value : *text;
+		text += is_escaped ? 4 : 1;
+	}
+	*to = '\0';
+}
+
+/* proc(5), mountinfo: a secondary lists no directories of blobs, and so meets none. */
+static void copies_root_find_mounts(int root, FILE *file, const char *path,
+				    json_t **found)
+{
+	AUTO_FREE char *line = NULL;
+	size_t size = 0;
+
+	while (getline(&line, &size, file) > 0) {
+		AUTO_FREE char *point = NULL;
+		if (sscanf(line, "%*s %*s %*s %*s %ms", &point) != 1)
+			continue;
+		mountinfo_unescape(point);
+		if (path_is_within(point, path) && strcmp(point, path) != 0)
+			mounts_note(found, root, point + strlen(path) + 1);
+	}
+}
+
+int copies_root_keep_mounts(struct store *store, const char *kind, const char *path,
+			    struct err *err)
+{
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
+	AUTO_FREE char *whole = realpath(path, NULL);
+	FILE *file = whole ? fopen("/proc/self/mountinfo", "re") : NULL;
+	json_auto_t *found = NULL;
+
+	if (fd < 0 || !file)
+		return err_errno(err, "cannot find what is mounted below %s", path);
+	copies_root_find_mounts(fd, file, whole, &found);
+	fclose(file);
+	return origin_root_keep_mounts(&(struct origin_root){ store, kind, path, fd },
+				       found, err);
+}
+
+int copies_root_read_mounts(struct store *store, const char *kind, json_t **mounts,
+			    struct err *err)
+{
+	return origin_root_mounts(&(struct origin_root){ store, kind, "", -1 }, mounts,
+				  err);
+}
+
+int copies_root_check_mounts(const json_t *mounts, const char *path, const char *name,
+			     struct err *err)
+{
+	AUTO_CLOSE int fd =
+		json_array_size(mounts) > 0 ? dir_open(AT_FDCWD, path, err) : -1;
+	const char *away = NULL;
+
+	if (fd < 0)
+		return json_array_size(mounts) > 0 ? -1 : 0;
+	for (size_t i = 0; !away && i < json_array_size(mounts); i++)
+		away = mounts_find_away(
+			mounts, fd,
+			name ? name : json_string_value(json_array_get(mounts, i)));
+	if (!away)
+		return 0;
+	err_set(err, ERR_DISK,
+		"the file system of the folder %s is not mounted: nothing is copied or "
+		"removed there",
+		away);
+	return err_remedy(err, "mount it; if it was given up on purpose, remove the "
+			       "empty folder");
+}
+
+int copies_root_check_copy(struct store *store, const char *kind, const char *path,
+			   const char *name, struct err *err)
+{
+	json_auto_t *mounts = NULL;
+
+	if (copies_root_check(store, kind, path, err) != 0 ||
+	    copies_root_read_mounts(store, kind, &mounts, err) != 0)
+		return -1;
+	return copies_root_check_mounts(mounts, path, name, err);
+}
+
 int copies_root_judge(struct store *store, const char *kind, const char *path,
 		      struct err *err)
 {
-	return copies_root_with(store, kind, path, copies_root_check_all, err);
+	if (copies_root_with(store, kind, path, copies_root_check_all, err) != 0)
+		return -1;
+	return copies_root_check_copy(store, kind, path, NULL, err);
 }

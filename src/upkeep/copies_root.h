@@ -6,7 +6,7 @@
 #ifndef UPKEEP_COPIES_ROOT_H
 #define UPKEEP_COPIES_ROOT_H
 
-#include "base/base.h"
+#include "base/json.h"
 #include "store/store.h"
 
 /* At the start of a node, before any use of it. Makes it if it should be empty. ERR_DISK:
@@ -23,6 +23,29 @@ int copies_root_doubt(struct store_tx *tx, struct err *err);
  * ERR_DISK: no. Costs one stat and one read of the database. */
 int copies_root_check(struct store *store, const char *kind, const char *path,
 		      struct err *err);
+
+/*
+ * File systems mounted below it are recorded, and forgotten, as at a primary
+ * (change/origin_root.h). If one is not mounted, nothing is copied into its empty folder,
+ * and what it held is not taken for missing or removed.
+ */
+
+/* Records those that are mounted. Called by each scan of copies: what fails, the next one
+ * repeats. */
+int copies_root_keep_mounts(struct store *store, const char *kind, const char *path,
+			    struct err *err);
+
+/* The recorded ones. The caller owns *mounts. */
+int copies_root_read_mounts(struct store *store, const char *kind, json_t **mounts,
+			    struct err *err);
+
+/* -1, ERR_DISK: the copy of that name, or NULL: any, is on one that is not mounted. */
+int copies_root_check_mounts(const json_t *mounts, const char *path, const char *name,
+			     struct err *err);
+
+/* copies_root_check(), and that for one copy. */
+int copies_root_check_copy(struct store *store, const char *kind, const char *path,
+			   const char *name, struct err *err);
 
 /* Whether a node would find its copies there: for `status` and `check`. */
 int copies_root_judge(struct store *store, const char *kind, const char *path,

@@ -377,7 +377,8 @@ static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct
 	AUTO_FREE char *to = NULL;
 
 	(void)copy;
-	if (copies_root_check(request->store, request->kind, request->root, err) != 0)
+	if (copies_root_check_copy(request->store, request->kind, request->root,
+				   request->name, err) != 0)
 		return -1;
 	if (strcmp(request->kind, KIND_MIRROR) == 0 &&
 	    checkout_trash(&(struct checkout_call){ .job = run->job,

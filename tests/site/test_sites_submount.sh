@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A file system that is mounted on a folder below the primary's root, and is away. In a
+# A file system that is mounted on a folder below a site's root, and is away. In a
 # name space of mounts of its own, where the kernel lets us.
 if [ -z "${OWN_MOUNTS-}" ] && unshare -rm true 2>/dev/null; then
 	OWN_MOUNTS=yes exec unshare -rm bash "$0" "$@"
@@ -7,6 +7,7 @@ fi
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
+. "$TESTS/lib/blob_tree.sh"
 . "$TESTS/lib/push.sh"
 
 a_folder_that_is_not_mounted_deletes_nothing() {
@@ -48,6 +49,87 @@ a_folder_that_is_mounted_at_a_secondary_says_what_to_do() {
 	same_sites
 }
 
+says_unmounted() {
+	fails at paris status >out && grep -F 'folder sub is not mounted' out
+}
+
+came() { # FILE
+	cmp "london/tree/$1" "paris/tree/$1"
+}
+
+is_away() { # ID
+	at paris blob show "$1" | grep -F 'folder sub is not mounted'
+}
+
+blobs_of_a_folder_that_is_not_mounted_at_a_secondary_wait() {
+	[ -n "${OWN_MOUNTS-}" ] || skip "mounting is not allowed here"
+	make_tree_sites
+	mkdir -p keep london/tree/sub paris/tree/sub
+	mount -t tmpfs none keep || skip "mounting is not allowed here"
+	trap 'umount -l "$TEST_DIR/paris/tree/sub" "$TEST_DIR/keep" 2>/dev/null || true' EXIT
+	mount --bind keep paris/tree/sub
+	for file in top sub/same sub/changed sub/gone; do
+		echo "$file" >"london/tree/$file"
+	done
+	start_sites
+	wait_until 60 tree_is_here
+	wait_until 10 umount paris/tree/sub # a scan may be in it
+	wait_until 20 says_unmounted
+	rm london/tree/sub/gone
+	echo again >london/tree/sub/changed
+	echo new >london/tree/sub/new
+	echo another >london/tree/another
+	wait_until 30 came another
+	for file in gone changed new; do
+		wait_until 30 is_away "sub/$file"
+	done
+	stop_site paris
+	start_site paris
+	wait_until 20 was_logged paris copies.not_looked_at 'folder sub is not mounted'
+	expect 1 at paris blob remove sub/same
+	grep -F 'folder sub is not mounted' err
+	fails was_logged paris copy.doubted
+	[ -z "$(ls -A paris/tree/sub)" ]
+	mount --bind keep paris/tree/sub
+	expect 3 at paris blob sync --all # not what is deleted
+	wait_until 60 tree_is_here
+	[ ! -e keep/gone ]
+	came sub/new
+}
+
+repositories_of_a_folder_that_is_not_mounted_at_a_secondary_wait() {
+	local changed
+
+	[ -n "${OWN_MOUNTS-}" ] || skip "mounting is not allowed here"
+	make_sites
+	make_repository london/git/team/app.git 5
+	start_sites
+	wait_until 60 in_sync
+	stop_site paris
+	mkdir keep
+	mount -t tmpfs none keep || skip "mounting is not allowed here"
+	trap 'umount -l "$TEST_DIR/paris/git/team" "$TEST_DIR/keep" 2>/dev/null || true' EXIT
+	mv paris/git/team/* keep
+	mount --bind keep paris/git/team
+	start_site paris
+	wait_until 60 in_sync
+	changed=$(logged paris copy.changed)
+	wait_until 10 umount paris/git/team # a scan may be in it
+	stop_site paris
+	start_site paris
+	wait_until 20 was_logged paris copy_watch.failed 'folder team is not mounted'
+	[ "$(logged paris copy.changed)" -eq "$changed" ]
+	push_change london/git/team/app.git
+	wait_until 30 eval 'at paris repository show team/app | grep -F "folder team is not mounted"'
+	expect 1 at paris repository remove team/app
+	grep -F 'folder team is not mounted' err
+	[ -z "$(ls -A paris/git/team)" ]
+	mount --bind keep paris/git/team
+	wait_until 60 at paris repository sync --wait team/app
+	wait_until 60 in_sync
+	same_sites
+}
+
 waits_again() { # NODE
 	was_logged "$1" push.put_off 'folder team is not mounted'
 }
@@ -84,5 +166,9 @@ tap_test "a folder that is not mounted deletes nothing" \
 	a_folder_that_is_not_mounted_deletes_nothing
 tap_test "a folder that is mounted at a secondary says what to do" \
 	a_folder_that_is_mounted_at_a_secondary_says_what_to_do
+tap_test "blobs of a folder that is not mounted at a secondary wait" \
+	blobs_of_a_folder_that_is_not_mounted_at_a_secondary_wait
+tap_test "repositories of a folder that is not mounted at a secondary wait" \
+	repositories_of_a_folder_that_is_not_mounted_at_a_secondary_wait
 tap_test "what is to be pushed from it waits" what_is_to_be_pushed_from_it_waits
 tap_done

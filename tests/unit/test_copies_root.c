@@ -1,5 +1,8 @@
 #include "test.h"
 
+#include <sched.h>
+#include <sys/mount.h>
+
 #include "base/log.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
@@ -74,7 +77,7 @@ static void ask(const char *name, unsigned wishes)
 	assert_ok(registry_move(store, &change, &err));
 }
 
-static int open_tree(void)
+static int open_copies(void)
 {
 	return copies_root_open(store, KIND_REPOSITORY, tree, &err);
 }
@@ -82,20 +85,20 @@ static int open_tree(void)
 TEST(the_first_start_makes_the_tree_and_the_next_finds_it)
 {
 	assert_ok(copies_root_check(store, KIND_REPOSITORY, tree, &err));
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	assert_ok(copies_root_check(store, KIND_REPOSITORY, tree, &err));
 	add_synced("a");
 	make("srv/a.git");
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	AUTO_REGISTRY_ROW struct registry_row row = row_of("a");
 	assert_int_equal(row.state, REGISTRY_SYNCED);
 }
 
 TEST(an_empty_tree_is_refused_while_copies_should_be_there)
 {
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	add_synced("a");
-	assert_fails(open_tree(), ERR_DISK);
+	assert_fails(open_copies(), ERR_DISK);
 	assert_non_null(strstr(err.text, "is empty, but 1 copy should be there"));
 	assert_non_null(strstr(err.remedy, "resync --all"));
 	make("srv/.refrelay"); /* and what mkfs makes */
@@ -103,13 +106,13 @@ TEST(an_empty_tree_is_refused_while_copies_should_be_there)
 	assert_fails(copies_root_judge(store, KIND_REPOSITORY, tree, &err), ERR_DISK);
 	ask("a", REGISTRY_WISHES_RESYNC);
 	assert_ok(copies_root_judge(store, KIND_REPOSITORY, tree, &err));
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 }
 
 /* What the program wants by itself is no word of a person. */
 TEST(an_empty_tree_is_refused_also_when_all_rows_are_doubted)
 {
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	add_synced("a");
 	add_synced("b");
 	add_synced("c");
@@ -117,26 +120,26 @@ TEST(an_empty_tree_is_refused_also_when_all_rows_are_doubted)
 	move("b", REGISTRY_BEGUN);
 	move("b", REGISTRY_DOUBTED); /* for later */
 	ask("c", REGISTRY_WISH_RECHECK);
-	assert_fails(open_tree(), ERR_DISK);
+	assert_fails(open_copies(), ERR_DISK);
 	assert_non_null(strstr(err.text, "but 3 copies should be there"));
 	ask("a", REGISTRY_WISHES_RESYNC);
 	ask("b", REGISTRY_WISHES_RESYNC); /* for later, too */
-	assert_fails(open_tree(), ERR_DISK);
+	assert_fails(open_copies(), ERR_DISK);
 	ask("c", REGISTRY_WISHES_RESYNC);
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 }
 
 TEST(the_word_of_a_person_counts_until_the_copy_is_here)
 {
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	add_synced("a");
 	ask("a", REGISTRY_WISHES_RESYNC);
 	move("a", REGISTRY_BEGUN);
 	move("a", REGISTRY_DEFERRED);
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	move("a", REGISTRY_BEGUN);
 	move("a", REGISTRY_BROUGHT);
-	assert_fails(open_tree(), ERR_DISK);
+	assert_fails(open_copies(), ERR_DISK);
 }
 
 /* However the row fares: what counts is that its copy was here. */
@@ -147,29 +150,29 @@ TEST(an_empty_tree_is_refused_also_when_no_row_is_synced)
 					.event = REGISTRY_ERRED,
 					.err = &failure };
 
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	add_synced("a");
 	move("a", REGISTRY_BEGUN);
 	assert_ok(registry_move(store, &change, &err));
-	assert_fails(open_tree(), ERR_DISK);
+	assert_fails(open_copies(), ERR_DISK);
 	move("a", REGISTRY_GONE);
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 }
 
 TEST(a_tree_that_is_away_is_not_made_again)
 {
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	add_synced("a");
 	assert_int_equal(renameat(root_fd, "srv", root_fd, "away"), 0);
 	assert_fails(copies_root_check(store, KIND_REPOSITORY, tree, &err), ERR_DISK);
 	assert_non_null(strstr(err.text, "is not there"));
-	assert_fails(open_tree(), ERR_DISK);
+	assert_fails(open_copies(), ERR_DISK);
 	assert_int_equal(access(tree, F_OK), -1);
 }
 
 TEST(another_tree_makes_everything_suspect)
 {
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	add_synced("a");
 	add_synced("gone");
 	move("gone", REGISTRY_GONE);
@@ -177,7 +180,7 @@ TEST(another_tree_makes_everything_suspect)
 	make("srv/a.git");
 	assert_fails(copies_root_check(store, KIND_REPOSITORY, tree, &err), ERR_DISK);
 	assert_non_null(strstr(err.text, "is not the directory that it was"));
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	assert_ok(copies_root_check(store, KIND_REPOSITORY, tree, &err));
 	AUTO_REGISTRY_ROW struct registry_row row = row_of("a");
 	assert_int_equal(row.state, REGISTRY_PENDING);
@@ -191,7 +194,7 @@ TEST(more_rows_than_a_page_become_suspect)
 	struct registry_counts counts;
 	const char *name;
 
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	for (int i = 0; i < 501; i++) {
 		AUTO_FREE char *made = xasprintf("r%d", i);
 		name = made;
@@ -200,9 +203,62 @@ TEST(more_rows_than_a_page_become_suspect)
 	add_synced("z");
 	replace_tree();
 	make("srv/z.git");
-	assert_ok(open_tree());
+	assert_ok(open_copies());
 	assert_ok(registry_counts(store, KIND_REPOSITORY, &counts, &err));
 	assert_int_equal(counts.states[REGISTRY_PENDING], 502);
+}
+
+/* In a name space of its own, which ends with this process. */
+static char *mount_in_tree(const char *name)
+{
+	char *point = xasprintf("%s/%s", tree, name);
+
+	assert_ok(dir_make(AT_FDCWD, point, &err));
+	if (unshare(CLONE_NEWNS) != 0 ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("none", point, "tmpfs", 0, NULL) != 0) {
+		free(point);
+		skip();
+	}
+	return point;
+}
+
+static int check_blob(const char *id)
+{
+	return copies_root_check_copy(store, "files", tree, id, &err);
+}
+
+static void keep_mounts(void)
+{
+	assert_ok(copies_root_keep_mounts(store, "files", tree, &err));
+}
+
+TEST(what_is_mounted_below_the_tree_is_missed_until_its_folder_goes)
+{
+	assert_ok(copies_root_open(store, "files", tree, &err));
+	AUTO_FREE char *point = mount_in_tree("a b\\c");
+	AUTO_FREE char *inside = xasprintf("%s/x", point);
+
+	assert_ok(check_blob("a b\\c/x"));
+	keep_mounts();
+	assert_ok(copies_root_judge(store, "files", tree, &err));
+	assert_int_equal(umount(point), 0);
+	keep_mounts();
+	assert_fails(check_blob("a b\\c/x"), ERR_DISK);
+	assert_non_null(strstr(err.text, "folder a b\\c is not mounted"));
+	assert_fails(check_blob("a b\\c/d/x"), ERR_DISK);
+	assert_fails(copies_root_judge(store, "files", tree, &err), ERR_DISK);
+	assert_ok(check_blob("a b/x"));
+	assert_int_equal(mount("none", point, "tmpfs", 0, NULL), 0);
+	assert_ok(check_blob("a b\\c/x"));
+	assert_int_equal(umount(point), 0);
+	assert_int_equal(rmdir(point), 0);
+	assert_ok(check_blob("a b\\c/x"));
+	keep_mounts();
+	assert_ok(dir_make(AT_FDCWD, point, &err));
+	assert_ok(check_blob("a b\\c/x"));
+	assert_ok(file_replace(AT_FDCWD, inside, "x", 1, FILE_NO_SYNC, &err));
+	assert_ok(check_blob("a b\\c/x"));
 }
 
 int main(void)
@@ -227,6 +283,9 @@ int main(void)
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_tree_makes_everything_suspect,
 						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			what_is_mounted_below_the_tree_is_missed_until_its_folder_goes,
+			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(more_rows_than_a_page_become_suspect,
 						set_up, tear_down),
 	};
