@@ -314,8 +314,8 @@ static int open_root_of_held(const struct consistency *work, const struct pass *
 	const struct kind *kind = &pass->kind;
 
 	if (!pass->is_of_another ||
-	    copies_root_check(work->pull->options.store, kind->type, kind->path,
-			      ERR_IGNORED) != 0)
+	    copies_root_check_copy(work->pull->options.store, kind->type, kind->path,
+				   NULL, ERR_IGNORED) != 0)
 		return -1;
 	return dir_open(AT_FDCWD, kind->path, ERR_IGNORED);
 }
