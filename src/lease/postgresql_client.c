@@ -491,9 +491,9 @@ static bool postgresql_is_host_away(const struct err *err)
 	return err->class == ERR_NETWORK || err->class == ERR_TIMEOUT;
 }
 
-/* From the host that worked last, or the one after those that were found away since: if
- * the time does not suffice for all, the next call goes on from there. The error is the
- * first one's. */
+/* From the host that worked last, or the one after those that failed since: if the time
+ * does not suffice for all, or one refuses, the next call goes on from there. The error
+ * is the first one's, or what was refused. */
 static int postgresql_open(struct postgresql *postgresql, PGconn **connection,
 			   struct err *err)
 {
@@ -510,13 +510,13 @@ static int postgresql_open(struct postgresql *postgresql, PGconn **connection,
 		if (postgresql_open_at(postgresql, &postgresql->hosts.items[host],
 				       connection, why) == 0)
 			return 0;
+		size_t expected = host;
+		host = (host + 1) % count;
+		atomic_compare_exchange_strong(&postgresql->host, &expected, host);
 		if (!postgresql_is_host_away(why)) {
 			*err = *why;
 			break;
 		}
-		size_t expected = host;
-		host = (host + 1) % count;
-		atomic_compare_exchange_strong(&postgresql->host, &expected, host);
 	}
 	return -1;
 }

@@ -8,7 +8,8 @@ static const char *const mirror_heal_sql[] = {
 	"UPDATE mirror_request SET next_at = ?1,"
 	" asked_at = CASE WHEN asked_at > ?1 THEN ?1 ELSE asked_at END"
 	" WHERE state = 0 AND (next_at > ?2 OR asked_at > ?1 + 60000)",
-	"UPDATE mirror_lfs SET next_at = ?1 WHERE next_at > ?2",
+	/* a host may have asked for a rest of a day */
+	"UPDATE mirror_lfs SET next_at = ?1 WHERE next_at > ?2 + 86400000",
 	"UPDATE mirror_checkout SET due_at = ?1 WHERE due_at > ?2",
 };
 

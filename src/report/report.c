@@ -233,6 +233,23 @@ static int64_t behind_since(const struct report *report)
 	return since;
 }
 
+/* Others have examples, and count by these. Where all is proved, no row is looked at. */
+static int count_unverifiable(const struct report_options *options, struct report *report,
+			      struct err *err)
+{
+	const struct registry_counts *counts = &report->repositories;
+	bool is_proved = counts->proved == counts->states[REGISTRY_SYNCED];
+
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		counts = &report->blobs.items[i].counts;
+		is_proved &= counts->proved == counts->states[REGISTRY_SYNCED];
+	}
+	return !options->is_brief || is_proved
+		       ? 0
+		       : report_count_unverifiable(options->store, &report->unverifiable,
+						   err);
+}
+
 /* Nothing is copied to, or removed from, a directory that is not the one that it was. */
 static bool is_root_lost(const struct report_options *options, struct err *why)
 {
@@ -278,6 +295,7 @@ static int make_secondary(const struct report_options *options, struct report *r
 				       &report->examples, err) != 0) ||
 	    pull_skipped_read(store, KIND_REPOSITORY, &report->scan, err) != 0 ||
 	    report_blobs_of_copies(options, report, err) != 0 ||
+	    count_unverifiable(options, report, err) != 0 ||
 	    store_read(store, read_void, report, err) != 0)
 		return -1;
 	since = behind_since(report);
@@ -497,7 +515,7 @@ void report_for_primary(const struct report *report, const char *node, struct st
 	bool in_sync = verdict.code == VERDICT_IN_SYNC;
 	AUTO_WIRE_REPORT struct wire_report reported = {
 		.behind = report_waiting(&counts),
-		.failing = counts.states[REGISTRY_FAILED],
+		.failing = counts.states[REGISTRY_FAILED] + report->unverifiable,
 		.held = counts.held,
 		.lag_ms = report->lag_ms,
 		.synced = counts.states[REGISTRY_SYNCED],

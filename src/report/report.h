@@ -107,11 +107,11 @@ struct report {
 	char *primary_url; /* owned */
 	int64_t heard_at, skew_ms, compared_at;
 	uint64_t cursor, primary_last_event;
+	int64_t unverifiable;    /* copies; counted only for the report to the primary */
 	bool is_comparison_void; /* rows were removed on request since it began */
 	struct report_limits limits;
-	int64_t lag_ms; /* age of the oldest change not here yet, or of the last news of a
-			   silent primary; 0: up to date */
-	bool is_failing;       /* the primary cannot be reached */
+	int64_t lag_ms;  /* of the oldest change, or a silent primary's last news; or 0 */
+	bool is_failing; /* the primary cannot be reached */
 	int64_t failing_since; /* 0: not known */
 	struct err failure;
 	bool is_root_lost; /* copies are not where they were: see root_failure */

@@ -74,6 +74,9 @@ void report_failures_say(const struct report_examples *examples, struct str *out
 int64_t report_failing_copies(const struct registry_counts *counts,
 			      const struct report_examples *examples);
 
+/* Those that are here, but cannot be verified; of all kinds. */
+int report_count_unverifiable(struct store *store, int64_t *count, struct err *err);
+
 json_t *report_failures_json(const struct report_examples *examples);
 
 /* Sets refrelay_failing{kind,class}, also for classes without failures now. */

@@ -173,10 +173,11 @@ void report_examples_clear(struct report_examples *examples)
 	" FROM " table " WHERE kind = ?1 AND " where                                     \
 	" GROUP BY COALESCE(failure_class, 'internal')"                                  \
 	" ORDER BY COUNT(*) DESC, MIN(name)"
-#define OF_COPIES                                                                        \
+#define ODD                                                                              \
 	"(held_reason IS NOT NULL OR gone <> 0 OR state > 2"                             \
-	" OR failure_class IS NOT NULL)"                                                 \
-	" AND (state = 3 OR (state = 2 AND failure_class IS NOT NULL))"
+	" OR failure_class IS NOT NULL)"
+#define UNVERIFIABLE "state = 2 AND failure_class IS NOT NULL"
+#define OF_COPIES ODD " AND (state = 3 OR (" UNVERIFIABLE "))"
 
 static int read_classes(struct store_tx *tx, const char *sql, const char *kind,
 			struct report_examples *examples, struct err *err)
@@ -329,6 +330,25 @@ void report_failures_say(const struct report_examples *examples, struct str *out
 }
 
 /* A brief report has counts only. */
+static int report_read_unverifiable(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_QUERY struct query *query = NULL;
+	int64_t *count = arg;
+
+	if (query_open(tx,
+		       "SELECT COUNT(*) FROM registry WHERE " ODD " AND " UNVERIFIABLE,
+		       &query, err) != 0 ||
+	    query_step(query, err) < 0)
+		return -1;
+	*count = query_int(query, 0);
+	return 0;
+}
+
+int report_count_unverifiable(struct store *store, int64_t *count, struct err *err)
+{
+	return store_read(store, report_read_unverifiable, count, err);
+}
+
 int64_t report_failing_copies(const struct registry_counts *counts,
 			      const struct report_examples *examples)
 {

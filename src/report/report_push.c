@@ -106,13 +106,13 @@ int report_push_read(const struct report_options *options, struct report *report
 	AUTO_FREE char *former = settings ? NULL : push_default_directory(options->data);
 	struct report_push *push = &report->push;
 
-	if (former && access(former, F_OK) != 0)
+	if (!settings && options->leaves_out_tasks)
 		return 0;
 	if (store_read(options->store, read_owed, &push->owed, err) != 0)
 		return -1;
 	if (!options->leaves_out_tasks && settings)
 		report_push_read_tasks(options, options->tasks, settings, push);
-	else if (!options->leaves_out_tasks)
+	else if (former && access(former, F_OK) == 0)
 		report_push_read_former(options, former, push);
 	push->is_failing = push->is_failing && has_remotes;
 	push->is_on = has_remotes || report_push_has_leftovers(push);

@@ -88,11 +88,13 @@ static int verify_origin_glance_note_failure(struct store *store, const char *na
 	return verify_doubt_fail(store, name, why, err);
 }
 
-/* One that was deleted meanwhile lacks nothing. */
+/* One that was deleted meanwhile lacks nothing; one that changes all the time is looked
+ * at again; one of another format is a finding of its own. */
 static void note_unseen(const char *name, const struct err *why,
 			struct verify_glances *glances)
 {
-	if (why->class == ERR_MISSING || glances->unseen++ > 0)
+	if (why->class == ERR_MISSING || why->class == ERR_CONFLICT ||
+	    why->reason == REASON_FORMAT || glances->unseen++ > 0)
 		return;
 	glances->unseen_example = xstrdup(name);
 	glances->unseen_why = *why;

@@ -189,6 +189,44 @@ TEST(a_silent_host_is_passed_over_and_the_one_that_works_is_kept)
 	lease_manager_close(bob);
 }
 
+/* As a host that does not know the user. */
+static void refuse_each(int listener)
+{
+	static const char no[] = "E\0\0\0\050SFATAL\0VFATAL\0C28000\0Mno such user\0";
+	char question[1024];
+
+	for (;;) {
+		int fd = accept(listener, NULL, NULL);
+		if (fd < 0 || read(fd, question, sizeof(question)) < 0 ||
+		    write(fd, no, sizeof(no)) < 0)
+			_exit(1);
+		close(fd);
+	}
+}
+
+TEST(a_host_that_refuses_is_left_again)
+{
+	AUTO_FREE char *folder = xasprintf("%s/refusing", pg_place);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	AUTO_CLOSE int listener = listen_in_silence(folder);
+	AUTO_FREE char *url = xasprintf("postgresql:///postgres?host=%s,%s&port=1,&user="
+					"postgres",
+					folder, pg_place);
+	struct lease *lease = NULL;
+	pid_t host = fork();
+
+	if (host == 0)
+		refuse_each(listener);
+	bob = open_at(url);
+	if (acquire(bob, 0, &lease, &err) != 0)
+		assert_non_null(strstr(err.text, "no such user"));
+	lease_release(lease);
+	ask_in_vain_or_not(true);
+	lease_manager_close(bob);
+	kill(host, SIGKILL);
+	waitpid(host, NULL, 0);
+}
+
 /* The time that callers have does not suffice for all. */
 TEST(after_hosts_that_were_silent_the_next_attempt_begins_with_another)
 {
@@ -250,6 +288,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			a_silent_host_is_passed_over_and_the_one_that_works_is_kept),
+		cmocka_unit_test(a_host_that_refuses_is_left_again),
 		cmocka_unit_test(
 			after_hosts_that_were_silent_the_next_attempt_begins_with_another),
 		cmocka_unit_test(

@@ -76,6 +76,26 @@ static int keep_heard(struct store_tx *tx, void *arg, struct err *error)
 		       : -1;
 }
 
+/* As its node reports it to the primary. */
+static int64_t failing_for_primary(void)
+{
+	json_auto_t *said = NULL;
+
+	report_clear(&report);
+	assert_ok(report_make(&(struct report_options){ .role = SITE_SECONDARY,
+							.site = "paris",
+							.data = "/nowhere",
+							.signs = &well,
+							.store = store,
+							.is_brief = true,
+							.leaves_out_tasks = true },
+			      &report, &err));
+	str_reset(&text);
+	report_for_primary(&report, "a-node", &text);
+	said = json_parse_object(text.data, text.len, 4096, &err);
+	return json_integer_value(json_object_get(said, "failing"));
+}
+
 static void look(enum site_role role, const struct kinds_here *here)
 {
 	report_clear(&report);
@@ -210,8 +230,10 @@ TEST(a_copy_that_cannot_be_verified_is_named_until_it_is)
 				   "(see refrelay blob list --type lfs --failed)"));
 		assert_int_equal(report.blobs.items[0].examples.failing.items[0].count,
 				 1);
+		assert_int_equal(failing_for_primary(), 1);
 	}
 	assert_ok(move("a", REGISTRY_PROVED));
+	assert_int_equal(failing_for_primary(), 0);
 	look(SITE_SECONDARY, NULL);
 	assert_null(strstr(text.data, "failing"));
 }
