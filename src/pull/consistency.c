@@ -27,12 +27,8 @@
  * that a million rows are compared as often as ten are, and rests at least four times as
  * long as its page took.
  */
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include "base/clock.h"
 #include "base/failpoint.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/retry.h"
@@ -43,7 +39,6 @@
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 #include "store/site_value.h"
-#include "upkeep/copies_root.h"
 #include "upkeep/removal.h"
 
 #define PAGE_LIMIT 10000
@@ -153,19 +148,6 @@ static struct registry_move compare_page_make_move(const struct compare_step *st
 	return move;
 }
 
-/* As of what was deleted here while this site was the primary: there is nothing to lose.
- */
-static bool has_no_copy(const struct chunk *chunk, const struct registry_row *row)
-{
-	AUTO_FREE char *path = kind_is_repository(chunk->kind) ? name_to_path(row->name)
-							       : xstrdup(row->name);
-	struct stat st;
-
-	return chunk->root >= 0 &&
-	       fstatat(chunk->root, path, &st, AT_SYMLINK_NOFOLLOW) != 0 &&
-	       errno == ENOENT;
-}
-
 static int hold_absent(struct store_tx *tx, struct chunk *chunk,
 		       const struct compare_step *step, struct err *err)
 {
@@ -196,7 +178,7 @@ static int do_step(struct store_tx *tx, struct chunk *chunk,
 	result = step->action == COMPARE_ADOPT ? registry_adopt_in(tx, &move, err)
 					       : registry_move_in(tx, &move, err);
 	if (result == 0 && chunk->holds && step->action == COMPARE_GONE &&
-	    !has_no_copy(chunk, step->row))
+	    !removal_has_no_copy(chunk->root, step->row))
 		result = hold_absent(tx, chunk, step, err);
 	return result < 0 ? -1 : 0; /* a conflict: somebody else was first */
 }
@@ -308,24 +290,13 @@ static bool compare_page_is_chunk_done(const struct chunk *chunk)
 	return strcmp(chunk->reached, chunk->end) == 0;
 }
 
-/* An empty mount point says nothing. */
-static int open_root_of_held(const struct consistency *work, const struct pass *pass)
-{
-	const struct kind *kind = &pass->kind;
-
-	if (!pass->is_of_another ||
-	    copies_root_check_copy(work->pull->options.store, kind->type, kind->path,
-				   NULL, ERR_IGNORED) != 0)
-		return -1;
-	return dir_open(AT_FDCWD, kind->path, ERR_IGNORED);
-}
-
 /* ERR_LOST: the lease of the comparing part; ERR_CANCELED: stop. */
 static int compare_page(const struct consistency *work, struct pass *pass,
 			const struct inventory_page *page, struct err *err)
 {
 	AUTO_FREE char *after = pass->after ? xstrdup(pass->after) : NULL;
-	AUTO_CLOSE int root = open_root_of_held(work, pass);
+	AUTO_CLOSE int root =
+		pass->is_of_another ? pull_open_copies(work->pull, pass->kind.type) : -1;
 	struct chunk chunk = { .pull = work->pull,
 			       .kind = pass->kind.type,
 			       .reports_checksums = pass->kind.copies->has_late_checksums,

@@ -7,8 +7,11 @@
  */
 #include "pull/pull.h"
 
+#include <fcntl.h>
+
 #include "base/bell.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -468,6 +471,15 @@ int pull_check_copy(const struct pull *pull, const char *type, const char *name,
 	return kind && kind->path ? copies_root_check_copy(pull->options.store, type,
 							   kind->path, name, err)
 				  : pull_check_root(pull, type, err);
+}
+
+int pull_open_copies(const struct pull *pull, const char *type)
+{
+	const struct kind *kind = kinds_find(pull->options.here, type);
+
+	if (!kind || !kind->path || pull_check_copy(pull, type, NULL, ERR_IGNORED) != 0)
+		return -1;
+	return dir_open(AT_FDCWD, kind->path, ERR_IGNORED);
 }
 
 void pull_copy_changed(struct pull *pull, const char *name)

@@ -494,10 +494,11 @@ static void measure_lags(struct pull_job *job)
  * limit of the kind lets them.
  */
 
-static int may_remove(const struct pull_job *job, bool *may, struct err *err)
+static int may_remove(const struct pull_job *job, int root, bool *may, struct err *err)
 {
 	const struct removal_limit deletion_limit = {
 		.kind = job->kind.type,
+		.root = root,
 		.share = pull_settings_now(job->pull).delete_brake,
 		.more_than = HOLD_REPLICABLES.more_than,
 	};
@@ -506,7 +507,7 @@ static int may_remove(const struct pull_job *job, bool *may, struct err *err)
 }
 
 /* The limit holds those that nobody works on: ours are given back, then asked about. */
-static void hold_back(struct pull_job *job)
+static void hold_back(struct pull_job *job, int root)
 {
 	struct err err;
 	bool may;
@@ -515,8 +516,17 @@ static void hold_back(struct pull_job *job)
 		if (is_gone(&job->items[i]))
 			job->items[i].end = PULL_LIMITED;
 	tell_registry(job, is_limited);
-	if (may_remove(job, &may, &err) != 0)
+	if (may_remove(job, root, &may, &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
+}
+
+static bool has_gone_copies(const struct pull_job *job, int root)
+{
+	for (size_t i = 0; i < job->rows.count; i++)
+		if (is_gone(&job->items[i]) &&
+		    !removal_has_no_copy(root, job->items[i].row))
+			return true;
+	return false;
 }
 
 static void remove_gone(struct pull_job *job)
@@ -526,11 +536,16 @@ static void remove_gone(struct pull_job *job)
 
 	if (count_items(job, is_gone) == 0)
 		return;
-	if (may_remove(job, &may, &err) == 0) {
+	AUTO_CLOSE int root = pull_open_copies(job->pull, job->kind.type);
+	if (!has_gone_copies(job, root)) {
+		job->kind.copies->remove(job);
+		return;
+	}
+	if (may_remove(job, root, &may, &err) == 0) {
 		if (may)
 			job->kind.copies->remove(job);
 		else
-			hold_back(job);
+			hold_back(job, root);
 		return;
 	}
 	log_error("registry.failed", LOG_ERR(&err));

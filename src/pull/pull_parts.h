@@ -90,6 +90,10 @@ int pull_check_root(const struct pull *pull, const char *type, struct err *err);
 int pull_check_copy(const struct pull *pull, const char *type, const char *name,
 		    struct err *err);
 
+/* The directory of that kind, if it is that one and no file system below it is away; else
+ * -1. The caller closes it. */
+int pull_open_copies(const struct pull *pull, const char *type);
+
 /* Thread bodies; arg is the struct pull. */
 void *log_cursor_run(void *arg);
 void *consistency_run(void *arg);

@@ -5,6 +5,9 @@
  */
 #include "upkeep/removal.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/file.h"
@@ -115,6 +118,16 @@ struct braking {
 	bool may;
 };
 
+bool removal_has_no_copy(int root, const struct registry_row *row)
+{
+	AUTO_FREE char *path = kind_is_repository(row->kind) ? name_to_path(row->name)
+							     : xstrdup(row->name);
+	struct stat st;
+
+	return root >= 0 && fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) != 0 &&
+	       errno == ENOENT;
+}
+
 int removal_hold_in(struct store_tx *tx, const struct registry_row *row,
 		    const char *reason, struct err *err)
 {
@@ -144,7 +157,8 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 	const char *kind = braking->deletion_limit->kind;
 	char reason[160];
 
-	if (row->state == REGISTRY_STARTED)
+	if (row->state == REGISTRY_STARTED ||
+	    removal_has_no_copy(braking->deletion_limit->root, row))
 		return 0;
 	int renamed = registry_was_renamed_in(tx, row, err);
 	if (renamed != 0)
@@ -167,29 +181,36 @@ static int hold_all(struct store_tx *tx, struct braking *braking, struct err *er
 	return registry_each_in(tx, &gone, hold_row, braking, err);
 }
 
-static int count_renamed(struct store_tx *tx, const struct registry_row *row, void *arg,
-			 struct err *err)
-{
-	int64_t *renamed = arg;
-	int result = registry_was_renamed_in(tx, row, err);
+struct harmless {
+	int root;
+	int64_t count;
+};
 
-	*renamed += result > 0;
+static int count_harmless(struct store_tx *tx, const struct registry_row *row, void *arg,
+			  struct err *err)
+{
+	struct harmless *harmless = arg;
+	int result = removal_has_no_copy(harmless->root, row)
+			     ? 1
+			     : registry_was_renamed_in(tx, row, err);
+
+	harmless->count += result > 0;
 	return result < 0 ? -1 : 0;
 }
 
-/* Only repositories are renamed: millions of blobs need not be looked through for it. */
-static int take_renamed(struct store_tx *tx, struct braking *braking, struct err *err)
+/* Millions of blobs, which are not renamed, are not looked through for it. */
+static int take_harmless(struct store_tx *tx, struct braking *braking, struct err *err)
 {
 	const struct registry_filter gone = { .kind = braking->deletion_limit->kind,
 					      .state = REGISTRY_ANY,
 					      .gone_only = true };
-	int64_t renamed = 0;
+	struct harmless harmless = { .root = braking->deletion_limit->root };
 
 	if (!kind_is_repository(gone.kind))
 		return 0;
-	if (registry_each_in(tx, &gone, count_renamed, &renamed, err) != 0)
+	if (registry_each_in(tx, &gone, count_harmless, &harmless, err) != 0)
 		return -1;
-	braking->deletions -= renamed;
+	braking->deletions -= harmless.count;
 	return 0;
 }
 
@@ -214,7 +235,7 @@ static int removal_check_deletion_limit(struct store_tx *tx, void *arg, struct e
 		return -1;
 	braking->deletions = gone + removed;
 	braking->all = rows + removed;
-	if (!may_go(braking) && take_renamed(tx, braking, err) != 0)
+	if (!may_go(braking) && take_harmless(tx, braking, err) != 0)
 		return -1;
 	braking->may = may_go(braking);
 	return braking->may ? 0 : hold_all(tx, braking, err);
@@ -284,9 +305,11 @@ static void removal_discard_copies(const struct removal_batch *removal)
 	for (size_t i = 0; i < removal->count; i++) {
 		struct removal_copy *copy = &removal->copies[i];
 		struct err why;
-		if (copy->why.class == ERR_NONE &&
-		    removal->discard(removal->arg, copy, &why) != 0 &&
-		    why.class != ERR_MISSING)
+		if (copy->why.class != ERR_NONE ||
+		    removal->discard(removal->arg, copy, &why) == 0)
+			continue;
+		copy->was_missing = why.class == ERR_MISSING;
+		if (!copy->was_missing)
 			copy->why = why;
 	}
 }
@@ -314,7 +337,7 @@ static int removal_remove_row(struct store_tx *tx, const struct removal_batch *r
 		return -1;
 	result = registry_remove_in(tx, replicable_id(removal->kind, copy->name), err);
 	copy->is_wanted = result > 0;
-	return result < 0 ? -1 : !copy->is_wanted && !renamed;
+	return result < 0 ? -1 : !copy->is_wanted && !renamed && !copy->was_missing;
 }
 
 static int removal_remove_rows(struct store_tx *tx, void *arg, struct err *err)

@@ -17,11 +17,16 @@
  * is false. */
 struct removal_limit {
 	const char *kind;
+	int root; /* the directory of its copies, or -1: not there. What has no copy there
+		     is no deletion (of blobs: it is counted, but not held) */
 	double share;
 	size_t more_than;
 };
 int removal_may(struct store *store, const struct removal_limit *deletion_limit,
 		bool *may, struct err *err);
+
+/* For sure: then its row may go, whatever the limit says. root: as above. */
+bool removal_has_no_copy(int root, const struct registry_row *row);
 
 /* Holds a row that is gone, whatever the limit says; and how many were held, for the
  * log. */
@@ -35,12 +40,13 @@ void removal_report_held(const char *kind, int64_t held);
 struct removal_copy {
 	const char *name;
 	const char *claim_token; /* the row must still have this claim; NULL: any */
-	struct err why; /* ERR_NONE: removed. REASON_WANTED: the row is not gone (any
-			   more); if the copy was already discarded, the row is pending as
-			   if never copied. ERR_LOST: the claim has ended. Else the error
-			   of `discard`. */
-	bool is_wanted; /* set when the rows are removed */
-	void *own;      /* the caller's */
+	struct err why;   /* ERR_NONE: removed. REASON_WANTED: the row is not gone (any
+			     more); if the copy was already discarded, the row is pending as
+			     if never copied. ERR_LOST: the claim has ended. Else the error
+			     of `discard`. */
+	bool is_wanted;   /* set when the rows are removed */
+	bool was_missing; /* nothing was discarded: it does not count for the limit */
+	void *own;        /* the caller's */
 };
 struct removal_batch {
 	struct store *store;

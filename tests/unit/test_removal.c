@@ -72,11 +72,13 @@ static void delete_rows(int from, int count)
 	}
 }
 
+static int looked_at = -1; /* -1: nobody looks for them */
+
 static bool may_remove(void)
 {
-	static const struct removal_limit limit = { .kind = KIND_REPOSITORY,
-						    .share = 0.05,
-						    .more_than = 10 };
+	const struct removal_limit limit = {
+		.kind = KIND_REPOSITORY, .root = looked_at, .share = 0.05, .more_than = 10
+	};
 	bool may;
 
 	assert_ok(removal_may(store, &limit, &may, &err));
@@ -93,7 +95,7 @@ static int64_t count_held(void)
 
 TEST(of_blobs_the_remedy_names_the_kind_that_is_held)
 {
-	static const struct removal_limit limit = { .kind = "uploads" };
+	static const struct removal_limit limit = { .kind = "uploads", .root = -1 };
 	const char *names[] = { "a" };
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	bool may;
@@ -319,6 +321,13 @@ TEST(a_copy_goes_that_has_a_damaged_fence_and_a_forgotten_lock)
 	close_all();
 }
 
+static void make_copy(const char *name)
+{
+	AUTO_FREE char *path = xasprintf("%s.git", name);
+
+	assert_ok(repo_make(root_fd, path, 20, &err));
+}
+
 /* A wrong inventory may lose one a minute. */
 TEST(deletions_that_come_drop_by_drop_reach_the_brake)
 {
@@ -326,6 +335,7 @@ TEST(deletions_that_come_drop_by_drop_reach_the_brake)
 	add_rows(50);
 	for (int i = 0; i < 10; i++) {
 		AUTO_FREE char *name = xasprintf("r%03d", i);
+		make_copy(name);
 		delete_rows(i, 1);
 		assert_true(may_remove());
 		assert_ok(remove_row(name, false));
@@ -344,10 +354,37 @@ TEST(what_a_person_removes_does_not_count)
 	assert_false(may_remove());
 	for (int i = 0; i < 20; i++) {
 		AUTO_FREE char *name = xasprintf("r%03d", i);
+		make_copy(name);
 		assert_ok(remove_row(name, true));
 	}
 	delete_rows(20, 1);
 	assert_true(may_remove());
+	close_all();
+}
+
+TEST(what_has_no_copy_is_no_deletion)
+{
+	open_all();
+	add_rows(50);
+	make_copy("r000");
+	delete_rows(0, 20);
+	looked_at = root_fd;
+	assert_true(may_remove());
+	assert_int_equal(count_held(), 0);
+	for (int i = 1; i < 20; i++) {
+		AUTO_FREE char *name = xasprintf("r%03d", i);
+		assert_ok(remove_row(name, false));
+	}
+	for (int i = 20; i < 30; i++) {
+		AUTO_FREE char *name = xasprintf("r%03d", i);
+		make_copy(name);
+	}
+	delete_rows(20, 9);
+	assert_true(may_remove());
+	delete_rows(29, 2); /* the second has none */
+	assert_false(may_remove());
+	looked_at = -1;
+	assert_int_equal(count_held(), 11);
 	close_all();
 }
 
@@ -375,6 +412,8 @@ TEST(what_lives_on_under_another_name_does_not_count)
 		ask(name, timeline);
 		ask(between, timeline);
 		ask(next, timeline);
+		make_copy(name);
+		make_copy(between);
 		assert_ok(move(between, REGISTRY_GONE));
 		assert_ok(move(name, REGISTRY_GONE));
 		assert_ok(remove_row(between, false));
@@ -433,6 +472,7 @@ TEST(only_the_last_hour_counts)
 	assert_ok(store_write(store, set_removed, text, &err));
 	delete_rows(0, 1);
 	assert_true(may_remove());
+	make_copy("r000");
 	assert_ok(remove_row("r000", false));
 	delete_rows(1, 1);
 	assert_false(may_remove());
@@ -454,6 +494,7 @@ int main(void)
 		CASE(a_copy_goes_that_has_a_damaged_fence_and_a_forgotten_lock),
 		CASE(deletions_that_come_drop_by_drop_reach_the_brake),
 		CASE(what_a_person_removes_does_not_count),
+		CASE(what_has_no_copy_is_no_deletion),
 		CASE(what_lives_on_under_another_name_does_not_count),
 		CASE(what_waits_to_be_renamed_does_not_count),
 		CASE(a_timeline_that_several_have_is_no_new_name),
