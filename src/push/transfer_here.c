@@ -67,6 +67,16 @@ static bool is_harmless(const struct conf_entry *entry)
 	return false;
 }
 
+/* As in a repository that push/target_local.c made. */
+static bool turns_reflogs_off(const struct conf_entry *entry)
+{
+	bool keeps = true;
+
+	return strcasecmp(entry->section, "core") == 0 &&
+	       strcasecmp(entry->key, "logAllRefUpdates") == 0 &&
+	       conf_read_bool(entry, &keeps, ERR_IGNORED) == 0 && !keeps;
+}
+
 static bool has_plain_config(int dir)
 {
 	AUTO_STR struct str text = STR_INIT;
@@ -79,7 +89,8 @@ static bool has_plain_config(int dir)
 		    0)
 		return false;
 	for (size_t i = 0; i < conf_entries(conf)->count; i++)
-		if (!is_harmless(conf_entries(conf)->items[i]))
+		if (!is_harmless(conf_entries(conf)->items[i]) &&
+		    !turns_reflogs_off(conf_entries(conf)->items[i]))
 			return false;
 	return is_bare;
 }

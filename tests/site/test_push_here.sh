@@ -55,6 +55,21 @@ a_plain_one_needs_no_git_and_one_with_hooks_or_settings_does() {
 	stop_site home
 }
 
+one_that_was_made_here_needs_no_git() {
+	make_node home
+	add_remote home near
+	make_source a
+	start_ready home
+	at home push start --wait a
+	was_logged home push.created
+	change a
+	wait_until 10 arrived near a
+	wait_until 10 pushed_by refrelay 2
+	[ "$(logged home push.done by=git)" = 0 ]
+	is_sound near/a
+	stop_site home
+}
+
 # It is all there after a restart, and no lock is left that somebody has to remove.
 dies_and_comes_back() { # POINT...
 	local point
@@ -108,6 +123,7 @@ is_moved_meanwhile() { # POINT
 
 tap_test "a plain one needs no git, and one with hooks or settings does" \
 	a_plain_one_needs_no_git_and_one_with_hooks_or_settings_does
+tap_test "one that was made here needs no git" one_that_was_made_here_needs_no_git
 tap_test "a node is killed at each step of it" dies_and_comes_back \
 	here_objects.written transfer_here.brought foreign_ref.locked foreign_ref.written
 tap_test "what was moved meanwhile stays" is_moved_meanwhile

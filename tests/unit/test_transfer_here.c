@@ -142,6 +142,19 @@ TEST(what_git_is_to_flush_makes_no_difference)
 	assert_sound();
 }
 
+/* As in a repository that was made here. */
+TEST(one_that_turns_reflogs_off_is_plain)
+{
+	set_refs("refs/heads/main=0");
+	must("git -C dst.git config core.logAllRefUpdates false");
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(false);
+	must("git -C dst.git config core.logAllRefUpdates always");
+	set_refs("refs/heads/main=1");
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(true);
+}
+
 TEST(a_hook_that_is_no_program_is_none)
 {
 	must("mkdir -p dst.git/hooks && echo exit 1 >dst.git/hooks/pre-receive && "
@@ -238,6 +251,7 @@ int main(void)
 		HERE_CASE(what_goes_back_is_forced_by_a_plus_only),
 		HERE_CASE(what_is_not_plain_is_pushed_by_git),
 		HERE_CASE(what_git_is_to_flush_makes_no_difference),
+		HERE_CASE(one_that_turns_reflogs_off_is_plain),
 		HERE_CASE(a_hook_that_is_no_program_is_none),
 		HERE_CASE(a_commit_with_a_huge_message_is_gits),
 		HERE_CASE(sha256_and_a_working_tree_are_gits),
