@@ -43,6 +43,15 @@ static bool is_answer(const struct proc_result *result, enum err_class class)
 	       said.class == class;
 }
 
+/* An ssh URL without a port has led to it by ssh's own. */
+static int gerrit_run(const struct target_call *call, const char *line,
+		      struct proc_result *result, struct err *err)
+{
+	uint16_t port = call->destination->kind == URL_SSH ? 0 : SSH_PORT;
+
+	return ssh_run(call, port, line, result, err);
+}
+
 static int create_by_ssh(const struct target_call *call, const char *head, size_t oid_len,
 			 struct err *err)
 {
@@ -58,30 +67,9 @@ static int create_by_ssh(const struct target_call *call, const char *head, size_
 	}
 	if (target_gerrit_add_name(call->destination, &line, err) != 0)
 		return -1;
-	if (ssh_run(call, SSH_PORT, line.data, &result, err) == 0)
+	if (gerrit_run(call, line.data, &result, err) == 0)
 		return 0;
 	return is_answer(&result, ERR_CONFLICT) ? 0 : -1;
-}
-
-/* "/team/app.git/" is the project team/app. */
-int target_gerrit_create(const struct target_call *call, const char *head,
-			 struct err *err)
-{
-	const char *path = call->destination->path;
-	struct destination destination = *call->destination;
-	struct target_call one = *call;
-	size_t len;
-
-	path += strspn(path, "/");
-	len = strlen(path);
-	while (len > 0 && path[len - 1] == '/')
-		len--;
-	if (len > 4 && strncmp(path + len - 4, ".git", 4) == 0)
-		len -= 4;
-	AUTO_FREE char *project = xstrndup(path, len);
-	destination.project = project;
-	one.destination = &destination;
-	return create_by_ssh(&one, head, 0, err);
 }
 
 static bool is_no_project(const struct proc_result *result)
@@ -101,7 +89,7 @@ static int set_head_by_ssh(const struct target_call *call, const char *head,
 		return -1;
 	str_add(&line, " --new-head ");
 	ssh_command_quote(head, &line);
-	if (ssh_run(call, SSH_PORT, line.data, &result, err) == 0)
+	if (gerrit_run(call, line.data, &result, err) == 0)
 		return 0;
 	return is_no_project(&result) ? missing(call->destination, err) : -1;
 }
@@ -114,7 +102,7 @@ static int delete_by_ssh(const struct target_call *call, struct err *err)
 	str_add(&line, "deleteproject delete --yes-really-delete --force ");
 	if (target_gerrit_add_name(call->destination, &line, err) != 0)
 		return -1;
-	if (ssh_run(call, SSH_PORT, line.data, &result, err) == 0)
+	if (gerrit_run(call, line.data, &result, err) == 0)
 		return 0;
 	if (is_no_project(&result))
 		return missing(call->destination, err);
@@ -285,6 +273,69 @@ static int delete_by_http(const struct target_call *call, struct err *err)
 		       : target_gerrit_report_refusal(call, status, &said, err);
 }
 
+/* "/team/app.git/" is the project team/app; the caller frees. */
+static char *project_at(const char *path)
+{
+	size_t len;
+
+	path += strspn(path, "/");
+	len = strlen(path);
+	while (len > 0 && path[len - 1] == '/')
+		len--;
+	if (len > 4 && strncmp(path + len - 4, ".git", 4) == 0)
+		len -= 4;
+	return xstrndup(path, len);
+}
+
+/* A call for that project; the caller frees its name. */
+struct call_by_path {
+	struct destination destination;
+	struct target_call call;
+};
+
+static void call_by_path_init(struct call_by_path *by_path,
+			      const struct target_call *call)
+{
+	by_path->destination = *call->destination;
+	by_path->destination.project = project_at(call->destination->path);
+	by_path->call = *call;
+	by_path->call.destination = &by_path->destination;
+}
+
+static int create_by_path(const struct target_call *call, const char *head,
+			  size_t oid_len, struct err *err)
+{
+	struct call_by_path by_path;
+
+	call_by_path_init(&by_path, call);
+	int result = create_by_ssh(&by_path.call, head, oid_len, err);
+	free(by_path.destination.project);
+	return result;
+}
+
+static int set_head_by_path(const struct target_call *call, const char *head,
+			    struct err *err)
+{
+	struct call_by_path by_path;
+
+	call_by_path_init(&by_path, call);
+	int result = set_head_by_ssh(&by_path.call, head, err);
+	free(by_path.destination.project);
+	return result;
+}
+
+static int delete_by_path(const struct target_call *call, struct err *err)
+{
+	struct call_by_path by_path;
+
+	call_by_path_init(&by_path, call);
+	int result = delete_by_ssh(&by_path.call, err);
+	free(by_path.destination.project);
+	return result;
+}
+
+const struct target_kind target_gerrit_path = { create_by_path, set_head_by_path,
+						delete_by_path };
 const struct target_kind target_gerrit_ssh = { create_by_ssh, set_head_by_ssh,
 					       delete_by_ssh };
 const struct target_kind target_gerrit_http = { create_by_http, set_head_by_http,

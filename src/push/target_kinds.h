@@ -22,8 +22,7 @@ extern const struct target_kind target_local, target_ssh, target_gerrit_ssh,
 
 /* For target_ssh, when a Gerrit answers: it accepts only its own commands, and its
  * project's name is the URL's path. */
-int target_gerrit_create(const struct target_call *call, const char *head,
-			 struct err *err);
+extern const struct target_kind target_gerrit_path;
 
 /* Whether the Gerrit behind a gerrit+http URL says that it lacks the project. */
 bool target_gerrit_lacks(const struct target_call *call);

@@ -348,6 +348,7 @@ static int target_ssh_classify_failure(const struct target_call *call,
 	}
 }
 
+/* 1: a Gerrit answers, which takes no lines for a shell. */
 static int run_line(const struct target_call *call, const struct str *line,
 		    struct err *err)
 {
@@ -355,18 +356,8 @@ static int run_line(const struct target_call *call, const struct str *line,
 
 	if (ssh_run(call, 0, line->data, &result, err) == 0)
 		return 0;
-	return target_ssh_classify_failure(call, &result, err);
-}
-
-static int run_create(const struct target_call *call, const struct str *line,
-		      const char *head, struct err *err)
-{
-	struct proc_result result;
-
-	if (ssh_run(call, 0, line->data, &result, err) == 0)
-		return 0;
 	if (git_message_is_gerrit(result.tail))
-		return target_gerrit_create(call, head, err);
+		return 1;
 	return target_ssh_classify_failure(call, &result, err);
 }
 
@@ -385,7 +376,8 @@ static int target_ssh_create(const struct target_call *call, const char *head,
 		target_ssh_add_head(&line, remote, head);
 	}
 	str_add(&line, " && rm -f " NEW);
-	return run_create(call, &line, head, err);
+	int done = run_line(call, &line, err);
+	return done > 0 ? target_gerrit_path.create(call, head, oid_len, err) : done;
 }
 
 static int target_ssh_set_head(const struct target_call *call, const char *head,
@@ -400,7 +392,8 @@ static int target_ssh_set_head(const struct target_call *call, const char *head,
 	str_addf(&line, "; then cd %s && ", path.data);
 	target_ssh_add_head(&line, call->destination->remote, head);
 	str_addf(&line, "; else exit %d; fi", EXIT_MISSING);
-	return run_line(call, &line, err);
+	int done = run_line(call, &line, err);
+	return done > 0 ? target_gerrit_path.set_head(call, head, err) : done;
 }
 
 /* A directory "objects" elsewhere than where git and its friends have one. */
@@ -430,7 +423,8 @@ static int target_ssh_destroy(const struct target_call *call, struct err *err)
 	add_has_others(&line, path.data);
 	str_addf(&line, "; then exit %d; fi; mv %s %s && rm -rf %s; else exit %d; fi",
 		 EXIT_NESTED, path.data, gone.data, gone.data, EXIT_MISSING);
-	return run_line(call, &line, err);
+	int done = run_line(call, &line, err);
+	return done > 0 ? target_gerrit_path.destroy(call, err) : done;
 }
 
 const struct target_kind target_ssh = { target_ssh_create, target_ssh_set_head,

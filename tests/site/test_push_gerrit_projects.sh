@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Projects that a Gerrit does not have are made there, whichever way it says so.
+# Projects that a Gerrit does not have are made there, whichever way it says so; by ssh
+# they also get another HEAD, and are deleted, without an adminUrl.
 . "$(dirname "$0")/../lib/tap.sh"
 . "$TESTS/lib/sites.sh"
 . "$TESTS/lib/two_sites.sh"
@@ -17,7 +18,10 @@ start_gerrit_ssh() {
 		cd '$PWD/far/home' || exit
 		export GIT_CONFIG_NOSYSTEM=1
 		echo "\$SSH_ORIGINAL_COMMAND" >>'$PWD/far/commands'
-		eval "set -- \$SSH_ORIGINAL_COMMAND"
+		case "\$SSH_ORIGINAL_COMMAND" in
+		git-* | gerrit* | deleteproject*) eval "set -- \$SSH_ORIGINAL_COMMAND" ;;
+		*) set -- \$SSH_ORIGINAL_COMMAND ;;
+		esac
 		case "\$1 \$2" in
 		git-receive-pack* | git-upload-pack*)
 			name=\${2#/}
@@ -28,6 +32,10 @@ start_gerrit_ssh() {
 		'gerrit create-project')
 			[ "\$3" != --branch ] || shift 2
 			git init -q --bare -b main "\$3.git" ;;
+		'gerrit set-head')
+			git -C "\$3.git" symbolic-ref HEAD "\$5" ;;
+		'deleteproject delete')
+			rm -r "\$5.git" ;;
 		*)
 			echo "fatal: Gerrit Code Review: \$1: not found" >&2
 			exit 127 ;;
@@ -50,6 +58,26 @@ is_made_by_ssh() { # [KEY VALUE]...
 	expect 0 at home push start --wait --timeout 30s --now new/two
 	same_refs git/new/two.git far/home/new/two.git
 	grep -qx 'gerrit create-project --branch refs/heads/main new/two' far/commands
+	stop_site home
+}
+
+far_head_is() { # REF
+	[ "$(git -C far/home/new/two.git symbolic-ref HEAD)" = "$1" ]
+}
+
+follows_by_ssh() {
+	make_gerrit_ssh_home replicateProjectDeletions true
+	make_source stays
+	start_ready home
+	expect 0 at home push start --wait --timeout 30s --now new/two
+	git -C git/new/two.git branch next main
+	git -C git/new/two.git symbolic-ref HEAD refs/heads/next
+	at home changed new/two
+	wait_until 20 far_head_is refs/heads/next
+	remove_repository git/new/two.git
+	report_removed home new/two
+	wait_until 20 was_logged home push.deleted
+	[ ! -e far/home/new/two.git ]
 	stop_site home
 }
 
@@ -107,6 +135,7 @@ what_is_forbidden_is_not_taken_for_missing() {
 }
 
 tap_test "a project that is missing is made by ssh" is_made_by_ssh
+tap_test "HEAD and a deletion go to a Gerrit by ssh" follows_by_ssh
 tap_test "what is missing is told where nothing is to be made" is_told_where_nothing_is_made
 tap_test "a project that is missing is made by HTTP" is_made_by_http
 tap_test "what is forbidden is not taken for missing" what_is_forbidden_is_not_taken_for_missing

@@ -226,6 +226,32 @@ TEST(what_gerrit_says_by_ssh_is_understood)
 	stop_ssh();
 }
 
+/* By an ssh URL without a port. */
+TEST(a_gerrit_behind_an_ssh_url_is_asked_for_the_project_of_its_path)
+{
+	AUTO_FREE char *config = xasprintf("%s/ssh_config", root);
+
+	start_ssh("#!/bin/sh\n"
+		  "case \"$SSH_ORIGINAL_COMMAND\" in gerrit* | deleteproject*)\n"
+		  "echo \"$SSH_ORIGINAL_COMMAND\" >>ROOT/asked ;;\n"
+		  "*) echo 'fatal: Gerrit Code Review: if: not found' >&2; exit 127 ;;\n"
+		  "esac\n");
+	must("printf 'Port %d\n' >ssh_config", (int)destination.port);
+	set_destination(URL_SSH, "r", "ssh://host/team/app.git/", "/team/app.git/");
+	destination.port = 0;
+	settings.ssh_config = config;
+	assert_ok(create());
+	assert_ok(target_set_head(&call, "refs/heads/next", &err));
+	assert_ok(target_delete(&call, &err));
+	settings.ssh_config = NULL;
+	stop_ssh();
+	AUTO_FREE char *asked = read_text("asked");
+	assert_string_equal(
+		asked, "gerrit create-project --branch refs/heads/main team/app\n"
+		       "gerrit set-head team/app --new-head refs/heads/next\n"
+		       "deleteproject delete --yes-really-delete --force team/app\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +265,7 @@ int main(void)
 		CASE(a_lost_lease_or_a_stop_ends_a_request),
 		CASE(commands_of_gerrit_are_asked_by_ssh),
 		CASE(what_gerrit_says_by_ssh_is_understood),
+		CASE(a_gerrit_behind_an_ssh_url_is_asked_for_the_project_of_its_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
