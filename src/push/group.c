@@ -663,6 +663,26 @@ static void push_group_skip_cut(struct push_run *run, const struct push_group *g
 	forget_head(run);
 }
 
+static bool push_group_is_left_out(const struct push_group *group)
+{
+	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
+	size_t oid_len;
+
+	return !group->destination.remote->replicates_permissions &&
+	       push_group_read_refs(group, &refs, &oid_len, ERR_IGNORED) == 0 &&
+	       refs.head_target && strcmp(refs.head_target, "refs/meta/config") == 0;
+}
+
+static void push_group_leave_out(struct push_run *run, const struct push_group *group)
+{
+	log_info("push.skipped", LOG_TEXT("repo", group->project),
+		 LOG_TEXT("remote", group->remote), LOG_TEXT("uri", run->uri),
+		 LOG_TEXT("reason", "its HEAD is refs/meta/config, and the remote has "
+				    "replicatePermissions = false"));
+	push_settle_finish(run, group);
+	forget_head(run);
+}
+
 void push_group_work(struct push_run *run, struct push_group *group)
 {
 	struct err why;
@@ -702,6 +722,10 @@ void push_group_work(struct push_run *run, struct push_group *group)
 	}
 	if (push_group_is_cut(group)) {
 		push_group_skip_cut(run, group);
+		return;
+	}
+	if (push_group_is_left_out(group)) {
+		push_group_leave_out(run, group);
 		return;
 	}
 	push_group_push_refs(run, group);

@@ -446,6 +446,25 @@ TEST(a_missing_destination_is_made_with_our_head)
 	close_node(&node);
 }
 
+TEST(a_repository_of_permissions_is_not_pushed_where_they_are_not_replicated)
+{
+	struct node node = { 0 };
+
+	make_source("p");
+	must("git -C site/p.git symbolic-ref HEAD refs/meta/config");
+	start_node(&node, "a", settings_with("replicatePermissions = false\n"));
+	request(&node, "p", REQUEST_HEAD);
+	add_task(&node, "p", TASK_ALL_REFS);
+	wait_until(is_all_done() && count_of("ls ev/refrelay/requests") == 0);
+	assert_int_equal(count_of("ls ev/refrelay/failed"), 0);
+	assert_int_equal(count_of("ls dst"), 0);
+	must("git -C site/p.git symbolic-ref HEAD refs/heads/main");
+	add_task(&node, "p", TASK_ALL_REFS);
+	wait_until(is_true("test -e dst/p.git/refs/heads/main"));
+	wait_until(is_all_done());
+	close_node(&node);
+}
+
 TEST(what_is_refused_becomes_a_dead_letter_and_the_rest_goes)
 {
 	struct node node = { 0 };
@@ -744,6 +763,8 @@ int main(void)
 			tasks_of_a_missing_repository_are_given_up_once_it_is_known_to_be_deleted),
 		ENGINE_CASE(a_node_whose_tree_is_away_leaves_the_work_to_another_one),
 		ENGINE_CASE(a_missing_destination_is_made_with_our_head),
+		ENGINE_CASE(
+			a_repository_of_permissions_is_not_pushed_where_they_are_not_replicated),
 		ENGINE_CASE(what_is_refused_becomes_a_dead_letter_and_the_rest_goes),
 		ENGINE_CASE(a_locked_ref_is_tried_as_often_as_is_set),
 		ENGINE_CASE(a_stop_ends_a_push_and_its_task_waits_again),
