@@ -295,6 +295,35 @@ struct target_call push_group_call(const struct push_run *run,
 				     .data = run->push->options.data };
 }
 
+/* By a time that was set to be ahead, it came just now. */
+static int64_t oldest(const struct push_run *run, const struct push_group *group)
+{
+	int64_t since = run->now;
+
+	for (size_t i = 0; i < group->tasks.count; i++)
+		if (group->tasks.items[i]->since < since)
+			since = group->tasks.items[i]->since;
+	return since;
+}
+
+/* A new repository lacks the other refs as well, and no task asks for them. */
+static int add_task_for_all(const struct push_run *run, const struct push_group *group,
+			    struct err *err)
+{
+	AUTO_TASK struct task task = { 0 };
+	bool is_new;
+
+	for (size_t i = 0; i < group->tasks.count; i++)
+		if (task_is_all(&group->tasks.items[i]->task))
+			return 0;
+	task = (struct task){ .project = xstrdup(group->project),
+			      .uri = xstrdup(run->uri),
+			      .remote = xstrdup(group->destination.remote->name) };
+	vec_add(&task.refs, xstrdup(TASK_ALL_REFS));
+	return task_store_add(run->push->options.tasks, &task, oldest(run, group),
+			      &is_new, err);
+}
+
 static int make_missing(struct push_run *run, const struct push_group *group,
 			struct err *err)
 {
@@ -523,7 +552,7 @@ static int transfer(struct push_run *run, const struct push_group *group,
 	}
 	transfer_result_clear(result);
 	*result = (struct transfer_result){ 0 };
-	if (make_missing(run, group, err) != 0)
+	if (add_task_for_all(run, group, err) != 0 || make_missing(run, group, err) != 0)
 		return -1;
 	return transfer_run(&request, result, err);
 }
@@ -593,17 +622,6 @@ static void fail_group(struct push_run *run, const struct push_group *group,
 	if (!is_local_failure(why))
 		err_prefix(why, "pushing %s to %s", group->project, run->uri);
 	give_back_or_up(run, group, why);
-}
-
-/* By a time that was set to be ahead, it came just now. */
-static int64_t oldest(const struct push_run *run, const struct push_group *group)
-{
-	int64_t since = run->now;
-
-	for (size_t i = 0; i < group->tasks.count; i++)
-		if (group->tasks.items[i]->since < since)
-			since = group->tasks.items[i]->since;
-	return since;
 }
 
 static void push_group_push_refs(struct push_run *run, const struct push_group *group)

@@ -90,7 +90,7 @@ an_edit_is_obeyed_and_a_wrong_one_is_not() {
 	add_commits git/a.git refs/heads/main 1
 	at home changed a
 	wait_until 20 same_refs git/a.git fast/a.git
-	[ "$(waiting | wc -l)" -eq 2 ]
+	wait_until 20 count_is 2 waiting
 	cp gerrit/etc/replication.config good
 	gerrit_conf remote.broken.url "$PWD/without-a-name.git"
 	reload home node.reload_failed

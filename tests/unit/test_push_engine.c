@@ -446,6 +446,22 @@ TEST(a_missing_destination_is_made_with_our_head)
 	close_node(&node);
 }
 
+TEST(a_destination_that_is_made_anew_gets_all_refs)
+{
+	struct node node = { 0 };
+
+	make_source("p");
+	must("cp site/p.git/refs/keep/two site/p.git/refs/heads/x");
+	start_node(&node, "a", settings_with(""));
+	add_task(&node, "p", "refs/heads/x");
+	wait_until(is_true("cmp site/p.git/refs/heads/x dst/p.git/refs/heads/x && "
+			   "cmp site/p.git/refs/heads/main dst/p.git/refs/heads/main"));
+	wait_until(is_all_done());
+	assert_true(is_true("git -C dst/p.git rev-parse --verify HEAD"));
+	assert_false(is_true("test -e dst/p.git/refs/keep"));
+	close_node(&node);
+}
+
 TEST(a_repository_of_permissions_is_not_pushed_where_they_are_not_replicated)
 {
 	struct node node = { 0 };
@@ -763,6 +779,7 @@ int main(void)
 			tasks_of_a_missing_repository_are_given_up_once_it_is_known_to_be_deleted),
 		ENGINE_CASE(a_node_whose_tree_is_away_leaves_the_work_to_another_one),
 		ENGINE_CASE(a_missing_destination_is_made_with_our_head),
+		ENGINE_CASE(a_destination_that_is_made_anew_gets_all_refs),
 		ENGINE_CASE(
 			a_repository_of_permissions_is_not_pushed_where_they_are_not_replicated),
 		ENGINE_CASE(what_is_refused_becomes_a_dead_letter_and_the_rest_goes),
