@@ -682,21 +682,23 @@ static bool is_known_hindrance(const struct pull_item *item)
 }
 
 /* Its row says so, too, until it was verified. Blobs whose file system is away are many:
- * one of a job, and only those that are new. */
+ * one of a job and class, and only those that are new. */
 static void log_hindrances(const struct pull_job *job)
 {
 	const bool is_repository = job->kind.copies->bring_most == 1;
+	unsigned logged = 0; /* classes */
 
 	for (size_t i = 0; i < job->rows.count; i++) {
 		const struct pull_item *item = &job->items[i];
 		if (verification_end(&item->why, item->of_copy) != REGISTRY_SUPERSEDED ||
-		    !registry_is_hindrance(&item->why) || is_known_hindrance(item))
+		    !registry_is_hindrance(&item->why) || is_known_hindrance(item) ||
+		    (logged & 1U << item->why.class) != 0)
 			continue;
 		log_warn("verify.deferred", LOG_NUMBER("dur_ms", job->took_ms),
 			 LOG_ERR(&item->why), LOG_TEXT("remedy", item->why.remedy),
 			 LOG_TEXT("kind", is_repository ? NULL : job->kind.type),
 			 LOG_TEXT("name", is_repository ? NULL : item->row->name));
-		return;
+		logged |= 1U << item->why.class;
 	}
 }
 

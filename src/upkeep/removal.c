@@ -158,7 +158,8 @@ static int hold_row(struct store_tx *tx, const struct registry_row *row, void *a
 	char reason[160];
 
 	if (row->state == REGISTRY_STARTED ||
-	    removal_has_no_copy(braking->deletion_limit->root, row))
+	    (kind_is_repository(kind) &&
+	     removal_has_no_copy(braking->deletion_limit->root, row)))
 		return 0;
 	int renamed = registry_was_renamed_in(tx, row, err);
 	if (renamed != 0)

@@ -17,8 +17,8 @@
  * is false. */
 struct removal_limit {
 	const char *kind;
-	int root; /* the directory of its copies, or -1: not there. What has no copy there
-		     is no deletion (of blobs: it is counted, but not held) */
+	int root; /* the directory of its copies, or -1: not there. A repository without a
+		     copy there is no deletion; blobs are too many to look for each */
 	double share;
 	size_t more_than;
 };
