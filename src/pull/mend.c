@@ -238,9 +238,10 @@ static int mend_one(int dir, const char *path, mode_t type, struct err *err)
 int mend_own_files(int dir, struct err *err)
 {
 	static const char *const folders[] = { OWN, OWN "/state", OWN "/state/pending" };
-	static const char *const files[] = { OWN "/fence",     OWN "/copy",
-					     OWN "/intent",    OWN "/held",
-					     OWN "/state/key", CUTS_MARK };
+	static const char *const files[] = { OWN "/fence",    OWN "/copy",
+					     OWN "/intent",   OWN "/held",
+					     OWN "/compared", OWN "/state/key",
+					     CUTS_MARK };
 	uint64_t fence;
 
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)

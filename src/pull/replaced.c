@@ -1,10 +1,68 @@
 #include "pull/replaced.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "git/objects.h"
 #include "git/packs.h"
 #include "pull/bring.h"
 #include "pull/hold.h"
+
+/* At the primary another repository has taken the name, and objects of one hash cannot
+ * stand beside those of the other. What was brought there goes to the trash, as with any
+ * repository that was deleted; what somebody else put there is for a person. */
+bool replaced_is_of_other_hash(const char *path, const struct source_view *view)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	if (!view->timeline[0] || repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
+	    copy.oid_len == view->oid_len)
+		return false;
+	copy_record_read(copy.fd, &record);
+	return record.timeline[0] && copy_record_has_refs(&record, &copy, ERR_IGNORED);
+}
+
+/* Somebody has moved it here: it has all that it was brought for, under another name. One
+ * that the primary renamed keeps its timeline, and one of an upstream its URL, which need
+ * not end in the name. */
+bool replaced_is_of_other_name(const struct sync_request *request, const char *path,
+			       const struct source_view *view, struct err *err)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	AUTO_CLOSE int copy = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	if (!request->mends || copy < 0)
+		return false;
+	copy_record_read(copy, &record);
+	if (!record.timeline[0] || copy_record_is_of_name(&record, request->name) ||
+	    strcmp(record.timeline, view->timeline) == 0 ||
+	    strcmp(record.source, view->url) == 0)
+		return false;
+	err_set(err, ERR_CORRUPT, "in its place stands the copy of %s", record.source);
+	return true;
+}
+
+#define COMPARED "refrelay/compared"
+
+/* Not known to be another: until the copy is equal, which may take a person's word, its
+ * record has the timeline that it had. */
+static bool replaced_was_compared(int copy, const struct source_view *view)
+{
+	AUTO_STR struct str timeline = STR_INIT;
+
+	return file_read(copy, COMPARED, TIMELINE_SIZE, &timeline, ERR_IGNORED) == 0 &&
+	       strcmp(timeline.data, view->timeline) == 0;
+}
+
+/* Without the note all is compared once more. */
+void replaced_note_compared(const char *path, const struct source_view *view)
+{
+	AUTO_CLOSE int copy = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	if (copy >= 0)
+		file_replace(copy, COMPARED, view->timeline, strlen(view->timeline),
+			     FILE_SYNC, ERR_IGNORED);
+}
 
 /* An upstream's timeline is its address, which people change; and what another primary
  * never had is for a person. */
@@ -63,6 +121,7 @@ bool replaced_is_likely(const struct sync_request *request, const char *path,
 	       ref_snapshot_read(copy.fd, copy.oid_len, &found, ERR_IGNORED) == 0 &&
 	       found.cuts.count == 0 && view->refs.cuts.count == 0 &&
 	       bring_is_ours(copy.fd, &found, request->checksum) &&
+	       !replaced_was_compared(copy.fd, view) &&
 	       replaced_has_other_refs(request, &copy, &found, view);
 }
 
@@ -99,4 +158,22 @@ int replaced_shares_history(const struct git_work *work, const char *old_path,
 	vec_clear(&before);
 	vec_clear(&now);
 	return result;
+}
+
+/* What a later attempt would meet again, where a few objects may do for the old copy. An
+ * attempt that has no time left leaves that to the next one. */
+int replaced_may_stay(const struct git_work *work, const struct source_view *view,
+		      const struct err *why)
+{
+	bool is_out_of_time =
+		why->class == ERR_TIMEOUT && git_work_check(work, ERR_IGNORED) != 0;
+	bool is_damaged_there =
+		why->class == ERR_CORRUPT && why->reason == REASON_AT_PEER;
+	bool is_lasting = why->class == ERR_DISK || why->reason == REASON_TOO_LARGE ||
+			  is_out_of_time || is_damaged_there;
+
+	if (!is_lasting || source_was_outrun(view, why))
+		return -1;
+	log_warn("sync.not_compared", LOG_ERR(why));
+	return 1;
 }

@@ -11,8 +11,15 @@
 
 #include "pull/sync_repository.h"
 
+/* Whether it has another hash, and was brought here. */
+bool replaced_is_of_other_hash(const char *path, const struct source_view *view);
+
+/* Whether it was brought under another name. Then *err says what it is. */
+bool replaced_is_of_other_name(const struct sync_request *request, const char *path,
+			       const struct source_view *view, struct err *err);
+
 /* Whether nothing that the refs name is the same. False also when that cannot be
- * determined. */
+ * determined, or was answered before. */
 bool replaced_is_likely(const struct sync_request *request, const char *path,
 			const struct source_view *view);
 
@@ -20,5 +27,14 @@ bool replaced_is_likely(const struct sync_request *request, const char *path,
  * 1, 0, or -1. 1 also if the old one is damaged. */
 int replaced_shares_history(const struct git_work *work, const char *old_path,
 			    const char *new_path, struct err *err);
+
+/* After the question could not be answered: 1 if the copy is to be updated, as if it were
+ * of the same repository; -1: a later attempt may answer it. */
+int replaced_may_stay(const struct git_work *work, const struct source_view *view,
+		      const struct err *why);
+
+/* Remembers, for this timeline, that the copy is not of another repository, as far as can
+ * be told: NAME.git/refrelay/compared. */
+void replaced_note_compared(const char *path, const struct source_view *view);
 
 #endif

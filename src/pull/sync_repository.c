@@ -225,6 +225,7 @@ struct filling {
 	const struct sync_request *request;
 	const struct repo *copy;
 	const object_files *found; /* what was there, as the record tells it */
+	bool is_new;               /* the copy is still empty */
 	bool is_as_left;           /* as in struct bring_request */
 	bool is_doubtful;          /* each object is read before it is recorded */
 };
@@ -346,7 +347,6 @@ static int sync_repository_fill_copy(const struct filling *filling,
 {
 	const struct sync_request *request = filling->request;
 	const struct repo *copy = filling->copy;
-	bool is_new = result->outcome == SYNC_CREATED;
 	int done = -1;
 
 	if (copy->oid_len != view->oid_len) {
@@ -366,7 +366,7 @@ static int sync_repository_fill_copy(const struct filling *filling,
 						 .name = request->name,
 						 .copy = copy,
 						 .view = view,
-						 .is_new = is_new,
+						 .is_new = filling->is_new,
 						 .is_forced = request->is_forced,
 						 .mends = request->mends,
 						 .is_suspect = request->is_suspect,
@@ -458,7 +458,6 @@ static int build(struct job *job, const struct sync_request *request,
 	const object_files nothing = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
 
-	result->outcome = SYNC_CREATED;
 	if (dir_make_parents(AT_FDCWD, staging, err) != 0 ||
 	    repo_make(AT_FDCWD, staging, view->oid_len, err) != 0)
 		return -1;
@@ -468,7 +467,8 @@ static int build(struct job *job, const struct sync_request *request,
 	    sync_repository_fill_copy(&(struct filling){ .job = job,
 							 .request = request,
 							 .copy = &copy,
-							 .found = &nothing },
+							 .found = &nothing,
+							 .is_new = true },
 				      view, result, err) != 0)
 		return place_is_cleared(staging, err);
 	give_hooks(request, &copy);
@@ -480,7 +480,6 @@ static int build(struct job *job, const struct sync_request *request,
 enum in_the_place {
 	NOTHING_THERE,
 	OTHER_THERE,   /* goes, whatever it holds */
-	PERHAPS_OTHER, /* goes, unless the new one has some of its history */
 	DAMAGED_THERE, /* goes, unless it has commits of its own that can be read */
 };
 
@@ -505,7 +504,6 @@ static int would_lose(struct job *job, const struct sync_request *request,
 	return hold_lost_tips(&job->work, &old, &new, &found, &result->held_reason, err);
 }
 
-/* 1: the old copy is to be updated after all. */
 static int sync_repository_place_copy(struct job *job, const struct sync_request *request,
 				      const char *staging, enum in_the_place there,
 				      struct sync_result *result, struct err *err)
@@ -519,12 +517,6 @@ static int sync_repository_place_copy(struct job *job, const struct sync_request
 
 	if (there == NOTHING_THERE)
 		return place_new(&placing, err);
-	if (there == PERHAPS_OTHER) {
-		int shares = replaced_shares_history(&job->work, path, staging, err);
-		if (shares != 0)
-			return shares;
-		log_info("sync.replaced");
-	}
 	if (there == DAMAGED_THERE && !request->is_forced)
 		is_lost = would_lose(job, request, path, staging, result, err);
 	if (is_lost < 0)
@@ -542,7 +534,6 @@ static int sync_repository_place_copy(struct job *job, const struct sync_request
 	return place_instead(&placing, err);
 }
 
-/* 1: as above. */
 static int sync_repository_create_copy(struct job *job,
 				       const struct sync_request *request,
 				       struct source_view *view, enum in_the_place there,
@@ -805,39 +796,32 @@ static int rebuild(struct job *job, const struct sync_request *request,
 					   err);
 }
 
-/* At the primary another repository has taken the name, and objects of one hash cannot
- * stand beside those of the other. What was brought there goes to the trash, as with any
- * repository that was deleted; what somebody else put there is for a person. */
-static bool is_of_another_hash(const char *path, const struct source_view *view)
+/* 1: the old copy is to be updated after all. */
+static int replace_other(struct job *job, const struct sync_request *request,
+			 const char *path, struct source_view *view,
+			 struct sync_result *result, struct err *err)
 {
-	AUTO_RECORD struct copy_record record = { 0 };
-	AUTO_REPO struct repo copy = REPO_INIT;
+	const struct git_work *work = &job->work;
+	AUTO_FREE char *staging = staging_of(job, request);
+	int done = build(job, request, view, staging, false, result, err);
 
-	if (!view->timeline[0] || repo_open(AT_FDCWD, path, &copy, ERR_IGNORED) != 0 ||
-	    copy.oid_len == view->oid_len)
-		return false;
-	copy_record_read(copy.fd, &record);
-	return record.timeline[0] && copy_record_has_refs(&record, &copy, ERR_IGNORED);
-}
-
-/* Somebody has moved it here: it has all that it was brought for, under another name. One
- * that the primary renamed keeps its timeline, and one of an upstream its URL, which need
- * not end in the name. */
-static bool is_of_another_name(const struct sync_request *request, const char *path,
-			       const struct source_view *view, struct err *err)
-{
-	AUTO_RECORD struct copy_record record = { 0 };
-	AUTO_CLOSE int copy = dir_open(AT_FDCWD, path, ERR_IGNORED);
-
-	if (!request->mends || copy < 0)
-		return false;
-	copy_record_read(copy, &record);
-	if (!record.timeline[0] || copy_record_is_of_name(&record, request->name) ||
-	    strcmp(record.timeline, view->timeline) == 0 ||
-	    strcmp(record.source, view->url) == 0)
-		return false;
-	err_set(err, ERR_CORRUPT, "in its place stands the copy of %s", record.source);
-	return true;
+	if (done == 0)
+		done = replaced_shares_history(work, path, staging, err);
+	if (done < 0)
+		done = replaced_may_stay(work, view, err);
+	if (done > 0)
+		replaced_note_compared(path, view);
+	else if (done == 0 && !replaced_is_likely(request, path, view))
+		done = 1; /* somebody wrote to it meanwhile */
+	if (done == 0) {
+		log_info("sync.replaced");
+		result->outcome = SYNC_CREATED;
+		done = sync_repository_place_copy(job, request, staging, OTHER_THERE,
+						  result, err);
+	}
+	if (done != 0)
+		tree_remove(AT_FDCWD, staging, ERR_IGNORED);
+	return done;
 }
 
 static int make_equal(struct job *job, const struct sync_request *request,
@@ -857,21 +841,21 @@ static int make_equal(struct job *job, const struct sync_request *request,
 		err_remedy(err, "move it away");
 		return request->mends ? rebuild(job, request, view, result, err) : -1;
 	}
-	if (!view->is_delta && is_of_another_hash(path, view))
+	if (!view->is_delta && replaced_is_of_other_hash(path, view))
 		return sync_repository_create_copy(job, request, view, OTHER_THERE,
 						   result, err);
-	if (!view->is_delta && is_of_another_name(request, path, view, err))
+	if (!view->is_delta && replaced_is_of_other_name(request, path, view, err))
 		return rebuild(job, request, view, result, err);
 	if (request->is_rebuild)
 		return sync_repository_create_copy(job, request, view, DAMAGED_THERE,
 						   result, err);
-	int done = 1;
-	if (!view->is_delta && replaced_is_likely(request, path, view))
-		done = sync_repository_create_copy(job, request, view, PERHAPS_OTHER,
-						   result, err);
-	if (done <= 0)
-		return done;
-	done = update(job, request, path, view, result, err);
+	if (!view->is_delta && replaced_is_likely(request, path, view)) {
+		int replaced = replace_other(job, request, path, view, result, err);
+		if (replaced <= 0)
+			return replaced;
+		*result = (struct sync_result){ .bytes = result->bytes };
+	}
+	int done = update(job, request, path, view, result, err);
 	return done > 0 ? rebuild(job, request, view, result, err) : done;
 }
 

@@ -4,6 +4,20 @@
 static const struct source_ops *plain_ops;
 static const char *told_timeline;
 static bool is_other_address;
+static int builds, good_builds = INT_MAX; /* from nothing */
+static struct err build_failure;          /* of those that are too many */
+
+/* What is built from nothing has no packs but those that came: they go if one breaks. */
+static int bring_or_break(struct source *from, const struct source_want *want,
+			  struct err *e)
+{
+	builds += want->is_new;
+	if (!want->is_new || builds <= good_builds)
+		return plain_ops->bring(from, want, e);
+	must("rm -f %s/objects/pack/*", want->copy->path);
+	*e = build_failure;
+	return -1;
+}
 
 static int read_with_timeline(struct source *from, const char *name,
 			      struct source_view *view, struct err *e)
@@ -19,6 +33,12 @@ static int read_with_timeline(struct source *from, const char *name,
 	return done;
 }
 
+static void break_builds(int after, enum err_class class)
+{
+	good_builds = after;
+	err_set(&build_failure, class, "the build broke");
+}
+
 static int mend_with(const char *timeline, bool is_forced)
 {
 	struct source_ops telling = *source->ops;
@@ -27,10 +47,13 @@ static int mend_with(const char *timeline, bool is_forced)
 	plain_ops = source->ops;
 	told_timeline = timeline;
 	telling.read = read_with_timeline;
+	telling.bring = bring_or_break;
+	builds = 0;
 	source->ops = &telling;
 	done = sync_by((struct sync_request){
 		.mends = true, .may_rebuild = true, .is_forced = is_forced });
 	source->ops = plain_ops;
+	good_builds = INT_MAX;
 	return done;
 }
 
@@ -159,6 +182,79 @@ TEST(what_others_wrote_to_a_copy_is_not_replaced)
 	assert_int_equal(count_trash(), 0);
 }
 
+/* The history is that of the copy, but no ref is. */
+static void move_all_refs(void)
+{
+	must("cd there/a.git && git for-each-ref --format='delete %%(refname)' "
+	     "refs/tags | git update-ref --stdin && "
+	     "git update-ref refs/heads/main $(git commit-tree -m next -p main "
+	     "main^{tree})");
+}
+
+/* It may lose no pack. */
+TEST(after_the_comparison_the_old_copy_is_no_new_one)
+{
+	make_copy_of_one(0);
+	move_all_refs();
+	break_builds(1, ERR_NETWORK);
+	assert_ok(mend_with(OTHER, false));
+	assert_int_equal(builds, 1);
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_equal_and_whole();
+}
+
+/* A row that is held keeps the old timeline. */
+TEST(while_a_copy_is_held_it_is_compared_once)
+{
+	make_copy_of_one(30);
+	move_all_refs();
+	for (int i = 0; i < 3; i++) {
+		assert_ok(mend_with(OTHER, false));
+		assert_int_equal(result.outcome, SYNC_HELD);
+		free(result.held_reason);
+		assert_int_equal(builds, i == 0);
+	}
+	assert_ok(mend_with("3333333333333333", false));
+	assert_int_equal(builds, 1);
+	free(result.held_reason);
+}
+
+/* A few objects may be brought all the same. */
+TEST(what_there_is_no_room_to_compare_is_updated)
+{
+	make_copy_of_one(0);
+	move_all_refs();
+	break_builds(0, ERR_DISK);
+	assert_ok(mend_with(OTHER, false));
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_equal_and_whole();
+	assert_int_equal(count_trash(), 0);
+}
+
+TEST(what_cannot_be_compared_for_now_is_compared_later)
+{
+	make_copy_of_one(0);
+	replace_there(false);
+	break_builds(0, ERR_NETWORK);
+	assert_fails(mend_with(OTHER, false), ERR_NETWORK);
+	must("test $(git -C here/a.git rev-parse main) = $(cat old)");
+	assert_ok(mend_with(OTHER, false));
+	assert_replaced();
+}
+
+TEST(what_others_write_while_it_is_compared_is_not_replaced)
+{
+	make_copy_of_one(0);
+	replace_there(false);
+	passed = "sync.verified"; /* of the new one */
+	then = "cd here/a.git && git update-ref refs/heads/mine "
+	       "$(git commit-tree -m mine main^{tree})";
+	assert_ok(mend_with(OTHER, false));
+	assert_int_equal(result.outcome, SYNC_HELD);
+	free(result.held_reason);
+	assert_int_equal(count_trash(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +268,11 @@ int main(void)
 		SYNC_CASE(a_history_that_was_pushed_anew_is_no_other_repository),
 		SYNC_CASE(what_another_primary_never_had_is_held),
 		SYNC_CASE(what_others_wrote_to_a_copy_is_not_replaced),
+		SYNC_CASE(after_the_comparison_the_old_copy_is_no_new_one),
+		SYNC_CASE(while_a_copy_is_held_it_is_compared_once),
+		SYNC_CASE(what_there_is_no_room_to_compare_is_updated),
+		SYNC_CASE(what_cannot_be_compared_for_now_is_compared_later),
+		SYNC_CASE(what_others_write_while_it_is_compared_is_not_replaced),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
