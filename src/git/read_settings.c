@@ -63,15 +63,28 @@ static void add_known(const struct known *one, const char *value, struct str *ou
 	read_settings_add_line(one->key, value, out);
 }
 
+static bool is_of_http(const struct conf_entry *entry)
+{
+	return strcasecmp(entry->section, "http") == 0;
+}
+
+/* The last value decides. */
+static bool is_closed(const struct conf *conf)
+{
+	const struct conf_list *all = conf_entries(conf);
+	bool is_open = true;
+
+	for (size_t i = 0; i < all->count; i++)
+		if (read_settings_find_known(all->items[i]) && is_of_http(all->items[i]))
+			conf_read_bool(all->items[i], &is_open, ERR_IGNORED);
+	return !is_open;
+}
+
 /* What closes a repository, and rules of hidden refs, also those that except some from
  * the rules before: without these too much would be hidden. */
-static bool is_hiding(const struct conf_entry *entry)
+static bool is_hiding(const struct conf_entry *entry, bool is_shut)
 {
-	bool is_open = false;
-
-	return strcasecmp(entry->key, "hideRefs") == 0 ||
-	       (strcasecmp(entry->section, "http") == 0 &&
-		conf_read_bool(entry, &is_open, ERR_IGNORED) == 0 && !is_open);
+	return strcasecmp(entry->key, "hideRefs") == 0 || (is_of_http(entry) && is_shut);
 }
 
 enum which { ALL_SETTINGS, THOSE_HIDING };
@@ -79,10 +92,11 @@ enum which { ALL_SETTINGS, THOSE_HIDING };
 static void read_settings_add(const struct conf *conf, enum which which, struct str *out)
 {
 	const struct conf_list *all = conf_entries(conf);
+	bool is_shut = is_closed(conf);
 
 	for (size_t i = 0; i < all->count; i++) {
 		const struct known *one = read_settings_find_known(all->items[i]);
-		if (one && (which == ALL_SETTINGS || is_hiding(all->items[i])))
+		if (one && (which == ALL_SETTINGS || is_hiding(all->items[i], is_shut)))
 			add_known(one, all->items[i]->value, out);
 	}
 }

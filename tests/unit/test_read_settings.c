@@ -121,6 +121,9 @@ TEST(a_copy_may_hide_at_once_what_its_source_hides)
 		{ FILTER HIDE("refs/a") HIDE("refs/b"), HIDE("refs/b") OPEN, NULL },
 		{ OPEN, CLOSED, OPEN CLOSED },
 		{ CLOSED, OPEN, NULL },
+		{ "", CLOSED OPEN, NULL }, /* as where one of two files says so */
+		{ OPEN, HIDE("refs/a") CLOSED OPEN, OPEN HIDE("refs/a") },
+		{ "", OPEN CLOSED, OPEN CLOSED },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
