@@ -15,7 +15,10 @@
 #define SHALLOW "shallow "
 #define CERTIFICATE "push-cert"
 
-enum { DELETED_MAX = 8 << 20 };
+enum {
+	DELETED_MAX = 8 << 20, /* bytes */
+	DELETED_NAMES_MAX = 100000,
+};
 
 void receive_commands_clear(struct receive_commands *commands)
 {
@@ -34,7 +37,8 @@ static void add_deleted(struct receive_commands *commands, const char *name, siz
 	AUTO_FREE char *text = xstrndup(name, len);
 
 	commands->deletions++;
-	if (len > DELETED_MAX - commands->deleted_len)
+	if (len > DELETED_MAX - commands->deleted_len ||
+	    commands->deleted.count >= DELETED_NAMES_MAX)
 		return;
 	commands->deleted_len += len;
 	map_put(&commands->deleted, text, commands);

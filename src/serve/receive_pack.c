@@ -118,11 +118,11 @@ static bool receive_outcome_begins_with(const char *line, size_t len, const char
 	return len > strlen(word) && memcmp(line, word, strlen(word)) == 0;
 }
 
-/* Of a line "ng <name> <why>". */
+/* Of a line "ok <name>" or "ng <name> <why>". */
 static bool receive_outcome_is_deletion(const struct receive_outcome_reader *reader,
 					const char *line, size_t len)
 {
-	AUTO_FREE char *name = xstrndup(line + strlen("ng "), len - strlen("ng "));
+	AUTO_FREE char *name = xstrndup(line + strlen("ok "), len - strlen("ok "));
 
 	name[strcspn(name, " \n")] = '\0';
 	return reader->deleted && map_get(reader->deleted, name);
@@ -132,12 +132,15 @@ static bool receive_outcome_is_deletion(const struct receive_outcome_reader *rea
 static void receive_outcome_take_line(struct receive_outcome_reader *reader,
 				      const char *line, size_t len)
 {
-	reader->outcome.taken += receive_outcome_begins_with(line, len, "ok ");
-	if (!receive_outcome_begins_with(line, len, "ng "))
+	bool is_taken = receive_outcome_begins_with(line, len, "ok ");
+
+	if (!is_taken && !receive_outcome_begins_with(line, len, "ng "))
 		return;
-	reader->outcome.refused++;
-	reader->outcome.refused_deletions +=
-		receive_outcome_is_deletion(reader, line, len);
+	bool is_deletion = receive_outcome_is_deletion(reader, line, len);
+	reader->outcome.taken += is_taken;
+	reader->outcome.refused += !is_taken;
+	reader->outcome.taken_deletions += is_taken && is_deletion;
+	reader->outcome.refused_deletions += !is_taken && is_deletion;
 }
 
 static void receive_outcome_end_reading(struct receive_outcome_reader *reader,
@@ -501,6 +504,19 @@ static int receive_pack_settle_change(struct receive_pack *pack, struct err *err
 	return -1;
 }
 
+/* What looked like a deletion in a certificate was none for git, unless that says that it
+ * was taken: there, a packet need not be a line. */
+static void correct_deletions(const struct receive_commands *commands,
+			      struct receive_outcome *outcome)
+{
+	const size_t count = commands->deleted.count;
+
+	if (outcome->is_known && commands->step == RECEIVE_SIGNED)
+		outcome->refused_deletions = outcome->taken_deletions < count
+						     ? count - outcome->taken_deletions
+						     : 0;
+}
+
 /* Of a push that was recorded. */
 static void report_once(struct receive_pack *pack)
 {
@@ -509,6 +525,7 @@ static void report_once(struct receive_pack *pack)
 	if (pack->is_reported || !pack->change.is_recorded)
 		return;
 	pack->is_reported = true;
+	correct_deletions(&pack->commands, &outcome);
 	outcome.asked = pack->commands.step == RECEIVE_WHOLE
 				? pack->commands.count
 				: outcome.taken + outcome.refused;

@@ -94,7 +94,8 @@ struct receive_outcome {
 	bool is_known; /* git has reported; else only `asked` is set */
 	size_t asked;  /* that the client wanted to change; 0: unknown */
 	size_t taken, refused;
-	size_t refused_deletions; /* of the refused, if their names are known */
+	size_t taken_deletions; /* of these, if their names are known */
+	size_t refused_deletions;
 };
 
 struct receive_outcome_reader {

@@ -122,6 +122,19 @@ TEST(of_very_many_deletions_not_all_names_are_kept)
 	assert_in_range(commands.deleted.count, 100, 150);
 }
 
+/* Short ones take more memory than their bytes. */
+TEST(of_very_many_short_names_not_all_are_kept)
+{
+	for (int i = 0; i < 100010; i++) {
+		AUTO_FREE char *text = xasprintf(ONE " " ZERO " refs/%x", i);
+		line(text);
+	}
+	pkt_add_flush(&body);
+	take();
+	assert_int_equal(commands.deletions, 100010);
+	assert_int_equal(commands.deleted.count, 100000);
+}
+
 TEST(what_is_not_understood_is_strange)
 {
 	static const char *const lines[] = {
@@ -170,6 +183,7 @@ int main(void)
 		CASE(any_piece_may_come_by_itself),
 		CASE(the_commands_of_a_certificate_are_read),
 		CASE(of_very_many_deletions_not_all_names_are_kept),
+		CASE(of_very_many_short_names_not_all_are_kept),
 		CASE(what_is_not_understood_is_strange),
 		CASE(what_can_be_no_packet_is_strange_at_the_length_of_one),
 	};

@@ -335,13 +335,16 @@ TEST(two_pushes_run_side_by_side)
 }
 
 /* Lines of a certificate, then its signature, each a packet. */
+/* A tab ends a packet, too. */
 static void add_lines(struct push *mine, const char *text)
 {
 	for (size_t len; *text; text += len) {
-		len = strcspn(text, "\n") + 1;
+		len = strcspn(text, "\n\t") + 1;
 		pkt_add(&mine->body, text, len);
 	}
 }
+
+static const char *one_more_header = "";
 
 /* Pushes main with a certificate; `sign` makes a signature of its stdin. */
 static void push_signed(const char *sign, const struct oid *old, const struct oid *new)
@@ -358,8 +361,9 @@ static void push_signed(const char *sign, const struct oid *old, const struct oi
 	int len = (int)strcspn(at + 11, " \n");
 	AUTO_FREE char *text = xasprintf(
 		"certificate version 0.1\npusher ann@example.com 1700000000 +0000\n"
-		"nonce %.*s\n\n%s %s refs/heads/main\n",
-		len, at + 11, text_or_zero(old, before), text_or_zero(new, after));
+		"nonce %.*s\n%s\n%s %s refs/heads/main\n",
+		len, at + 11, one_more_header, text_or_zero(old, before),
+		text_or_zero(new, after));
 	assert_ok(file_replace(root_fd, "cert", text, strlen(text), FILE_NO_SYNC, &err));
 	AUTO_FREE char *signature = output_of("%s <cert 2>/dev/null", sign);
 	pkt_add(&push.body, "push-cert\0report-status side-band-64k\n", 39);
@@ -392,6 +396,29 @@ TEST(a_signed_push_is_verified_where_the_repository_wants_it)
 	assert_true(says("G OK"));
 	assert_changed_once();
 	assert_int_equal(push.deletions, 1);
+	assert_refs("");
+}
+
+#define UNSIGNED "echo -----BEGIN SSH SIGNATURE-----; cat >/dev/null"
+
+/* For git, which puts packets of a certificate together before it looks for lines. */
+TEST(what_only_looks_like_a_deletion_in_a_certificate_is_none)
+{
+	char line[200], main[OID_MAX_TEXT];
+
+	must("git -C r.git config receive.denyDeleteCurrent ignore");
+	snprintf(line, sizeof(line), "note\t%s %s refs/heads/none\n",
+		 oid_text(&commits[9], main), text_or_zero(NULL, main));
+	one_more_header = line;
+	push_signed(UNSIGNED, NULL, &commits[9]);
+	assert_int_equal(push.deletions, 1);
+	assert_int_equal(push.outcome.refused_deletions, 1);
+	push_clear(&push);
+	push_init(&push);
+	push_signed(UNSIGNED, &commits[9], NULL);
+	one_more_header = "";
+	assert_int_equal(push.deletions, 2);
+	assert_int_equal(push.outcome.refused_deletions, 1);
 	assert_refs("");
 }
 
@@ -440,6 +467,7 @@ int main(void)
 		CASE(advertisements_are_those_of_http_backend),
 		CASE(two_pushes_run_side_by_side),
 		CASE(a_signed_push_is_verified_where_the_repository_wants_it),
+		CASE(what_only_looks_like_a_deletion_in_a_certificate_is_none),
 		CASE(signatures_of_gpg_are_verified_by_the_keyring_that_the_node_was_given),
 	};
 
