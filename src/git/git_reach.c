@@ -70,6 +70,8 @@ static void add_alternates(int repository, const char *objects, int depth,
 void git_reach_list_alternates(int repository, git_reach_paths *paths)
 {
 	add_alternates(repository, "objects", 1, paths);
+	if (paths->count > REACH_MOST)
+		vec_add(paths, xstrdup("/"));
 }
 
 /* A directory of which "commondir" names the rest is a linked working tree's. */

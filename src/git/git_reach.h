@@ -26,7 +26,8 @@ typedef VEC(char *) git_reach_paths;
  * will say why. */
 void git_reach_find(int repository, git_reach_paths *paths);
 
-/* Appends the object directories that it borrows from, as above. */
+/* Appends the object directories that it borrows from. "/" for those that are unknown: a
+ * name in quotes, or too many. */
 void git_reach_list_alternates(int repository, git_reach_paths *paths);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "base/vec.h"
+#include "git/repo.h"
 #include "job/pool.h"
 #include "verify/verify_origin.h"
 
@@ -60,7 +61,8 @@ struct verify_origin {
 	verify_doubteds doubted;       /* guarded by mutex; each name once */
 	bool is_doubt_at_work;         /* guarded by mutex; one at a time */
 	struct map alarms;             /* guarded by mutex; name to struct alarm */
-	struct map places; /* guarded by mutex; directory to int64_t: when it was read */
+	struct map places;             /* guarded by mutex; directory to struct place
+					  (verify_places.c) */
 	struct stop stop;
 	pthread_t dispatcher;
 };
@@ -85,6 +87,25 @@ void verify_origin_look_now(struct verify_origin *verify, const char *name);
 
 /* It was proved damaged. */
 void verify_doubt_proved(struct verify_origin *verify, const char *name);
+
+/*
+ * The places outside of the root from which a repository borrows objects: each object
+ * there is read, too. Of many that borrow from one, one reads it at a time, and the
+ * others get what it found.
+ */
+
+/* Before its own objects are read. ERR_BUSY: another reads a place. Other errors: one was
+ * found damaged not long ago. */
+int verify_places_look(const struct verify_batch *batch, const struct origin_row *row,
+		       const struct repo *repo, struct err *err);
+
+/* Reads those that were not read lately, each within VERIFY_TIMEOUT_MS. *is_deferred: the
+ * error, of whatever class, says nothing of the repository. */
+int verify_places_read(const struct verify_batch *batch, const struct origin_row *row,
+		       const struct repo *repo, bool *is_deferred, struct err *err);
+
+/* For all objects of one repository, or of one place. */
+#define VERIFY_TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
 
 /* After an error of the database. */
 #define VERIFY_PATIENCE_MS 10000

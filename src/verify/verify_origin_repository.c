@@ -6,15 +6,12 @@
  * looked for anew.
  */
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/retry.h"
-#include "git/git_reach.h"
 #include "replicable/name.h"
 #include "verify/verify_objects.h"
 #include "verify/verify_origin_parts.h"
 
-#define TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
 /* How often a row may change while its result is being written. */
 #define TRIES 5
 /* How often a repository may change while its objects are looked for. */
@@ -22,67 +19,23 @@
 /* After what was no fault of the repository. */
 #define DEFERRED_MS 30000
 
-/* Many may borrow from one place: who comes first in a round reads it. */
-static int check_place(struct verify_origin *verify, const struct git_work *work,
-		       const struct repo *repo, const char *place, struct err *err)
-{
-	int64_t now = clock_boot_ms();
-
-	if (verify_borrowed(work, repo, place, err) != 0)
-		return -1;
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
-	int64_t *at = xcalloc(1, sizeof(*at));
-	*at = now;
-	free(map_put(&verify->places, place, at));
-	return 0;
-}
-
-static bool was_read_lately(struct verify_origin *verify, const char *place)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
-	const int64_t *at = map_get(&verify->places, place);
-
-	return at && clock_boot_ms() - *at < verify->options.reverify_ms / 2;
-}
-
-/* What is below the root is verified by itself. */
-static int check_borrowed(const struct verify_batch *batch, const struct origin_row *row,
-			  const struct git_work *work, const struct repo *repo,
-			  struct err *err)
-{
-	AUTO_FREE char *root = path_resolve(batch->kind->of.path);
-	bool is_routine = row->verification == VERIFICATION_SUCCEEDED;
-	git_reach_paths places = { 0 };
-	int result = 0;
-
-	git_reach_list_alternates(repo->fd, &places);
-	for (size_t i = 0; i < places.count && result == 0; i++) {
-		const char *before = places.items[i][0] == '/' ? "" : repo->path;
-		AUTO_FREE char *path = xasprintf("%s/%s", before, places.items[i]);
-		AUTO_FREE char *place = path_resolve(path);
-		if (!path_is_below(place, root) &&
-		    !(is_routine && was_read_lately(batch->verify, place)))
-			result = check_place(batch->verify, work, repo, place, err);
-	}
-	vec_clear_owned(&places);
-	return result;
-}
-
+/* *is_deferred: the failure says nothing of the repository, whatever its class is. */
 static int check_objects(const struct verify_batch *batch, const struct noticed *noticed,
-			 struct err *err)
+			 bool *is_deferred, struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 	AUTO_FREE char *path =
 		xasprintf("%s/%s", batch->kind->of.path, noticed->row.path);
 	const struct git_work work = { .stop = batch->stop,
 				       .guard_fd = -1,
-				       .until = clock_boot_ms() + TIMEOUT_MS };
+				       .until = clock_boot_ms() + VERIFY_TIMEOUT_MS };
 
 	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
 	    repo_check_files(&repo, err) != 0)
 		return -1;
-	if (verify_objects(&work, &repo, &noticed->refs, err) == 0 &&
-	    check_borrowed(batch, &noticed->row, &work, &repo, err) == 0)
+	if (verify_places_look(batch, &noticed->row, &repo, err) == 0 &&
+	    verify_objects(&work, &repo, &noticed->refs, err) == 0 &&
+	    verify_places_read(batch, &noticed->row, &repo, is_deferred, err) == 0)
 		return 0;
 	if (err->class == ERR_MISSING) { /* a part of it; it is there itself */
 		err->class = ERR_CORRUPT;
@@ -179,9 +132,9 @@ static int verify_origin_repository_check(const struct verify_batch *batch,
 		}
 		if (noticed.row.generation == failed_at)
 			break;
-		if (check_objects(batch, &noticed, err) == 0)
+		if (check_objects(batch, &noticed, is_deferred, err) == 0)
 			return 0;
-		*is_deferred = !is_verdict(err);
+		*is_deferred |= !is_verdict(err);
 		if (*is_deferred)
 			return -1;
 		failure = *err;
@@ -193,7 +146,9 @@ static int verify_origin_repository_check(const struct verify_batch *batch,
 
 static void report_failure(const struct err *failure, bool is_deferred, int64_t took_ms)
 {
-	if (is_deferred)
+	if (failure->class == ERR_BUSY) /* of the place from which it borrows */
+		log_info("verify.deferred", LOG_ERR(failure));
+	else if (is_deferred)
 		log_warn("verify.deferred", LOG_NUMBER("dur_ms", took_ms),
 			 LOG_ERR(failure), LOG_TEXT("remedy", failure->remedy));
 	else if (failure->class != ERR_MISSING)

@@ -243,6 +243,19 @@ TEST(what_is_borrowed_is_read_once_in_a_round)
 	must("rm -rf %s", pool);
 }
 
+TEST(what_is_borrowed_from_an_unknown_place_is_not_called_verified)
+{
+	open_all(clock_wall_ms());
+	must("echo '\"/srv/\\303\\244\"' >p.git/objects/info/alternates");
+	start_verify(1);
+	for (int64_t tries = 0; tries == 0; usleep(5000)) {
+		AUTO_ORIGIN_ROW struct origin_row row = read_row();
+		tries = row.verification_retry_count;
+		assert_int_equal(row.verification, VERIFICATION_PENDING);
+	}
+	close_all();
+}
+
 /* One that cannot be told from a deleted one must not be looked at all the time. */
 TEST(what_failed_has_failed_until_it_is_found_whole)
 {
@@ -747,6 +760,7 @@ int main(void)
 		CASE(a_damaged_repository_is_told_of_and_tried_again_later),
 		CASE(what_is_borrowed_from_elsewhere_is_read),
 		CASE(what_is_borrowed_is_read_once_in_a_round),
+		CASE(what_is_borrowed_from_an_unknown_place_is_not_called_verified),
 		CASE(what_failed_has_failed_until_it_is_found_whole),
 		CASE(a_doubt_is_verified_at_once),
 		CASE(a_doubtful_repository_is_not_verified_and_a_damaged_one_has_failed),

@@ -1,0 +1,178 @@
+/*
+ * Many may borrow from one place, which may take hours to read. The first of them reads
+ * it, and the others come back for the result. That is kept as long as it took to find
+ * it, so that a place that is damaged, or too large, is not read all the time.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "git/git_reach.h"
+#include "verify/verify_objects.h"
+#include "verify/verify_origin_parts.h"
+
+#define KEPT_LEAST_MS ((int64_t)10 * 60 * 1000)
+
+struct place {
+	bool is_being_read;
+	int64_t whole_at;   /* boot ms: when the reading began that found it so; 0 */
+	int64_t kept_until; /* boot ms: the result of the last reading */
+	struct err failure; /* ... ERR_NONE: whole */
+};
+
+static struct place *verify_places_get_locked(struct verify_origin *verify,
+					      const char *path)
+{
+	struct place *place = map_get(&verify->places, path);
+
+	if (!place) {
+		place = xcalloc(1, sizeof(*place));
+		map_put(&verify->places, path, place);
+	}
+	return place;
+}
+
+/* Where something may be wrong since it is read anew. */
+static bool counts_as_whole(const struct place *place, const struct origin_row *row,
+			    int64_t reverify_ms)
+{
+	int64_t now = clock_boot_ms();
+
+	if (row->verification == VERIFICATION_SUCCEEDED)
+		return place->whole_at > 0 && now - place->whole_at < reverify_ms / 2;
+	return (row->verification == VERIFICATION_FAILED || row->verified_at == 0) &&
+	       now < place->kept_until;
+}
+
+struct borrowing {
+	const struct verify_batch *batch;
+	const struct origin_row *row;
+	const struct repo *repo;
+	bool reads;       /* else it only looks for what is known */
+	bool is_deferred; /* the failure says nothing of the repository */
+};
+
+/* 1: it is whole; 0: it is to be read, by the caller if that reads. */
+static int take_place(const struct borrowing *borrowing, const char *path,
+		      struct err *err)
+{
+	struct verify_origin *verify = borrowing->batch->verify;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	struct place *place = verify_places_get_locked(verify, path);
+
+	if (place->is_being_read)
+		return err_set(err, ERR_BUSY, "%s, from which it borrows, is being read",
+			       path);
+	if (place->failure.class != ERR_NONE && clock_boot_ms() < place->kept_until) {
+		*err = place->failure;
+		return -1;
+	}
+	if (place->failure.class == ERR_NONE &&
+	    counts_as_whole(place, borrowing->row, verify->options.reverify_ms))
+		return 1;
+	place->is_being_read = borrowing->reads;
+	return 0;
+}
+
+/* What ended the reading from outside says nothing. */
+static void end_reading(struct verify_origin *verify, const char *path, int64_t begun_at,
+			const struct err *failure)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+	struct place *place = verify_places_get_locked(verify, path);
+	int64_t now = clock_boot_ms(), took = now - begun_at;
+
+	place->is_being_read = false;
+	if (failure && !err_is_of_data(failure) && failure->class != ERR_TIMEOUT)
+		return;
+	place->failure = failure ? *failure : (struct err){ 0 };
+	place->whole_at = failure ? 0 : begun_at;
+	place->kept_until = now + (took > KEPT_LEAST_MS ? took : KEPT_LEAST_MS);
+}
+
+static int read_place(const struct borrowing *borrowing, const char *path,
+		      struct err *err)
+{
+	int64_t begun_at = clock_boot_ms();
+	const struct git_work work = { .stop = borrowing->batch->stop,
+				       .guard_fd = -1,
+				       .until = begun_at + VERIFY_TIMEOUT_MS };
+	int result = verify_borrowed(&work, borrowing->repo, path, err);
+
+	end_reading(borrowing->batch->verify, path, begun_at, result == 0 ? NULL : err);
+	return result;
+}
+
+/* That a place is too large to be read in time is no fault of who borrows from it: its
+ * own objects can be read all the same. */
+static int check_place(struct borrowing *borrowing, const char *path, struct err *err)
+{
+	int is_whole = take_place(borrowing, path, err);
+
+	if (is_whole == 0 && borrowing->reads)
+		is_whole = read_place(borrowing, path, err) == 0 ? 1 : -1;
+	if (is_whole >= 0)
+		return 0;
+	if (err->class != ERR_TIMEOUT)
+		return -1;
+	borrowing->is_deferred = true;
+	return borrowing->reads ? -1 : 0;
+}
+
+/* Git reads them, too, but not for us. */
+static int check_unknown(struct borrowing *borrowing, struct err *err)
+{
+	if (!borrowing->reads)
+		return 0;
+	borrowing->is_deferred = true;
+	err_set(err, ERR_CONFIG,
+		"objects/info/alternates has a name in quotes, or too many: what it "
+		"borrows there is not verified");
+	return err_remedy(err, "write fewer names into objects/info/alternates, and none "
+			       "in quotes");
+}
+
+static char *verify_places_resolve(const struct repo *repo, const char *alternate)
+{
+	const char *before = alternate[0] == '/' ? "" : repo->path;
+	AUTO_FREE char *path = xasprintf("%s/%s", before, alternate);
+
+	return path_resolve(path);
+}
+
+/* What is below the root is verified by itself. */
+static int verify_places_check(struct borrowing *borrowing, struct err *err)
+{
+	AUTO_FREE char *root = path_resolve(borrowing->batch->kind->of.path);
+	git_reach_paths places = { 0 };
+	int result = 0;
+
+	git_reach_list_alternates(borrowing->repo->fd, &places);
+	for (size_t i = 0; i < places.count && result == 0; i++) {
+		AUTO_FREE char *path =
+			verify_places_resolve(borrowing->repo, places.items[i]);
+		if (strcmp(places.items[i], "/") == 0)
+			result = check_unknown(borrowing, err);
+		else if (!path_is_below(path, root))
+			result = check_place(borrowing, path, err);
+	}
+	vec_clear_owned(&places);
+	return result;
+}
+
+int verify_places_look(const struct verify_batch *batch, const struct origin_row *row,
+		       const struct repo *repo, struct err *err)
+{
+	return verify_places_check(
+		&(struct borrowing){ .batch = batch, .row = row, .repo = repo }, err);
+}
+
+int verify_places_read(const struct verify_batch *batch, const struct origin_row *row,
+		       const struct repo *repo, bool *is_deferred, struct err *err)
+{
+	struct borrowing borrowing = {
+		.batch = batch, .row = row, .repo = repo, .reads = true
+	};
+	int result = verify_places_check(&borrowing, err);
+
+	*is_deferred = borrowing.is_deferred;
+	return result;
+}
