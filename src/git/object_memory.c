@@ -5,7 +5,10 @@
  * whichever of several packs it reads is the one that is bounded.
  *
  * When it gets no block for a delta, it forgets to free the base, unless it has put it
- * into its cache, where it keeps none of more than 1 MiB. So larger ones are remembered.
+ * into the cache of its pack, which other stores and threads use, too, if the pack is of
+ * an alternate. That keeps none of more than 1 MiB, and a block has one byte more. So
+ * larger ones are remembered, but none that it resizes: such is a table, as that of this
+ * cache.
  */
 #include "git/object_memory.h"
 
@@ -16,7 +19,7 @@
 #define HAS_MORE (LIBGIT2_VER_MAJOR == 1 && LIBGIT2_VER_MINOR < 7)
 
 #define SMALL ((size_t)4 << 10) /* it has these at any time, as for messages */
-#define LARGE ((size_t)1 << 20)
+#define LARGE (((size_t)1 << 20) + 1)
 /* What the time of a block is worth, however small it is. */
 #define EACH ((uint64_t)512)
 
@@ -74,7 +77,10 @@ static void *memory_realloc(void *block, size_t size, const char *file, int line
 	if (!object_memory_grant(size))
 		return NULL;
 	object_memory_forget(block);
-	return object_memory_note(realloc(block, size), size);
+	block = realloc(block, size);
+	if (!block)
+		git_error_set_oom();
+	return block;
 }
 
 static void memory_free(void *block)

@@ -28,6 +28,9 @@
 #define BLOCK_MOST ((size_t)16 << 20)
 /* To unpack one after the other, which takes seconds. */
 #define MEMORY_MOST ((uint64_t)1 << 30)
+/* With which no read begins: libgit2 copies what it has in the cache of a pack, and when
+ * it gets no block for that, the cache, which others may use, holds it for ever. */
+#define MEMORY_LEAST ((uint64_t)2 << 20)
 
 struct object_store {
 	int fd;       /* the repository's directory */
@@ -246,7 +249,7 @@ static int object_store_spent(const struct oid *oid, struct err *err)
 static int object_store_may_go_on(const struct object_store *store, const struct oid *oid,
 				  struct err *err)
 {
-	if (!store->odb || store->memory.left == 0)
+	if (!store->odb || store->memory.left < MEMORY_LEAST)
 		return object_store_spent(oid, err);
 	return store->work ? git_work_check(store->work, err) : 0;
 }

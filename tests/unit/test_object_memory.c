@@ -3,10 +3,12 @@
 
 #include <sys/resource.h>
 
+#include <git2.h>
 #include <malloc.h>
 #include <zlib.h>
 
 #include "git/new_objects.h"
+#include "git/object_memory.h"
 #include "git/pack_delta.h"
 #include "git/pack_put.h"
 #include "git/small_pack.h"
@@ -129,14 +131,19 @@ static struct oid name_of(enum object_kind kind, const void *data, size_t len)
 	return oid;
 }
 
-static struct object_store *open_store(void)
+static struct object_store *open_store_at(const char *path)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 	struct object_store *store;
 
-	open_at("w/.git", &repo);
+	open_at(path, &repo);
 	assert_ok(object_store_open(&repo, &store, &err));
 	return store;
+}
+
+static struct object_store *open_store(void)
+{
+	return open_store_at("w/.git");
 }
 
 static int read_one(struct object_store *store, const struct oid *oid)
@@ -202,6 +209,36 @@ TEST(all_that_is_read_has_a_bound)
 	assert_in_range(done, 20, 100);
 }
 
+/* What libgit2 cannot copy from its cache stays in there. */
+TEST(what_is_in_the_cache_is_not_refused_in_between)
+{
+	const struct oid cached = name_of(OBJECT_BLOB, zeros, 8);
+	AUTO_STR struct str pack = STR_INIT;
+	AUTO_FREE char *large = xcalloc(1, MIB);
+	const struct oid whole = name_of(OBJECT_BLOB, large, MIB);
+	uint32_t done = 0;
+
+	pack_put_head(82, &pack);
+	const size_t small = add_whole(&pack, OBJECT_BLOB, "", MIB);
+	add_delta(&pack, small, MIB, 8, 1);
+	const size_t base = add_whole(&pack, OBJECT_BLOB, "", 12 * MIB);
+	for (uint32_t i = 1; i < 80; i++)
+		add_delta(&pack, base, 12 * MIB, 8 + i, 1);
+	keep_pack(&pack);
+	AUTO_OBJECT_STORE struct object_store *store = open_store();
+	assert_ok(read_one(store, &cached));
+	for (uint32_t i = 1; i < 80; i++) {
+		const struct oid oid = name_of(OBJECT_BLOB, zeros, 8 + i);
+		assert_ok(read_one(store, &oid));
+	}
+	git_error_clear();
+	while (read_one(store, &whole) == 0)
+		done++;
+	assert_int_equal(err.class, ERR_CONFIG);
+	assert_in_range(done, 20, 100);
+	assert_true(!git_error_last() || git_error_last()->klass != GIT_ERROR_NOMEMORY);
+}
+
 /* So it is for each object of a chain. libgit2 forgets the base when a delta has no
  * memory. */
 TEST(nothing_is_lost_when_a_delta_in_between_is_too_large)
@@ -223,6 +260,43 @@ TEST(nothing_is_lost_when_a_delta_in_between_is_too_large)
 		assert_true(after.uordblks + after.hblkhd <
 			    before.uordblks + before.hblkhd + MIB);
 	}
+}
+
+/* Packs of an alternate, and what libgit2 keeps of them, are the same for both. Of 1 MiB
+ * it keeps just that. */
+TEST(what_another_store_uses_is_not_freed)
+{
+	const struct oid small = name_of(OBJECT_BLOB, zeros, 2);
+	AUTO_STR struct str pack = STR_INIT;
+	AUTO_FREE char *large = xcalloc(20, MIB);
+
+	pack_put_head(3, &pack);
+	const size_t base = add_whole(&pack, OBJECT_BLOB, "", MIB);
+	add_delta(&pack, base, MIB, MIB, 20);
+	add_delta(&pack, base, MIB, 2, 1);
+	keep_pack(&pack);
+	must("git clone -q --bare -s w a.git && git clone -q --bare -s w b.git && "
+	     "grep -q ^/ b.git/objects/info/alternates");
+	AUTO_OBJECT_STORE struct object_store *other = open_store_at("b.git");
+	AUTO_OBJECT_STORE struct object_store *store = open_store_at("a.git");
+	const struct oid refused = name_of(OBJECT_BLOB, large, 20 * MIB);
+	assert_fails(read_one(store, &refused), ERR_CONFIG);
+	assert_ok(read_one(other, &small));
+}
+
+/* It is part of what lives on, as a cache. */
+TEST(what_libgit2_makes_larger_is_not_freed)
+{
+	struct object_memory memory = { .most = 4 * MIB, .left = 64 * MIB };
+	git_buf table = { 0 };
+
+	object_store_close(open_store()); /* libgit2 is set up */
+	object_memory_enter(&memory);
+	assert_int_equal(git_buf_grow(&table, 2 * MIB), 0);
+	assert_int_equal(git_buf_grow(&table, 3 * MIB), 0);
+	object_memory_leave_failed(&memory);
+	memset(table.ptr, 1, 3 * MIB);
+	git_buf_dispose(&table);
 }
 
 /* What a walk meets there is no fault of the change. */
@@ -253,7 +327,10 @@ int main(void)
 		WORK_CASE(a_small_delta_on_a_large_object_takes_no_memory),
 		WORK_CASE(a_delta_on_what_is_not_that_large_is_read),
 		WORK_CASE(all_that_is_read_has_a_bound),
+		WORK_CASE(what_is_in_the_cache_is_not_refused_in_between),
 		WORK_CASE(nothing_is_lost_when_a_delta_in_between_is_too_large),
+		WORK_CASE(what_another_store_uses_is_not_freed),
+		WORK_CASE(what_libgit2_makes_larger_is_not_freed),
 		WORK_CASE(a_commit_made_of_a_large_one_is_for_git),
 	};
 
