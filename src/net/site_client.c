@@ -133,6 +133,12 @@ static int site_client_fail_too_long(const struct site_call *call, struct err *e
 		       call->client->base, call->limit);
 }
 
+static void site_client_tell_begun(const struct site_call *call)
+{
+	if (call->request->begun)
+		call->request->begun(call->request->begun_arg);
+}
+
 static int site_client_take_body(void *arg, const char *bytes, size_t count,
 				 struct err *err)
 {
@@ -142,8 +148,7 @@ static int site_client_take_body(void *arg, const char *bytes, size_t count,
 
 	if (!call->has_body) {
 		site_client_keep_head(call);
-		if (call->request->begun)
-			call->request->begun(call->request->begun_arg);
+		site_client_tell_begun(call);
 	}
 	call->has_body = true;
 	if (sink && (answer->status == 200 || answer->status == 206))
@@ -312,6 +317,8 @@ static int site_client_call_once(const struct site_client *client,
 
 	if (result == 0)
 		result = http_run(&call.http, http_has_ended, err);
+	if (call.http.has_whole_head && !call.has_body)
+		site_client_tell_begun(&call);
 	if (result == 0)
 		result = site_client_read_answer(&call, err);
 	http_end(&call.http);

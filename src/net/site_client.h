@@ -38,7 +38,9 @@ struct site_request {
 	int64_t stall_ms;             /* without a byte of the answer; 0: timeout_ms */
 	size_t limit;                 /* of the answer's body; 0: 64 MiB */
 	const struct site_sink *sink; /* NULL: into site_answer.body */
-	void (*begun)(void *arg); /* called at the answer's first bytes; may be NULL */
+	/* Called when the first bytes of the answer's body come; if it ends after its
+	 * head, or breaks there, then. May be NULL. */
+	void (*begun)(void *arg);
 	void *begun_arg;
 	const struct stop *stop; /* may be NULL */
 };

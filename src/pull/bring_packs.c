@@ -25,6 +25,8 @@
 #define WAIT_FIRST_MS 1000
 #define WAIT_MOST_MS 16000
 #define GIVE_UP_MS 180000
+/* Before anything has come: nothing is lost then by what is tried next. */
+#define GIVE_UP_EARLY_MS 5000
 /* How often the packs are listed, when the primary has others by then. */
 #define TRIES 3
 
@@ -94,22 +96,25 @@ static void bring_file_note(struct bring_file *file)
 static bool bring_file_may_continue(const struct bring_file *file, const struct err *why)
 {
 	const struct bring_packs *bring = file->bring;
+	const int64_t most_ms = bring->has_come ? GIVE_UP_MS : GIVE_UP_EARLY_MS;
 
 	return (why->class == ERR_NETWORK || why->class == ERR_TIMEOUT) &&
-	       clock_boot_ms() - file->good_at < GIVE_UP_MS &&
+	       clock_boot_ms() - file->good_at < most_ms &&
 	       (bring->has_come || !primary_line_was_answered(bring->line));
 }
 
 static int bring_file_retry(struct bring_file *file, struct err *err)
 {
+	const struct git_work *work = file->bring->want->work;
+
 	bring_file_note(file);
-	if (!bring_file_may_continue(file, err))
+	if (!bring_file_may_continue(file, err) || git_work_check(work, err) != 0)
 		return -1;
 	log_info("sync.pack_resumed",
 		 LOG_NUMBER("bytes", pack_incoming_here(file->incoming)),
 		 LOG_TEXT("name", file->name), LOG_NUMBER("wait_ms", file->wait_ms),
 		 LOG_ERR(err));
-	return git_work_wait(file->bring->want->work, file->wait_ms, err);
+	return git_work_wait(work, file->wait_ms, err);
 }
 
 static int bring_file_ask(struct bring_file *file, struct err *err)
@@ -272,12 +277,15 @@ void bring_packs_begin_metrics(void)
 }
 
 /* What ends the work from outside, or happened on this machine, git would meet, too, as
- * it would a primary that is away. */
+ * it would a primary that went away meanwhile. But where nothing has come, it is there:
+ * it told its refs a moment ago. Somebody between the sites may end just these requests.
+ */
 static bool bring_packs_may_fetch(const struct bring_packs *bring, const struct err *err)
 {
 	return err->class != ERR_CANCELED && err->class != ERR_LOST &&
 	       err->class != ERR_TIMEOUT && err->class != ERR_DISK &&
-	       (err->class != ERR_NETWORK || primary_line_was_answered(bring->line));
+	       (err->class != ERR_NETWORK || !bring->has_come ||
+		primary_line_was_answered(bring->line));
 }
 
 /* That the primary has no packs worth copying is no failure. */

@@ -310,7 +310,7 @@ static int primary_call_held(struct primary_line *line, struct site_request *req
 	request->begun = primary_wait_end;
 	request->begun_arg = &wait;
 	result = site_client_call(line->client, request, answer, err);
-	line->was_answered = wait.since == 0; /* ended by its first bytes */
+	line->was_answered = wait.since == 0; /* ended by an answer */
 	primary_wait_end(&wait);
 	if (result != 0)
 		return primary_note_failure(line->primary, err);

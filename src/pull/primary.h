@@ -59,7 +59,7 @@ void primary_line_limit(struct primary_line *line, int64_t most_ms);
 int primary_line_open(struct primary *primary, const struct stop *stop,
 		      struct primary_line **line, struct err *err);
 void primary_line_close(struct primary_line *line);
-/* Whether its last request had at least the begin of an answer. */
+/* Whether its last request had an answer, by anybody: the head of one is enough. */
 bool primary_line_was_answered(const struct primary_line *line);
 
 struct primary_events {

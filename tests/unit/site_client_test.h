@@ -36,7 +36,7 @@ static struct {
 	const struct step *script;
 	size_t steps;
 	size_t served, connections;
-	char requests[8][4096];
+	char requests[20][4096];
 } server;
 
 static inline bool wait_for(int fd)

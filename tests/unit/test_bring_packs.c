@@ -16,6 +16,7 @@ struct primary_line {
 	bool is_answered;      /* while it is away */
 	int64_t back_at;       /* by the clock */
 	int asked;             /* for a part of a file */
+	int64_t takes_ms;      /* to answer that */
 	struct stop *stops;    /* requested while it is away; NULL: none */
 };
 
@@ -72,6 +73,7 @@ int primary_pack_read(struct primary_line *line, const struct pack_part *part,
 	uint64_t len = part->length;
 
 	line->asked++;
+	ahead_ms += line->takes_ms;
 	vec_add(&waits, 0);
 	if (clock_boot_ms() < line->back_at) {
 		if (line->stops)
@@ -208,6 +210,17 @@ TEST(after_minutes_without_a_byte_it_fails)
 	assert_nothing_is_there();
 }
 
+/* It may not be away at all, and nothing is lost by trying. */
+TEST(what_has_brought_nothing_is_left_to_git_early)
+{
+	const int64_t began = clock_boot_ms();
+
+	primary.back_at = INT64_MAX;
+	assert_int_equal(bring(), 1);
+	assert_in_range(clock_boot_ms() - began, 5000, 10000);
+	assert_nothing_is_there();
+}
+
 /* By somebody between the sites: it may let git through. */
 TEST(what_is_answered_otherwise_is_left_to_git)
 {
@@ -256,6 +269,29 @@ TEST(the_end_of_the_work_ends_the_wait)
 	assert_ends_at_once(ERR_TIMEOUT);
 }
 
+static int bring_with_log(void)
+{
+	AUTO_CLOSE int saved = fcntl(2, F_DUPFD_CLOEXEC, 0);
+	AUTO_CLOSE int fd = openat(root_fd, "log", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	dup2(fd, 2);
+	log_set_level(LOG_LEVEL_INFO);
+	const int result = bring();
+	log_set_level(LOG_LEVEL_NONE);
+	dup2(saved, 2);
+	return result;
+}
+
+TEST(nothing_is_resumed_when_the_time_is_over)
+{
+	work.until = clock_boot_ms() + 5000;
+	primary.takes_ms = 3000;
+	primary.before_break = PIECE;
+	assert_fails(bring_with_log(), ERR_TIMEOUT);
+	assert_int_equal(primary.asked, 2);
+	must("[ \"$(grep -c ev=sync.pack_resumed log)\" = 1 ]");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,10 +299,12 @@ int main(void)
 		PACKS_CASE(breaks_are_not_counted_while_it_goes_on),
 		PACKS_CASE(little_at_a_time_is_not_asked_for_at_once),
 		PACKS_CASE(after_minutes_without_a_byte_it_fails),
+		PACKS_CASE(what_has_brought_nothing_is_left_to_git_early),
 		PACKS_CASE(what_is_answered_otherwise_is_left_to_git),
 		PACKS_CASE(a_stop_ends_the_wait),
 		PACKS_CASE(a_node_that_leaves_does_not_wait),
 		PACKS_CASE(the_end_of_the_work_ends_the_wait),
+		PACKS_CASE(nothing_is_resumed_when_the_time_is_over),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
