@@ -658,6 +658,16 @@ static bool replicate_is_absent(int cause)
 	return cause == ENOENT || cause == ENOTDIR;
 }
 
+/* A folder of others, such as tools/ beside tools.git; not a work tree. */
+static bool replicate_is_folder(const char *path)
+{
+	AUTO_CLOSE int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	return dir >= 0 && repo_look_into(dir, ERR_IGNORED) == REPO_NOTHING &&
+	       fstatat(dir, ".git", &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
 /* What stands there in SOURCE is no repository that could be copied, but it is not
  * nothing: a repository that was damaged, or replaced by a link. What a primary has its
  * inventory says. */
@@ -667,9 +677,12 @@ static bool replicate_still_stands(const struct tree *tree, const char *name)
 	AUTO_FREE char *usual = xasprintf("%s.git", bare);
 	struct stat st;
 
-	return tree->kind == &replicate_repositories && !tree->primary &&
-	       (lstat(bare, &st) == 0 || !replicate_is_absent(errno) ||
-		lstat(usual, &st) == 0 || !replicate_is_absent(errno));
+	if (tree->kind != &replicate_repositories || tree->primary)
+		return false;
+	if (lstat(usual, &st) == 0 || !replicate_is_absent(errno))
+		return true;
+	return (lstat(bare, &st) == 0 || !replicate_is_absent(errno)) &&
+	       !replicate_is_folder(bare);
 }
 
 static void replicate_discard(struct item *item)

@@ -72,6 +72,25 @@ deleted_copies_wait_in_the_trash() {
 	no_left_overs
 }
 
+# A group beside a repository of its name. What a link leads to, a repository that lost its HEAD, and a work tree
+# are no such folders.
+a_folder_of_its_name_does_not_keep_a_copy() {
+	make_source 4
+	make_repository source/repo-1/inside.git 2
+	run 0 created=5
+	rm -r source/repo-{1,2,3,4}.git
+	git init -q source/repo-4
+	ln -s repo-1 source/repo-2
+	mkdir -p source/repo-3/objects source/repo-3/refs
+	run 3 --delete unchanged=1 deleted=1 held=2 failed=1
+	says repo-1 '"outcome":"deleted"'
+	is_bad repo-2 'SOURCE still has something there'
+	is_bad repo-4 'SOURCE still has something there'
+	rm -r source/repo-{2,3,4}
+	run 0 --delete unchanged=1 deleted=3
+	equal_trees source dest
+}
+
 a_name_that_comes_back_is_made_anew() {
 	make_source 2
 	run 0 created=2
@@ -184,6 +203,8 @@ a_small_share_is_followed() {
 
 tap_test "without --delete they are told and kept" without_delete_they_are_told_and_kept
 tap_test "with --delete they wait in the trash" deleted_copies_wait_in_the_trash
+tap_test "a folder of its name does not keep a copy that has no repository" \
+	a_folder_of_its_name_does_not_keep_a_copy
 tap_test "a name that comes back is made anew" a_name_that_comes_back_is_made_anew
 tap_test "the brake stops many deletions" the_brake_stops_many_deletions
 tap_test "ten deletions need no word" ten_deletions_need_no_word
