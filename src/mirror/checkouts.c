@@ -328,6 +328,10 @@ bool mirror_checkout_is_due(const struct mirror_checkout_site *site,
 		return mirror->has_checkout || checkout_is_any(site->root, mirror->name);
 	if (!mirror->has_checkout && row.commit)
 		return true;
+	/* Switched on again, before what it had was removed. */
+	if (mirror->has_checkout && !row.commit && row.made_at == 0 &&
+	    row.failing_since == 0 && row.due_at > 0)
+		return true;
 	return row.due_at > 0 && row.due_at <= clock_wall_ms();
 }
 

@@ -476,6 +476,17 @@ is_gone_when_switched_off() {
 	set_conf paris mirror.acme/a.checkout true
 	start_site paris
 	wait_until 60 shows
+	# Off and on within the hour that the former tree is kept.
+	stop_site paris
+	set_conf paris mirror.acme/a.checkout false
+	start_site paris
+	bring
+	[ ! -L "$LINK" ]
+	[ "$(count_versions)" = 1 ]
+	stop_site paris
+	set_conf paris mirror.acme/a.checkout true
+	start_site paris
+	wait_until 60 shows
 }
 
 commit_deep() { # LEVELS
