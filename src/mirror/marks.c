@@ -13,10 +13,20 @@ struct credential_marked {
 	struct err why;
 };
 
+/* Of one mirror's answer; with a longer one some of its host are asked all the same. */
+#define REST_MOST_MS ((int64_t)3600 * 1000)
+
+struct credential_resting {
+	int64_t until; /* boot ms */
+};
+
 struct credential_marks {
 	struct store *store;
 	pthread_mutex_t mutex; /* the last */
 	struct map marked;     /* of struct credential_marked, owned */
+	/* Of struct credential_resting, owned: as many as there are hosts and watchers.
+	 */
+	struct map resting;
 };
 
 /* The caller frees. Neither name has a line's end. */
@@ -72,6 +82,7 @@ void credential_marks_close(struct credential_marks *marks)
 	if (!marks)
 		return;
 	map_clear_owned(&marks->marked);
+	map_clear_owned(&marks->resting);
 	pthread_mutex_destroy(&marks->mutex);
 	free(marks);
 }
@@ -203,6 +214,46 @@ char *credentials_stamp(const struct mirrors *mirrors, const struct mirror *mirr
 		str_addf(&all, "%s\n", stamp);
 	}
 	return str_take(&all);
+}
+
+/* The caller frees. NULL: it has no host. */
+static char *credential_host_key(const struct mirror *mirror,
+				 const struct watcher *watcher)
+{
+	return mirror->uri.host
+		       ? xasprintf("%s:%u\n%s", mirror->uri.host, mirror->uri.port,
+				   watcher ? watcher->name : "")
+		       : NULL;
+}
+
+void credential_rest(struct credential_marks *marks, const struct mirror *mirror,
+		     const struct watcher *watcher, int64_t rest_ms)
+{
+	AUTO_FREE char *key = credential_host_key(mirror, watcher);
+	struct credential_resting *one;
+
+	if (!key)
+		return;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&marks->mutex);
+	if (rest_ms <= 0) {
+		free(map_remove(&marks->resting, key));
+		return;
+	}
+	one = xcalloc(1, sizeof(*one));
+	one->until = clock_boot_ms() + int64_min(rest_ms, REST_MOST_MS);
+	free(map_put(&marks->resting, key, one));
+}
+
+int64_t credential_rest_ms(struct credential_marks *marks, const struct mirror *mirror,
+			   const struct watcher *watcher)
+{
+	AUTO_FREE char *key = credential_host_key(mirror, watcher);
+
+	if (!key)
+		return 0;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&marks->mutex);
+	const struct credential_resting *one = map_get(&marks->resting, key);
+	return one ? int64_max(one->until - clock_boot_ms(), 0) : 0;
 }
 
 struct credential_reading {

@@ -3,7 +3,7 @@
  * file changes, the node restarts, or a person asks for it: retries do not help, and
  * forges lock out clients that continue. Marks are on the credential, never on the
  * mirror: another watcher's may work. Kept in memory, and in the database for commands.
- * Any thread.
+ * And how long hosts want no requests with a credential, in memory alone. Any thread.
  *
  * Source: seed 004 (a failure of one token is not the repository's).
  */
@@ -44,6 +44,15 @@ bool credential_was_replaced(struct credential_marks *marks,
 
 /* A text that changes with any file of its credentials; the caller frees. */
 char *credentials_stamp(const struct mirrors *mirrors, const struct mirror *mirror);
+
+/* The upstream's host wants no requests with that watcher's credential (NULL: without
+ * one) for so long: they count for all of the host's mirrors. 0: it takes them again. */
+void credential_rest(struct credential_marks *marks, const struct mirror *mirror,
+		     const struct watcher *watcher, int64_t rest_ms);
+
+/* How long that still is; 0: it may be asked. */
+int64_t credential_rest_ms(struct credential_marks *marks, const struct mirror *mirror,
+			   const struct watcher *watcher);
 
 /* For commands: since when (wall ms) and why it is refused; 0: it is not. The caller
  * frees *message. */

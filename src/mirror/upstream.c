@@ -14,6 +14,7 @@
 #define SHA1_SIZE 20
 #define CONNECT_MS 10000
 #define SILENCE_MS 30000
+#define REST_LEAST_MS 5000
 #define TAG_MOST 256 /* of an ETag */
 #define HEADERS 6    /* of a request, and their end */
 /* What GitHub wants before a token, and what others do not look at. */
@@ -148,6 +149,15 @@ static int upstream_take(void *arg, const char *bytes, size_t count, struct err 
 	return 0;
 }
 
+static int upstream_say_limited(struct err *err)
+{
+	err_because(err, REASON_RATE_LIMITED);
+	return err_remedy(err,
+			  "it is asked again when it allows it; a watcher with a "
+			  "credential, or a longer mirror.interval, asks less often");
+}
+
+/* One that always says a second is not asked each second. */
 bool upstream_is_limited(const struct http_call *call, int64_t *retry_after_ms,
 			 struct err *err)
 {
@@ -155,12 +165,10 @@ bool upstream_is_limited(const struct http_call *call, int64_t *retry_after_ms,
 
 	if (call->status != 429 && (call->status != 403 || rest_ms <= 0))
 		return false;
-	*retry_after_ms = rest_ms;
+	*retry_after_ms = int64_max(rest_ms, REST_LEAST_MS);
 	err_set(err, ERR_NETWORK, "%s limits how often it is asked (HTTP %ld)",
 		call->peer, call->status);
-	err_because(err, REASON_RATE_LIMITED);
-	err_remedy(err, "it is asked again when it allows it; a watcher with a "
-			"credential, or a longer mirror.interval, asks less often");
+	upstream_say_limited(err);
 	return true;
 }
 
@@ -434,6 +442,35 @@ static int upstream_read_as(const struct upstream_call *call, struct upstream_vi
 	return result;
 }
 
+/* What the host has told another mirror of its. A person's word asks it even so, and
+ * finds out that it takes requests again. */
+static bool upstream_is_at_rest(const struct upstream_call *call,
+				struct upstream_view *view, struct err *err)
+{
+	const int64_t rest_ms =
+		call->marks && !call->is_asked
+			? credential_rest_ms(call->marks, call->mirror, call->watcher)
+			: 0;
+
+	if (rest_ms == 0)
+		return false;
+	view->watcher = call->watcher;
+	view->retry_after_ms = rest_ms;
+	view->is_at_rest = true;
+	err_set(err, ERR_NETWORK, "%s limits how often it is asked",
+		call->mirror->uri.host);
+	upstream_say_limited(err);
+	return true;
+}
+
+static void upstream_note_rest(const struct upstream_call *call,
+			       const struct upstream_view *view, int result)
+{
+	if (call->marks && (view->retry_after_ms > 0 || (result == 0 && call->is_asked)))
+		credential_rest(call->marks, call->mirror, call->watcher,
+				view->retry_after_ms);
+}
+
 /* With the credential of call->watcher, unless it is known to be refused. */
 static int upstream_try(const struct upstream_call *call, struct upstream_view *view,
 			struct err *err)
@@ -447,7 +484,10 @@ static int upstream_try(const struct upstream_call *call, struct upstream_view *
 		view->is_unusable = err->class == ERR_CONFIG;
 		return -1;
 	}
+	if (upstream_is_at_rest(call, view, err))
+		return -1;
 	result = upstream_read_as(call, view, err);
+	upstream_note_rest(call, view, result);
 	if (call->watcher && call->marks &&
 	    (result == 0 || err->class == ERR_AUTH ||
 	     (view->is_unusable && err->class == ERR_CONFIG)))

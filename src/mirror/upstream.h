@@ -52,6 +52,7 @@ struct upstream_view {
 	bool is_as_known;       /* the answer equals call->known, and refs is empty */
 	int64_t retry_after_ms; /* after an error: the pause that the upstream asked for;
 				   0: not stated */
+	bool is_at_rest;        /* it asked for that before, and was not asked now */
 };
 
 #define AUTO_UPSTREAM __attribute__((cleanup(upstream_view_clear)))
@@ -61,6 +62,9 @@ struct upstream_view {
  * returned: ERR_MISSING only if all got that answer just now. A credential from which the
  * repository is hidden is marked if another one sees it. The caller clears the view in
  * any case.
+ *
+ * A host that asked for a pause is not asked, unless by a person, for any mirror: then it
+ * fails as at that time.
  *
  * ERR_AUTH, REASON_REFUSED: the credential is refused; ERR_MISSING, REASON_GONE: the
  * repository does not exist, REASON_HIDDEN: not for call->watcher; ERR_NETWORK,

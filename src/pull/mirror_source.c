@@ -19,6 +19,7 @@ struct mirror_source {
 	struct http_line line;
 	bool is_fast;
 	int64_t retry_after_ms; /* of the last reading, as these: */
+	const struct mirror *mirror;
 	const struct watcher *watcher;
 	char stamp[CREDENTIAL_STAMP_SIZE]; /* of its files */
 	int64_t read_at;
@@ -92,6 +93,7 @@ static int mirror_source_read(struct source *source, const char *name,
 	call.mirror = mirror;
 	int result = mirror ? upstream_read(&call, &seen, err) : -1;
 	its->retry_after_ms = seen.retry_after_ms;
+	its->mirror = mirror;
 	its->watcher = seen.watcher;
 	memcpy(its->stamp, seen.tag.stamp, sizeof(its->stamp));
 	its->read_at = clock_wall_ms();
@@ -142,6 +144,14 @@ static bool mirror_source_ends(const struct err *why)
 	       why->reason == REASON_RATE_LIMITED;
 }
 
+/* It counts for all of the host. */
+static void mirror_source_note_rest(const struct mirror_source *its)
+{
+	if (its->manner.marks && its->retry_after_ms > 0)
+		credential_rest(its->manner.marks, its->mirror, its->watcher,
+				its->retry_after_ms);
+}
+
 /* 1: take git. Failpoint: objects.fetched, as by git. */
 static int mirror_source_bring_small(struct mirror_source *its,
 				     const struct source_want *want, struct err *err)
@@ -167,6 +177,7 @@ static int mirror_source_bring_small(struct mirror_source *its,
 			    .retry_after_ms = &its->retry_after_ms },
 		    &its->line, &pack, &why) != 0) {
 		if (mirror_source_ends(&why)) {
+			mirror_source_note_rest(its);
 			*err = why;
 			return -1;
 		}

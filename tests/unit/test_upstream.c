@@ -140,7 +140,9 @@ static void make_advert(void)
 
 static const char sections[] = "[mirror \"m\"]\nurl = http://127.0.0.1:%d/m.git/\n"
 			       "[mirror \"open\"]\nurl = http://127.0.0.1:%d/open\n"
-			       "[watcher \"first\"]\nmirror = m\ntokenFile = %s/one\n"
+			       "[mirror \"other\"]\nurl = http://127.0.0.1:%d/o\n"
+			       "[watcher \"first\"]\nmirror = m\nmirror = other\n"
+			       "tokenFile = %s/one\n"
 			       "[watcher \"second\"]\nmirror = m\ntokenFile = %s/two\n";
 
 static int set_up(void **state)
@@ -154,7 +156,8 @@ static int set_up(void **state)
 	peer_start(serve);
 	write_secret("one", "token-one\n", 0600);
 	write_secret("two", "token-two", 0600);
-	AUTO_FREE char *text = xasprintf(sections, peer.port, peer.port, root, root);
+	AUTO_FREE char *text =
+		xasprintf(sections, peer.port, peer.port, peer.port, root, root);
 	assert_ok(conf_load_text("t.conf", text, strlen(text), &conf, &err));
 	assert_ok(mirrors_read(conf, &mirrors, &err));
 	assert_ok(store_open("sqlite::memory:", &store, &err));
@@ -465,6 +468,7 @@ TEST(other_failures_are_no_reason_to_try_the_next)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		forget_marks();
 		server.to_first = cases[i].answer;
 		assert_fails(ask_all(), cases[i].class);
 		assert_int_equal(err.reason, cases[i].reason);
@@ -510,13 +514,15 @@ TEST(an_upstream_that_wants_rest_is_understood)
 		{ "429 No\r\nRetry-After: -1\r\n", 60000, 60000 },
 		{ "429 No\r\nRetry-After: 99999999999999999999\r\n", 60000, 60000 },
 		{ later, 50000, 100000 },
-		{ past, 1000, 1000 },
+		{ past, 5000, 5000 },
+		{ "429 No\r\nRetry-After: 1\r\n", 5000, 5000 },
 		{ "429 No\r\nX-RateLimit-Remaining: 0\r\n"
 		  "X-RateLimit-Reset: 9223372036854775807\r\n",
 		  86400000, 86400000 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		forget_marks();
 		server.to_first = cases[i].answer;
 		assert_fails(ask_all(), ERR_NETWORK);
 		assert_int_equal(err.reason, REASON_RATE_LIMITED);
@@ -524,8 +530,42 @@ TEST(an_upstream_that_wants_rest_is_understood)
 	}
 	server.to_first = server.to_second =
 		"403 No\r\nX-RateLimit-Remaining: 7\r\nX-RateLimit-Reset: 1\r\n";
+	forget_marks();
 	assert_fails(ask_all(), ERR_AUTH);
 	assert_int_equal(view.retry_after_ms, 0);
+}
+
+/* With the same credential; and until a person finds out that it is over. */
+TEST(a_host_that_wants_rest_is_left_alone_for_all_of_its_mirrors)
+{
+	const struct watcher *first = &mirrors.watchers.items[0];
+
+	server.to_first = "429 No\r\nRetry-After: 30\r\n";
+	assert_fails(ask_all(), ERR_NETWORK);
+	assert_false(view.is_at_rest);
+	server.to_first = "200 OK\r\n" ADVERT;
+	for (int i = 0; i < 3; i++) {
+		assert_fails(ask("other", NULL, 20000), ERR_NETWORK);
+		assert_int_equal(err.reason, REASON_RATE_LIMITED);
+		assert_true(view.is_at_rest && view.watcher == first);
+		assert_in_range(view.retry_after_ms, 1, 30000);
+	}
+	assert_int_equal(server.asked_by_first, 1);
+	assert_ok(ask("open", NULL, 20000));
+	assert_ok(ask("other", first, 20000));
+	assert_false(view.is_at_rest);
+	assert_int_equal(server.asked_by_first, 2);
+	assert_ok(ask_all());
+}
+
+/* Not for a day, if it is wrong about one of them. */
+TEST(a_host_rests_no_longer_than_an_hour)
+{
+	server.to_first = "429 No\r\nRetry-After: 86400\r\n";
+	assert_fails(ask_all(), ERR_NETWORK);
+	assert_int_equal(view.retry_after_ms, 86400000);
+	assert_fails(ask("other", NULL, 20000), ERR_NETWORK);
+	assert_in_range(view.retry_after_ms, 1, 3600000);
 }
 
 TEST(no_credential_follows_a_redirect)
@@ -722,6 +762,9 @@ int main(void)
 		UPSTREAM_CASE(other_failures_are_no_reason_to_try_the_next),
 		UPSTREAM_CASE(it_is_missing_only_if_it_is_for_all),
 		UPSTREAM_CASE(an_upstream_that_wants_rest_is_understood),
+		UPSTREAM_CASE(
+			a_host_that_wants_rest_is_left_alone_for_all_of_its_mirrors),
+		UPSTREAM_CASE(a_host_rests_no_longer_than_an_hour),
 		UPSTREAM_CASE(no_credential_follows_a_redirect),
 		UPSTREAM_CASE(what_makes_no_sense_is_an_error),
 		UPSTREAM_CASE(each_cut_of_an_answer_is_an_error),
