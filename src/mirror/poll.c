@@ -8,6 +8,7 @@
 #include "git/checksum.h"
 #include "git/cuts.h"
 #include "job/pool.h"
+#include "mirror/checked.h"
 #include "mirror/checkouts.h"
 #include "mirror/lfs_lack.h"
 #include "mirror/listed.h"
@@ -48,6 +49,8 @@ struct mirror_polled {
 	char *equal;     /* the same of what was found equal last; owned, or NULL */
 	char checksum[CHECKSUM_TEXT_SIZE]; /* of the copy that was found so */
 	char *credentials; /* their stamp at the last look; owned; the asker's alone */
+	char seen[CHECKSUM_TEXT_SIZE]; /* of refs that a job was asked to bring; likewise
+					*/
 	bool is_by_list;   /* checked_at is so because a list told what is equal */
 	int64_t told_at;   /* wall ms, when a list told so last */
 	bool is_looked_at; /* its clone, after that, or waits for it */
@@ -106,28 +109,13 @@ static void mirror_poll_rest_line(struct mirror_poll *poll, struct http_line lin
 	vec_add(&poll->resting, line);
 }
 
-/* One that is to be removed, or was meanwhile, is not wanted again by that. */
-static int mirror_poll_ask_row(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct mirror *mirror = arg;
-	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-	const struct registry_move asked = { .event = REGISTRY_ASKED,
-					     .changed_at = clock_wall_ms() };
-	int found = registry_get_in(tx, KIND_MIRROR, mirror->name, &row, err);
-
-	if (found <= 0 || row.is_gone)
-		return found < 0 ? -1 : 0;
-	return registry_ask_in(tx, KIND_MIRROR, mirror->name, &asked, err);
-}
-
 /* False: that could not be written. */
 static bool mirror_poll_have_brought(struct mirror_poll *poll,
 				     const struct mirror *mirror)
 {
-	struct mirror asked = *mirror; /* a work's argument is not const */
 	struct err err;
 
-	if (store_write(poll->options.store, mirror_poll_ask_row, &asked, &err) != 0) {
+	if (mirror_requests_want_row(poll->options.store, mirror->name, &err) != 0) {
 		log_error("registry.failed", LOG_ERR(&err));
 		return false;
 	}
@@ -185,24 +173,25 @@ static void mirror_poll_keep_tag(struct mirror_polled *one, struct upstream_view
 	snprintf(one->tagged, sizeof(one->tagged), "%s", row->checksum);
 }
 
-/* Whether they are what was brought last, in the way in which they were. */
+/* Whether they are what was brought last, in the way in which they were. *sum: theirs;
+ * "": it is not known. */
 static bool mirror_poll_is_same(const struct mirror_polled *one,
 				struct upstream_view *view,
-				const struct registry_row *row)
+				const struct registry_row *row,
+				char sum[CHECKSUM_TEXT_SIZE])
 {
-	char timeline[UPSTREAM_TIMELINE_SIZE], text[CHECKSUM_TEXT_SIZE];
-	struct checksum sum;
+	char timeline[UPSTREAM_TIMELINE_SIZE];
+	struct checksum computed;
 
+	*sum = '\0';
 	upstream_timeline(one->mirror, timeline);
-	if (!row->checksum || strcmp(row->timeline, timeline) != 0)
-		return false;
-	if (view->is_as_known)
-		return true;
-	if (!mirror_poll_read_cuts(one, &view->refs, view->oid_len))
-		return false;
-	checksum_of(&view->refs, &sum);
-	checksum_format(&sum, text);
-	return strcmp(row->checksum, text) == 0;
+	if (!view->is_as_known &&
+	    mirror_poll_read_cuts(one, &view->refs, view->oid_len)) {
+		checksum_of(&view->refs, &computed);
+		checksum_format(&computed, sum);
+	}
+	return row->checksum && strcmp(row->timeline, timeline) == 0 &&
+	       (view->is_as_known || strcmp(row->checksum, sum) == 0);
 }
 
 /* Another node may have brought something since, or removed it. */
@@ -242,15 +231,47 @@ static void mirror_poll_note_equal(struct mirror_polled *one,
 	snprintf(one->checksum, sizeof(one->checksum), "%s", row->checksum);
 }
 
+/* In how many ms it is asked again. Those that were not asked, as another mirror of the
+ * host was told to wait, come one after the other. */
+static int64_t mirror_poll_take_rest(struct mirror_polled *one,
+				     const struct upstream_view *view,
+				     const struct err *err)
+{
+	int64_t interval_ms = mirror_jitter_ms(one->mirror->interval_ms);
+	int64_t more_ms = 0;
+
+	if (view->is_at_rest) {
+		more_ms = one->is_urgent ? 0 : mirror_random_ms(interval_ms);
+	} else {
+		log_warn("mirror.limited", LOG_TEXT("name", one->mirror->name),
+			 LOG_ERR(err), LOG_NUMBER("wait_ms", view->retry_after_ms));
+		mirror_poll_count("limited");
+	}
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&one->poll->mutex);
+	one->rests_until = clock_boot_ms() + view->retry_after_ms + more_ms;
+	one->is_hurried |= one->is_urgent; /* the news has no answer yet */
+	return interval_ms;
+}
+
+/* Whether a job would find what it found before: then one that is held stays so, without
+ * a word about it. */
+static bool mirror_poll_is_as_held(const struct mirror_polled *one,
+				   const struct registry_row *row, int result,
+				   const char *sum)
+{
+	return row->held_reason && (result != 0 || (*sum && strcmp(one->seen, sum) == 0));
+}
+
 /* Of the next poll, in so many ms, or LATER. */
 static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 				       const struct registry_row *row, int result,
 				       struct upstream_view *view, const struct err *err)
 {
 	int64_t interval_ms = mirror_jitter_ms(one->mirror->interval_ms);
+	char sum[CHECKSUM_TEXT_SIZE] = "";
 
-	if (result == 0 && mirror_poll_is_same(one, view, row) &&
-	    mirror_poll_stands(one, row->checksum)) {
+	if (result == 0 && mirror_poll_is_same(one, view, row, sum) &&
+	    !row->held_reason && mirror_poll_stands(one, row->checksum)) {
 		mirror_poll_count("unchanged");
 		mirror_poll_note_equal(one, view, row);
 		mirror_poll_keep_tag(one, view, row);
@@ -258,17 +279,17 @@ static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 	}
 	if (result != 0 && err->class == ERR_CANCELED)
 		return interval_ms;
-	if (result != 0 && view->retry_after_ms > 0) {
-		log_warn("mirror.limited", LOG_TEXT("name", one->mirror->name),
-			 LOG_ERR(err), LOG_NUMBER("wait_ms", view->retry_after_ms));
-		mirror_poll_count("limited");
-		AUTO_UNLOCK pthread_mutex_t *held = lock(&one->poll->mutex);
-		one->rests_until = clock_boot_ms() + view->retry_after_ms;
-		one->is_hurried |= one->is_urgent; /* the news has no answer yet */
+	if (result != 0 && view->retry_after_ms > 0)
+		return mirror_poll_take_rest(one, view, err);
+	if (mirror_poll_is_as_held(one, row, result, sum)) {
+		mirror_poll_count(result == 0 ? "unchanged" : "failed");
 		return interval_ms;
 	}
 	mirror_poll_count(result == 0 ? "changed" : "failed");
-	return mirror_poll_have_brought(one->poll, one->mirror) ? interval_ms : LATER;
+	if (!mirror_poll_have_brought(one->poll, one->mirror))
+		return LATER;
+	memcpy(one->seen, sum, sizeof(one->seen));
+	return interval_ms;
 }
 
 /* What a job of this node has brought was asked for by it: so long there is nothing to
@@ -339,6 +360,14 @@ static bool mirror_poll_has_new_credentials(struct mirror_polled *one)
 	return is_other;
 }
 
+/* A webhook tells that the upstream is there. One that wants rest gets it; and what is
+ * too large is not fetched in vain for each push. */
+static bool mirror_poll_is_helped_by_news(const struct registry_row *row)
+{
+	return row->failure_reason != REASON_RATE_LIMITED &&
+	       row->failure_reason != REASON_TOO_LARGE;
+}
+
 /* Whether one that failed is to be tried before its time. What is final has none: it
  * needs another credential, another configuration, or somebody's word. */
 static bool mirror_poll_is_worth_a_try(struct mirror_polled *one,
@@ -349,14 +378,16 @@ static bool mirror_poll_is_worth_a_try(struct mirror_polled *one,
 
 	if (row->state != REGISTRY_FAILED && row->state != REGISTRY_MISSING_ON_PRIMARY)
 		return false;
-	if (row->due_at == 0 && (has_new || one->is_urgent))
+	if (one->is_urgent && mirror_poll_is_helped_by_news(row))
+		return true;
+	if (row->due_at == 0 && has_new)
 		return true;
 	return row->state == REGISTRY_FAILED &&
 	       credential_was_replaced(options->marks, options->mirrors, one->mirror);
 }
 
-/* One that is being brought, or waits for that, is asked by its job. In how many ms it is
- * asked again, or AT_WORK or LATER. */
+/* One that is being brought, or waits for that, is asked by its job; but not one that is
+ * held. In how many ms it is asked again, or AT_WORK or LATER. */
 static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 {
 	struct mirror_poll *poll = one->poll;
@@ -382,12 +413,12 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 	}
 	if (row.state == REGISTRY_STARTED && one->is_urgent)
 		return AT_WORK; /* it may have asked before the news */
-	if (row.state != REGISTRY_SYNCED || row.is_gone)
+	if ((row.state != REGISTRY_SYNCED && !row.held_reason) || row.is_gone)
 		return mirror_jitter_ms(one->mirror->interval_ms);
 	rest_ms = mirror_poll_rest_ms(one, &row);
 	if (rest_ms > 0)
 		return rest_ms;
-	if (mirror_poll_is_told_same(one))
+	if (!row.held_reason && mirror_poll_is_told_same(one))
 		return mirror_jitter_ms(one->mirror->interval_ms);
 	if (!silent_hosts_enter(poll->hosts, one->mirror))
 		return LATER;
@@ -468,51 +499,15 @@ static int64_t mirror_poll_submit_due_locked(struct mirror_poll *poll)
 	return next_at;
 }
 
-struct mirror_check {
-	struct mirror_polled *one;
-	int64_t at; /* wall ms */
-	/* Only if this is still the copy's; "": whatever it is. */
-	char checksum[CHECKSUM_TEXT_SIZE];
-	bool is_void; /* it is not */
-};
-
-typedef VEC(struct mirror_check) mirror_checks;
-
-static int mirror_poll_write_check(struct store_tx *tx, struct mirror_check *check,
-				   struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int64_t changed;
-
-	if (query_ask(tx, &query, err,
-		      "UPDATE mirror SET checked_at = ?2 WHERE name = ?1 AND (?3 = ''"
-		      " OR EXISTS (SELECT 1 FROM registry WHERE kind = ?4"
-		      " AND name = ?1 AND checksum = ?3))",
-		      QUERY_TEXT(check->one->mirror->name), QUERY_INT(check->at),
-		      QUERY_TEXT(check->checksum), QUERY_TEXT(KIND_MIRROR)) != 0 ||
-	    query_run(query, &changed, err) != 0)
-		return -1;
-	check->is_void = changed == 0 && check->checksum[0];
-	return 0;
-}
-
-static int mirror_poll_write_checked(struct store_tx *tx, void *arg, struct err *err)
-{
-	const mirror_checks *checks = arg;
-
-	for (size_t i = 0; i < checks->count; i++)
-		if (mirror_poll_write_check(tx, &checks->items[i], err) != 0)
-			return -1;
-	return 0;
-}
-
 static void mirror_poll_take_checks(struct mirror_poll *poll, mirror_checks *checks)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&poll->mutex);
 
 	for (size_t i = 0; i < poll->polled.count; i++) {
 		struct mirror_polled *one = poll->polled.items[i];
-		struct mirror_check check = { .one = one, .at = one->checked_at };
+		struct mirror_check check = { .one = one,
+					      .name = one->mirror->name,
+					      .at = one->checked_at };
 		if (one->checked_at == 0)
 			continue;
 		if (one->is_by_list)
@@ -551,9 +546,7 @@ static void mirror_poll_keep_checked(struct mirror_poll *poll)
 	struct err err;
 
 	mirror_poll_take_checks(poll, &checks);
-	if (checks.count > 0 &&
-	    store_write_unsynced(poll->options.store, mirror_poll_write_checked, &checks,
-				 &err) != 0)
+	if (mirror_checks_write(poll->options.store, &checks, &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
 	mirror_poll_ask_void(poll, &checks);
 	vec_clear(&checks);
@@ -984,14 +977,4 @@ void mirror_poll_hurry(struct mirror_poll *poll, const struct mirror *mirror)
 		return; /* it went this moment */
 	mirror_poll_hurry_locked(one);
 	pthread_cond_broadcast(&poll->changed);
-}
-
-int mirror_checked_at(struct store *store, const char *name, int64_t *at, struct err *err)
-{
-	*at = 0;
-	return store_one(store, query_take_number, at, err,
-			 "SELECT checked_at FROM mirror WHERE name = ?1",
-			 QUERY_TEXT(name)) < 0
-		       ? -1
-		       : 0;
 }

@@ -59,9 +59,4 @@ int64_t mirror_jitter_ms(int64_t interval_ms);
  * passed. Any thread. */
 void mirror_poll_hurry(struct mirror_poll *poll, const struct mirror *mirror);
 
-/* When an upstream was last asked, and had nothing new, wall ms; 0: never. For
- * commands, from the database. */
-int mirror_checked_at(struct store *store, const char *name, int64_t *at,
-		      struct err *err);
-
 #endif

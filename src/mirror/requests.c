@@ -35,6 +35,24 @@ static void mirror_request_set_text(char **text, const char *value)
 	*text = value && value[0] ? xstrdup(value) : NULL;
 }
 
+static int mirror_requests_want_row_in(struct store_tx *tx, void *arg, struct err *err)
+{
+	const char *const *name = arg;
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	const struct registry_move asked = { .event = REGISTRY_ASKED,
+					     .changed_at = clock_wall_ms() };
+	int found = registry_get_in(tx, KIND_MIRROR, *name, &row, err);
+
+	if (found <= 0 || row.is_gone)
+		return found < 0 ? -1 : 0;
+	return registry_ask_in(tx, KIND_MIRROR, *name, &asked, err);
+}
+
+int mirror_requests_want_row(struct store *store, const char *name, struct err *err)
+{
+	return store_write(store, mirror_requests_want_row_in, &name, err);
+}
+
 void mirror_request_set_failure(struct mirror_request *request, const struct err *why)
 {
 	mirror_request_set_text(&request->class, err_class_name(why->class));

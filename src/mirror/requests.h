@@ -85,6 +85,10 @@ int mirror_requests_expire(struct store *store, struct err *err);
  * were some. */
 int mirror_requests_hurry(struct store *store, bool *any, struct err *err);
 
+/* Requests a mirror's row without a request of its own; one that is to be removed, or was
+ * meanwhile, is not wanted again by that. */
+int mirror_requests_want_row(struct store *store, const char *name, struct err *err);
+
 void mirror_request_set_failure(struct mirror_request *request, const struct err *why);
 /* Clears the failure of an earlier try. */
 void mirror_request_forget_failure(struct mirror_request *request);

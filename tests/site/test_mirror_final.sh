@@ -76,17 +76,45 @@ gone_until_a_restart() {
 	stop_site london
 }
 
-gone_until_a_webhook() {
+send_webhook() {
 	local body='{"repository":{"full_name":"acme/r"}}' signature
 
-	cd "$SHARED"
-	take_upstream_away
-	mv away london/git/acme/r.git
 	signature=$(printf %s "$body" | openssl dgst -sha256 -hmac secret -r | cut -d ' ' -f 1)
 	curl -fsS -X POST -H 'Content-Type: application/json' -H 'X-GitHub-Event: push' \
 		-H "X-Hub-Signature-256: sha256=$signature" --data-binary "$body" \
 		"$(site_url paris)/api/v1/mirrors/acme%2Fr/webhook"
+}
+
+gone_until_a_webhook() {
+	cd "$SHARED"
+	take_upstream_away
+	mv away london/git/acme/r.git
+	send_webhook
 	wait_until 20 mirror_is acme/r state synced
+}
+
+# As after hours of failures of the network.
+waits_for_an_hour() {
+	python3 -c '
+import sqlite3, sys, time
+base = sqlite3.connect("paris/data/refrelay.db", timeout=60)
+changed = base.execute("UPDATE registry SET due_at = ?1, retry_at = ?1"
+                       " WHERE kind = \"mirror\" AND name = \"acme/r\" AND state = 3"
+                       " AND failure_class = \"network\"", (int(time.time() * 1000) + 3600000,))
+base.commit()
+sys.exit(changed.rowcount != 1)'
+}
+
+# That tells that the upstream is there again. With sites of its own, too.
+waits_until_a_webhook() {
+	set_up
+	stop_site london
+	wait_until 20 waits_for_an_hour
+	start_site london
+	send_webhook
+	wait_until 20 mirror_is acme/r state synced
+	stop_site paris
+	stop_site london
 }
 
 # Hidden from that credential is gone, too: another one may see it.
@@ -117,4 +145,5 @@ tap_test "... until a restart" gone_until_a_restart
 tap_test "... until a webhook" gone_until_a_webhook
 tap_test "... until another credential" gone_until_another_credential
 tap_test "a refused credential rests until another one" refused_until_another_credential
+tap_test "one that waits for a retry does so until a webhook" waits_until_a_webhook
 tap_done

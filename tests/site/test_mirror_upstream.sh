@@ -14,19 +14,39 @@ is_held() { # PATTERN
 	grep -E "$1" shown
 }
 
-# What it says to do is done, word for word.
-emptied() {
-	local i word
+add_branches() {
+	local i
 
-	make_open_sites
 	for ((i = 0; i < 60; i++)); do
 		echo "create refs/heads/b$i $(tip london/git/a.git)"
 	done | git -C london/git/a.git update-ref --stdin
-	wait_until 20 is_mirrored a
+}
+
+empty() {
 	git -C london/git/a.git for-each-ref --format='delete %(refname)' 'refs/heads/b*' |
 		git -C london/git/a.git update-ref --stdin
 	wait_until 20 is_held '^  held: '
 	[ "$(git -C paris/git/a.git for-each-ref | wc -l)" -eq 61 ]
+}
+
+# A hold ends when the branches are there again. While nothing changes, it is not told again. What it says to
+# do is done, word for word.
+emptied() {
+	local word held
+
+	make_open_sites
+	add_branches
+	wait_until 20 is_mirrored a
+	empty
+	held=$(logged paris sync.held)
+	wait_until 30 were_polled "$(($(polls unchanged) + 3))"
+	[ "$(logged paris sync.held)" = "$held" ]
+	add_branches
+	wait_until 20 mirror_is a state synced
+	is_mirrored a
+	add_commits london/git/a.git refs/heads/main 1
+	wait_until 20 is_mirrored a
+	empty
 	expect 1 at paris mirror sync a
 	grep 'held' err
 	read -ra word < <(sed -n 's/^  hint: .*then refrelay //p' shown)
@@ -292,12 +312,21 @@ sys.exit(not 55 <= rest <= 80)'
 	rules
 	at paris mirror sync a
 	mirror_is a state synced
-	# For objects, too: git would ask once more, and would not tell how long.
+	# For objects, too: git would ask once more, and would not tell how long. Another mirror of the host is not
+	# asked either.
+	set_conf paris mirror.c.url "http://127.0.0.1:$(cat proxy/port)/b.git"
+	set_conf paris mirror.c.interval 1s
+	stop_site paris
+	start_site paris
+	wait_until 20 mirror_is c state synced
 	rules '^POST status 429'
 	asked=$(posts)
 	add_commits london/git/a.git refs/heads/main 1
 	wait_until 20 mirror_is a failure_reason rate_limited
 	[ "$(posts)" = "$((asked + 1))" ]
+	asked=$(grep -c '^+' proxy/log)
+	wait_until 30 were_polled "$(($(polls unchanged) + 4))"
+	[ "$(grep -c '^+' proxy/log)" = "$asked" ]
 	rules
 	at paris mirror sync a
 	is_mirrored a

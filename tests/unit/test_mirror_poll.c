@@ -1,4 +1,5 @@
 /* What a list tells of a mirror, and the look at its clone that follows. */
+#include "mirror/checked.h"
 #include "mirror/poll.h"
 
 #include <sys/random.h>
@@ -7,6 +8,8 @@
 #include "base/log.h"
 #include "git/checksum.h"
 #include "mirror/upstream.h"
+#include "replicable/name.h"
+#include "replicable/registry.h"
 
 #include "test.h"
 
@@ -19,6 +22,8 @@ static struct {
 	atomic_bool holds;      /* a look at it goes on as long as that */
 	atomic_bool is_changed; /* somebody changed it */
 	atomic_bool limits;     /* the next question is one too many */
+	atomic_bool is_at_rest; /* it was not asked, as another mirror's was one */
+	atomic_bool is_other;   /* the upstream has something new */
 	atomic_int wakes;       /* after a question that failed, and others */
 	/* Of the host that is away. */
 	atomic_bool is_timeless; /* it lets those who ask wait */
@@ -67,10 +72,13 @@ int upstream_read(const struct upstream_call *call, struct upstream_view *view,
 	atomic_fetch_add(&script.asked[call->mirror->name[0] != 'a'], 1);
 	if (atomic_exchange(&script.limits, false)) {
 		view->retry_after_ms = 1;
+		view->is_at_rest = atomic_load(&script.is_at_rest);
 		return err_set(error, ERR_NETWORK, "too many questions");
 	}
 	view->oid_len = 20;
 	fill(&view->refs);
+	if (atomic_load(&script.is_other))
+		view->refs.refs.items[0].oid.bytes[0] ^= 1;
 	return 0;
 }
 
@@ -250,6 +258,22 @@ TEST(a_reload_changes_how_long_a_checkout_may_take)
 	wait_until(atomic_load(&script.checkout_s) == 9);
 }
 
+static int run_sql(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+/* As when it is switched on again: what it had before waits to be removed. */
+TEST(a_checkout_that_was_dropped_is_made_at_once)
+{
+	static char dropped[] = "INSERT INTO mirror_checkout (name, made_at, due_at,"
+				" failing_since) VALUES ('z', 0, 9e12, 0)";
+
+	assert_ok(store_write(store, run_sql, dropped, &err));
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "z"));
+	wait_until(atomic_load(&script.checkout_s) == 7);
+}
+
 TEST(news_whose_question_was_one_too_many_is_asked_after_again)
 {
 	atomic_store(&script.limits, true);
@@ -257,9 +281,12 @@ TEST(news_whose_question_was_one_too_many_is_asked_after_again)
 	wait_until(atomic_load(&script.asked[1]) == 2);
 }
 
-static int run_sql(struct store_tx *tx, void *arg, struct err *error)
+TEST(news_that_comes_while_the_host_rests_is_asked_after_when_that_is_over)
 {
-	return store_exec(tx, arg, error);
+	atomic_store(&script.is_at_rest, true);
+	atomic_store(&script.limits, true);
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "b"));
+	wait_until(atomic_load(&script.asked[1]) == 2);
 }
 
 static bool has_content(const char *name)
@@ -289,6 +316,112 @@ TEST(news_outlives_a_database_that_fails_just_then)
 	wait_until(atomic_load(&script.asked[1]) > 0);
 }
 
+static void hurry_b(void)
+{
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "b"));
+}
+
+/* Whether its row waits for a job now. */
+static bool is_to_be_brought(void)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	assert_ok(registry_get(store, KIND_MIRROR, "b", &row, &err));
+	return row.state == REGISTRY_PENDING && !row.held_reason && row.due_at > 0;
+}
+
+static bool is_asked_more_than(int before)
+{
+	return atomic_load(&script.asked[1]) > before;
+}
+
+/* Nothing is to be brought for two questions in a row, of which the second begins when
+ * the first has ended. */
+static void is_asked_in_vain(void)
+{
+	for (int i = 0; i < 2; i++) {
+		int before = atomic_load(&script.asked[1]);
+		hurry_b();
+		wait_until(is_asked_more_than(before));
+	}
+	assert_false(is_to_be_brought());
+}
+
+TEST(one_that_is_held_is_decided_on_again_when_its_upstream_changes)
+{
+	static char held[] = "UPDATE registry SET state = 0, due_at = NULL,"
+			     " held_reason = 'why' WHERE name = 'b'";
+
+	atomic_store(&script.is_other, true);
+	assert_ok(store_write(store, run_sql, held, &err));
+	hurry_b();
+	wait_until(is_to_be_brought());
+	assert_ok(store_write(store, run_sql, held, &err));
+	is_asked_in_vain();
+	atomic_store(&script.is_other, false);
+	hurry_b();
+	wait_until(is_to_be_brought());
+}
+
+TEST(one_that_is_held_stays_so_while_its_upstream_does_not_answer)
+{
+	static char held[] = "UPDATE registry SET state = 0, due_at = NULL,"
+			     " held_reason = 'why' WHERE name = 'd0'";
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	assert_ok(store_write(store, run_sql, held, &err));
+	for (int before = 0; before < 2; before++) {
+		mirror_poll_hurry(poll, mirrors_find(&mirrors, "d0"));
+		wait_until(atomic_load(&script.asked_away) > before);
+	}
+	assert_ok(registry_get(store, KIND_MIRROR, "d0", &row, &err));
+	assert_string_equal(row.held_reason, "why");
+}
+
+TEST(news_of_one_that_waits_for_a_retry_has_it_tried_now)
+{
+	static char failed[] = "UPDATE registry SET state = 3, due_at = 9e12,"
+			       " retry_at = 9e12 WHERE name = 'b'";
+	static char missing[] = "UPDATE registry SET state = 4, due_at = 9e12,"
+				" retry_at = 9e12 WHERE name = 'b'";
+	char *const states[] = { failed, missing };
+
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		assert_ok(store_write(store, run_sql, states[i], &err));
+		assert_false(is_to_be_brought());
+		hurry_b();
+		wait_until(is_to_be_brought());
+	}
+}
+
+/* Each look has its working tree looked after, too; the second begins when the first has
+ * ended. */
+static void is_not_tried(char *failed)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	assert_ok(store_write(store, run_sql, failed, &err));
+	for (int i = 0; i < 2; i++) {
+		atomic_store(&script.checkout_s, 0);
+		mirror_poll_hurry(poll, mirrors_find(&mirrors, "z"));
+		wait_until(atomic_load(&script.checkout_s) == 7);
+	}
+	assert_ok(registry_get(store, KIND_MIRROR, "z", &row, &err));
+	assert_int_equal(row.state, REGISTRY_FAILED);
+}
+
+#define FAILED(reason)                                                                   \
+	"UPDATE registry SET state = 3, due_at = 9e12, retry_at = 9e12,"                 \
+	" failure_reason = '" reason "', last_success_at = 1 WHERE name = 'z'"
+
+TEST(news_does_not_help_one_whose_upstream_wants_rest_or_is_too_large)
+{
+	static char limited[] = FAILED("rate_limited"), large[] = FAILED("too_large");
+
+	is_not_tried(limited);
+	is_not_tried(large);
+}
+
 #define POLL_CASE(name) cmocka_unit_test_setup_teardown(name, start_poll, stop_poll)
 
 int main(void)
@@ -298,8 +431,16 @@ int main(void)
 		POLL_CASE(a_clone_that_was_changed_is_not_equal_whatever_a_list_tells),
 		POLL_CASE(a_host_that_does_not_answer_keeps_no_other_from_being_asked),
 		POLL_CASE(a_reload_changes_how_long_a_checkout_may_take),
+		POLL_CASE(a_checkout_that_was_dropped_is_made_at_once),
 		POLL_CASE(news_whose_question_was_one_too_many_is_asked_after_again),
+		POLL_CASE(
+			news_that_comes_while_the_host_rests_is_asked_after_when_that_is_over),
 		POLL_CASE(news_outlives_a_database_that_fails_just_then),
+		POLL_CASE(one_that_is_held_is_decided_on_again_when_its_upstream_changes),
+		POLL_CASE(one_that_is_held_stays_so_while_its_upstream_does_not_answer),
+		POLL_CASE(news_of_one_that_waits_for_a_retry_has_it_tried_now),
+		POLL_CASE(
+			news_does_not_help_one_whose_upstream_wants_rest_or_is_too_large),
 	};
 
 	log_set_level(LOG_LEVEL_NONE);
