@@ -14,6 +14,7 @@
 
 #define SHALLOW "shallow "
 #define CERTIFICATE "push-cert"
+#define SIDE_BAND "side-band-64k" /* the only one that git knows of pushes */
 
 enum {
 	DELETED_MAX = 8 << 20, /* bytes */
@@ -71,6 +72,22 @@ static bool receive_commands_is_text(const char *line, size_t len, const char *t
 	return len == strlen(text) && memcmp(line, text, len) == 0;
 }
 
+/* Behind the NUL; not if git might read it otherwise. */
+static bool has_capability(const char *line, size_t len, const char *name)
+{
+	size_t at = strnlen(line, len);
+	char *word;
+
+	if (at == len)
+		return false;
+	AUTO_FREE char *words = xstrndup(line + at + 1, len - at - 1);
+	char *rest = words;
+	while ((word = strsep(&rest, " \n")) != NULL)
+		if (strcmp(word, name) == 0)
+			return true;
+	return false;
+}
+
 /* The certificate's head and the signature are no commands. */
 static bool receive_commands_take_line(struct receive_commands *commands,
 				       const char *line, size_t len)
@@ -81,12 +98,13 @@ static bool receive_commands_take_line(struct receive_commands *commands,
 		take_command(commands, line, len);
 		return true;
 	}
+	if (len > strlen(SHALLOW) && memcmp(line, SHALLOW, strlen(SHALLOW)) == 0)
+		return true;
+	commands->has_side_band |= has_capability(line, len, SIDE_BAND);
 	if (commands->count == 0 && receive_commands_is_text(line, len, CERTIFICATE)) {
 		commands->is_signed = commands->is_in_certificate = true;
 		return true;
 	}
-	if (len > strlen(SHALLOW) && memcmp(line, SHALLOW, strlen(SHALLOW)) == 0)
-		return true;
 	return take_command(commands, line, len);
 }
 
@@ -283,6 +301,17 @@ void receive_report_pass(struct receive_report *report)
 bool receive_report_has(const struct receive_report *report)
 {
 	return report->taken < report->passable;
+}
+
+void receive_report_keep_alive(struct receive_report *report)
+{
+	struct str *said = &report->said;
+
+	/* Not within a packet. */
+	if (report->has_begun || report->passable < said->len)
+		return;
+	str_add(said, "0005\1");
+	report->passable = said->len;
 }
 
 size_t receive_report_take(struct receive_report *report, void *buffer, size_t size)

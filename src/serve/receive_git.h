@@ -56,6 +56,7 @@ struct receive_commands {
 	size_t deleted_len; /* ... of so many bytes */
 	bool needs_pack;    /* not all are deletions: git changes refs only after it has a
 			       pack */
+	bool has_side_band; /* what git says comes in packets of bands */
 	bool is_signed, is_in_certificate;
 };
 
@@ -122,6 +123,10 @@ bool receive_report_has(const struct receive_report *report);
 
 /* Takes at most `size` bytes of what may pass. */
 size_t receive_report_take(struct receive_report *report, void *buffer, size_t size);
+
+/* Adds an empty packet if the report has not begun: a sign of life, as git's own. Only
+ * for a client that wants side-band. */
+void receive_report_keep_alive(struct receive_report *report);
 
 /* Frees what was taken. */
 void receive_report_drop_taken(struct receive_report *report);

@@ -460,8 +460,9 @@ static int receive_change_settle(struct receive_change *change, struct err *err)
 enum {
 	KEPT_BACK = 20, /* the checksum that ends a pack; longer with SHA-256 */
 	CHUNK_SIZE = 65536,
-	CLOSE_WAIT_MS = 5000, /* for git to end what nobody hears of */
-	TEND_MS = 10,         /* for the end of git, which may be all that it says */
+	CLOSE_WAIT_MS = 5000,      /* for git to end what nobody hears of */
+	TEND_MS = 10,              /* for the end of git, which may be all that it says */
+	KEEP_ALIVE_MS = 30 * 1000, /* some proxies wait for 60 s */
 };
 
 struct receive_pack {
@@ -701,12 +702,37 @@ static int receive_pack_feed_git(struct receive_pack *pack, struct err *err)
 	return 0;
 }
 
+/* Git keeps a connection alive while it unpacks and while hooks run, but not while it
+ * moves thousands of refs. */
+static void receive_pack_keep_alive(struct receive_pack *pack)
+{
+	const struct receive_commands *commands = &pack->commands;
+
+	if (commands->has_side_band &&
+	    (commands->step == RECEIVE_WHOLE || commands->step == RECEIVE_SIGNED))
+		receive_report_keep_alive(&pack->report);
+}
+
+static int wait_for_answer(struct receive_pack *pack, struct err *err)
+{
+	int64_t alive_at = clock_boot_ms() + pack->request.keep_alive_ms;
+
+	while (can_take(pack) && !receive_report_has(&pack->report)) {
+		if (listen_to(pack, alive_at, err) < 0)
+			return -1;
+		if (clock_boot_ms() < alive_at)
+			continue;
+		receive_pack_keep_alive(pack);
+		alive_at += pack->request.keep_alive_ms;
+	}
+	return 0;
+}
+
 /* Until it is there, what goes wrong can become a status. */
 static int wait_for_first(struct receive_pack *pack, struct err *err)
 {
-	while (can_take(pack) && !receive_report_has(&pack->report))
-		if (listen_to(pack, 0, err) < 0)
-			return -1;
+	if (wait_for_answer(pack, err) != 0)
+		return -1;
 	*err = pack->broke_off;
 	return err->class == ERR_NONE ? 0 : -1;
 }
@@ -716,6 +742,8 @@ static struct receive_pack *pack_new(const struct receive_pack_request *request)
 	struct receive_pack *pack = xcalloc(1, sizeof(*pack));
 
 	pack->request = *request;
+	if (request->keep_alive_ms <= 0)
+		pack->request.keep_alive_ms = KEEP_ALIVE_MS;
 	pack->repo = (struct repo)REPO_INIT;
 	pack->change = (struct receive_change){ .path = request->path,
 						.recorded = request->recorded,
@@ -753,13 +781,13 @@ undo:
 ssize_t receive_pack_read(struct receive_pack *pack, void *buffer, size_t size,
 			  struct err *err)
 {
-	while (!receive_report_has(&pack->report)) {
-		if (!can_take(pack)) {
-			*err = pack->broke_off;
-			return err->class == ERR_NONE ? 0 : -1;
-		}
+	if (!receive_report_has(&pack->report)) {
 		receive_report_drop_taken(&pack->report);
-		listen_to(pack, 0, err);
+		wait_for_answer(pack, ERR_IGNORED);
+	}
+	if (!receive_report_has(&pack->report)) {
+		*err = pack->broke_off;
+		return err->class == ERR_NONE ? 0 : -1;
 	}
 	return (ssize_t)receive_report_take(&pack->report, buffer, size);
 }

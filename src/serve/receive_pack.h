@@ -10,8 +10,9 @@
  *
  * Git's report on the refs is sent to the client only after `recorded` has returned: so a
  * confirmed change is visible everywhere. Progress and messages of hooks are passed on at
- * once. If `recorded` fails, or this process dies, the report is not sent, and the client
- * reports an unknown result.
+ * once. To clients that want side-band, a git that says nothing is no silence: this sends
+ * an empty packet now and then. If `recorded` fails, or this process dies, the report is
+ * not sent, and the client reports an unknown result.
  *
  * Source: gitprotocol-http(5), git-receive-pack(1), gitprotocol-pack(5) "Reference
  * Update".
@@ -35,6 +36,7 @@ struct receive_pack_request {
 	const char *user;   /* REMOTE_USER of hooks, and the committer in reflogs; NULL */
 	const char *client; /* REMOTE_ADDR of hooks; NULL */
 	int64_t timeout_ms; /* for all of it; 0: none */
+	int64_t keep_alive_ms;   /* how long the client may hear nothing; 0: 30 s */
 	const struct stop *stop; /* may be NULL; borrowed until close, as all of these */
 	/* The body, inflated: at least one byte; 0: its end; -1 with *err: broken. It is
 	 * read to its end in any case, unless it breaks. */

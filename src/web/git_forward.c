@@ -304,7 +304,7 @@ static bool git_forward_shows_refs(const struct web_request *request)
 	       memmem(body->data, body->len, "want-ref ", 9) != NULL;
 }
 
-/* 0: as long as the work may take. */
+/* 0: the usual limit, since whoever works sends signs of life. */
 static int64_t git_forward_choose_silence(const struct web_request *request,
 					  enum fresh fresh)
 {

@@ -62,6 +62,35 @@ TEST(deletions_alone_need_no_pack)
 	assert_false(commands.needs_pack);
 }
 
+/* Of a push that wants it, as git reads that, and of no other. */
+TEST(side_band_is_a_word_behind_the_nul)
+{
+	static const struct {
+		const char *text;
+		bool has;
+	} cases[] = {
+		{ ZERO " " ONE " refs/heads/a%report-status side-band-64k", true },
+		{ ZERO " " ONE " refs/heads/a%side-band-64k quiet\n", true },
+		{ "push-cert%report-status side-band-64k\n", true },
+		{ ZERO " " ONE " refs/heads/a%x=side-band-64k side-band", false },
+		{ ZERO " " ONE " refs/heads/side-band-64k", false },
+		{ ZERO " " ONE " refs/heads/a%quiet%side-band-64k", false },
+		{ "shallow " ONE "%side-band-64k", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO_FREE char *text = xstrdup(cases[i].text);
+		size_t len = strlen(text);
+		for (size_t at = 0; at < len; at++)
+			text[at] = text[at] == '%' ? '\0' : text[at];
+		pkt_add(&body, text, len);
+		take();
+		assert_int_equal(commands.has_side_band, cases[i].has);
+		teardown(NULL);
+		setup(NULL);
+	}
+}
+
 TEST(any_piece_may_come_by_itself)
 {
 	size_t from = 0;
@@ -180,6 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(commands_end_before_their_flush),
 		CASE(deletions_alone_need_no_pack),
+		CASE(side_band_is_a_word_behind_the_nul),
 		CASE(any_piece_may_come_by_itself),
 		CASE(the_commands_of_a_certificate_are_read),
 		CASE(of_very_many_deletions_not_all_names_are_kept),

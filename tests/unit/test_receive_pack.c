@@ -186,6 +186,43 @@ TEST(without_side_band_nothing_comes_before_it_is_recorded)
 			    "000eunpack ok\n0016ok refs/heads/two\n0000");
 }
 
+#define ALIVE "0005\1"
+
+/* Git says nothing while it moves refs, which may be thousands. */
+TEST(a_silent_git_leaves_no_silence)
+{
+	hook("reference-transaction", "while test ! -e ../answered; do sleep 0.01; done");
+	push.request.keep_alive_ms = 10;
+	simple(&push, &commits[9], "refs/heads/topic");
+	assert_ok(go());
+	assert_true(text_starts_with(push.answer.data, ALIVE));
+	assert_true(says("unpack ok") && says("ok refs/heads/topic"));
+	assert_outcome(1, 1, 0);
+	assert_changed_once();
+	must("rm answered");
+	push_clear(&push);
+	push_init(&push);
+	push.request.keep_alive_ms = 10;
+	command(&push, &commits[9], NULL, "refs/heads/topic",
+		"report-status side-band-64k");
+	pkt_add_flush(&push.body);
+	assert_ok(go());
+	assert_true(text_starts_with(push.answer.data, ALIVE));
+	assert_outcome(1, 1, 0);
+}
+
+TEST(a_client_without_side_band_gets_nothing_but_the_report)
+{
+	hook("reference-transaction", "sleep 0.1");
+	push.request.keep_alive_ms = 10;
+	command(&push, NULL, &commits[9], "refs/heads/main",
+		"report-status agent=side-band-64k");
+	pack_of(&push, &commits[9], "");
+	assert_ok(go());
+	assert_string_equal(push.answer.data,
+			    "000eunpack ok\n0017ok refs/heads/main\n0000");
+}
+
 TEST(a_push_that_wants_no_report_is_recorded_at_its_end)
 {
 	command(&push, NULL, &commits[9], "refs/heads/main", NULL);
@@ -459,6 +496,8 @@ int main(void)
 		CASE(hooks_know_who_pushes_and_with_what_options),
 		CASE(the_report_is_held_until_it_is_recorded),
 		CASE(without_side_band_nothing_comes_before_it_is_recorded),
+		CASE(a_silent_git_leaves_no_silence),
+		CASE(a_client_without_side_band_gets_nothing_but_the_report),
 		CASE(a_push_that_wants_no_report_is_recorded_at_its_end),
 		CASE(a_probe_has_an_empty_answer_and_changes_nothing),
 		CASE(a_repository_may_refuse_pushes),
