@@ -47,6 +47,19 @@ int64_t lock_owner_beat(const struct lock_owner *owner)
 	return (int64_t)st.st_mtime;
 }
 
+/* Whoever can read HEAD can see whether its owner lives, whatever the umask. Where that
+ * cannot be had, as for root on NFS, age tells. */
+static void let_be_read(const struct lock_owner *owner)
+{
+	struct stat head;
+
+	if (fstatat(owner->dir, "HEAD", &head, 0) != 0)
+		return;
+	if (geteuid() == 0 && fchown(owner->fd, head.st_uid, head.st_gid) != 0)
+		return;
+	fchmod(owner->fd, head.st_mode & 0666);
+}
+
 /* 1: somebody who looks for dead owners came between create and flock, and has taken
  * the file for one. */
 static int make_owner(struct lock_owner *owner, struct err *err)
@@ -60,6 +73,7 @@ static int make_owner(struct lock_owner *owner, struct err *err)
 			   0666);
 	if (owner->fd < 0)
 		return err_errno(err, "cannot create %s", owner->name);
+	let_be_read(owner);
 	if (flock(owner->fd, LOCK_EX | LOCK_NB) != 0) {
 		if (errno == EWOULDBLOCK)
 			return 1;
@@ -329,4 +343,12 @@ bool lock_owner_is_old(int fd, int64_t now)
 	lock_owner_read(fd, &line);
 	return now - (int64_t)st.st_mtime >=
 	       (line.kind == LOCK_OWNER_LOCK ? LOCK_AGE_S : UNKNOWN_OWNER_AGE_S);
+}
+
+bool lock_owner_is_old_unread(int dir, const char *path, int64_t now)
+{
+	struct stat st;
+
+	return now >= 0 && fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       now - (int64_t)st.st_mtime >= UNKNOWN_OWNER_AGE_S;
 }

@@ -69,6 +69,9 @@ int64_t lock_owner_clock(int dir, const char *folder);
  * matter. */
 bool lock_owner_is_old(int fd, int64_t now);
 
+/* The same of one that could not be opened. */
+bool lock_owner_is_old_unread(int dir, const char *path, int64_t now);
+
 enum lock_owner_kind {
 	LOCK_OWNER_OTHER, /* not one of ours */
 	LOCK_OWNER_LOCK,

@@ -254,6 +254,14 @@ static int recover_one(struct walk *walk, const char *name, int fd, struct err *
 	return 0;
 }
 
+static bool state_is_old(struct walk *walk, const char *name, int fd)
+{
+	int64_t now = walk_now(walk);
+
+	return fd >= 0 ? lock_owner_is_old(fd, now)
+		       : lock_owner_is_old_unread(dirfd(walk->list), name, now);
+}
+
 /* The folder is ours alone: what is not marked there was not marked in time. */
 static int recover_if_dead(struct walk *walk, const char *name, struct err *err)
 {
@@ -261,7 +269,7 @@ static int recover_if_dead(struct walk *walk, const char *name, struct err *err)
 
 	switch (lock_owner_probe(dirfd(walk->list), name, &fd)) {
 	case LOCK_OWNER_UNKNOWN:
-		if (lock_owner_is_old(fd, walk_now(walk)))
+		if (state_is_old(walk, name, fd))
 			return recover_one(walk, name, fd, err);
 		walk->is_pending = true;
 		break;
@@ -374,14 +382,15 @@ static const char *program_of(enum lock_owner_kind kind)
 }
 
 /* Who may not write there asks the local clock; for a person that will do. */
-static int64_t state_find_age(struct walk *walk, int fd)
+static int64_t state_find_age(struct walk *walk, const char *name)
 {
 	struct stat st;
 	int64_t now = walk_now(walk);
 
 	if (now < 0)
 		now = clock_wall_ms() / 1000;
-	if (fd < 0 || fstat(fd, &st) != 0 || now < (int64_t)st.st_mtime)
+	if (fstatat(dirfd(walk->list), name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+	    now < (int64_t)st.st_mtime)
 		return 0;
 	return now - (int64_t)st.st_mtime;
 }
@@ -400,7 +409,7 @@ static void state_describe_writer(struct walk *walk, const char *name,
 	lock_owner_read(fd, &line);
 	writer->pid = line.pid;
 	snprintf(writer->program, sizeof(writer->program), "%s", program_of(line.kind));
-	writer->age_s = state_find_age(walk, fd);
+	writer->age_s = state_find_age(walk, name);
 	writer->is_elsewhere =
 		lock_owner_is_elsewhere(&line) && writer->state == LOCK_OWNER_UNKNOWN;
 }

@@ -2,7 +2,9 @@
 
 #include <sys/syscall.h>
 
+#include "base/hook_wire.h"
 #include "git/state.h"
+#include "rights.h"
 
 #define KEY "refrelay/state/key"
 #define PENDING "refrelay/state/pending"
@@ -275,6 +277,42 @@ TEST(recovery_never_touches_the_living)
 	kill_writer(pid);
 }
 
+/* Root's, by a version that kept to the umask. */
+TEST(one_that_cannot_be_read_is_dead_after_an_hour)
+{
+	assert_ok(state_prepare(repo_fd, &err));
+	AUTO_FREE char *old = key();
+	write_text(PENDING "/00000000000000000000000000000000", OWNER_LOCK "\n");
+	must("cd r.git/" PENDING " && chmod 0 * && touch -d '50 minutes ago' *");
+	rights_set_override(false);
+	assert_ok(state_recover(repo_fd, &err));
+	assert_int_equal(pending_files(), 1);
+	must("touch -d '61 minutes ago' r.git/" PENDING "/*");
+	assert_ok(state_recover(repo_fd, &err));
+	rights_set_override(true);
+	assert_int_equal(pending_files(), 0);
+	assert_key_changed(&old);
+}
+
+/* Whatever root's umask. */
+TEST(whoever_can_read_the_repository_can_see_who_writes)
+{
+	struct lock_owner writer;
+	struct stat st, head;
+
+	must("chmod 664 r.git/HEAD; test $(id -u) != 0 || chown 54321:54322 r.git/HEAD");
+	mode_t mask = umask(077);
+	assert_ok(state_begin(repo_fd, &writer, &err));
+	umask(mask);
+	assert_int_equal(fstat(writer.fd, &st), 0);
+	assert_int_equal(fstatat(repo_fd, "HEAD", &head, 0), 0);
+	assert_int_equal(st.st_mode & 0777, 0664);
+	assert_int_equal(st.st_uid, head.st_uid);
+	if (geteuid() == 0)
+		assert_int_equal(st.st_gid, 54322);
+	assert_ok(state_end(&writer, &err));
+}
+
 /* It was killed between making its file and writing into it. */
 TEST(recovery_removes_a_half_made_pending_file)
 {
@@ -405,6 +443,8 @@ int main(int argc, char **argv)
 		GIT_CASE(recovery_never_touches_the_living),
 		GIT_CASE(recovery_flushes_what_the_dead_left_before_it_forgets_them),
 		GIT_CASE(what_a_failed_publication_renamed_is_flushed_before_it_counts),
+		GIT_CASE(one_that_cannot_be_read_is_dead_after_an_hour),
+		GIT_CASE(whoever_can_read_the_repository_can_see_who_writes),
 		GIT_CASE(recovery_removes_a_half_made_pending_file),
 		GIT_CASE(nothing_to_recover_changes_nothing),
 		GIT_CASE(recovery_sets_the_new_key_before_it_removes_the_file),
