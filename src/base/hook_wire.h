@@ -18,6 +18,13 @@
 #define HOOK_NODE_FOLDER "refrelay"
 #define HOOK_NODE_LINK HOOK_NODE_FOLDER "/node"
 
+/* In a copy: what it was last proved equal to (pull/copy_record.h). It stays when its
+ * site becomes a primary. */
+#define HOOK_COPY_RECORD HOOK_NODE_FOLDER "/copy"
+
+/* In each data directory that a node has used. */
+#define HOOK_DATABASE "refrelay.db"
+
 /* In the data directory of a secondary: two lines, the primary's URL and the root of the
  * copies. While it exists, hooks refuse changes of the copies. */
 #define HOOK_PRIMARY "primary"

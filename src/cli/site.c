@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/hook_wire.h"
 #include "change/hook_socket.h"
 #include "change/origin_root.h"
 #include "git/git_child.h"
@@ -48,7 +49,7 @@ int site_data_check(const char *directory, struct err *err)
 
 static char *database_path(const char *directory)
 {
-	return xasprintf("%s/refrelay.db", directory);
+	return xasprintf("%s/" HOOK_DATABASE, directory);
 }
 
 int site_store_open(const char *directory, bool may_migrate, struct store **store,

@@ -2,9 +2,9 @@
  * What git runs as hooks. At a primary, reference-transaction brackets each change of
  * refs in the repository's state, so that no reader is given old refs (hook_state.h);
  * that and post-receive tell the node that refs changed. Only the first can make a push
- * fail, and only when the change cannot be announced. In a secondary's copy, pre-receive
- * and reference-transaction refuse: it changes only as its primary does. Static and
- * small, since one is started for each change; no stdio, no locale.
+ * fail, and only when the change cannot be announced. In a secondary's copy, or what may
+ * be one, pre-receive and reference-transaction refuse: it changes only as its primary
+ * does. Static and small, since one is started for each change; no stdio, no locale.
  *
  *	refrelay-hook --hook SCRIPT [ARGUMENT]...
  *			as the interpreter of a hook file, <repository>/hooks/HOOK or
@@ -305,20 +305,46 @@ static void say_refusal(int repository, char *primary)
 	hook_text_say(text);
 }
 
+/* -1 with errno set: it is not known. An empty directory may be a mount point whose
+ * volume is away. */
+static int read_primary(int data, char *primary, size_t size)
+{
+	if (data < 0)
+		return -1;
+	if (hook_text_read_file(data, HOOK_PRIMARY, primary, size))
+		return 1;
+	return errno == ENOENT && faccessat(data, HOOK_DATABASE, F_OK, 0) == 0 ? 0 : -1;
+}
+
+/* A push into a copy would be there only. */
+static bool may_be_copy(int repository)
+{
+	int error = errno;
+
+	if (repository < 0 || faccessat(repository, HOOK_COPY_RECORD, F_OK, 0) != 0)
+		return false;
+	errno = error;
+	complain_errno("this may be a read-only copy, and its node's data directory "
+		       "cannot be read");
+	hook_text_complain("hint", "see where " HOOK_NODE_LINK " leads; if this is no "
+				   "copy any more, remove " HOOK_COPY_RECORD);
+	return true;
+}
+
 /* The node says in its data directory that its repositories are copies; so all hooks
  * obey at once when its role changes. */
 static bool refuses(int repository, const char *data_name)
 {
 	char primary[2 * PATH_MAX];
 	int data = repository < 0 ? -1 : refrelay_hook_open_data(repository, data_name);
-	bool is_copy = data >= 0 &&
-		       hook_text_read_file(data, HOOK_PRIMARY, primary, sizeof(primary));
+	int is_copy = read_primary(data, primary, sizeof(primary));
+	bool is_refused = is_copy > 0 || (is_copy < 0 && may_be_copy(repository));
 
-	if (is_copy)
+	if (is_copy > 0)
 		say_refusal(repository, primary);
 	if (data >= 0)
 		close(data);
-	return is_copy;
+	return is_refused;
 }
 
 /* False: git must not go on. */

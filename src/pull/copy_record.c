@@ -4,6 +4,7 @@
 #include "base/failpoint.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/hook_wire.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -235,7 +236,7 @@ int copy_content_is_sound(const struct repo *copy, int64_t since_ns,
 	return sound;
 }
 
-#define PATH "refrelay/copy"
+#define PATH HOOK_COPY_RECORD
 #define INTENT "refrelay/intent"
 #define HELD "refrelay/held"
 #define LIMIT 65536

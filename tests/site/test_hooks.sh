@@ -141,9 +141,32 @@ a_secondary_gets_hooks_that_refuse() {
 	rm site/data/primary
 	push
 	[ "$(spooled)" -ge 1 ]
+	hooks_obey_the_record_of_a_copy
 	expect 0 site hooks remove
 	expect 0 site hooks list a
 	fails grep -q installed out
+}
+
+# Where they cannot know the role, as the volume of the data is away.
+hooks_obey_the_record_of_a_copy() {
+	local way
+	mv site/data site/data.away
+	push 2>err
+	grep -q 'refrelay: this change will be noticed later' err || fail "$(<err)"
+	echo '{}' >site/repos/a.git/refrelay/copy
+	for way in ln\ -s\ loop mkdir; do
+		$way site/data
+		fails push 2>err
+		grep -q 'refrelay: this may be a read-only copy' err || fail "$(<err)"
+		grep -q 'refrelay: hint: see where refrelay/node leads' err || fail "$(<err)"
+		fails git -C site/repos/a.git update-ref -d refs/heads/main
+		rm -d site/data
+	done
+	fails push 2>err
+	mv site/data.away site/data
+	: >site/data/refrelay.db
+	push # of one that was promoted
+	rm site/repos/a.git/refrelay/copy site/data/refrelay.db
 }
 
 kept_hooks_see_what_they_saw() {

@@ -178,6 +178,7 @@ make_copy() {
 # A git that has stopped between "prepared" and "committed"; its number is in ./git.
 start_change() {
 	mkdir -p data
+	: >data/refrelay.db # a node's, which is no secondary
 	keep_hook dest/r.git <<-END
 		[ "\$1" = prepared ] || exit 0
 		echo \$PPID >"$TEST_DIR/git.new"
