@@ -2,9 +2,9 @@
  * One run is one refrelay-run, which starts the program and outlives all that comes of
  * it. This side only feeds and reads; nobody's death depends on it (proc_wire.h).
  *
- * The report comes after the last descendant was reaped. So whatever they wrote is in
- * the pipes by then, and reading until a pipe is empty gets all of it; the end of the
- * file is not waited for, since a stranger may have been handed the pipe.
+ * The report comes after the last descendant was reaped, or those that count. So whatever
+ * they wrote is in the pipes by then, and reading until a pipe is empty gets all of it;
+ * the end of the file is not waited for, since a stranger may have been handed the pipe.
  */
 #include "base/proc.h"
 
@@ -574,9 +574,9 @@ static int run_start(struct run *run, struct err *err)
 	list_fds(run, &fds);
 	snprintf(grace, sizeof(grace), "%" PRId64, run_grace_ms(run));
 	snprintf(timeout, sizeof(timeout), "%" PRId64, timeout_at);
-	snprintf(nice, sizeof(nice), "%d,%" PRIu64 ",%" PRIu64,
+	snprintf(nice, sizeof(nice), "%d,%" PRIu64 ",%" PRIu64 ",%d",
 		 request->yields ? PROC_NICE : 0, request->file_most,
-		 request->memory_most);
+		 request->memory_most, request->leaves_jobs);
 	vec_add(&argv, proc_supervisor_path());
 	vec_add(&argv, fds.data);
 	vec_add(&argv, grace);
@@ -597,6 +597,7 @@ static int run_start(struct run *run, struct err *err)
 
 enum {
 	CHUNK_SIZE = 32768,
+	LAST_READS = 64, /* more than a pipe holds; jobs that were left may write on */
 	ORPHANS_MAX_WAIT_MS = 500 /* for the death of a killed supervisor's orphans */
 };
 
@@ -654,6 +655,13 @@ static bool pull(struct run *run, int *fd,
 		run_close(fd);
 	}
 	return got > 0;
+}
+
+static void read_rest(struct run *run, int *fd,
+		      void (*take)(struct run *run, const char *data, size_t len))
+{
+	for (int i = 0; i < LAST_READS && pull(run, fd, take); i++)
+		continue;
 }
 
 /* False while neither the report nor the end without it has come. The socket says
@@ -797,10 +805,9 @@ static void proc_reap_supervisor(struct run *run)
 		continue;
 	if (!run->reported)
 		return;
-	while (!run->is_streamed && pull(run, &run->output[0], proc_take_output))
-		continue;
-	while (pull(run, &run->errors[0], take_errors))
-		continue;
+	if (!run->is_streamed)
+		read_rest(run, &run->output[0], proc_take_output);
+	read_rest(run, &run->errors[0], take_errors);
 }
 
 static void leave_deadline(struct run *run)

@@ -33,6 +33,8 @@ struct proc_request {
 				 stderr; 0: never; for a proc_stream only the time spent
 				 waiting for a byte counts */
 	bool yields;          /* the processors, to other work */
+	bool leaves_jobs;     /* if it exits with 0, what it has started goes on, without
+				 any supervision */
 	uint64_t file_most;   /* bytes of each file that it writes; 0: no limit */
 	uint64_t memory_most; /* bytes of each of its processes; 0: no limit */
 	/* It is confined: it reads its directory, these paths and all below them, and
@@ -59,7 +61,7 @@ struct proc_result {
  * sys_errno is not 0 where the program had no part in it: ENOMEM for SIGKILL, EINTR for
  * other signals from outside, ENOEXEC if it could not run, else of what failed here.
  * *result is always filled and may be NULL. When it returns, no process of the group is
- * left. */
+ * left, unless it leaves_jobs. */
 int proc_run(const struct proc_request *request, struct proc_result *result,
 	     struct err *err);
 

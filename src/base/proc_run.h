@@ -28,7 +28,8 @@ struct run {
 	bool is_silent;       /* it was asked to end for its silence */
 	bool is_asked_to_end; /* it was asked to end */
 	bool over_limit;      /* of output */
-	bool is_over;         /* reported, or died without: all processes are gone */
+	bool is_over;         /* reported, or died without: all processes are gone,
+				but jobs that it may leave */
 	bool reported;
 	struct proc_report report;
 	size_t room;     /* for more output */

@@ -371,7 +371,7 @@ static const char *const environment[] = {
 };
 
 /* The child's hooks have it as well, and the git that they run: so it says no more than
- * it must. A gc that git leaves behind would be killed with all that is left of a run. */
+ * it must. A gc that git leaves behind would run beside the next one's, and unseen. */
 static const char *const receive_environment[] = {
 	"GIT_CONFIG_COUNT=3",
 	"GIT_CONFIG_KEY_0=core.fsync",
@@ -583,6 +583,7 @@ static struct proc_request git_child_make_request(const struct child *child,
 		.input_len = call->input ? call->input->len : 0,
 		.silence_ms = call->silence_ms,
 		.yields = call->yields,
+		.leaves_jobs = call->config == GIT_CONFIG_RECEIVE,
 		.reads = child->reads.items,
 		.keep_fds = child->keep,
 		.file_most = call->remote ? call->remote->pack_most : 0,

@@ -34,8 +34,8 @@ enum git_config {
 	GIT_CONFIG_SERVE,         /* empty: clients get what the repository allows */
 	GIT_CONFIG_SERVE_PARTIAL, /* ... and partial clones, unless the repository forbids
 				     them */
-	GIT_CONFIG_RECEIVE, /* a push: hooks run, its objects are on disk when git says
-			       so, and gc is left to others */
+	GIT_CONFIG_RECEIVE, /* a push: hooks run, and may leave jobs behind; its objects
+			       are on disk when git says so, and gc is left to others */
 };
 
 struct git_call {

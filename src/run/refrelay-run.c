@@ -13,6 +13,9 @@
  * - If it is killed itself, the child gets SIGKILL from the kernel, and proc.c kills the
  *   rest of the session.
  *
+ * But for what a hook of a push starts in the background: as after a push by ssh it
+ * stays, if the program exits with 0 and was not ended by us (leaves_jobs).
+ *
  * Why in time: the timer counts CLOCK_BOOTTIME, and the daemon is needed for nothing. A
  * process that hangs in the kernel (a dead NFS server) still delays the report, rightly:
  * it may yet write.
@@ -49,6 +52,7 @@ static int control, signals, timer, children;
 static int64_t grace_ms, timeout_at;
 static int niceness;
 static unsigned long long file_most, memory_most; /* 0: no limit */
+static bool leaves_jobs;
 static int64_t deadline = INT64_MAX;
 static int64_t kill_at = INT64_MAX; /* else: it is ending */
 
@@ -230,9 +234,14 @@ static void refrelay_run_wait_for_events(void)
 		hear_control();
 }
 
+static bool may_leave(void)
+{
+	return leaves_jobs && report.cause == PROC_BY_ITSELF && report.exit_code == 0;
+}
+
 static void supervise(void)
 {
-	while (refrelay_run_reap_children()) {
+	while (refrelay_run_reap_children() && !may_leave()) {
 		set_timer(refrelay_run_apply_deadlines());
 		refrelay_run_wait_for_events();
 	}
@@ -349,7 +358,7 @@ static void read_inherited(const char *list)
 	control = inherited[0];
 }
 
-/* NICE[,FILE,MEMORY] */
+/* NICE[,FILE,MEMORY[,LEAVES]] */
 static void read_limits(const char *text)
 {
 	char *end;
@@ -359,6 +368,7 @@ static void read_limits(const char *text)
 		file_most = strtoull(end + 1, &end, 10);
 	if (*end == ',')
 		memory_most = strtoull(end + 1, &end, 10);
+	leaves_jobs = strcmp(end, ",1") == 0;
 }
 
 static void close_strangers(void)
@@ -437,7 +447,8 @@ int main(int argc, char **argv)
 	if (argc < 6) {
 		fprintf(stderr,
 			"usage: refrelay-run CONTROL_FD[,FD]... GRACE_MS TIMEOUT_AT "
-			"NICE[,FILE,MEMORY] [+N PATH...] PROGRAM [ARGUMENT]...\n(started "
+			"NICE[,FILE,MEMORY[,LEAVES]] [+N PATH...] PROGRAM "
+			"[ARGUMENT]...\n(started "
 			"by refrelay "
 			"only)\n");
 		return 2;

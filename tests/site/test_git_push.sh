@@ -129,6 +129,23 @@ hooks_count() {
 	wait_until 10 was_logged london git.pushed 'result=in_part refs=2 taken=1 refused=1'
 }
 
+# As after a push by ssh. Nothing waits for it, not even the next push.
+job_goes_on() {
+	make_primary
+	mkfifo london/git/r.git/go
+	cat >london/git/r.git/hooks/post-receive <<-'HOOK'
+		#!/bin/sh
+		nohup sh -c 'read word <go; echo "$word" >deployed' >/dev/null 2>&1 &
+	HOOK
+	chmod +x london/git/r.git/hooks/post-receive
+	push main:refs/heads/one
+	rm london/git/r.git/hooks/post-receive
+	push main:refs/heads/two
+	[ -z "$(ls london/git/r.git/refrelay/state/pending)" ]
+	timeout 10 sh -c 'echo gone >london/git/r.git/go'
+	wait_until 10 grep -qsx gone london/git/r.git/deployed
+}
+
 # What hooks refused is in the log as that, and what nobody told is not made up.
 said_as_it_was() {
 	make_primary
@@ -355,6 +372,7 @@ tap_test "a push of many refs is one event, with hooks installed and without" on
 tap_test "the event is there when the client has its answer" event_is_there_first
 tap_test "the event is there though hooks do not reach the node" event_does_not_wait_for_hooks
 tap_test "the repository's hooks decide and speak, and get push options and the user" hooks_count
+tap_test "a job that a hook leaves in the background goes on" job_goes_on
 tap_test "the log and the metrics say what became of a push" said_as_it_was
 tap_test "an atomic push is all or nothing" all_or_nothing
 tap_test "a push with a lease is refused when somebody was faster" with_lease

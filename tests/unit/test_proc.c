@@ -453,6 +453,31 @@ TEST(what_a_child_leaves_behind_ends_with_it)
 	assert_nobody();
 }
 
+/* Even if it holds our pipes, and writes on. */
+TEST(jobs_of_a_child_may_go_on_after_its_success)
+{
+	assert_ok(RUN(.argv = SH("(sleep 100; sleep 100) & setsid sleep 100 & "
+				 "yes >&2 & echo done"),
+		      .leaves_jobs = true));
+	assert_string_equal(output.data, "done\n");
+	assert_int_equal(count_living(SIGKILL) > 2, true);
+	assert_nobody_soon();
+}
+
+TEST(jobs_do_not_outlive_a_child_that_failed_or_was_ended)
+{
+	assert_fails(RUN(.argv = SH("sleep 100 & exit 1"), .leaves_jobs = true),
+		     ERR_INTERNAL);
+	assert_nobody();
+	assert_fails(RUN(.argv = SH("sleep 100 & kill -9 $$"), .leaves_jobs = true),
+		     ERR_INTERNAL);
+	assert_nobody();
+	assert_fails(RUN(.argv = SH("trap 'exit 0' TERM; sleep 100 & wait"),
+			 .leaves_jobs = true, .timeout_ms = 100),
+		     ERR_TIMEOUT);
+	assert_nobody();
+}
+
 /* The shell stays for a while after the first one, in which a second one would come. */
 TEST(descendants_get_sigterm_once)
 {
@@ -889,6 +914,8 @@ int main(int argc, char **argv)
 		CASE(what_ignores_sigterm_is_killed_after_the_grace),
 		CASE(descendants_in_sessions_of_their_own_are_killed),
 		CASE(what_a_child_leaves_behind_ends_with_it),
+		CASE(jobs_of_a_child_may_go_on_after_its_success),
+		CASE(jobs_do_not_outlive_a_child_that_failed_or_was_ended),
 		CASE(descendants_get_sigterm_once),
 		CASE(a_deadline_may_come_nearer_while_it_runs),
 		CASE(a_deadline_may_move_away_while_it_runs),
