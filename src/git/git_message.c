@@ -278,6 +278,7 @@ static const struct {
 	    "lock_failure", "file exists" } },
 	{ REFUSAL_CHANGED, { "incorrect old value" } },
 	{ REFUSAL_UNPACKING, { "unpacker error" } },
+	{ REFUSAL_TOGETHER, { "pre-receive hook declined" } },
 	{ REFUSAL_PASSING,
 	  { "failed to report status", "internal server error", "internal error",
 	    "no space left" } },
@@ -508,6 +509,14 @@ bool git_message_is_in_the_way(const char *tail, const char *ref)
 	AUTO_FREE char *said = xasprintf("; cannot create '%s'", ref);
 
 	return strstr(tail, said) != NULL;
+}
+
+bool git_message_is_unwanted(const char *tail)
+{
+	static const char *const said[] = { "fsck error in packed object",
+					    "pack exceeds maximum allowed size", NULL };
+
+	return find_any(tail, said) != NULL;
 }
 
 bool git_message_is_gerrit(const char *tail)

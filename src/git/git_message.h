@@ -44,7 +44,10 @@ enum git_refusal {
 	REFUSAL_STALE,     /* the lease does not hold: not the expected value */
 	REFUSAL_LOCKED,    /* ... or cannot be written for another reason */
 	REFUSAL_CHANGED,   /* meanwhile */
-	REFUSAL_UNPACKING, /* the pack did not arrive whole: not the ref's fault */
+	REFUSAL_UNPACKING, /* the pack did not arrive whole, or an object in it is not
+			      wanted: not the fault of each ref */
+	REFUSAL_TOGETHER,  /* a hook refused all refs of the push, perhaps for one's sake
+			    */
 	REFUSAL_PASSING,   /* a temporary failure of the other side */
 	REFUSAL_NO_FORCE,  /* only possible by force, or not even so */
 	REFUSAL_NO_DELETION,
@@ -58,6 +61,10 @@ bool git_message_is_refused_here(const char *summary);
 /* Whether `ref` conflicts with a directory of refs, or with a ref where it needs a
  * directory: the reason given for the ref only says that it failed. */
 bool git_message_is_in_the_way(const char *tail, const char *ref);
+
+/* Whether the pack was refused for what is in it, by checks that the destination has set:
+ * it will be refused again. */
+bool git_message_is_unwanted(const char *tail);
 
 /* Whether the answer to a shell command is from Gerrit, which accepts only its own
  * commands. */

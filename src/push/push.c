@@ -331,6 +331,7 @@ static const struct {
 	[REFUSAL_LOCKED] = { REF_REJECTED_OTHER_REASON, true, true },
 	[REFUSAL_CHANGED] = { REF_REJECTED_REMOTE_CHANGED, true, false },
 	[REFUSAL_UNPACKING] = { REF_REJECTED_OTHER_REASON, true, false },
+	[REFUSAL_TOGETHER] = { REF_REJECTED_OTHER_REASON, false, false },
 	[REFUSAL_PASSING] = { REF_REJECTED_OTHER_REASON, true, false },
 	[REFUSAL_NO_FORCE] = { REF_REJECTED_NONFASTFORWARD, false, false },
 	[REFUSAL_NO_DELETION] = { REF_REJECTED_NODELETE, false, false },
@@ -401,6 +402,13 @@ bool push_report_is_unpacking(const struct push_line *line)
 {
 	return line->flag == '!' &&
 	       git_message_refusal(line->reason) == REFUSAL_UNPACKING;
+}
+
+bool push_report_is_together(const struct push_line *line)
+{
+	return push_report_is_unpacking(line) ||
+	       (line->flag == '!' &&
+		git_message_refusal(line->reason) == REFUSAL_TOGETHER);
 }
 
 #define SILENT                                                                           \

@@ -105,6 +105,10 @@ enum push_verdict push_report_judge(const struct push_line *line, const char *ta
  * then. */
 bool push_report_is_unpacking(const struct push_line *line);
 
+/* Whether it may be the fault of another ref in the same push: likewise, or a hook
+ * refused all of them. */
+bool push_report_is_together(const struct push_line *line);
+
 /* Classifies a push, or a reading of refs, that failed as a whole: *err has proc_run's or
  * git_run's error and gets the class that the messages indicate. Returns -1. */
 int push_report_failure(const char *tail, struct err *err);

@@ -362,8 +362,8 @@ static bool is_any_unpacking(const answers *list)
 	return false;
 }
 
-/* A pack that cannot be made takes all its refs with it: the halves tell which of them
- * are to blame. */
+/* A pack that cannot be made, or is refused, takes all its refs with it: the halves tell
+ * which of them are to blame. */
 static int push_halves(struct transfer *transfer, const push_items *items,
 		       struct err *err)
 {
@@ -408,17 +408,72 @@ static int judge_silence(struct transfer *transfer, const push_items *items,
 	return 0;
 }
 
+#define SPLITS 32 /* two pushes each: a destination that takes nothing is not flooded */
+
+static size_t find_held_up(const push_items *items, const answers *list)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < items->count; i++)
+		items->items[i]->is_held_up = false;
+	for (size_t i = 0; i < list->count; i++)
+		list->items[i].item->is_held_up =
+			push_report_is_together(&list->items[i].line);
+	for (size_t i = 0; i < items->count; i++)
+		count += items->items[i]->is_held_up;
+	return count;
+}
+
+/* The answers to the other refs count, as that this one is not a fast-forward. */
+static int split_held_up(struct transfer *transfer, const push_items *items,
+			 const answers *list, const char *tail, struct err *err)
+{
+	push_items held_up = { 0 }, others = { 0 };
+	answers answered = { 0 };
+
+	for (size_t i = 0; i < items->count; i++)
+		vec_add(items->items[i]->is_held_up ? &held_up : &others,
+			items->items[i]);
+	for (size_t i = 0; i < list->count; i++)
+		if (!list->items[i].item->is_held_up)
+			vec_add(&answered, list->items[i]);
+	take_answers(transfer, &others, &answered, tail);
+	vec_clear(&answered);
+	vec_clear(&others);
+	transfer->splits++;
+	int status = push_halves(transfer, &held_up, err);
+	vec_clear(&held_up);
+	return status;
+}
+
+/* Of several it is not known which are to blame: all are worth another try. */
+static void judge_held_up(const push_items *items, size_t held_up, const char *tail)
+{
+	for (size_t i = 0; i < items->count; i++) {
+		struct push_item *item = items->items[i];
+		if (item->is_held_up && held_up > 1)
+			item->result.is_transient = true;
+		else if (item->is_held_up && git_message_is_unwanted(tail))
+			item->result.is_transient = false;
+	}
+}
+
 static int judge_push(struct transfer *transfer, const push_items *items,
 		      const answers *list, const struct proc_result *ended,
 		      struct err *err)
 {
+	size_t held_up = find_held_up(items, list);
 	bool is_unpacking = is_any_unpacking(list);
 
 	if (list->count == 0)
 		return judge_silence(transfer, items, ended, err);
 	if (is_unpacking && push_report_is_local(ended->tail, &transfer->local_fault))
 		return judge_local(transfer, items, err);
+	if (held_up > 1 && transfer->splits < SPLITS &&
+	    push_report_unpacking(ended->tail, ERR_IGNORED) == 0)
+		return split_held_up(transfer, items, list, ended->tail, err);
 	take_answers(transfer, items, list, ended->tail);
+	judge_held_up(items, held_up, ended->tail);
 	return is_unpacking ? push_report_unpacking(ended->tail, err) : 0;
 }
 

@@ -9,8 +9,8 @@
  * fast-forwards, the bulk. Only refs that it refuses and a "+" spec allows, and
  * deletions, go into a second one, each with the value read at the destination
  * (--force-with-lease) before our refs were read: so a late push cannot undo a newer one.
- * A ref whose objects cannot be read here does not hold up the others: its batch is
- * halved until it is alone.
+ * A ref whose objects cannot be read here, or for which the destination refuses the whole
+ * push, does not hold up the others: its batch is halved until it is alone.
  *
  * A destination that is silent for the remote's `timeout` is given up, and its processes
  * here are killed. Progress that git does not report does not count: a hook there that is

@@ -26,6 +26,7 @@ struct push_item {
 	bool is_in_the_way; /* or behind: a directory and a file of one name */
 	bool is_answered;   /* by the last push */
 	bool is_unreadable; /* here: see local_fault */
+	bool is_held_up;    /* in the last push; perhaps by another ref */
 	enum item_state state;
 };
 
@@ -47,6 +48,7 @@ struct transfer {
 	struct transfer_http *http; /* likewise */
 	struct view view;           /* made when git is first called */
 	struct err local_fault;     /* of the last ref whose objects cannot be read */
+	unsigned splits;            /* of pushes that were refused as a whole */
 };
 
 /* Pushes these, in this order, and settles or leaves each. -1: the push failed as a

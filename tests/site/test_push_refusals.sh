@@ -124,6 +124,98 @@ print(json.load(open("queue"))["given_up"][0]["key"])')"
 	stop_site home
 }
 
+only_bad_is_given_up() { # TEXT
+	queue_says 'q["queue"] == [] and len(q["given_up"]) == 1'
+	queue_says '[r["ref"] for r in q["given_up"][0]["failed_refs"]] == ["refs/heads/bad"]
+		and "'"$1"'" in q["given_up"][0]["failed_refs"][0]["text"]'
+	fails git -C near/a.git rev-parse -q --verify refs/heads/bad
+}
+
+all_but_bad_arrived() {
+	diff <(git -C git/a.git for-each-ref | grep -v 'refs/heads/bad$') \
+		<(git -C near/a.git for-each-ref)
+}
+
+make_branches() { # NUMBER
+	seq "$1" | sed 's,.*,create refs/heads/b& main,' | git -C git/a.git update-ref --stdin
+}
+
+# Its hook sees all refs of a push, and refuses all.
+refuses_all_for_the_sake_of_one() {
+	make_node home
+	add_remote home near replicationRetry 0 mirror true
+	make_source a
+	make_destination near/a
+	cat >near/a.git/hooks/pre-receive <<-END
+		#!/bin/sh
+		echo "in near/a" >>"$PWD/witness"
+		! grep -q ' refs/heads/bad\$' ||
+			{ echo "bad is not wanted here" >&2; exit 1; }
+	END
+	git -C git/a.git branch old main
+	start_site home
+	at home push start --wait a
+	make_branches 20
+	git -C git/a.git update-ref refs/heads/bad main
+	git -C git/a.git update-ref -d refs/heads/old
+	at home changed a
+	wait_until 20 only_bad_is_given_up "bad is not wanted here"
+	wait_until 10 all_but_bad_arrived
+	fails was_logged home push.failed
+	# A later change is not held up either, nor is it by another try of all.
+	change a
+	wait_until 10 same_main
+	at home push retry --all
+	wait_until 20 is_logged 2 home push.gave_up
+	only_bad_is_given_up "bad is not wanted here"
+	stop_site home
+}
+
+# What checks objects refuses the whole pack for one of them.
+refuses_a_pack_for_one_object() {
+	local commit
+	make_node home
+	add_remote home near replicationRetry 0
+	make_source a
+	make_destination near/a
+	git -C near/a.git config receive.fsckObjects true
+	start_site home
+	at home push start --wait a
+	commit=$(git -C git/a.git cat-file commit main | sed 's/^author [^<]*/author /' |
+		git -C git/a.git hash-object -t commit -w --literally --stdin)
+	git -C git/a.git update-ref refs/heads/bad "$commit"
+	add_commits git/a.git refs/heads/good 1
+	make_branches 20
+	at home changed a
+	wait_until 20 only_bad_is_given_up "unpacker error"
+	wait_until 10 all_but_bad_arrived
+	fails was_logged home push.failed
+	stop_site home
+}
+
+# It is not asked for each ref at once, and what was not asked for alone is tried again.
+refuses_all_refs() {
+	make_node home
+	add_remote home near replicationRetry 60
+	make_source a
+	make_branches 40
+	make_destination near/a
+	cat >near/a.git/hooks/pre-receive <<-END
+		#!/bin/sh
+		echo "in near/a" >>"$PWD/witness"
+		[ -e "$PWD/go" ]
+	END
+	start_site home
+	at home push start a
+	wait_until 20 queue_says 'q["queue"][0]["failures"] == 1 and len(q["given_up"]) == 1'
+	[ "$(received near/a)" -eq 65 ]
+	touch go
+	at home push retry --all
+	wait_until 10 arrived near a
+	wait_until 10 queue_says 'q["queue"] == [] and q["given_up"] == []'
+	stop_site home
+}
+
 # Advice must fit: here it is this site's own spec, there the destination's setting.
 says_who_forbids_force() {
 	local before
@@ -293,6 +385,11 @@ tap_test "many deletions of repositories are held" many_deletions_of_repositorie
 tap_test "one that is full is tried again" has_no_room
 tap_test "a hook says that there is no room" a_hook_says_that_there_is_no_room
 tap_test "one that refuses a ref gets the others" refuses_one_of_a_batch
+tap_test "one that refuses all refs for the sake of one gets the others" \
+	refuses_all_for_the_sake_of_one
+tap_test "one that refuses all refs is not asked for each at once" refuses_all_refs
+tap_test "one that refuses a pack for one object gets the others" \
+	refuses_a_pack_for_one_object
 tap_test "one that has a ref locked gets the others, and it later" has_a_ref_locked
 tap_test "it is said who forbids force" says_who_forbids_force
 tap_done

@@ -259,6 +259,26 @@ TEST(a_full_disk_there_is_told_from_a_broken_repository_here)
 	assert_false(push_report_is_local("remote: fatal: bad object 11\n", &err));
 }
 
+TEST(whoever_refuses_a_pack_for_its_content_will_do_so_again)
+{
+	struct push_line line;
+
+	assert_true(
+		git_message_is_unwanted("remote: error: object 11: missingEmail\n"
+					"remote: fatal: fsck error in packed object\n"));
+	assert_true(git_message_is_unwanted(
+		"remote: fatal: pack exceeds maximum allowed size (1.00 KiB)\n"));
+	assert_false(git_message_is_unwanted("remote: fatal: early EOF\n"));
+	assert_true(next("!\ta:b\t[remote rejected] (unpacker error)\n", &line));
+	assert_true(push_report_is_together(&line));
+	assert_true(
+		next("!\ta:b\t[remote rejected] (pre-receive hook declined)\n", &line));
+	assert_true(push_report_is_together(&line));
+	assert_true(next("!\ta:b\t[remote rejected] (hook declined)\n", &line));
+	assert_false(push_report_is_together(&line));
+	free(TAKE(said));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -271,6 +291,7 @@ int main(void)
 		cmocka_unit_test(a_remedy_names_what_is_to_be_set),
 		cmocka_unit_test(a_reason_that_is_in_no_list_is_told),
 		cmocka_unit_test(a_full_disk_there_is_told_from_a_broken_repository_here),
+		cmocka_unit_test(whoever_refuses_a_pack_for_its_content_will_do_so_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
