@@ -655,7 +655,9 @@ int64_t schedule_next_at(const struct schedule *schedule, int64_t now)
 	return at;
 }
 
-/* The host is back: all that wait for it are due now, unless their delay is not over. */
+/* The host is back: all that wait for it are due now, unless their delay is not over. One
+ * that failed nevertheless when it was due in this way has a trouble of its own: it waits
+ * for its next try, whoever succeeds. */
 static void schedule_release_host(struct schedule *schedule, struct schedule_host *host,
 				  int64_t now)
 {
@@ -666,7 +668,7 @@ static void schedule_release_host(struct schedule *schedule, struct schedule_hos
 		struct schedule_entry *entry = at->value;
 		if (entry->host != host || entry->state == ENTRY_RUNNING)
 			continue;
-		entry->is_released = entry->is_host_failure;
+		entry->is_released = entry->is_host_failure && !entry->was_released;
 		if (entry->state == ENTRY_PARKED)
 			move_to(schedule, entry, ENTRY_READY);
 		schedule_place(schedule, entry, now);
@@ -707,10 +709,11 @@ void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 	schedule_note_host_end(schedule, entry, lane, result->host, now);
 	entry->state = ENTRY_IDLE;
 	entry->random_ms = 0;
-	entry->is_released = false;
 	entry->not_before = 0;
 	entry->retry_at = result->end == RUN_LATER ? result->retry_at : 0;
 	entry->is_host_failure = result->end == RUN_LATER && result->is_host_failure;
+	entry->was_released = entry->is_released && entry->is_host_failure;
+	entry->is_released = false;
 	if (result->end == RUN_BUSY)
 		entry->not_before = now + (result->wait_ms > 0 ? result->wait_ms
 							       : lane->reschedule_ms);

@@ -426,6 +426,33 @@ TEST(a_host_that_fails_is_probed_by_one_and_a_success_releases_all)
 	assert_int_equal(count, 4); /* those that had failed, too */
 }
 
+TEST(whoever_fails_at_a_host_that_answers_others_waits_for_its_next_try)
+{
+	struct schedule_entry *p[4];
+
+	for (int i = 0; i < 4; i++) {
+		char name[3] = { 'p', (char)('0' + i), 0 };
+		p[i] = put_at(lane, name, NOW - 10 + i, "ssh://h:22");
+	}
+	lane->threads = 1;
+	assert_next(NOW, p[0]);
+	end(p[0], RUN_LATER, HOST_FAILED, NOW);
+	assert_next(NOW, p[1]);
+	end(p[1], RUN_DONE, HOST_ANSWERED, NOW + 1000);
+	assert_next(NOW + 1000, p[2]);
+	end(p[2], RUN_DONE, HOST_ANSWERED, NOW + 2000);
+	assert_next(NOW + 2000, p[3]);
+	end(p[3], RUN_DONE, HOST_ANSWERED, NOW + 3000);
+	assert_next(NOW + 3000, p[0]); /* the host is back */
+	end(p[0], RUN_LATER, HOST_FAILED, NOW + 4000);
+	struct schedule_entry *other = put_at(lane, "p4", NOW, "ssh://h:22");
+	assert_next(NOW + 4000, other);
+	end(other, RUN_DONE, HOST_ANSWERED, NOW + 5000);
+	assert_next(NOW + 5000, NULL);
+	assert_int_equal(schedule_next_at(&schedule, NOW + 5000), NOW + 4000 + HOUR);
+	assert_next(NOW + 4000 + HOUR, p[0]);
+}
+
 TEST(a_person_has_a_failed_host_probed_at_once)
 {
 	struct schedule_entry *p1 = put_at(lane, "p1", NOW - 9, "ssh://h:22");
@@ -546,6 +573,8 @@ int main(void)
 			what_became_due_while_it_ran_waits_for_the_reschedule_delay_from_then),
 		SCHEDULE_CASE(
 			a_host_that_fails_is_probed_by_one_and_a_success_releases_all),
+		SCHEDULE_CASE(
+			whoever_fails_at_a_host_that_answers_others_waits_for_its_next_try),
 		SCHEDULE_CASE(a_person_has_a_failed_host_probed_at_once),
 		SCHEDULE_CASE(a_failed_host_blocks_no_other_host),
 		SCHEDULE_CASE(
