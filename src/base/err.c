@@ -51,6 +51,7 @@ static const char *const reasons[] = {
 	[REASON_LOCK_UNAVAILABLE] = "lock_unavailable",
 	[REASON_LOCK_LOST] = "lock_lost",
 	[REASON_WANTED] = "wanted",
+	[REASON_NO_WAY] = "no_way",
 };
 
 static enum err_class class_of_errno(int code)

@@ -56,6 +56,7 @@ enum err_reason {
 	REASON_LOCK_UNAVAILABLE,
 	REASON_LOCK_LOST, /* the lease ended before the work */
 	REASON_WANTED,    /* not to be removed: the primary has it */
+	REASON_NO_WAY,    /* a destination: what is asked of it cannot be done there */
 	REASONS,
 };
 

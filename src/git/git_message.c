@@ -118,7 +118,8 @@ static const struct meaning {
 	  "that account may only fetch and push: give adminUrl of the remote one with a "
 	  "shell, or do it there yourself",
 	  .said = { "unrecognized command", "invalid command", "unknown command",
-		    "unknown git", "disallowed command", "suspicious characters" } },
+		    "unknown git", "disallowed command", "suspicious characters" },
+	  .reason = REASON_NO_WAY },
 
 	{ PUSH | SSH, ERR_NETWORK,
 	  "check the URL's host name, and DNS; names that only an ssh configuration has "

@@ -171,6 +171,7 @@ static int check_alone(const struct push_run *run, const struct push_group *grou
 		result = err_set(err, ERR_CONFIG,
 				 "it is the copy of %.300s, too: it stays",
 				 names.items[i]);
+		err_because(err, REASON_NO_WAY);
 		err_remedy(err, "give each repository a place of its own");
 	}
 	text_list_clear(&names);
@@ -223,7 +224,7 @@ static bool delete_now(struct push_run *run, const struct push_group *group)
 		return true;
 	}
 	err_prefix(&why, "deleting %s", run->uri);
-	if (why.class == ERR_CONFIG) {
+	if (why.reason == REASON_NO_WAY) {
 		log_error("push.not_deleted", LOG_ERR(&why), LOG_TEXT("uri", run->uri),
 			  LOG_TEXT("remedy", why.remedy));
 		push_requests_drop_request(run, REQUEST_DELETE);
@@ -390,7 +391,7 @@ static void fail_head(struct push_run *run, const struct push_group *group,
 		run->is_interrupted = true;
 		return;
 	}
-	if (why->class == ERR_CONFIG ||
+	if (why->reason == REASON_NO_WAY ||
 	    patience_is_over_for_head(group->destination.remote, &run->state)) {
 		log_error("push.head_not_set", LOG_ERR(why), LOG_TEXT("uri", run->uri),
 			  LOG_TEXT("remedy", why->remedy));

@@ -30,6 +30,7 @@ static int no_way(const struct destination *destination, struct err *err)
 	err_set(err, ERR_CONFIG,
 		"cannot make, delete or set HEAD of a repository by this URL: %s",
 		destination->uri);
+	err_because(err, REASON_NO_WAY);
 	return err_remedy(err,
 			  "give remote.%.80s.adminUrl a way by ssh, gerrit+ssh or "
 			  "gerrit+https, or make the repository there yourself",
@@ -122,6 +123,7 @@ int target_set_head(const struct target_call *call, const char *head, struct err
 	if (!is_head(head)) {
 		err_set(err, ERR_CONFIG, "HEAD cannot be made a link to \"%.300s\"",
 			head ? head : "");
+		err_because(err, REASON_NO_WAY); /* another HEAD is another request */
 		return err_remedy(err, "let HEAD of the repository name a branch");
 	}
 	return act_everywhere(call, &order, err);

@@ -30,7 +30,8 @@ int target_create(const struct target_call *call, const char *head, size_t oid_l
  * later, nothing is created there. */
 void target_note_pushed(const struct target_call *call);
 
-/* Makes HEAD a symbolic ref to `head`. ERR_MISSING: the repository does not exist. */
+/* Makes HEAD a symbolic ref to `head`. ERR_MISSING: the repository does not exist;
+ * REASON_NO_WAY, as for the next: no other try will help. */
 int target_set_head(const struct target_call *call, const char *head, struct err *err);
 
 /* Deletes it; at local paths it is moved to a trash beside the first directory of the

@@ -15,7 +15,6 @@
 #include "push/target_kinds.h"
 
 #define SSH_PORT 29418
-#define NO_PLUGIN "install its plugin delete-project, or delete the project there"
 
 static int missing(const struct destination *destination, struct err *err)
 {
@@ -24,13 +23,22 @@ static int missing(const struct destination *destination, struct err *err)
 		       destination->project);
 }
 
+static int fail_without_plugin(struct err *err)
+{
+	err_because(err, REASON_NO_WAY);
+	return err_remedy(err, "install its plugin delete-project, or delete the project "
+			       "there");
+}
+
 /* An option it would be taken for. */
 static int target_gerrit_add_name(const struct destination *destination, struct str *line,
 				  struct err *err)
 {
-	if (destination->project[0] == '-')
-		return err_set(err, ERR_CONFIG, "Gerrit cannot have a project \"%.300s\"",
-			       destination->project);
+	if (destination->project[0] == '-') {
+		err_set(err, ERR_CONFIG, "Gerrit cannot have a project \"%.300s\"",
+			destination->project);
+		return err_because(err, REASON_NO_WAY);
+	}
 	ssh_command_quote(destination->project, line);
 	return 0;
 }
@@ -109,7 +117,7 @@ static int delete_by_ssh(const struct target_call *call, struct err *err)
 	if (!is_answer(&result, ERR_CONFIG))
 		return -1;
 	err->class = ERR_CONFIG;
-	return err_remedy(err, NO_PLUGIN);
+	return fail_without_plugin(err);
 }
 
 /* The server's own URL: of "gerrit+https://user@host/prefix/" "https://host/prefix". */
@@ -246,7 +254,7 @@ static int report_missing(const struct target_call *call, struct err *err)
 	if (!target_gerrit_is_done(status))
 		return target_gerrit_report_refusal(call, status, &said, err);
 	err_set(err, ERR_CONFIG, "%.200s deletes no projects", call->destination->uri);
-	return err_remedy(err, NO_PLUGIN);
+	return fail_without_plugin(err);
 }
 
 bool target_gerrit_lacks(const struct target_call *call)

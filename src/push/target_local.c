@@ -113,6 +113,7 @@ static int local_delete_fail_missing(const struct place *place, struct err *err)
 	err_set(err, ERR_CONFIG,
 		"%.300s is, or lies behind, a symbolic link or a file: it stays",
 		place->whole);
+	err_because(err, REASON_NO_WAY);
 	return err_remedy(err, "delete it yourself");
 }
 
@@ -205,6 +206,7 @@ static int check_repository(const struct place *place, int repo, struct err *err
 		return 0;
 	err_set(err, ERR_CONFIG, "the repository at %.300s has others inside: it stays",
 		place->whole);
+	err_because(err, REASON_NO_WAY);
 	return err_remedy(err, "move them out, or delete it yourself");
 }
 
@@ -221,6 +223,7 @@ static int local_delete_move_to_trash(const struct place *place, struct err *err
 					 place->whole);
 		err_set(err, ERR_CONFIG, "%.300s is on another file system than %.100s",
 			place->whole, place->base);
+		err_because(err, REASON_NO_WAY);
 		return err_remedy(err, "delete it yourself");
 	}
 	failpoint("target.moved");

@@ -338,6 +338,7 @@ static int target_ssh_classify_failure(const struct target_call *call,
 		err_set(err, ERR_CONFIG,
 			"at %.80s the repository at %.300s has others inside: it stays",
 			host, path);
+		err_because(err, REASON_NO_WAY);
 		return err_remedy(err, "move them out there, or delete it yourself");
 	case 127:
 		err->class = ERR_CONFIG;

@@ -115,6 +115,32 @@ head_and_deletions_go_by_ssh() {
 	stop_site home
 }
 
+# What a person can mend ends neither.
+an_error_of_configuration_delays_head_and_deletions() {
+	make_ssh_home replicateProjectDeletions true
+	make_source a 1
+	make_source b 1
+	git -C git/b.git branch trunk main
+	start_ready home
+	expect 0 at home push start --all --wait
+	mv far/known_hosts known
+	: >far/known_hosts
+	git -C git/b.git symbolic-ref HEAD refs/heads/trunk
+	at home changed b
+	wait_until 20 was_logged home push.failed 'setting HEAD of .*code=config'
+	remove_repository git/a.git
+	report_removed home a
+	wait_until 20 was_logged home push.failed 'deleting .*code=config'
+	mv known far/known_hosts
+	at home push retry --all
+	wait_until 20 was_logged home push.deleted
+	[ ! -e far/home/a.git ]
+	wait_until 20 head_is far/home/b.git refs/heads/trunk
+	wait_until 20 queue_is home 0 'len(q["queue"]) + len(q["given_up"])'
+	fails was_logged home 'push.(not_deleted|head_not_set)'
+	stop_site home
+}
+
 # As at most hosts of repositories: who logs in may fetch and push, and nothing else.
 a_head_that_an_account_without_a_shell_refuses_delays_no_ref() {
 	make_ssh_home
@@ -210,6 +236,8 @@ tap_test "a default branch stays where its successor is refused" \
 tap_test "a default branch is renamed when HEAD can be set" \
 	a_default_branch_is_renamed_when_head_can_be_set
 tap_test "HEAD and deletions go by ssh" head_and_deletions_go_by_ssh
+tap_test "an error of configuration delays HEAD and deletions" \
+	an_error_of_configuration_delays_head_and_deletions
 tap_test "a HEAD that an account without a shell refuses delays no ref" \
 	a_head_that_an_account_without_a_shell_refuses_delays_no_ref
 tap_done

@@ -175,6 +175,7 @@ TEST(a_repository_with_another_inside_stays)
 	     "git init -q --bare mirror/g.git/h/i.git");
 	go_to("g.git");
 	assert_fails(target_delete(&call, &err), ERR_CONFIG);
+	assert_int_equal(err.reason, REASON_NO_WAY);
 	must("test -d mirror/g.git/h/i.git/objects && rm -rf mirror/g.git/h && "
 	     "mkdir -p mirror/g.git/refs/heads/objects mirror/g.git/lfs/objects");
 	assert_ok(target_delete(&call, &err));
@@ -199,6 +200,7 @@ TEST(no_link_is_followed_out_of_the_tree)
 	assert_fails(target_delete(&call, &err), ERR_CONFIG);
 	go_to("r.git");
 	assert_fails(target_delete(&call, &err), ERR_CONFIG);
+	assert_int_equal(err.reason, REASON_NO_WAY);
 	go_to("../outside/r.git");
 	assert_fails(target_delete(&call, &err), ERR_CONFIG);
 	must("test -d outside/r.git/objects && test -L mirror/r.git");

@@ -72,6 +72,7 @@ TEST(a_url_without_a_way_says_what_is_missing)
 {
 	read_remote("url = git://127.0.0.1/${name}.git\n", "a");
 	assert_fails(create(), ERR_CONFIG);
+	assert_int_equal(err.reason, REASON_NO_WAY);
 	assert_non_null(strstr(err.remedy, "remote.m.adminUrl"));
 }
 

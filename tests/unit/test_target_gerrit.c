@@ -95,6 +95,7 @@ TEST(a_server_that_cannot_delete_is_not_taken_for_one_without_the_project)
 	assert_ok(create());
 	set_mode("no-delete");
 	assert_fails(target_delete(&call, &err), ERR_CONFIG);
+	assert_int_equal(err.reason, REASON_NO_WAY);
 	assert_non_null(strstr(err.remedy, "delete-project"));
 }
 

@@ -139,6 +139,7 @@ TEST(only_a_repository_is_deleted_or_given_a_head)
 	must("test \"$(ls -A r.git)\" = sub && test -d r.git/sub/x.git/refs");
 	must("git init -q --bare r.git");
 	assert_fails(target_delete(&call, &err), ERR_CONFIG);
+	assert_int_equal(err.reason, REASON_NO_WAY);
 	must("test -d r.git/sub/x.git/refs && rm -r r.git/sub && "
 	     "mkdir -p r.git/refs/heads/objects");
 	assert_ok(target_delete(&call, &err));
