@@ -52,6 +52,7 @@ static const char *const reasons[] = {
 	[REASON_LOCK_LOST] = "lock_lost",
 	[REASON_WANTED] = "wanted",
 	[REASON_NO_WAY] = "no_way",
+	[REASON_ELSEWHERE] = "elsewhere",
 };
 
 static enum err_class class_of_errno(int code)

@@ -57,6 +57,7 @@ enum err_reason {
 	REASON_LOCK_LOST, /* the lease ended before the work */
 	REASON_WANTED,    /* not to be removed: the primary has it */
 	REASON_NO_WAY,    /* a destination: what is asked of it cannot be done there */
+	REASON_ELSEWHERE, /* ... another host than its own could not be reached */
 	REASONS,
 };
 

@@ -533,6 +533,33 @@ static int push_past_head(struct push_run *run, const struct push_group *group,
 	return 0;
 }
 
+/* With several adminUrl it may have been made where the URL leads nevertheless. If not,
+ * why it was not made is what counts; and the host of the URL has answered. */
+static int push_unmade(const struct push_run *run, const struct push_group *group,
+		       const struct transfer_request *request,
+		       struct transfer_result *result, struct err *err)
+{
+	const size_t admins = request->destination->remote->admin_urls.count;
+	struct err unmade = *err;
+
+	if (is_local_failure(err) || push_was_interrupted(err) || admins == 0)
+		return -1;
+	if (admins > 1 && transfer_run(request, result, err) == 0) {
+		log_warn("push.not_created", LOG_ERR(&unmade), LOG_TEXT("uri", run->uri),
+			 LOG_TEXT("remedy", unmade.remedy));
+		return 0;
+	}
+	if (admins > 1) {
+		judge_refusal(run, group, err);
+		if (err->class != ERR_MISSING || is_local_failure(err))
+			return -1;
+	}
+	*err = unmade;
+	if (is_host_failure(err))
+		err_because(err, REASON_ELSEWHERE);
+	return -1;
+}
+
 static int transfer(struct push_run *run, const struct push_group *group,
 		    struct transfer_result *result, struct err *err)
 {
@@ -552,8 +579,10 @@ static int transfer(struct push_run *run, const struct push_group *group,
 	}
 	transfer_result_clear(result);
 	*result = (struct transfer_result){ 0 };
-	if (add_task_for_all(run, group, err) != 0 || make_missing(run, group, err) != 0)
+	if (add_task_for_all(run, group, err) != 0)
 		return -1;
+	if (make_missing(run, group, err) != 0)
+		return push_unmade(run, group, &request, result, err);
 	return transfer_run(&request, result, err);
 }
 

@@ -65,12 +65,11 @@ void judge_free(struct judge *judge);
 void judge_task(const struct judge *judge, const struct task *task,
 		struct task_outcome *outcome);
 
-/* Whether the failure of a whole push means that its host cannot be reached
- * (is_host_failure). */
 /* Marks the local repository of that name (NULL: named in the text before) as the reason,
  * not the destination. Returns -1. */
 int outcome_is_local(struct err *err, const char *repository);
 
+/* Whether the failure of a whole push means that its host cannot be reached. */
 bool is_host_failure(const struct err *why);
 
 #endif

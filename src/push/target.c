@@ -80,6 +80,23 @@ static int push_target_perform(const struct target_call *call, const struct orde
 	return -1;
 }
 
+/* One place that cannot make it keeps no other from having it. */
+static int create_everywhere(const struct target_call *call, const struct order *order,
+			     const destination_list *admins, struct err *err)
+{
+	struct err later;
+	int result = 0;
+
+	for (size_t i = 0; i < admins->count; i++) {
+		struct target_call one = *call;
+		one.destination = &admins->items[i];
+		if (push_target_perform(&one, order, result == 0 ? err : &later) == 0)
+			continue;
+		result = -1;
+	}
+	return result;
+}
+
 /* The first failure ends it, and it is all tried again. But where there is no such
  * repository nothing is left to do: that is the answer only if it is so everywhere. */
 static int act_everywhere(const struct target_call *call, const struct order *order,
@@ -90,12 +107,14 @@ static int act_everywhere(const struct target_call *call, const struct order *or
 
 	if (destination_admin(call->destination, &admins, err) != 0)
 		return -1;
+	if (order->action == CREATE)
+		return create_everywhere(call, order, &admins, err);
 	for (size_t i = 0; i < admins.count; i++) {
 		struct target_call one = *call;
 		one.destination = &admins.items[i];
 		if (push_target_perform(&one, order, err) == 0)
 			continue;
-		if (order->action == CREATE || err->class != ERR_MISSING)
+		if (err->class != ERR_MISSING)
 			return -1;
 		missing++;
 	}

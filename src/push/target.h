@@ -21,7 +21,8 @@ struct target_call {
 };
 
 /* Creates the missing repository, bare, with this HEAD ("refs/heads/main"). An existing
- * one is fine. ERR_DISK: the file system that it belongs on is not mounted, as far as was
+ * one is fine. Where it has several places, it is made at each that can be reached.
+ * ERR_DISK: the file system that it belongs on is not mounted, as far as was
  * noted. */
 int target_create(const struct target_call *call, const char *head, size_t oid_len,
 		  struct err *err);

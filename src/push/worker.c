@@ -470,7 +470,7 @@ int outcome_is_local(struct err *err, const char *repository)
 bool is_host_failure(const struct err *why)
 {
 	return (why->class == ERR_NETWORK || why->class == ERR_TIMEOUT) &&
-	       why->reason != REASON_LOCAL_REPOSITORY;
+	       why->reason != REASON_LOCAL_REPOSITORY && why->reason != REASON_ELSEWHERE;
 }
 
 typedef VEC(struct push_group) push_groups;

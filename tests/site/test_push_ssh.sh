@@ -84,6 +84,19 @@ a_command_that_hangs_is_ended() {
 	stop_site home
 }
 
+# What is pushed to is made, though the place beside it cannot be.
+one_of_two_admin_urls_is_down() {
+	make_ssh_home adminUrl "ssh://127.0.0.1:1/none/\${name}.git"
+	gerrit_conf remote.far.adminUrl "$(ssh_url far "$PWD/far/home")/\${name}.git"
+	make_source a 1
+	start_ready home
+	at home push start a
+	wait_until 20 was_logged home push.not_created 'code=network'
+	wait_until 20 same_refs git/a.git far/home/a.git
+	fails was_logged home push.failed
+	stop_site home
+}
+
 nothing_is_made_unless_asked_for() {
 	make_ssh_home createMissingRepositories false
 	make_source a 1
@@ -230,6 +243,7 @@ tap_test "a missing repository is made, whatever its name" \
 tap_test "what fails there is no success" what_fails_there_is_no_success
 tap_test "a command that hangs is ended" a_command_that_hangs_is_ended
 tap_test "nothing is made unless it is asked for" nothing_is_made_unless_asked_for
+tap_test "one of two places cannot make it" one_of_two_admin_urls_is_down
 tap_test "a default branch is renamed" a_default_branch_is_renamed
 tap_test "a default branch stays where its successor is refused" \
 	a_default_branch_stays_where_its_successor_is_refused

@@ -446,6 +446,29 @@ TEST(a_missing_destination_is_made_with_our_head)
 	close_node(&node);
 }
 
+static bool failed_elsewhere(struct node *node)
+{
+	uri_states states = { 0 };
+
+	assert_ok(uri_state_list(node->tasks, &states, &err));
+	bool has = states.count == 1 && states.items[0].failure.class == ERR_NETWORK &&
+		   states.items[0].failure.reason == REASON_ELSEWHERE;
+	uri_states_clear(&states);
+	return has;
+}
+
+TEST(that_an_admin_url_fails_is_not_booked_on_the_destinations_host)
+{
+	struct node node = { 0 };
+
+	make_source("p");
+	start_node(&node, "a",
+		   settings_with("adminUrl = ssh://127.0.0.1:1/${name}.git\n"));
+	add_task(&node, "p", TASK_ALL_REFS);
+	wait_until(failed_elsewhere(&node));
+	close_node(&node);
+}
+
 TEST(a_destination_that_is_made_anew_gets_all_refs)
 {
 	struct node node = { 0 };

@@ -221,6 +221,9 @@ TEST(only_failures_on_the_way_to_a_host_are_its_own)
 	err_set(&why, ERR_TIMEOUT, "too slow");
 	outcome_is_local(&why, "p");
 	assert_false(is_host_failure(&why));
+	err_set(&why, ERR_TIMEOUT, "too slow");
+	err_because(&why, REASON_ELSEWHERE);
+	assert_false(is_host_failure(&why));
 	err_set(&why, ERR_AUTH, "refused");
 	assert_false(is_host_failure(&why));
 }

@@ -76,22 +76,51 @@ TEST(a_url_without_a_way_says_what_is_missing)
 	assert_non_null(strstr(err.remedy, "remote.m.adminUrl"));
 }
 
-TEST(a_gerrit_server_is_reached_with_the_urls_credentials)
+/* The port of a Gerrit server in the root. */
+static int start_gerrit(pid_t *server)
 {
 	setenv("SERVER_ROOT", root, 1);
 	must("mkfifo port");
-	pid_t server =
-		start_shell("exec python3 \"$TESTS/peers/gerrit.py\" \"$SERVER_ROOT\"");
+	*server = start_shell("exec python3 \"$TESTS/peers/gerrit.py\" \"$SERVER_ROOT\"");
 	AUTO_FREE char *port = output_of("cat port");
+	return atoi(port);
+}
+
+static int create_and_stop(pid_t server)
+{
+	int created = create();
+
+	kill(server, SIGKILL);
+	wait_end(server);
+	return created;
+}
+
+TEST(a_gerrit_server_is_reached_with_the_urls_credentials)
+{
+	pid_t server;
 	AUTO_FREE char *lines =
 		xasprintf("url = git://127.0.0.1/${name}.git\nadminUrl = "
 			  "gerrit+http://admin:s3cret@127.0.0.1:%d/prefix\n",
-			  atoi(port));
+			  start_gerrit(&server));
+
 	read_remote(lines, "a/b c");
-	int created = create();
-	kill(server, SIGKILL);
-	wait_end(server);
-	assert_ok(created);
+	assert_ok(create_and_stop(server));
+	must("test -f projects/a%%2Fb%%20c");
+}
+
+TEST(a_server_that_is_down_keeps_no_other_from_making_it)
+{
+	pid_t server;
+	AUTO_FREE char *lines =
+		xasprintf("url = git://127.0.0.1/${name}.git\n"
+			  "adminUrl = gerrit+http://admin:s3cret@127.0.0.1:1/down\n"
+			  "adminUrl = gerrit+http://admin:s3cret@127.0.0.1:%d/prefix\n"
+			  "adminUrl = gerrit+http://admin:s3cret@127.0.0.1:2/too\n",
+			  start_gerrit(&server));
+
+	read_remote(lines, "a/b c");
+	assert_fails(create_and_stop(server), ERR_NETWORK);
+	assert_non_null(strstr(err.text, "127.0.0.1:1/down"));
 	must("test -f projects/a%%2Fb%%20c");
 }
 
@@ -101,6 +130,7 @@ int main(void)
 		CASE(without_an_admin_url_it_is_the_destination_itself),
 		CASE(a_url_without_a_way_says_what_is_missing),
 		CASE(a_gerrit_server_is_reached_with_the_urls_credentials),
+		CASE(a_server_that_is_down_keeps_no_other_from_making_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
