@@ -291,6 +291,7 @@ static int removal_check_gone(struct store_tx *tx, void *arg, struct err *err)
 		if (found < 0)
 			return -1;
 		copy->why.class = ERR_NONE;
+		copy->was_never_equal = found > 0 && row.last_success_at == 0;
 		if (found > 0 && !row.is_gone)
 			removal_refuse_wanted(copy);
 		else if (found > 0 && copy->claim_token &&
@@ -394,13 +395,30 @@ static void removal_bury_locks(const struct removal_leased *run)
 	lock_file_bury_strangers(copy, LOCK_FILE_OLD_S);
 }
 
+/* What stood at a mirror's name before, and has commits that its upstream lacks, is
+ * somebody's own. */
+static bool removal_leaves(const struct removal_leased *run,
+			   const struct removal_copy *copy)
+{
+	const struct removal_request *request = run->request;
+	AUTO_FREE char *path = xasprintf("%s/%s", request->root, run->path);
+
+	if (strcmp(request->kind, KIND_MIRROR) != 0 || request->is_ordered ||
+	    !copy->was_never_equal || !file_is_there(AT_FDCWD, path))
+		return false;
+	log_warn("mirror.clone_left", LOG_TEXT("name", request->name),
+		 LOG_TEXT("path", run->path),
+		 LOG_TEXT("remedy", "it was never equal to its upstream: if nobody needs "
+				    "it, remove it"));
+	return true;
+}
+
 static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct err *err)
 {
 	const struct removal_leased *run = arg;
 	const struct removal_request *request = run->request;
 	AUTO_FREE char *to = NULL;
 
-	(void)copy;
 	if (copies_root_check_copy(request->store, request->kind, request->root,
 				   request->name, err) != 0)
 		return -1;
@@ -410,6 +428,8 @@ static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct
 						    .name = request->name },
 			   err) != 0)
 		return -1;
+	if (removal_leaves(run, copy))
+		return 0;
 	removal_bury_locks(run);
 	return trash_put(run->job, request->root, run->path, &to, err);
 }

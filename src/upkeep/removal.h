@@ -46,7 +46,8 @@ struct removal_copy {
 			     of `discard`. */
 	bool is_wanted;   /* set when the rows are removed */
 	bool was_missing; /* nothing was discarded: it does not count for the limit */
-	void *own;        /* the caller's */
+	bool was_never_equal; /* set before `discard`, from the row */
+	void *own;            /* the caller's */
 };
 struct removal_batch {
 	struct store *store;
@@ -61,8 +62,9 @@ struct removal_batch {
 /* -1: the database failed; the rows are unchanged. */
 int removal_run_batch(const struct removal_batch *removal, struct err *err);
 
-/* The same for one repository, under its lease. Errors are the copy's `why`; others as
- * job_run(). For the scheduler's jobs and `repository remove`. */
+/* The same for one repository, under its lease. A mirror's clone that was never equal to
+ * its upstream stays where it is, unless a person requested it. Errors are the copy's
+ * `why`; others as job_run(). For the scheduler's jobs and `repository remove`. */
 struct removal_request {
 	struct store *store;
 	struct lease_manager *leases;

@@ -243,6 +243,54 @@ TEST(a_removal_puts_the_copy_into_the_trash_and_the_row_out)
 	close_all();
 }
 
+static int remove_mirror(const char *name, bool is_ordered)
+{
+	return removal_run(&(struct removal_request){ .store = store,
+						      .leases = leases,
+						      .root = root,
+						      .kind = KIND_MIRROR,
+						      .name = name,
+						      .wait_ms = 1000,
+						      .is_ordered = is_ordered },
+			   &err);
+}
+
+static void mirror_moves(const char *name, enum registry_event event)
+{
+	const struct registry_move change = { .id = replicable_id(KIND_MIRROR, name),
+					      .event = event,
+					      .generation = 1,
+					      .timeline = "0123456789abcdef",
+					      .timeout_ms = 60000 };
+
+	assert_ok(registry_move(store, &change, &err));
+}
+
+/* It was there before, and held for its commits. */
+TEST(a_clone_stays_that_was_never_equal_to_its_upstream)
+{
+	static const char *const names[] = { "own", "ordered", "mirrored", "none" };
+
+	open_all();
+	assert_ok(registry_add(store, KIND_MIRROR, names, ARRAY_SIZE(names), &err));
+	assert_ok(repo_make(root_fd, "own.git", 20, &err));
+	assert_ok(repo_make(root_fd, "ordered.git", 20, &err));
+	assert_ok(repo_make(root_fd, "mirrored.git", 20, &err));
+	mirror_moves("mirrored", REGISTRY_BEGUN);
+	mirror_moves("mirrored", REGISTRY_BROUGHT);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+		mirror_moves(names[i], REGISTRY_GONE);
+		assert_ok(remove_mirror(names[i], i == 1));
+		assert_fails(registry_get(store, KIND_MIRROR, names[i], &row, &err),
+			     ERR_MISSING);
+	}
+	assert_true(exists("own.git"));
+	assert_false(exists("ordered.git"));
+	assert_false(exists("mirrored.git"));
+	close_all();
+}
+
 TEST(a_copy_that_cannot_be_looked_at_now_keeps_its_row)
 {
 	static const int codes[] = { EIO, ESTALE, ENOTCONN };
@@ -488,6 +536,7 @@ int main(void)
 		CASE(of_blobs_the_remedy_names_the_kind_that_is_held),
 		CASE(what_is_back_at_the_primary_is_held_no_longer),
 		CASE(a_removal_puts_the_copy_into_the_trash_and_the_row_out),
+		CASE(a_clone_stays_that_was_never_equal_to_its_upstream),
 		CASE(a_copy_that_cannot_be_looked_at_now_keeps_its_row),
 		CASE(a_removal_ends_what_one_that_died_has_begun),
 		CASE(what_is_wanted_again_is_not_removed),
