@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/retry.h"
+#include "mirror/list_fit.h"
 #include "mirror/listed.h"
 #include "mirror/upstream.h"
 
@@ -87,7 +88,8 @@ static void list_reader_say_findings(struct list_reader *reader)
 	for (size_t i = 0; i < findings->items.count && i < FINDINGS_LOGGED; i++)
 		log_warn("mirror.left_out", LOG_TEXT("list", list),
 			 LOG_TEXT("name", findings->items.items[i].name),
-			 LOG_ERR(&findings->items.items[i].err));
+			 LOG_ERR(&findings->items.items[i].err),
+			 LOG_TEXT("remedy", findings->items.items[i].err.remedy));
 	if (findings->left_out > FINDINGS_LOGGED)
 		log_warn("mirror.left_out", LOG_TEXT("list", list),
 			 LOG_NUMBER("all", findings->left_out));
@@ -119,9 +121,14 @@ static void list_reader_tell_poll(const struct list_reader *reader)
 static int list_reader_take(struct list_reader *reader, struct err *err)
 {
 	const struct list_readers_options *options = &reader->readers->options;
+	const struct list_fit_call fit = { .store = options->store,
+					   .list = reader->list,
+					   .root = options->root,
+					   .source = options->source };
 	struct listed_change change;
 
-	if (listed_take(options->store, options->mirrors, reader->list, &reader->said,
+	if (list_fit(&fit, &reader->said, err) != 0 ||
+	    listed_take(options->store, options->mirrors, reader->list, &reader->said,
 			&change, err) != 0)
 		return -1;
 	list_reader_count("read");

@@ -14,6 +14,8 @@ struct list_readers_options {
 	struct store *store;           /* borrowed, as all of these */
 	const struct mirrors *mirrors; /* with their lists */
 	struct mirror_poll *poll;
+	const char *root;           /* of the clones */
+	char *(*source)(int clone); /* as for mirror_places_find_taken() */
 };
 
 /* NULL: there are no lists. */

@@ -8,14 +8,23 @@
 #include <dirent.h>
 #include <limits.h>
 
+#include "base/conf.h"
 #include "base/file.h"
 #include "base/map.h"
 #include "git/repo.h"
+#include "net/uri_text.h"
 #include "replicable/name.h"
 
+#define CONFIG_MOST ((size_t)1 << 20)
+
 struct mirror_places {
-	struct map names; /* of all mirrors, in small letters: const struct mirror * */
+	struct map names; /* in small letters: const struct mirror *, or, of a list,
+			     struct mirror_place * */
 	struct map above; /* of folders that they lead through, likewise: any pointer */
+	/* Of a list alone; else NULL: */
+	const char *root;
+	mirror_place_list *wanted;
+	char *(*source)(int clone);
 };
 
 static char *mirror_places_fold(const char *text)
@@ -27,18 +36,24 @@ static char *mirror_places_fold(const char *text)
 	return folded;
 }
 
+static void mirror_places_add(struct mirror_places *places, const char *mirror,
+			      const void *value)
+{
+	AUTO_FREE char *name = mirror_places_fold(mirror);
+
+	map_put(&places->names, name, (void *)(uintptr_t)value);
+	for (char *slash = strrchr(name, '/'); slash; slash = strrchr(name, '/')) {
+		*slash = '\0';
+		map_put(&places->above, name, places);
+	}
+}
+
 static void mirror_places_fill(struct mirror_places *places,
 			       const struct mirrors *mirrors)
 {
 	for (size_t i = 0; i < mirrors->sections.count; i++) {
 		const struct mirror *mirror = mirrors->sections.items[i];
-		AUTO_FREE char *name = mirror_places_fold(mirror->name);
-		map_put(&places->names, name, (void *)(uintptr_t)mirror);
-		for (char *slash = strrchr(name, '/'); slash;
-		     slash = strrchr(name, '/')) {
-			*slash = '\0';
-			map_put(&places->above, name, places);
-		}
+		mirror_places_add(places, mirror->name, mirror);
 	}
 }
 
@@ -50,6 +65,83 @@ static bool mirror_places_is_repository(int dir, const char *entry)
 	return fd >= 0 && repo_look_at(fd) != REPO_NOTHING;
 }
 
+static bool mirror_places_is_same_path(const char *one, const char *other)
+{
+	AUTO_FREE char *name = mirror_usual_name(one);
+	AUTO_FREE char *own = mirror_usual_name(other);
+
+	return strcmp(name, own) == 0;
+}
+
+/* By whatever protocol, port and user. */
+static bool mirror_places_is_same_upstream(const char *one, const char *other)
+{
+	AUTO_URI struct uri_text uri = { 0 }, own = { 0 };
+
+	return uri_text_read(one, &uri, ERR_IGNORED) == 0 &&
+	       uri_text_read(other, &own, ERR_IGNORED) == 0 &&
+	       strcasecmp(uri.host ? uri.host : "", own.host ? own.host : "") == 0 &&
+	       uri.path && own.path && mirror_places_is_same_path(uri.path, own.path);
+}
+
+static bool mirror_places_has_origin(int clone, const char *url)
+{
+	struct str text = STR_INIT;
+	AUTO_CONF struct conf *conf = NULL;
+	const struct conf_entry *entry = NULL;
+
+	if (file_read(clone, "config", CONFIG_MOST, &text, ERR_IGNORED) == 0 &&
+	    conf_load_text("config", text.data, text.len, &conf, ERR_IGNORED) == 0)
+		entry = conf_get(conf, "remote", "origin", "url");
+	str_wipe(&text);
+	return entry && entry->value && mirror_places_is_same_upstream(entry->value, url);
+}
+
+/* As refrelay records it, or whoever made the clone. */
+static bool mirror_places_is_clone(const struct mirror_places *places, int clone,
+				   const char *url)
+{
+	AUTO_FREE char *source = places->source(clone);
+
+	return (source && mirror_places_is_same_upstream(source, url)) ||
+	       mirror_places_has_origin(clone, url);
+}
+
+/* A folder is no matter; a clone with a working tree may be taken over. */
+static bool mirror_places_is_free(const struct mirror_places *places, int dir,
+				  const char *entry, const char *url)
+{
+	AUTO_CLOSE int fd = openat(dir, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return true;
+	if (repo_look_at(fd) != REPO_NOTHING)
+		return false;
+	AUTO_CLOSE int git =
+		openat(fd, ".git", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return git < 0 || mirror_places_is_clone(places, git, url);
+}
+
+static void mirror_places_judge_wanted(const struct mirror_places *places,
+				       struct mirror_place *wanted, int dir,
+				       const char *entry, const char *path)
+{
+	AUTO_FREE char *own = name_to_path(wanted->name);
+	bool is_free;
+
+	if (wanted->other)
+		return;
+	if (strcmp(own, path) == 0) {
+		AUTO_CLOSE int fd = openat(
+			dir, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		is_free = fd >= 0 && mirror_places_is_clone(places, fd, wanted->url);
+	} else {
+		is_free = mirror_places_is_free(places, dir, entry, wanted->url);
+	}
+	if (!is_free)
+		wanted->other = xstrdup(path);
+}
+
 /* Of what stands at `path` below the root. */
 static int mirror_places_judge(const struct mirror_places *places, int dir,
 			       const char *entry, const char *path, struct err *err)
@@ -57,7 +149,13 @@ static int mirror_places_judge(const struct mirror_places *places, int dir,
 	AUTO_FREE char *name = name_of_path(path);
 	AUTO_FREE char *folded = mirror_places_fold(path);
 	AUTO_FREE char *base = name_of_path(folded);
-	const struct mirror *mirror = map_get(&places->names, base);
+	void *found = map_get(&places->names, base);
+
+	if (places->wanted && found)
+		mirror_places_judge_wanted(places, found, dir, entry, path);
+	if (places->wanted)
+		return 0;
+	const struct mirror *mirror = found;
 	AUTO_FREE char *own = mirror ? name_to_path(mirror->name) : NULL;
 
 	if (!mirror || strcmp(own, path) == 0 || !mirror_places_is_repository(dir, entry))
@@ -75,6 +173,44 @@ static int mirror_places_judge(const struct mirror_places *places, int dir,
 				 "the mirror another name",
 				 own)
 		       : err_remedy(err, "give one of them another name");
+}
+
+/* All below it would be at another name, too, or inside a repository. */
+static void mirror_places_take_below(const struct mirror_places *places, const char *path)
+{
+	const size_t len = strlen(path);
+
+	for (size_t i = 0; i < places->wanted->count; i++) {
+		struct mirror_place *wanted = &places->wanted->items[i];
+		if (!wanted->other && strncasecmp(wanted->name, path, len) == 0 &&
+		    wanted->name[len] == '/')
+			wanted->other = xstrdup(path);
+	}
+}
+
+/* -1: nothing is to be looked at there. For a list links are followed, but not to what is
+ * below the root. */
+static int mirror_places_enter(const struct mirror_places *places, int dir,
+			       const char *entry, const char *path)
+{
+	int fd = openat(dir, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (!places->wanted || (fd < 0 && errno != ELOOP && errno != ENOTDIR))
+		return fd;
+	if (fd >= 0 && repo_look_at(fd) == REPO_NOTHING)
+		return fd;
+	if (fd >= 0) {
+		close(fd);
+		mirror_places_take_below(places, path);
+		return -1;
+	}
+	AUTO_FREE char *whole = xasprintf("%s/%s", places->root, path);
+	AUTO_FREE char *real = path_resolve(whole);
+	AUTO_FREE char *top = path_resolve(places->root);
+	if (!real || !top || !path_is_below(real, top))
+		return openat(dir, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	mirror_places_take_below(places, path);
+	return -1;
 }
 
 /* Takes fd, of the folder at `path`, "" or with a slash at its end. */
@@ -99,8 +235,8 @@ static int mirror_places_look(const struct mirror_places *places, int fd,
 					     err);
 		if (result != 0 || !map_get(&places->above, folded))
 			continue;
-		int inside = openat(dirfd(dir), entry->d_name,
-				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		int inside =
+			mirror_places_enter(places, dirfd(dir), entry->d_name, below);
 		if (inside >= 0)
 			result = mirror_places_look(places, inside, inner, err);
 	}
@@ -176,4 +312,28 @@ int mirrors_check_places(const struct mirrors *mirrors, const char *root, struct
 	map_clear(&places.names);
 	map_clear(&places.above);
 	return result;
+}
+
+void mirror_places_find_taken(mirror_place_list *wanted, const char *root,
+			      char *(*source)(int clone))
+{
+	struct mirror_places places = { .root = root,
+					.wanted = wanted,
+					.source = source };
+	int fd = dir_open(AT_FDCWD, root, ERR_IGNORED);
+
+	if (fd < 0)
+		return;
+	for (size_t i = 0; i < wanted->count; i++)
+		mirror_places_add(&places, wanted->items[i].name, &wanted->items[i]);
+	mirror_places_look(&places, fd, "", ERR_IGNORED);
+	map_clear(&places.names);
+	map_clear(&places.above);
+}
+
+void mirror_place_list_clear(mirror_place_list *wanted)
+{
+	for (size_t i = 0; i < wanted->count; i++)
+		free(wanted->items[i].other);
+	vec_clear(wanted);
 }

@@ -14,4 +14,20 @@
 int mirrors_check_places(const struct mirrors *mirrors, const char *root,
 			 struct err *err);
 
+/* A name that a list wants to make a mirror of. */
+struct mirror_place {
+	const char *name, *url; /* borrowed */
+	char *other; /* what has its place, below the root; NULL: it is free; owned */
+};
+typedef VEC(struct mirror_place) mirror_place_list;
+#define AUTO_MIRROR_PLACES __attribute__((cleanup(mirror_place_list_clear)))
+void mirror_place_list_clear(mirror_place_list *wanted);
+
+/* Fills in `other`. A stranger chose these names, so less is taken over than of a
+ * section: at NAME.git, and in NAME/.git, only a clone of that upstream. `source` is
+ * given such a directory, and returns the URL that refrelay has recorded in it, which we
+ * free, or NULL. */
+void mirror_places_find_taken(mirror_place_list *wanted, const char *root,
+			      char *(*source)(int clone));
+
 #endif

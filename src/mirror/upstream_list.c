@@ -61,8 +61,8 @@ static void upstream_findings_clear(struct upstream_findings *findings)
 	findings->left_out = 0;
 }
 
-static void upstream_findings_add(struct upstream_findings *findings, const char *name,
-				  const struct err *err)
+void upstream_findings_add(struct upstream_findings *findings, const char *name,
+			   const struct err *err)
 {
 	if (findings->left_out++ >= UPSTREAM_FINDINGS_MAX)
 		return;
@@ -93,9 +93,13 @@ void upstream_list_clear(struct upstream_list *list)
 {
 	for (size_t i = 0; i < list->chosen.count; i++)
 		free(list->chosen.items[i].name);
+	for (size_t i = 0; i < list->unfit.count; i++)
+		free(list->unfit.items[i].name);
 	for (size_t i = 0; i < list->pages.count; i++)
 		upstream_page_clear(&list->pages.items[i]);
 	vec_clear(&list->chosen);
+	vec_clear(&list->unfit);
+	text_list_clear(&list->mounts);
 	upstream_findings_clear(&list->findings);
 	vec_clear(&list->pages);
 	*list = (struct upstream_list){ 0 };
@@ -125,12 +129,17 @@ static bool upstream_list_wants(const struct upstream_source *source,
 
 	if (source->include.count > 0 && !upstream_list_fits(&source->include, name))
 		return false;
-	if (source->max_size > 0 && entry->size >= 0 &&
-	    (uint64_t)entry->size > source->max_size)
-		return false;
 	return !upstream_list_fits(&source->exclude, name) &&
-	       (source->has_forks || !entry->is_fork) &&
-	       (source->has_archived || !entry->is_archived);
+	       (source->has_forks || !entry->is_fork);
+}
+
+/* What may become true of a repository that is mirrored already. */
+static bool upstream_list_is_unfit(const struct upstream_source *source,
+				   const struct upstream_entry *entry)
+{
+	return (entry->is_archived && !source->has_archived) ||
+	       (source->max_size > 0 && entry->size >= 0 &&
+		(uint64_t)entry->size > source->max_size);
 }
 
 static char *upstream_list_fold(const char *name)
@@ -191,6 +200,16 @@ static int upstream_list_take(struct upstream_choice *choice,
 	return 0;
 }
 
+static void upstream_list_set_aside(struct upstream_choice *choice,
+				    const struct upstream_entry *entry)
+{
+	struct upstream_chosen unfit = { .entry = entry };
+
+	if (upstream_list_choose_url(choice, entry, &unfit.url, ERR_IGNORED) == 0 &&
+	    upstream_entry_make_name(entry, &unfit.name, ERR_IGNORED) == 0)
+		vec_add(&choice->list->unfit, unfit);
+}
+
 static void upstream_list_choose_page(struct upstream_choice *choice,
 				      const struct upstream_page *page)
 {
@@ -198,9 +217,12 @@ static void upstream_list_choose_page(struct upstream_choice *choice,
 
 	for (size_t i = 0; i < page->entries.count; i++) {
 		const struct upstream_entry *entry = &page->entries.items[i];
-		if (!upstream_list_wants(choice->source, entry))
-			choice->list->excluded++;
-		else if (upstream_list_take(choice, entry, &err) != 0)
+		bool is_wanted = upstream_list_wants(choice->source, entry);
+		bool is_unfit = upstream_list_is_unfit(choice->source, entry);
+		choice->list->excluded += !is_wanted || is_unfit;
+		if (is_wanted && is_unfit)
+			upstream_list_set_aside(choice, entry);
+		else if (is_wanted && upstream_list_take(choice, entry, &err) != 0)
 			upstream_findings_add(&choice->list->findings, entry->name, &err);
 	}
 	upstream_findings_add_all(&choice->list->findings, &page->findings);
@@ -726,14 +748,31 @@ static int upstream_list_check_complete(const struct discovery *discovery,
 	return 0;
 }
 
+/* What was on a disk of its own at the last reading, and is not, is away. */
+static int upstream_list_check_mounts(const text_list *before, const text_list *mounts,
+				      struct err *err)
+{
+	for (size_t i = 0; i < before->count; i++) {
+		if (text_list_has(mounts, before->items[i]))
+			continue;
+		err_set(err, ERR_CONFLICT, "no file system is mounted at %.200s any more",
+			before->items[i]);
+		return err_remedy(err, "mount it; if none belongs there, restart the "
+				       "node");
+	}
+	return 0;
+}
+
 static int upstream_list_read_directory(const char *path, struct upstream_page *page,
-					struct err *err)
+					text_list *mounts, struct err *err)
 {
 	AUTO_DISCOVERY struct discovery discovery;
 
 	if (discover(path, &discovery, err) != 0 ||
 	    upstream_list_check_complete(&discovery, err) != 0)
 		return -1;
+	for (size_t i = 0; i < discovery.mounts.count; i++)
+		vec_add(mounts, xstrdup(discovery.mounts.items[i]));
 	for (size_t i = 0; i < discovery.findings.count; i++) {
 		const struct discover_finding *finding = &discovery.findings.items[i];
 		if (!finding->is_harmless)
@@ -761,14 +800,30 @@ static int upstream_list_read_manifest(const char *path, struct upstream_page *p
 	return upstream_list_parse_any(UPSTREAM_GROKMIRROR, &body, page, err);
 }
 
+/* An empty one looks like all were deleted. */
+static int upstream_list_check_filled(const struct upstream_page *page, struct err *err)
+{
+	if (page->entries.count > 0)
+		return 0;
+	err_set(err, ERR_CONFLICT, "there is no repository in %.200s", page->url);
+	return err_remedy(err, "see whether its disk is mounted; the mirrors that are "
+			       "here stay");
+}
+
 static int upstream_list_read_path(const struct upstream_source *source,
+				   const struct upstream_list *before,
 				   struct upstream_list *list, struct err *err)
 {
 	struct upstream_page page = { .url = xstrdup(source->url) };
 	int result = source->from == UPSTREAM_DIRECTORY
-			     ? upstream_list_read_directory(source->url, &page, err)
+			     ? upstream_list_read_directory(source->url, &page,
+							    &list->mounts, err)
 			     : upstream_list_read_manifest(source->url, &page, err);
 
+	if (result == 0)
+		result = upstream_list_check_mounts(&before->mounts, &list->mounts, err);
+	if (result == 0)
+		result = upstream_list_check_filled(&page, err);
 	vec_add(&list->pages, page);
 	return result;
 }
@@ -783,7 +838,7 @@ int upstream_list_read(const struct upstream_list_call *call, struct upstream_li
 	*rest_ms = 0;
 	if (source->from == UPSTREAM_DIRECTORY ||
 	    (source->from == UPSTREAM_GROKMIRROR && source->url[0] == '/'))
-		result = upstream_list_read_path(source, &fresh, err);
+		result = upstream_list_read_path(source, list, &fresh, err);
 	else
 		result = upstream_list_read_forge(call, list, &fresh, rest_ms, err);
 	if (result == 0)

@@ -47,6 +47,9 @@ struct upstream_findings {
 	size_t left_out; /* the total number */
 };
 
+void upstream_findings_add(struct upstream_findings *findings, const char *name,
+			   const struct err *err);
+
 /* One page of the API's answer; or the whole directory or manifest. */
 struct upstream_page {
 	char *url, *next;      /* owned, as these; NULL: none */
@@ -57,9 +60,13 @@ struct upstream_page {
 
 struct upstream_list {
 	VEC(struct upstream_chosen) chosen; /* in byte order of their names */
-	struct upstream_findings findings;  /* of all pages, and of the choice */
-	size_t excluded;                    /* by patterns, size and the like */
+	VEC(struct upstream_chosen)
+	unfit; /* too large, or archived, and so not chosen: what is mirrored already
+		  stays (mirror/list_fit.h) */
+	struct upstream_findings findings; /* of all pages, and of the choice */
+	size_t excluded;                   /* by patterns, size and the like */
 	VEC(struct upstream_page) pages;
+	text_list mounts; /* folders of a directory on file systems of their own */
 };
 
 #define AUTO_UPSTREAM_LIST __attribute__((cleanup(upstream_list_clear)))
@@ -81,7 +88,8 @@ struct upstream_list_call {
  * organisation does not exist, or is hidden from the token; ERR_CONFLICT: it changed
  * while it was read; ERR_CORRUPT: the pages do not fit together; ERR_CONFIG: it leads to
  * another host, to which the token is not sent, or the URL is invalid; for a directory
- * also parts of it that could not be read. ERR_TIMEOUT, ERR_CANCELED. */
+ * also parts of it that could not be read. ERR_TIMEOUT, ERR_CANCELED.
+ * A path without any repository, or without a disk that it had, is ERR_CONFLICT. */
 int upstream_list_read(const struct upstream_list_call *call, struct upstream_list *list,
 		       int64_t *rest_ms, struct err *err);
 void upstream_list_clear(struct upstream_list *list);

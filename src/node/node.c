@@ -386,7 +386,9 @@ static int start_mirrors(struct node *node, struct err *err)
 	node->list_readers = list_readers_start(
 		&(struct list_readers_options){ .store = node->data.store,
 						.mirrors = &settings->mirrors,
-						.poll = services->mirror_poll });
+						.poll = services->mirror_poll,
+						.root = settings->site.repositories,
+						.source = mirror_job_source });
 	return 0;
 }
 

@@ -313,6 +313,14 @@ bool mirror_job_stands(const char *root, const char *name, const char *checksum)
 	       mirror_job_is_unchanged(&record, copy);
 }
 
+char *mirror_job_source(int clone)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	copy_record_read(clone, &record);
+	return record.source ? xstrdup(record.source) : NULL;
+}
+
 const struct copy_kind_ops mirror_copy_ops = {
 	.workers = PULL_SYNC_WORKERS,
 	.is_needed = true,

@@ -18,4 +18,8 @@ extern const struct copy_kind_ops mirror_copy_ops;
  * then, unless it is being maintained. Reads no object. */
 bool mirror_job_stands(const char *root, const char *name, const char *checksum);
 
+/* The URL that the record of the clone in this directory names; the caller frees. NULL:
+ * it has none. */
+char *mirror_job_source(int clone);
+
 #endif

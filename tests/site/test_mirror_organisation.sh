@@ -185,6 +185,56 @@ what_vanishes_goes() {
 	wait_until 30 says '15 of 15 mirrors are up to date'
 }
 
+was_left_out() { # NAME TEXT
+	wait_until 30 was_logged paris mirror.left_out "err=.*$2.* name=$1 "
+}
+
+# By itself; its commits would be nowhere else.
+a_repository_of_this_site_keeps_its_place() {
+	local before
+
+	cd "$SHARED"
+	make_repository paris/git/acme/mine.git 2
+	make_repository paris/git/acme/plain 2
+	make_repository london/git/acme/mine.git 1
+	make_repository london/git/acme/plain.git 1
+	before=$(tip paris/git/acme/plain refs/heads/main)
+	list_all "$(line_of acme/mine)" "$(line_of acme/plain)"
+	was_left_out acme/mine 'acme/mine.git of this site has its place'
+	was_left_out acme/plain 'acme/plain of this site has its place'
+	lists_were_read 2
+	is_unknown acme/mine
+	is_unknown acme/plain
+	list_all
+	lists_were_read 4
+	[ -d paris/git/acme/mine.git ]
+	[ ! -e paris/git/acme/plain.git ]
+	[ "$(tip paris/git/acme/plain refs/heads/main)" = "$before" ]
+	says '15 of 15 mirrors are up to date'
+}
+
+# One that would not be mirrored anew stays, until it is excluded.
+what_grows_or_is_archived_stays() {
+	cd "$SHARED"
+	list_without r14 r15 "$(line_of acme/r14 archived)" "$(line_of acme/r15 size=99999)"
+	was_left_out acme/r14 'it is archived by now: its mirror stays'
+	was_left_out acme/r15 'larger than mirrors.maxSize by now: its mirror stays'
+	lists_were_read 4
+	says '15 of 15 mirrors are up to date'
+	are_mirrored acme/r14 acme/r15
+	add_commits london/git/acme/r14.git refs/heads/main 1
+	wait_until 30 are_mirrored acme/r14
+	[ ! -e paris/git/acme/old.git ]
+	list_all
+}
+
+list_without() { # NAME NAME LINE...
+	local -a lines
+
+	mapfile -t lines < <(whole_list | grep -v -e "^acme/$1 " -e "^acme/$2 ")
+	list_is "${lines[@]}" "${@:3}"
+}
+
 # Five thousand in pages of a hundred, of which one is cut: another is missing behind it.
 a_cut_list_changes_nothing() {
 	local -a filling
@@ -230,6 +280,31 @@ a_restart_without_the_api_keeps_all() {
 	start_site paris
 	wait_until 30 says '15 of 15 mirrors are up to date'
 	wait_until 30 says_no_list
+}
+
+# But a clone of that upstream is taken over.
+a_clone_of_the_upstream_is_taken_over() {
+	local inode
+
+	cd "$SHARED"
+	start_site paris
+	git clone -q --bare london/git/acme/late.git paris/git/acme/late.git
+	git -C paris/git/acme/late.git remote set-url origin "$(site_url london)/acme/late"
+	inode=$(stat -c %i paris/git/acme/late.git)
+	list_all "$(line_of acme/late)"
+	wait_until 30 says '16 of 16 mirrors are up to date'
+	[ "$(stat -c %i paris/git/acme/late.git)" = "$inode" ]
+	add_commits london/git/acme/late.git refs/heads/main 1
+	wait_until 30 are_mirrored acme/late
+	# The database is lost, and the clone still ours.
+	git -C paris/git/acme/late.git remote remove origin
+	stop_site paris
+	sqlite3 paris/data/refrelay.db "DELETE FROM mirror_listed; DELETE FROM mirror; DELETE FROM registry"
+	start_site paris
+	wait_until 30 says '16 of 16 mirrors are up to date'
+	[ "$(stat -c %i paris/git/acme/late.git)" = "$inode" ]
+	list_all
+	wait_until 30 is_away acme/late
 }
 
 many_that_vanish_are_held() {
@@ -361,8 +436,35 @@ a_directory() {
 	wait_until 30 says 'the list disk: '
 	[ -d paris/git/here/a.git ]
 	mv local.away local
+	# As when the disk is not mounted.
+	wait_until 30 says_no_failing_disk
+	mv local/here here.away
+	wait_until 30 says 'the list disk: there is no repository in '
+	lists_failed 3
+	[ -d paris/git/here/a.git ]
+	mv here.away local/here
+	at paris mirror sync here/a # it has failed meanwhile, too
 	add_commits local/here/a.git refs/heads/main 1
 	wait_until 30 is_same here/a
+}
+
+says_no_failing_disk() {
+	at paris status >said || :
+	! head -n 1 said | grep -F 'the list disk'
+}
+
+failed_lists() {
+	curl -s "$(site_url paris)/metrics" |
+		sed -n 's/^refrelay_mirror_lists_total{state="failed"} //p' | grep . || echo 0
+}
+
+have_failed() { # NUMBER
+	[ "$(failed_lists)" -ge "$1" ]
+}
+
+# So many times from now on.
+lists_failed() { # NUMBER
+	wait_until 30 have_failed "$(($(failed_lists) + $1))"
 }
 
 is_same() { # NAME
@@ -392,8 +494,11 @@ tap_set_up set_up
 tap_test 'what is on the list is mirrored, but for forks, archives, and what is excluded' what_is_listed_is_mirrored
 tap_test 'what appears comes' what_appears_comes
 tap_test 'what two lists lack goes' what_vanishes_goes
+tap_test 'a repository of this site keeps its place' a_repository_of_this_site_keeps_its_place
+tap_test 'what grows or is archived stays' what_grows_or_is_archived_stays
 tap_test 'a list of five thousand that is cut changes nothing' a_cut_list_changes_nothing
 tap_test 'a restart while the API is away keeps all' a_restart_without_the_api_keeps_all
+tap_test 'a clone of the upstream is taken over' a_clone_of_the_upstream_is_taken_over
 tap_test 'many that vanish at once are held' many_that_vanish_are_held
 tap_test 'a section that is taken out deletes nothing' a_section_that_is_taken_out_deletes_nothing
 tap_test 'a tree is followed by its manifest' a_tree_of_grokmirror

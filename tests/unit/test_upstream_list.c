@@ -10,6 +10,18 @@
 #include "git/repo.h"
 #include "http_peer.h"
 
+static ino_t inode_away; /* of a directory on another file system; 0: none */
+
+/* The library's. */
+int fstat(int fd, struct stat *st)
+{
+	int result = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+	if (result == 0 && inode_away && st->st_ino == inode_away)
+		st->st_dev++;
+	return result;
+}
+
 static struct {
 	enum upstream_from from;
 	size_t count, page_size;
@@ -560,9 +572,15 @@ TEST(patterns_forks_archives_and_sizes_choose)
 	assert_ok(read_list());
 	assert_chosen("acme/a acme/tool-x ");
 	assert_int_equal(list.excluded, 4);
+	/* What may be mirrored already is told apart, but not what is excluded by name.
+	 */
+	assert_int_equal(list.unfit.count, 2);
+	assert_string_equal(list.unfit.items[0].name, "acme/old");
+	assert_string_equal(list.unfit.items[1].name, "acme/big");
 	vec_add(&source.include, xstrdup("tool-*"));
 	assert_ok(read_list());
 	assert_chosen("acme/tool-x ");
+	assert_int_equal(list.unfit.count, 0);
 	vec_add(&source.include, xstrdup("acme/*"));
 	assert_ok(read_list());
 	assert_chosen("acme/a acme/tool-x ");
@@ -745,6 +763,39 @@ TEST(repositories_below_a_directory_are_a_list)
 	upstream_list_clear(&list);
 }
 
+/* As without the disk that belongs there. */
+TEST(a_directory_without_any_repository_is_no_list)
+{
+	make("a.git");
+	source = (struct upstream_source){ .from = UPSTREAM_DIRECTORY, .url = root };
+	forge.from = UPSTREAM_DIRECTORY;
+	assert_ok(read_list());
+	assert_ok(tree_remove(root_fd, "a.git", &err));
+	assert_list_fails(ERR_CONFLICT);
+	assert_non_null(strstr(err.remedy, "mounted"));
+	assert_chosen("a ");
+	upstream_list_clear(&list);
+}
+
+TEST(nor_is_one_in_which_a_disk_is_mounted_no_more)
+{
+	struct stat st;
+
+	make("a.git");
+	make("disk/b.git");
+	assert_int_equal(fstatat(root_fd, "disk", &st, 0), 0);
+	inode_away = st.st_ino;
+	source = (struct upstream_source){ .from = UPSTREAM_DIRECTORY, .url = root };
+	forge.from = UPSTREAM_DIRECTORY;
+	assert_ok(read_list());
+	assert_chosen("a disk/b ");
+	inode_away = 0;
+	assert_int_equal(renameat(root_fd, "disk/b.git", root_fd, ".away"), 0);
+	assert_list_fails(ERR_CONFLICT);
+	assert_non_null(strstr(err.text, "at disk any more"));
+	upstream_list_clear(&list);
+}
+
 TEST(a_directory_that_cannot_be_read_whole_is_no_list)
 {
 	char path[256] = "d";
@@ -846,6 +897,8 @@ TEST(a_manifest_on_this_machine_is_a_list_as_well)
 	assert_ok(read_list());
 	assert_chosen("C scm/a b ");
 	assert_string_equal(list.chosen.items[1].url, expected);
+	assert_ok(file_replace(root_fd, "manifest.js", "{}", 2, FILE_NO_SYNC, &err));
+	assert_list_fails(ERR_CONFLICT);
 	upstream_list_clear(&list);
 }
 
@@ -878,6 +931,8 @@ int main(void)
 		FORGE(a_url_that_is_none_is_refused),
 		FORGE(a_stop_ends_it),
 		CASE(repositories_below_a_directory_are_a_list),
+		CASE(a_directory_without_any_repository_is_no_list),
+		CASE(nor_is_one_in_which_a_disk_is_mounted_no_more),
 		CASE(a_directory_that_cannot_be_read_whole_is_no_list),
 		FORGE(a_manifest_is_a_list_of_what_stands_beside_it),
 		FORGE(a_manifest_that_is_as_it_was_is_kept),
