@@ -19,6 +19,7 @@ static const struct setting mirror_list_rows[] = {
 	{ "forks", LIST(BOOL, source.has_forks), "false", .at_start = true },
 	{ "archived", LIST(BOOL, source.has_archived), "false", .at_start = true },
 	{ "maxSize", LIST(SIZE, source.max_size), "0", .at_start = true },
+	{ "adopt", LIST(BOOL, adopts), "false", .at_start = true },
 	{ "interval", LIST(DURATION, interval_ms), "5m", .min = CONF_SECOND,
 	  .at_start = true },
 	{ "watcher", LIST_TEXTS(watchers) },
@@ -125,6 +126,8 @@ char *mirror_list_question(const struct mirror_list *list)
 
 	str_addf(&text, "%s %s\n%d %d %" PRIu64 "\n", upstream_from_words[source->from],
 		 source->url, source->has_forks, source->has_archived, source->max_size);
+	if (list->adopts)
+		str_add(&text, "adopt\n");
 	mirror_list_add_texts("include", &source->include, &text);
 	mirror_list_add_texts("exclude", &source->exclude, &text);
 	return str_take(&text);

@@ -19,6 +19,7 @@ struct mirror_list {
 	/* Of each of its mirrors, as in struct mirror: */
 	uint64_t depth;
 	bool has_checkout, has_lfs;
+	bool adopts; /* what is at its names already, whatever it is */
 	char *webhook_secret_file;
 };
 

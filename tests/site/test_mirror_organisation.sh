@@ -305,6 +305,19 @@ a_clone_of_the_upstream_is_taken_over() {
 	[ "$(stat -c %i paris/git/acme/late.git)" = "$inode" ]
 	list_all
 	wait_until 30 is_away acme/late
+	# Whatever it is, if the list may take it, as after a promotion.
+	stop_site paris
+	git clone -q --bare london/git/acme/late.git paris/git/acme/late.git
+	git -C paris/git/acme/late.git remote remove origin
+	inode=$(stat -c %i paris/git/acme/late.git)
+	set_conf paris mirrors.acme.adopt true
+	list_all "$(line_of acme/late)"
+	start_site paris
+	wait_until 30 says '16 of 16 mirrors are up to date'
+	[ "$(stat -c %i paris/git/acme/late.git)" = "$inode" ]
+	set_conf paris mirrors.acme.adopt false
+	list_all
+	wait_until 30 is_away acme/late
 }
 
 many_that_vanish_are_held() {

@@ -400,6 +400,7 @@ TEST(lists_that_differ_are_not_the_same)
 		LIST_A "interval = 9s\n",
 		LIST_A "tokenFile = /t\n",
 		LIST_A "archived = yes\n",
+		LIST_A "adopt = yes\n",
 		LIST_A "depth = 1\n",
 		LIST_A "checkout = on\n",
 		LIST_A "lfs = true\n",

@@ -802,6 +802,8 @@ int main(void)
 			tasks_of_a_missing_repository_are_given_up_once_it_is_known_to_be_deleted),
 		ENGINE_CASE(a_node_whose_tree_is_away_leaves_the_work_to_another_one),
 		ENGINE_CASE(a_missing_destination_is_made_with_our_head),
+		ENGINE_CASE(
+			that_an_admin_url_fails_is_not_booked_on_the_destinations_host),
 		ENGINE_CASE(a_destination_that_is_made_anew_gets_all_refs),
 		ENGINE_CASE(
 			a_repository_of_permissions_is_not_pushed_where_they_are_not_replicated),
