@@ -3,8 +3,8 @@
  * under its new path: then it gets the new path.
  *
  * A file that is being written is not looked at before it is closed: then it is whole, as
- * far as anybody can tell. One that is only linked is never closed under that name, which
- * so counts at once.
+ * far as anybody can tell. One that is only linked is never closed, so its second name
+ * counts at once.
  */
 #include "change/blob_hints.h"
 
@@ -12,15 +12,12 @@
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "blob/file.h"
 #include "blob/walk.h"
 #include "git/inotify.h"
 
 #define BUFFER_SIZE 65536
-#define STILL_NS ((int64_t)20 * 1000000)
-/* IN_CREATE of a file counts only where it names one that is whole. */
+/* IN_CREATE of a file counts only where it is another name of one that is whole. */
 #define CHANGES                                                                          \
 	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |          \
 	 IN_DELETE_SELF | IN_MOVE_SELF)
@@ -198,20 +195,12 @@ void blob_hints_settle(struct blob_hints *hints)
 	blob_hints_settle_paths(&hints->directories);
 }
 
-/* Written before it had this name: it has others, or had none (O_TMPFILE). One that is
- * still written under its name was changed by that just now, and by nothing else. */
-static bool was_linked(const char *root, const char *id)
+static bool has_other_name(const char *root, const char *id)
 {
 	AUTO_FREE char *path = xasprintf("%s/%s", root, id);
-	struct blob_fingerprint now;
 	struct stat st;
 
-	if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
-		return false;
-	blob_fingerprint_of(&st, &now);
-	return st.st_nlink > 1 ||
-	       (now.size > 0 && (now.ctime_ns != now.mtime_ns ||
-				 clock_wall_ns() - now.mtime_ns > STILL_NS));
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1;
 }
 
 static void blob_hints_take_name(struct blob_directories *all,
@@ -228,7 +217,7 @@ static void blob_hints_take_name(struct blob_directories *all,
 		if (event->mask & (IN_MOVED_FROM | IN_DELETE))
 			blob_directories_drop(all, index, path);
 		vec_add(&hints->directories, TAKE(path));
-	} else if (!(event->mask & IN_CREATE) || was_linked(hints->root, path)) {
+	} else if (!(event->mask & IN_CREATE) || has_other_name(hints->root, path)) {
 		vec_add(&hints->ids, TAKE(path));
 	}
 }

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include "change/blob_hints.h"
 #include "change/scan_record.h"
 #include "change/watch.h"
 #include "verify/verify_origin.h"
@@ -84,56 +83,6 @@ TEST(what_happens_is_told_without_a_scan)
 	wait_for(EVENT_CREATED, "z");
 	must("rm files/y");
 	wait_for(EVENT_DELETED, "y");
-}
-
-TEST(a_file_that_was_written_before_it_had_a_name_is_told)
-{
-	AUTO_FREE char *name = xasprintf("%s/files", root);
-	AUTO_CLOSE int fd = open(name, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-	char open_file[32];
-
-	start(3600000, 0);
-	wait_for_scan();
-	assert_true(fd >= 0 && write(fd, "abc", 3) == 3);
-	snprintf(open_file, sizeof(open_file), "/proc/self/fd/%d", fd);
-	assert_int_equal(
-		linkat(AT_FDCWD, open_file, root_fd, "files/x", AT_SYMLINK_FOLLOW), 0);
-	wait_for(EVENT_CREATED, "x");
-}
-
-/* Whether a name is hinted at before the file is closed. */
-static bool is_hinted_early(struct blob_directories *all, blob_hints_list *hints, int i)
-{
-	AUTO_FREE char *name = xasprintf("files/%d", i);
-	AUTO_CLOSE int fd = openat(root_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0 && write(fd, "abc", 3) == 3);
-	blob_hints_read(all, hints);
-	return hints->items[0].ids.count > 0;
-}
-
-/* Unless the test is kept waiting, which may happen, but not each time. */
-TEST(a_file_that_is_being_written_is_not_told)
-{
-	AUTO_FREE char *path = xasprintf("%s/files", root);
-	struct blob_directories all;
-	blob_hints_list hints = { 0 };
-	bool is_early = true;
-
-	vec_add(&hints, ((struct blob_hints){ .root = path }));
-	assert_ok(blob_directories_open(&all, BLOB_ORIGIN, 0, &err));
-	assert_ok(blob_directories_add(&all, 0, path, "", &err));
-	for (int i = 0; is_early && i < 20; i++) {
-		blob_hints_read(&all, &hints);
-		blob_hints_clear(&hints.items[0]);
-		is_early = is_hinted_early(&all, &hints, i);
-	}
-	assert_false(is_early);
-	blob_hints_read(&all, &hints);
-	assert_int_equal(hints.items[0].ids.count, 1);
-	blob_hints_clear(&hints.items[0]);
-	blob_directories_close(&all);
-	vec_clear(&hints);
 }
 
 TEST(directories_that_come_are_watched_and_those_that_go_are_told)
@@ -241,8 +190,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WATCH_CASE(what_happens_is_told_without_a_scan),
-		WATCH_CASE(a_file_that_was_written_before_it_had_a_name_is_told),
-		WATCH_CASE(a_file_that_is_being_written_is_not_told),
 		WATCH_CASE(directories_that_come_are_watched_and_those_that_go_are_told),
 		WATCH_CASE(a_burst_is_told_in_groups_and_completely),
 		WATCH_CASE(without_enough_watches_the_scan_tells),
