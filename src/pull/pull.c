@@ -473,11 +473,21 @@ int pull_check_copy(const struct pull *pull, const char *type, const char *name,
 				  : pull_check_root(pull, type, err);
 }
 
+int pull_check_place(const struct pull *pull, const char *type, const char *name,
+		     struct err *err)
+{
+	const struct kind *kind = kinds_find(pull->options.here, type);
+
+	return kind && kind->path ? copies_root_check_place(pull->options.store, type,
+							    kind->path, name, err)
+				  : pull_check_root(pull, type, err);
+}
+
 int pull_open_copies(const struct pull *pull, const char *type)
 {
 	const struct kind *kind = kinds_find(pull->options.here, type);
 
-	if (!kind || !kind->path || pull_check_copy(pull, type, NULL, ERR_IGNORED) != 0)
+	if (!kind || !kind->path || pull_check_place(pull, type, NULL, ERR_IGNORED) != 0)
 		return -1;
 	return dir_open(AT_FDCWD, kind->path, ERR_IGNORED);
 }

@@ -565,8 +565,17 @@ static void make_items(struct pull_job *job)
 		job->items[i].row = &job->rows.items[i];
 }
 
-/* A repository that never came may be meant for the folder itself: on a file system below
- * the root it cannot come into place. */
+/* A repository may be meant for the folder itself (copies_root_check_place()). */
+static int check_away(const struct pull_job *job, const json_t *mounts, const char *name,
+		      struct err *err)
+{
+	if (copies_root_check_mounts(mounts, job->kind.path, name, err) == 0)
+		return 0;
+	return kind_is_repository(job->kind.type)
+		       ? pull_check_place(job->pull, job->kind.type, name, err)
+		       : -1;
+}
+
 static int fail_away(struct pull_job *job, struct err *err)
 {
 	json_auto_t *mounts = NULL;
@@ -578,9 +587,7 @@ static int fail_away(struct pull_job *job, struct err *err)
 				    err) != 0)
 		return -1;
 	for (size_t at = 0; (item = pull_job_next(job, &at, PULL_OPEN));)
-		if ((!kind_is_repository(job->kind.type) || item->row->generation > 0) &&
-		    copies_root_check_mounts(mounts, job->kind.path, item->row->name,
-					     err) != 0)
+		if (check_away(job, mounts, item->row->name, err) != 0)
 			pull_item_fail(item, err);
 	return 0;
 }

@@ -89,9 +89,12 @@ int pull_check_root(const struct pull *pull, const char *type, struct err *err);
 /* ... and that copy's file system is mounted. */
 int pull_check_copy(const struct pull *pull, const char *type, const char *name,
 		    struct err *err);
+/* ... if there are copies on it (copies_root_check_place()). */
+int pull_check_place(const struct pull *pull, const char *type, const char *name,
+		     struct err *err);
 
-/* The directory of that kind, if it is that one and no file system below it is away; else
- * -1. The caller closes it. */
+/* The directory of that kind, if it is that one and no file system with copies below it
+ * is away; else -1. The caller closes it. */
 int pull_open_copies(const struct pull *pull, const char *type);
 
 /* Thread bodies; arg is the struct pull. */

@@ -526,9 +526,10 @@ static int bring_leased(struct job *leased, void *arg, struct err *err)
 {
 	struct pull_job *job = arg;
 	const struct sync_call *call = job->own;
+	const char *name = job->items[0].row->name;
 
 	job->leased_at = clock_wall_ms();
-	if (pull_check_root(job->pull, job->kind.type, err) != 0 ||
+	if (pull_check_place(job->pull, job->kind.type, name, err) != 0 ||
 	    sync_job(leased, job->own, err) != 0)
 		return -1;
 	if (!job->brought || !sync_call_has_brought(call))
@@ -671,7 +672,8 @@ static int lock_former(struct job *job, void *arg, struct err *err)
 	struct renaming *renaming = arg;
 
 	(void)job;
-	if (pull_check_root(renaming->job->pull, KIND_REPOSITORY, err) != 0)
+	if (pull_check_place(renaming->job->pull, KIND_REPOSITORY, renaming->row->name,
+			     err) != 0)
 		return -1;
 	return repository_run_leased(renaming->job, renaming->former.name, "rename",
 				     move_copy, renaming, err);

@@ -670,6 +670,35 @@ int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 	return counter_get(tx, kind, "here", count, err);
 }
 
+struct registry_below {
+	const char *kind, *folder;
+	int64_t found;
+};
+
+static int registry_find_copy_below(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct registry_below *below = arg;
+	AUTO_FREE char *first = xasprintf("%s/", below->folder);
+	AUTO_FREE char *end = xasprintf("%s%c", below->folder, '/' + 1);
+
+	below->found = 0;
+	return query_number(tx, &below->found, err,
+			    "SELECT 1 FROM registry WHERE kind = ?1 AND name > ?2"
+			    " AND name < ?3"
+			    " AND (last_success_at > 0 OR generation > 0) LIMIT 1",
+			    QUERY_TEXT(below->kind), QUERY_TEXT(first), QUERY_TEXT(end));
+}
+
+int registry_has_copies_below(struct store *store, const char *kind, const char *folder,
+			      struct err *err)
+{
+	struct registry_below below = { .kind = kind, .folder = folder };
+
+	return store_read(store, registry_find_copy_below, &below, err) != 0
+		       ? -1
+		       : below.found > 0;
+}
+
 /* In counters, of a kind. */
 #define ORDERED "ordered_removals"
 

@@ -114,4 +114,8 @@ int registry_kinds_in(struct store_tx *tx, kind_names *kinds, struct err *err);
 int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 			struct err *err);
 
+/* Whether any name below that folder was ever copied here. 1, 0, -1. */
+int registry_has_copies_below(struct store *store, const char *kind, const char *folder,
+			      struct err *err);
+
 #endif

@@ -218,6 +218,8 @@ static void copies_root_find_mounts(int root, FILE *file, const char *path,
 int copies_root_keep_mounts(struct store *store, const char *kind, const char *path,
 			    struct err *err)
 {
+	if (copies_root_check(store, kind, path, err) != 0)
+		return -1;
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
 	AUTO_FREE char *whole = realpath(path, NULL);
 	FILE *file = whole ? fopen("/proc/self/mountinfo", "re") : NULL;
@@ -238,27 +240,28 @@ int copies_root_read_mounts(struct store *store, const char *kind, json_t **moun
 				  err);
 }
 
-int copies_root_check_mounts(const json_t *mounts, const char *path, const char *name,
-			     struct err *err)
+int copies_root_say_away(const char *mount, struct err *err)
 {
-	AUTO_CLOSE int fd =
-		json_array_size(mounts) > 0 ? dir_open(AT_FDCWD, path, err) : -1;
-	const char *away = NULL;
-
-	if (fd < 0)
-		return json_array_size(mounts) > 0 ? -1 : 0;
-	for (size_t i = 0; !away && i < json_array_size(mounts); i++)
-		away = mounts_find_away(
-			mounts, fd,
-			name ? name : json_string_value(json_array_get(mounts, i)));
-	if (!away)
-		return 0;
 	err_set(err, ERR_DISK,
 		"the file system of the folder %s is not mounted: nothing is copied or "
 		"removed there",
-		away);
+		mount);
 	return err_remedy(err, "mount it; if it was given up on purpose, remove the "
-			       "empty folder");
+			       "empty folder, or put a file into it if it is to stay");
+}
+
+int copies_root_check_mounts(const json_t *mounts, const char *path, const char *name,
+			     struct err *err)
+{
+	const char *away;
+
+	if (json_array_size(mounts) == 0)
+		return 0;
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
+	if (fd < 0)
+		return -1;
+	away = mounts_find_away(mounts, fd, name);
+	return away ? copies_root_say_away(away, err) : 0;
 }
 
 int copies_root_check_copy(struct store *store, const char *kind, const char *path,
@@ -272,10 +275,42 @@ int copies_root_check_copy(struct store *store, const char *kind, const char *pa
 	return copies_root_check_mounts(mounts, path, name, err);
 }
 
+static int copies_root_check_used(const struct origin_root *root, const json_t *mounts,
+				  const char *name, struct err *err)
+{
+	for (size_t i = 0; i < json_array_size(mounts); i++) {
+		const char *mount = json_string_value(json_array_get(mounts, i));
+		if ((name && !path_is_within(name, mount)) ||
+		    mounts_find_away(mounts, root->fd, mount) != mount)
+			continue;
+		int used = registry_has_copies_below(root->store, root->kind, mount, err);
+		if (used != 0)
+			return used < 0 ? -1 : copies_root_say_away(mount, err);
+	}
+	return 0;
+}
+
+int copies_root_check_place(struct store *store, const char *kind, const char *path,
+			    const char *name, struct err *err)
+{
+	json_auto_t *mounts = NULL;
+
+	if (copies_root_check(store, kind, path, err) != 0 ||
+	    copies_root_read_mounts(store, kind, &mounts, err) != 0)
+		return -1;
+	if (json_array_size(mounts) == 0)
+		return 0;
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
+	if (fd < 0)
+		return -1;
+	return copies_root_check_used(&(struct origin_root){ store, kind, path, fd },
+				      mounts, name, err);
+}
+
 int copies_root_judge(struct store *store, const char *kind, const char *path,
 		      struct err *err)
 {
 	if (copies_root_with(store, kind, path, copies_root_check_all, err) != 0)
 		return -1;
-	return copies_root_check_copy(store, kind, path, NULL, err);
+	return copies_root_check_place(store, kind, path, NULL, err);
 }

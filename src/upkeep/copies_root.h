@@ -31,7 +31,7 @@ int copies_root_check(struct store *store, const char *kind, const char *path,
  */
 
 /* Records those that are mounted. Called by each scan of copies: what fails, the next one
- * repeats. */
+ * repeats. ERR_DISK: as copies_root_check(); the recorded ones are kept. */
 int copies_root_keep_mounts(struct store *store, const char *kind, const char *path,
 			    struct err *err);
 
@@ -39,13 +39,20 @@ int copies_root_keep_mounts(struct store *store, const char *kind, const char *p
 int copies_root_read_mounts(struct store *store, const char *kind, json_t **mounts,
 			    struct err *err);
 
-/* -1, ERR_DISK: the copy of that name, or NULL: any, is on one that is not mounted. */
+/* -1, ERR_DISK: that name is on one that is not mounted. */
 int copies_root_check_mounts(const json_t *mounts, const char *path, const char *name,
 			     struct err *err);
+int copies_root_say_away(const char *mount, struct err *err); /* -1 */
 
 /* copies_root_check(), and that for one copy. */
 int copies_root_check_copy(struct store *store, const char *kind, const char *path,
 			   const char *name, struct err *err);
+
+/* The same for one, or NULL: any, but only those count below which there are copies.
+ * Others may have nothing to do with them; and no repository can come on one that is
+ * mounted, so one that never came may be meant for the folder itself. */
+int copies_root_check_place(struct store *store, const char *kind, const char *path,
+			    const char *name, struct err *err);
 
 /* Whether a node would find its copies there: for `status` and `check`. */
 int copies_root_judge(struct store *store, const char *kind, const char *path,

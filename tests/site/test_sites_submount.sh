@@ -97,12 +97,17 @@ blobs_of_a_folder_that_is_not_mounted_at_a_secondary_wait() {
 	came sub/new
 }
 
+repository_is_away() { # NAME
+	at paris repository show "$1" | grep -F 'folder team is not mounted'
+}
+
 repositories_of_a_folder_that_is_not_mounted_at_a_secondary_wait() {
 	local changed
 
 	[ -n "${OWN_MOUNTS-}" ] || skip "mounting is not allowed here"
 	make_sites
 	make_repository london/git/team/app.git 5
+	make_repository london/git/tool.git 1
 	start_sites
 	wait_until 60 in_sync
 	stop_site paris
@@ -120,7 +125,7 @@ repositories_of_a_folder_that_is_not_mounted_at_a_secondary_wait() {
 	wait_until 20 was_logged paris copy_watch.failed 'folder team is not mounted'
 	[ "$(logged paris copy.changed)" -eq "$changed" ]
 	push_change london/git/team/app.git
-	wait_until 30 eval 'at paris repository show team/app | grep -F "folder team is not mounted"'
+	wait_until 30 repository_is_away team/app
 	expect 1 at paris repository remove team/app
 	grep -F 'folder team is not mounted' err
 	[ -z "$(ls -A paris/git/team)" ]
@@ -128,6 +133,12 @@ repositories_of_a_folder_that_is_not_mounted_at_a_secondary_wait() {
 	wait_until 60 at paris repository sync --wait team/app
 	wait_until 60 in_sync
 	same_sites
+	wait_until 10 umount paris/git/team
+	make_repository london/git/team/new.git 1
+	mv london/git/tool.git london/git/team/tool.git
+	wait_until 30 repository_is_away team/new
+	wait_until 30 repository_is_away team/tool
+	[ -z "$(ls -A paris/git/team)" ]
 }
 
 waits_again() { # NODE

@@ -42,9 +42,9 @@ static void replace_tree(void)
 	make("srv");
 }
 
-static void move(const char *name, enum registry_event event)
+static void move_of(const char *kind, const char *name, enum registry_event event)
 {
-	const struct registry_move change = { .id = replicable_id(KIND_REPOSITORY, name),
+	const struct registry_move change = { .id = replicable_id(kind, name),
 					      .event = event,
 					      .generation = 1,
 					      .timeline = "0123456789abcdef",
@@ -53,11 +53,21 @@ static void move(const char *name, enum registry_event event)
 	assert_ok(registry_move(store, &change, &err));
 }
 
+static void move(const char *name, enum registry_event event)
+{
+	move_of(KIND_REPOSITORY, name, event);
+}
+
+static void add_synced_of(const char *kind, const char *name)
+{
+	assert_ok(registry_add(store, kind, &name, 1, &err));
+	move_of(kind, name, REGISTRY_BEGUN);
+	move_of(kind, name, REGISTRY_BROUGHT);
+}
+
 static void add_synced(const char *name)
 {
-	assert_ok(registry_add(store, KIND_REPOSITORY, &name, 1, &err));
-	move(name, REGISTRY_BEGUN);
-	move(name, REGISTRY_BROUGHT);
+	add_synced_of(KIND_REPOSITORY, name);
 }
 
 static struct registry_row row_of(const char *name)
@@ -240,6 +250,7 @@ TEST(what_is_mounted_below_the_tree_is_missed_until_its_folder_goes)
 	AUTO_FREE char *inside = xasprintf("%s/x", point);
 
 	assert_ok(check_blob("a b\\c/x"));
+	add_synced_of("files", "a b\\c/x");
 	keep_mounts();
 	assert_ok(copies_root_judge(store, "files", tree, &err));
 	assert_int_equal(umount(point), 0);
@@ -259,6 +270,61 @@ TEST(what_is_mounted_below_the_tree_is_missed_until_its_folder_goes)
 	assert_ok(check_blob("a b\\c/x"));
 	assert_ok(file_replace(AT_FDCWD, inside, "x", 1, FILE_NO_SYNC, &err));
 	assert_ok(check_blob("a b\\c/x"));
+}
+
+TEST(what_is_mounted_below_the_tree_is_known_also_after_the_tree_was_away)
+{
+	assert_ok(copies_root_open(store, "files", tree, &err));
+	AUTO_FREE char *point = mount_in_tree("sub");
+
+	keep_mounts();
+	assert_int_equal(umount(point), 0);
+	assert_int_equal(mount("none", tree, "tmpfs", 0, NULL), 0);
+	assert_fails(copies_root_keep_mounts(store, "files", tree, &err), ERR_DISK);
+	assert_int_equal(umount(tree), 0);
+	assert_fails(check_blob("sub/x"), ERR_DISK);
+}
+
+static int check_place(const char *name)
+{
+	return copies_root_check_place(store, KIND_REPOSITORY, tree, name, &err);
+}
+
+static void take_another_history(const char *name)
+{
+	const struct registry_move change = { .id = replicable_id(KIND_REPOSITORY, name),
+					      .event = REGISTRY_ASKED,
+					      .generation = 1,
+					      .timeline = "fedcba9876543210" };
+
+	assert_ok(registry_move(store, &change, &err));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of(name);
+	assert_int_equal(row.generation, 0);
+}
+
+/* A disk for backups there is no matter of the copies. */
+TEST(what_is_mounted_below_the_tree_counts_while_there_are_copies_on_it)
+{
+	const char *never = "sub/never";
+
+	assert_ok(open_copies());
+	AUTO_FREE char *point = mount_in_tree("sub");
+	add_synced("sub-x");
+	add_synced("sub.d/x");
+	add_synced("sub0");
+	assert_ok(registry_add(store, KIND_REPOSITORY, &never, 1, &err));
+	assert_ok(copies_root_keep_mounts(store, KIND_REPOSITORY, tree, &err));
+	assert_int_equal(umount(point), 0);
+	assert_ok(check_place(never));
+	assert_ok(copies_root_judge(store, KIND_REPOSITORY, tree, &err));
+	add_synced("sub/x");
+	assert_fails(check_place(never), ERR_DISK);
+	assert_non_null(strstr(err.text, "folder sub is not mounted"));
+	assert_fails(check_place("sub/x"), ERR_DISK);
+	assert_ok(check_place("sub-x"));
+	assert_fails(copies_root_judge(store, KIND_REPOSITORY, tree, &err), ERR_DISK);
+	take_another_history("sub/x");
+	assert_fails(check_place("sub/x"), ERR_DISK);
 }
 
 int main(void)
@@ -285,6 +351,12 @@ int main(void)
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			what_is_mounted_below_the_tree_is_missed_until_its_folder_goes,
+			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			what_is_mounted_below_the_tree_is_known_also_after_the_tree_was_away,
+			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			what_is_mounted_below_the_tree_counts_while_there_are_copies_on_it,
 			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(more_rows_than_a_page_become_suspect,
 						set_up, tear_down),
