@@ -179,6 +179,8 @@ void check_copies(struct checking *checking, struct store *store, const struct k
 		return; /* nothing was copied yet */
 	else if (glance_all(&request, &result, &err) != 0)
 		check_report(checking, CHECK_WRONG, "copies", &err);
+	else if (result.away.class != ERR_NONE)
+		check_report(checking, CHECK_WRONG, "copies", &result.away);
 	if (result.doubted > 0)
 		report_doubted(checking, kind, &result);
 	else if (result.looked > 0)

@@ -28,6 +28,7 @@
 struct copied_kind {
 	struct kind kind;
 	bool looks_at_all; /* the last scan failed, or there was none */
+	bool was_away;     /* a file system below it was not mounted */
 	bool is_failing;
 	bool has_looked; /* at all, since the start */
 };
@@ -54,6 +55,7 @@ static void blob_copy_watch_failed(void *arg, size_t kind, const struct err *err
 struct copy_scanning {
 	const struct watcher_scan *scan;
 	bool looks_at_all;
+	bool met_away; /* the file system of some is not mounted */
 	char *watched; /* owned; the last directory, if it is watched with all above */
 };
 
@@ -104,6 +106,16 @@ static struct glance_request blob_copy_watch_make_request(struct blob_copy_watch
 					.pull = watch->pull };
 }
 
+/* The others were looked at: no more is to be had until it is mounted. */
+static void blob_copy_watch_note_away(struct blob_copy_watch *watch, size_t kind,
+				      const struct err *away)
+{
+	if (away->class == ERR_NONE)
+		return;
+	watch->kinds.items[kind].was_away = true;
+	blob_copy_watch_failed(watch, kind, away);
+}
+
 static int blob_copy_watch_look(void *arg, size_t kind, const text_list *ids,
 				struct err *err)
 {
@@ -112,6 +124,7 @@ static int blob_copy_watch_look(void *arg, size_t kind, const text_list *ids,
 	struct glance_result result;
 
 	int done = glance_these(&request, ids->items, ids->count, &result, err);
+	blob_copy_watch_note_away(arg, kind, &result.away);
 	glance_report(&request, &result, clock_boot_ms() - started);
 	return done;
 }
@@ -132,6 +145,8 @@ static int blob_copy_watch_scan_below(struct blob_copy_watch *watch,
 	request.arg = scanning;
 	int done = glance_all(&request, &result, err);
 	free(TAKE(scanning->watched));
+	scanning->met_away |= result.away.class != ERR_NONE;
+	blob_copy_watch_note_away(watch, scanning->scan->kind, &result.away);
 	glance_report(&request, &result, clock_boot_ms() - started);
 	return done;
 }
@@ -145,6 +160,18 @@ static void blob_copy_watch_note_whole(struct blob_copy_watch *watch,
 	one->has_looked = true;
 	atomic_fetch_sub(&watch->unlooked, 1);
 	bell_ring();
+}
+
+/* Of a file system that is mounted elsewhere, too, the watches have stayed. */
+static bool blob_copy_watch_is_back(const struct blob_copy_watch *watch,
+				    struct copied_kind *one)
+{
+	if (!one->was_away ||
+	    copies_root_check_place(watch->pull->options.store, one->kind.type,
+				    one->kind.path, NULL, ERR_IGNORED) != 0)
+		return false;
+	one->was_away = false;
+	return true;
 }
 
 static int blob_copy_watch_scan(void *arg, const struct watcher_scan *scan,
@@ -163,13 +190,14 @@ static int blob_copy_watch_scan(void *arg, const struct watcher_scan *scan,
 	/* Also before there is any row. */
 	watcher_add(scan->watcher, scan->kind, "", ERR_IGNORED);
 	scanning.looks_at_all = one->looks_at_all || scan->was_lost ||
-				watcher_count(scan->watcher) != watched;
+				watcher_count(scan->watcher) != watched ||
+				blob_copy_watch_is_back(watch, one);
 	one->looks_at_all = false;
 	int done = blob_copy_watch_scan_below(watch, &scanning, err);
-	if (done == 0)
-		blob_copy_watch_note_whole(watch, one);
-	else
+	if (done != 0)
 		one->looks_at_all = true;
+	else if (!scanning.met_away)
+		blob_copy_watch_note_whole(watch, one);
 	log_debug("blob_copy_watch.scanned",
 		  LOG_NUMBER("dur_ms", clock_boot_ms() - started),
 		  LOG_TEXT("kind", one->kind.type),

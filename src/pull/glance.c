@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "blob/file.h"
+#include "change/origin_root.h"
 #include "git/repo.h"
 #include "pull/blob_work.h"
 #include "pull/copy_record.h"
@@ -392,10 +393,10 @@ struct glancing {
 	const struct glance_request *request;
 	struct glance_result *result;
 	struct glance_look look;
-	char *directory; /* owned; of the last one; NULL: none yet */
-	bool passes;     /* what is in it needs no look */
-	json_t *mounts;  /* owned */
-	struct err away; /* of the last copy whose file system is not mounted */
+	char *directory;        /* owned; of the last one; NULL: none yet */
+	bool passes;            /* what is in it needs no look */
+	json_t *mounts;         /* owned */
+	VEC(const char *) away; /* of these, when the page began; borrowed */
 	VEC(struct registry_move) moves;
 	VEC(struct err *) reasons; /* owned; of the moves */
 };
@@ -421,7 +422,7 @@ static void glance_inspect_row(struct glancing *glancing, const struct registry_
 	if (request->kind->copies->look(&glancing->look, row, &why) == 0 ||
 	    !err_is_of_data(&why) || !is_still(request, row) ||
 	    copies_root_check_mounts(glancing->mounts, request->kind->path, row->name,
-				     &glancing->away) != 0)
+				     &result->away) != 0)
 		return;
 	if (result->doubted++ == 0) {
 		result->example = xstrdup(row->name);
@@ -438,6 +439,30 @@ static void glance_inspect_row(struct glancing *glancing, const struct registry_
 			.err = kept,
 			.delay_ms = request->pull ? doubt_take(request->pull, row->id)
 						  : 0 }));
+}
+
+/* Once a page: there may be millions of rows below one. */
+static void glance_find_away(struct glancing *glancing)
+{
+	const json_t *mounts = glancing->mounts;
+
+	glancing->away.count = 0;
+	for (size_t i = 0; i < json_array_size(mounts); i++) {
+		const char *mount = json_string_value(json_array_get(mounts, i));
+		if (mounts_find_away(mounts, glancing->look.root, mount) == mount)
+			vec_add(&glancing->away, mount);
+	}
+}
+
+static bool glance_is_away(const struct glancing *glancing, const char *name)
+{
+	for (size_t i = 0; i < glancing->away.count; i++)
+		if (path_is_within(name, glancing->away.items[i])) {
+			copies_root_say_away(glancing->away.items[i],
+					     &glancing->result->away);
+			return true;
+		}
+	return false;
 }
 
 /* Rows of a kind come in the order of their names. */
@@ -485,8 +510,11 @@ static int doubt_page(struct glancing *glancing, struct err *err)
 static int glance_page(struct glancing *glancing, const registry_rows *rows,
 		       struct err *err)
 {
+	glance_find_away(glancing);
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct registry_row *row = &rows->items[i];
+		if (glance_is_away(glancing, row->name))
+			continue;
 		enter_directory_of(glancing, row->name);
 		if (row->state == REGISTRY_SYNCED && !row->is_gone &&
 		    row->generation > 0 && !glancing->passes)
@@ -563,16 +591,13 @@ static int glance_begin_work(struct glancing *glancing,
 	return glancing->look.root < 0 ? -1 : 0;
 }
 
-static int glance_end_work(struct glancing *glancing, int done, struct err *err)
+static void glance_end_work(struct glancing *glancing)
 {
 	free(glancing->directory);
+	vec_clear(&glancing->away);
 	json_decref(glancing->mounts);
 	if (glancing->look.root >= 0)
 		close(glancing->look.root);
-	if (done != 0 || glancing->away.class == ERR_NONE)
-		return done;
-	*err = glancing->away;
-	return -1;
 }
 
 int glance_all(const struct glance_request *request, struct glance_result *result,
@@ -583,7 +608,8 @@ int glance_all(const struct glance_request *request, struct glance_result *resul
 
 	if (done == 0)
 		done = glance_pages(&glancing, err);
-	return glance_end_work(&glancing, done, err);
+	glance_end_work(&glancing);
+	return done;
 }
 
 static int glance_read_rows(const struct glance_request *request, char *const *names,
@@ -615,7 +641,8 @@ int glance_these(const struct glance_request *request, char *const *names, size_
 		if (done == 0)
 			done = glance_page(&glancing, &rows, err);
 	}
-	return glance_end_work(&glancing, done, err);
+	glance_end_work(&glancing);
+	return done;
 }
 
 void glance_report(const struct glance_request *request, struct glance_result *result,

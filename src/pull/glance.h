@@ -46,7 +46,7 @@ int glance_blob_fingerprint(const struct blob_fingerprint *fingerprint, int fd,
 
 /* Checks all copies of a kind whose rows are synced; those that were changed are doubted
  * (replicable/registry_move.h) and counted. ERR_CANCELED: stop. ERR_DISK: the root is
- * missing. */
+ * missing. Those on a file system that is not mounted are left out. */
 struct glance_request {
 	struct store *store;
 	const struct kind *kind;
@@ -65,8 +65,9 @@ struct glance_request {
 
 struct glance_result {
 	uint64_t looked, doubted;
-	char *example;  /* one that was doubted; the caller frees */
-	struct err why; /* of the example */
+	char *example;   /* one that was doubted; the caller frees */
+	struct err why;  /* of the example */
+	struct err away; /* of some that were left out; ERR_NONE: there are none */
 };
 int glance_all(const struct glance_request *request, struct glance_result *result,
 	       struct err *err);

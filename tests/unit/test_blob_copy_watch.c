@@ -1,8 +1,13 @@
 #include "blob_job_test.h"
 #include "git_test.h"
 
+#include <sched.h>
+#include <sys/mount.h>
+
 #include "pull/blob_copy_watch.h"
 #include "pull/blob_work.h"
+#include "pull/glance.h"
+#include "upkeep/copies_root.h"
 
 #define HOUR_MS ((int64_t)3600 * 1000)
 
@@ -17,12 +22,22 @@ static int set_up(void **state)
 	return 0;
 }
 
+static void unmount_all(void)
+{
+	AUTO_FREE char *keep = xasprintf("%s/keep", root);
+	AUTO_FREE char *point = xasprintf("%s/files/sub", root);
+
+	umount2(point, MNT_DETACH);
+	umount2(keep, MNT_DETACH);
+}
+
 static int tear_down(void **state)
 {
 	blob_copy_watch_stop(watch);
 	blob_copy_watch_free(watch);
 	watch = NULL;
 	close_all();
+	unmount_all();
 	return test_remove_root(state);
 }
 
@@ -213,6 +228,70 @@ TEST(a_kind_whose_directory_is_away_is_not_doubted)
 	wait_for_doubt("files", "a/b");
 }
 
+static int mount_it(void)
+{
+	AUTO_FREE char *from = xasprintf("%s/keep", root);
+	AUTO_FREE char *to = xasprintf("%s/files/sub", root);
+
+	return mount(from, to, NULL, MS_BIND, NULL);
+}
+
+static void unmount_it(void)
+{
+	AUTO_FREE char *point = xasprintf("%s/files/sub", root);
+
+	wait_until(umount(point) == 0); /* a scan may be in it */
+}
+
+/* In a name space of its own, which ends with this process. The file system stays, with
+ * its watches. */
+static void bring_to_mount(const char *id)
+{
+	AUTO_FREE char *keep = xasprintf("%s/keep", root);
+
+	must("mkdir keep files/sub");
+	if (unshare(CLONE_NEWNS) != 0 ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("none", keep, "tmpfs", 0, NULL) != 0 || mount_it() != 0)
+		skip();
+	bring("files", id);
+	assert_ok(copies_root_keep_mounts(pull.options.store, "files",
+					  kind_named("files").path, &err));
+}
+
+TEST(what_is_on_a_file_system_that_is_away_is_left_out)
+{
+	struct kind kind = kind_named("files");
+	const struct glance_request request = { .store = pull.options.store,
+						.kind = &kind };
+	struct glance_result result;
+
+	bring_to_mount("sub/x");
+	bring("files", "here");
+	unmount_it();
+	assert_ok(glance_all(&request, &result, &err));
+	assert_int_equal(result.looked, 1);
+	assert_int_equal(result.doubted, 0);
+	assert_int_equal(result.away.class, ERR_DISK);
+	assert_int_equal(mount_it(), 0);
+	assert_ok(glance_all(&request, &result, &err));
+	assert_int_equal(result.looked, 2);
+	assert_int_equal(result.away.class, ERR_NONE);
+}
+
+TEST(what_was_left_out_is_looked_at_when_its_file_system_is_back)
+{
+	bring_to_mount("sub/x");
+	pull.options.scan_interval_ms = 50;
+	start_watch(0);
+	unmount_it();
+	must("echo stranger >keep/x");
+	wait_for_looks();
+	assert_false(is_doubted("files", "sub/x"));
+	assert_int_equal(mount_it(), 0);
+	wait_for_doubt("files", "sub/x");
+}
+
 /* A row says when it was written, not when its file was looked at last. */
 TEST(what_is_done_before_the_row_is_written_is_doubted_by_who_writes_it)
 {
@@ -238,6 +317,8 @@ int main(void)
 		WATCH_CASE(what_was_done_while_nobody_watched_is_found_at_the_start),
 		WATCH_CASE(a_kind_whose_directory_is_away_counts_as_not_looked_at),
 		WATCH_CASE(a_kind_whose_directory_is_away_is_not_doubted),
+		WATCH_CASE(what_is_on_a_file_system_that_is_away_is_left_out),
+		WATCH_CASE(what_was_left_out_is_looked_at_when_its_file_system_is_back),
 		WATCH_CASE(
 			what_is_done_before_the_row_is_written_is_doubted_by_who_writes_it),
 	};
