@@ -658,13 +658,33 @@ static bool replicate_is_absent(int cause)
 	return cause == ENOENT || cause == ENOTDIR;
 }
 
-/* A folder of others, such as tools/ beside tools.git; not a work tree. */
-static bool replicate_is_folder(const char *path)
+/* The source's items are in the order of their names. */
+static bool replicate_has_below(const struct tree *tree, const char *name)
+{
+	AUTO_FREE char *folder = xasprintf("%s/", name);
+	size_t from = 0, to = tree->listed;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		if (strcmp(tree->items.items[middle].name, folder) < 0)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from < tree->listed &&
+	       text_starts_with(tree->items.items[from].name, folder);
+}
+
+/* A folder of others, such as tools/ beside tools.git; not a work tree. An empty one may
+ * be what is left of a repository, or where its file system is to be mounted. */
+static bool replicate_is_folder(const struct tree *tree, const char *name,
+				const char *path)
 {
 	AUTO_CLOSE int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
-	return dir >= 0 && repo_look_into(dir, ERR_IGNORED) == REPO_NOTHING &&
+	return replicate_has_below(tree, name) && dir >= 0 &&
+	       repo_look_into(dir, ERR_IGNORED) == REPO_NOTHING &&
 	       fstatat(dir, ".git", &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
 }
 
@@ -682,7 +702,7 @@ static bool replicate_still_stands(const struct tree *tree, const char *name)
 	if (lstat(usual, &st) == 0 || !replicate_is_absent(errno))
 		return true;
 	return (lstat(bare, &st) == 0 || !replicate_is_absent(errno)) &&
-	       !replicate_is_folder(bare);
+	       !replicate_is_folder(tree, name, bare);
 }
 
 static void replicate_discard(struct item *item)

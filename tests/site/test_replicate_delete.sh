@@ -75,19 +75,22 @@ deleted_copies_wait_in_the_trash() {
 # A group beside a repository of its name. What a link leads to, a repository that lost its HEAD, and a work tree
 # are no such folders.
 a_folder_of_its_name_does_not_keep_a_copy() {
-	make_source 4
+	make_source 6
 	make_repository source/repo-1/inside.git 2
-	run 0 created=5
-	rm -r source/repo-{1,2,3,4}.git
+	run 0 created=7
+	rm -r source/repo-{1,2,3,4,5,6}.git
+	mkdir -p source/repo-5 source/repo-6/objects
 	git init -q source/repo-4
 	ln -s repo-1 source/repo-2
 	mkdir -p source/repo-3/objects source/repo-3/refs
-	run 3 --delete unchanged=1 deleted=1 held=2 failed=1
+	run 3 --delete unchanged=1 deleted=1 held=4 failed=1
 	says repo-1 '"outcome":"deleted"'
 	is_bad repo-2 'SOURCE still has something there'
 	is_bad repo-4 'SOURCE still has something there'
-	rm -r source/repo-{2,3,4}
-	run 0 --delete unchanged=1 deleted=3
+	is_bad repo-5 'SOURCE still has something there'
+	is_bad repo-6 'SOURCE still has something there'
+	rm -r source/repo-{2,3,4,5,6}
+	run 0 --delete unchanged=1 deleted=5
 	equal_trees source dest
 }
 
