@@ -191,11 +191,14 @@ static int is_file_sound(int dir, const char *name, const struct sounding *sound
 	return sound;
 }
 
-/* Those that do not end in a digest, and that no object is in. */
+/* Those that do not end in a digest, and that no object is in. Lists of names are text; a
+ * wrong one costs Git no more than what it lists. */
 static bool copy_content_is_other(const char *name)
 {
 	return text_starts_with(name, "tmp_") || text_starts_with(name, ".tmp-") ||
-	       text_ends_with(name, ".keep");
+	       text_ends_with(name, ".keep") || strcmp(name, "packs") == 0 ||
+	       strcmp(name, "commit-graph-chain") == 0 ||
+	       strcmp(name, "multi-pack-index-chain") == 0;
 }
 
 /* As of a file that cannot be read. */

@@ -611,6 +611,22 @@ TEST(a_record_tells_what_was_written_in_place)
 	}
 }
 
+/* As a local clone of a copy that is maintained links it, lists that end in no digest
+ * with the rest. */
+TEST(links_to_what_maintenance_wrote_change_nothing)
+{
+	assert_ok(mend());
+	must("cd here/a.git && git repack -qad && "
+	     "git commit-graph write --reachable --split && git update-server-info && "
+	     "mkdir -p objects/pack/multi-pack-index.d && "
+	     "cp objects/info/commit-graphs/commit-graph-chain "
+	     "objects/pack/multi-pack-index.d/multi-pack-index-chain");
+	assert_ok(mend());
+	usleep(20000);
+	must("cd here/a.git && cp -al objects links");
+	assert_stamps(COPY_STAMPS_LATER, true);
+}
+
 /* Where the source has nothing new a record that has settled is proof enough for a sync
  * that nobody asked to look closer. */
 TEST(what_was_written_with_the_times_put_back_is_not_sound)
@@ -849,6 +865,7 @@ int main(void)
 		SYNC_CASE(a_record_is_the_latest_until_somebody_begins_to_work_there),
 		SYNC_CASE(a_record_tells_what_was_written_in_place),
 		SYNC_CASE(what_was_written_with_the_times_put_back_is_not_sound),
+		SYNC_CASE(links_to_what_maintenance_wrote_change_nothing),
 		SYNC_CASE(what_diverts_git_goes_from_a_copy),
 		SYNC_CASE(what_misleads_git_does_not_get_into_a_record),
 		SYNC_CASE(what_diverts_git_by_a_link_stays_where_it_is),
