@@ -766,8 +766,8 @@ static bool repository_awaits_lender(void *arg, const char *name)
 {
 	const struct pull_job *job = arg;
 
-	return share_await(job->items[0].row->name,
-			   repository_is_about_to_come(job, name) ? name : NULL);
+	return repository_is_about_to_come(job, name) &&
+	       share_await(job->items[0].row->name, name);
 }
 
 static void repository_doubt(void *arg, const char *name, const struct err *why)
@@ -882,6 +882,7 @@ void repository_end(struct pull_job *job)
 			 LOG_NUMBER("lag_ms", item->lag_ms));
 		copy_watch_report(job->pull->copy_watch, item->row->name);
 		maintainer_report(job->pull->maintainer, job->kind.type, item->row->name);
+		share_await(item->row->name, NULL);
 	}
 	free(call);
 }

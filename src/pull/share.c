@@ -44,31 +44,35 @@ static bool await_leads_to_locked(const char *from, const char *name)
 	return true;
 }
 
-static void await_free(struct await *await)
+static void await_forget_locked(const char *name)
 {
+	struct await *await = map_remove(&awaited, name);
+
 	if (await)
 		free(await->lender);
 	free(await);
 }
 
+/* One that has waited for an hour is kept: forgotten, it would begin to wait anew. */
 bool share_await(const char *name, const char *lender)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&await_mutex);
-	struct await *await = map_remove(&awaited, name);
+	struct await *await = map_get(&awaited, name);
 	const int64_t now = clock_boot_ms();
 
-	if (!lender || await_leads_to_locked(lender, name) ||
-	    (await && now - await->since > AWAIT_MOST_MS)) {
-		await_free(await);
+	if (!lender || await_leads_to_locked(lender, name)) {
+		await_forget_locked(name);
 		return false;
 	}
+	if (await && now - await->since > AWAIT_MOST_MS)
+		return false;
 	if (!await) {
 		await = xcalloc(1, sizeof(*await));
 		await->since = now;
+		map_put(&awaited, name, await);
 	}
 	free(await->lender);
 	await->lender = xstrdup(lender);
-	map_put(&awaited, name, await);
 	return true;
 }
 

@@ -33,7 +33,7 @@ int share_packs(const struct share_request *request, struct err *err);
 
 /* Whether `name` may wait for the first copy of `lender`: not if that one waits for it,
  * by way of others or by itself, and not for more than an hour, as another node may have
- * one of two that wait for each other. Then, and with NULL, it waits for nobody. */
+ * one of two that wait for each other. NULL: it was brought, and waits for nobody. */
 bool share_await(const char *name, const char *lender);
 
 /* The lender for which `name` waits; NULL: none. The caller frees. */

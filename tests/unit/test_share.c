@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "git/checksum.h"
 #include "git/sound_files.h"
@@ -90,6 +91,27 @@ TEST(a_ring_of_many_is_no_reason_to_wait)
 	share_await("b", NULL);
 	share_await("c", NULL);
 	share_await("d", NULL);
+}
+
+/* In the place of the program's. */
+static int64_t now = 1;
+
+int64_t clock_boot_ms(void)
+{
+	return now;
+}
+
+/* A job asks twice. */
+TEST(who_has_waited_for_an_hour_waits_no_more)
+{
+	assert_true(share_await("fork", "pool"));
+	now += (int64_t)3600 * 1000 + 1;
+	for (size_t i = 0; i < 3; i++)
+		assert_false(share_await("fork", "pool"));
+	assert_false(share_await("fork", NULL)); /* it was brought */
+	assert_null(share_awaited("fork"));
+	assert_true(share_await("fork", "pool"));
+	share_await("fork", NULL);
 }
 
 /* The copy of a lender, proved once, with a pack that is worth sharing; and a new copy of
@@ -225,6 +247,7 @@ int main(void)
 		CASE(a_lender_is_not_doubted_by_work_that_must_end),
 		CASE(two_that_wait_for_each_other_do_not),
 		CASE(a_ring_of_many_is_no_reason_to_wait),
+		CASE(who_has_waited_for_an_hour_waits_no_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
