@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "git/git_child.h"
 #include "git/objects.h"
 #include "git/oid.h"
@@ -447,7 +448,21 @@ int verify_repository(const struct repo *copy, const struct ref_snapshot *expect
 /* Packs for one process. */
 #define BATCH 50
 /* How often packs may have been replaced by others while they were read. */
-#define TRIES 3
+#define TRIES 10
+
+/* One is read alone, and not again for the sake of others that were replaced. */
+#define LARGE ((off_t)1 << 20)
+
+struct pack_reading {
+	const struct git_work *work;
+	const struct repo *repo;
+	const char *objects;
+	struct map read; /* indexes whose packs are sound */
+	struct map lost; /* indexes that were met without their packs */
+	const char *batch[BATCH];
+	size_t count;      /* in the batch */
+	bool has_vanished; /* one of those that were listed last */
+};
 
 /* A pack counts from when it has an index: git writes that last and removes it first. */
 static int list_indexes(const struct repo *repo, const char *objects, text_list *names,
@@ -471,17 +486,6 @@ static char *verify_objects_pack_of(const char *index)
 	return xasprintf("%.*s.pack", (int)(strlen(index) - strlen(".idx")), index);
 }
 
-static bool has_vanished(const struct repo *repo, char *const *names, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		AUTO_FREE char *pack = verify_objects_pack_of(names[i]);
-		if (faccessat(repo->fd, names[i], F_OK, AT_SYMLINK_NOFOLLOW) != 0 ||
-		    faccessat(repo->fd, pack, F_OK, 0) != 0)
-			return true;
-	}
-	return false;
-}
-
 /* In the repository itself git would read each object a second time, to see whether the
  * one that is there already is the same: it is shown a place without objects. */
 static const char *verify_objects_away_from(const struct repo *repo)
@@ -491,12 +495,13 @@ static const char *verify_objects_away_from(const struct repo *repo)
 
 /* Git asks for as much memory as a damaged pack says that an object takes, and then only
  * says that there was not enough. */
-static void verify_objects_blame_pack(const struct git_work *work,
-				      const struct repo *repo, char *const *names,
-				      size_t count, struct err *err)
+static void verify_objects_blame_pack(const struct pack_reading *reading, struct err *err)
 {
-	for (size_t i = 0; i < count; i++) {
-		AUTO_FREE char *pack = verify_objects_pack_of(names[i]);
+	const struct git_work *work = reading->work;
+	const struct repo *repo = reading->repo;
+
+	for (size_t i = 0; i < reading->count; i++) {
+		AUTO_FREE char *pack = verify_objects_pack_of(reading->batch[i]);
 		if (verify_ends_with_digest(repo->fd, pack, repo->oid_len, work->stop,
 					    ERR_IGNORED) != 0)
 			continue;
@@ -508,20 +513,16 @@ static void verify_objects_blame_pack(const struct git_work *work,
 	}
 }
 
-/* 1: some are no longer there, and *err is what git said of that. */
-static int verify_objects_check_batch(const struct git_work *work,
-				      const struct repo *repo, char *const *names,
-				      size_t count, struct err *err)
+static int verify_objects_run(const struct pack_reading *reading, struct err *err)
 {
 	const char *args[BATCH + 3] = { "verify-pack", "--" };
 
-	for (size_t i = 0; i < count; i++)
-		args[i + 2] = names[i];
-	if (git_run(&(struct git_call){ .work = work,
-					.repository = repo->path,
-					.reach = git_reach_of(repo),
+	memcpy(args + 2, reading->batch, reading->count * sizeof(args[0]));
+	if (git_run(&(struct git_call){ .work = reading->work,
+					.repository = reading->repo->path,
+					.reach = git_reach_of(reading->repo),
 					.object_directory =
-						verify_objects_away_from(repo),
+						verify_objects_away_from(reading->repo),
 					.args = args },
 		    err) == 0)
 		return 0;
@@ -532,33 +533,116 @@ static int verify_objects_check_batch(const struct git_work *work,
 		err_remedy(err, FSCK);
 	}
 	if (err->sys_errno == ENOMEM)
-		verify_objects_blame_pack(work, repo, names, count, err);
-	return has_vanished(repo, names, count) ? 1 : -1;
+		verify_objects_blame_pack(reading, err);
+	return -1;
 }
 
-static int verify_listed(const struct git_work *work, const struct repo *repo,
-			 const char *objects, struct err *err)
+/* An index without its pack may be about to go, too. */
+static bool is_lost(struct pack_reading *reading, const char *index, const char *pack,
+		    struct err *err)
+{
+	if (!map_put(&reading->lost, index, reading))
+		return false;
+	err_set(err, ERR_CORRUPT, "%s is missing, its index is not", pack);
+	err_remedy(err, FSCK);
+	return true;
+}
+
+/* 1: some of the batch are no longer there, and were taken out of it. */
+static int drop_vanished(struct pack_reading *reading, struct err *err)
+{
+	const int dir = reading->repo->fd;
+	size_t left = 0;
+
+	for (size_t i = 0; i < reading->count; i++) {
+		const char *index = reading->batch[i];
+		AUTO_FREE char *pack = verify_objects_pack_of(index);
+		bool has_pack = faccessat(dir, pack, F_OK, 0) == 0;
+		bool has_index = faccessat(dir, index, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+		if (has_pack && has_index)
+			reading->batch[left++] = index;
+		else if (has_index && is_lost(reading, index, pack, err))
+			return -1;
+	}
+	if (left == reading->count)
+		return 0;
+	reading->count = left;
+	reading->has_vanished = true;
+	return 1;
+}
+
+/* Empties the batch. What git says is of those that vanished, if some did. */
+static int verify_objects_check_batch(struct pack_reading *reading, struct err *err)
+{
+	struct err end;
+
+	while (reading->count > 0 && verify_objects_run(reading, err) != 0) {
+		if (may_go_on(reading->work, &end) != 0 ||
+		    drop_vanished(reading, err) <= 0)
+			return -1;
+	}
+	for (size_t i = 0; i < reading->count; i++)
+		map_put(&reading->read, reading->batch[i], reading);
+	reading->count = 0;
+	return 0;
+}
+
+static bool is_large(const struct repo *repo, const char *index)
+{
+	AUTO_FREE char *pack = verify_objects_pack_of(index);
+	struct stat st;
+
+	return fstatat(repo->fd, pack, &st, 0) == 0 && st.st_size >= LARGE;
+}
+
+static int verify_objects_check_alone(struct pack_reading *reading, const char *index,
+				      struct err *err)
+{
+	reading->batch[0] = index;
+	reading->count = 1;
+	return verify_objects_check_batch(reading, err);
+}
+
+/* Of what is listed now, what was not read before. */
+static int verify_listed(struct pack_reading *reading, struct err *err)
 {
 	AUTO_TEXT_LIST text_list names = { 0 };
-	int result = list_indexes(repo, objects, &names, err);
+	int result = list_indexes(reading->repo, reading->objects, &names, err);
 
-	for (size_t i = 0; result == 0 && i < names.count; i += BATCH) {
-		size_t left = names.count - i;
-		result = verify_objects_check_batch(work, repo, names.items + i,
-						    left < BATCH ? left : BATCH, err);
+	reading->has_vanished = false;
+	for (size_t i = 0; result == 0 && i < names.count; i++)
+		if (!map_get(&reading->read, names.items[i]) &&
+		    is_large(reading->repo, names.items[i]))
+			result = verify_objects_check_alone(reading, names.items[i], err);
+	for (size_t i = 0; result == 0 && i < names.count; i++) {
+		if (!map_get(&reading->read, names.items[i]))
+			reading->batch[reading->count++] = names.items[i];
+		if (reading->count == BATCH)
+			result = verify_objects_check_batch(reading, err);
 	}
-	return result;
+	return result == 0 ? verify_objects_check_batch(reading, err) : -1;
 }
 
-/* An index whose pack stays away for three listings lost it. */
+static int verify_until_all_are_there(struct pack_reading *reading, struct err *err)
+{
+	for (int tries = 0; tries < TRIES; tries++) {
+		if (verify_listed(reading, err) != 0)
+			return -1;
+		if (!reading->has_vanished)
+			return 0;
+	}
+	return err_set(err, ERR_CONFLICT, "packs are replaced faster than they are read");
+}
+
 static int verify_packs_of(const struct git_work *work, const struct repo *repo,
 			   const char *objects, struct err *err)
 {
-	int result = 1;
+	struct pack_reading reading = { .work = work, .repo = repo, .objects = objects };
+	int result = verify_until_all_are_there(&reading, err);
 
-	for (int tries = 0; result > 0 && tries < TRIES; tries++)
-		result = verify_listed(work, repo, objects, err);
-	return result == 0 ? 0 : -1;
+	map_clear(&reading.read);
+	map_clear(&reading.lost);
+	return result;
 }
 
 int verify_packs(const struct git_work *work, const struct repo *repo, struct err *err)

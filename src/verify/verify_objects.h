@@ -13,7 +13,7 @@
 #include "git/repo.h"
 
 /* ERR_CORRUPT: they are not; the text names the damaged or missing object. Packs may be
- * folded meanwhile. */
+ * folded meanwhile; ERR_CONFLICT: they were so often that not all could be read. */
 int verify_objects(const struct git_work *work, const struct repo *repo,
 		   const struct ref_snapshot *refs, struct err *err);
 

@@ -1,5 +1,7 @@
 #include "git_test.h"
 
+#include <dlfcn.h>
+
 #include "git/git_child.h"
 #include "verify/verify_objects.h"
 
@@ -116,6 +118,68 @@ TEST(what_ends_git_from_outside_is_no_damage)
 	}
 	assert_int_equal(verify_with("verify-pack", "kill -SEGV $$"), -1);
 	assert_int_equal(err.sys_errno, 0);
+}
+
+static const char *packs_deed; /* before packs are read */
+
+/* In the place of the program's; git itself could not write to what it reads. */
+int git_run(const struct git_call *call, struct err *why)
+{
+	int (*real)(const struct git_call *, struct err *);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "git_run");
+	if (packs_deed && strcmp(call->args[0], "verify-pack") == 0) {
+		for (size_t i = 2; call->args[i]; i++)
+			must("echo %s >>reads", call->args[i]);
+		must("cd p.git && %s", packs_deed);
+	}
+	return real(call, why);
+}
+
+static int verify_during(const char *deed)
+{
+	packs_deed = deed;
+	int done = verify("p.git");
+	packs_deed = NULL;
+	return done;
+}
+
+/* As on a server that folds small packs after each push: each time that git reads, those
+ * that were listed are gone. */
+TEST(a_large_pack_is_read_once_while_small_ones_are_folded)
+{
+	make_packed();
+	must("cd p.git && head -c 2000000 /dev/urandom >../x && "
+	     "git update-ref refs/tags/x $(git hash-object -w ../x) && git repack -qad "
+	     "&& "
+	     "touch $(ls objects/pack/*.pack | sed s/pack$/keep/) && "
+	     "git update-ref refs/tags/y $(echo y | git hash-object -w --stdin) && "
+	     "git repack -qd && seq 5 >../left");
+	assert_ok(verify_during("if [ -s ../left ]; then sed -i 1d ../left && git "
+				"update-ref refs/tags/$$ "
+				"$(echo $$ | git hash-object -w --stdin) && "
+				"git repack -qad; fi"));
+	must("[ ! -s left ] && cd p.git/objects/pack && "
+	     "p=$(basename $(find . -name '*.pack' -size +1000k) .pack) && "
+	     "[ $(grep -c $p ../../../reads) -eq 1 ]");
+}
+
+TEST(an_index_without_a_pack_that_is_about_to_go_is_no_damage)
+{
+	make_packed();
+	must("cd p.git/objects/pack && p=$(ls *.pack) && "
+	     "cp ${p%%.pack}.idx pack-z.idx && cp $p pack-z.pack");
+	assert_ok(verify_during("p=objects/pack/pack-z; [ -e $p.pack ] || rm -f $p.idx; "
+				"rm -f $p.pack"));
+}
+
+TEST(packs_that_are_replaced_for_ever_are_no_damage)
+{
+	make_packed();
+	assert_fails(verify_during("cd objects/pack && p=$(ls *.pack) && "
+				   "mv $p pack-$$.pack && "
+				   "mv ${p%.pack}.idx pack-$$.idx"),
+		     ERR_CONFLICT);
 }
 
 TEST(a_pack_on_a_sector_that_cannot_be_read_is_lost)
@@ -267,6 +331,9 @@ int main(void)
 		CASE(a_flipped_byte_in_a_pack_is_found),
 		CASE(an_object_that_is_said_to_be_huge_is_found),
 		CASE(what_ends_git_from_outside_is_no_damage),
+		CASE(a_large_pack_is_read_once_while_small_ones_are_folded),
+		CASE(an_index_without_a_pack_that_is_about_to_go_is_no_damage),
+		CASE(packs_that_are_replaced_for_ever_are_no_damage),
 		CASE(a_pack_on_a_sector_that_cannot_be_read_is_lost),
 		CASE(a_pack_that_was_cut_is_found),
 		CASE(a_damaged_index_is_found),
