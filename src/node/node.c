@@ -410,6 +410,7 @@ static void start_verify(struct node *node)
 			.kind_count = count - first,
 			.capacity = settings->pull.verification_capacity,
 			.reverify_ms = settings->pull.reverify_ms,
+			.timeout_ms = settings->pull.timeout_ms,
 			.notice = node->notice });
 }
 
@@ -858,7 +859,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	if (node->services.verify_origin)
 		verify_origin_set(node->services.verify_origin,
 				  settings.pull.verification_capacity,
-				  settings.pull.reverify_ms);
+				  settings.pull.reverify_ms, settings.pull.timeout_ms);
 	serve_set(node->services.serve, &settings.serve);
 	if (node->services.pushes)
 		pushes_set(node->services.pushes, &settings.serve);

@@ -191,6 +191,7 @@ void verify_origin_heal(struct verify_origin *verify)
 
 	lock(&verify->mutex);
 	int64_t reverify_ms = verify->options.reverify_ms;
+	int64_t overrun_ms = VERIFY_OVERRUN_FACTOR * verify->options.timeout_ms;
 	if (verify->is_more_often)
 		verify->clock_lead_ms = INT64_MAX;
 	verify->is_more_often = false;
@@ -199,8 +200,8 @@ void verify_origin_heal(struct verify_origin *verify)
 	    !clock_was_set_back(&verify->clock_lead_ms, clock_wall_ms(), clock_boot_ms()))
 		return;
 	verify->renew_at = 0;
-	if (healing.longest_ms < reverify_ms)
-		healing.longest_ms = reverify_ms;
+	healing.longest_ms =
+		int64_max(healing.longest_ms, int64_max(reverify_ms, overrun_ms));
 	if (store_write(verify->options.store, heal_work, &healing, &err) != 0) {
 		verify->clock_lead_ms = INT64_MAX; /* again */
 		log_warn("verify.no_list", LOG_ERR(&err));
@@ -852,12 +853,21 @@ void verify_origin_wake(struct verify_origin *verify)
 	pthread_cond_broadcast(&verify->changed);
 }
 
-void verify_origin_set(struct verify_origin *verify, size_t capacity, int64_t reverify_ms)
+int64_t verify_origin_timeout_ms(struct verify_origin *verify)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
+
+	return verify->options.timeout_ms;
+}
+
+void verify_origin_set(struct verify_origin *verify, size_t capacity, int64_t reverify_ms,
+		       int64_t timeout_ms)
 {
 	lock(&verify->mutex);
 	verify->options.capacity = capacity;
 	verify->is_more_often |= reverify_ms < verify->options.reverify_ms;
 	verify->options.reverify_ms = reverify_ms;
+	verify->options.timeout_ms = timeout_ms;
 	unlock(&verify->mutex);
 	verify_origin_wake(verify);
 }

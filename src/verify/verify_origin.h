@@ -47,6 +47,8 @@ struct verify_origin_options {
 	size_t kind_count;
 	size_t capacity;     /* sync.verificationCapacity; 0: off */
 	int64_t reverify_ms; /* sync.reverifyInterval */
+	int64_t timeout_ms;  /* sync.timeout: for one repository, or one place from which
+			      * repositories borrow */
 	/* Wakes it when something has become due; borrowed; NULL: nothing does. */
 	struct notice *notice;
 };
@@ -57,8 +59,8 @@ struct verify_origin *verify_origin_start(const struct verify_origin_options *op
  * only recorded in the rows. NULL is allowed, as for free. */
 void verify_origin_stop(struct verify_origin *verify);
 void verify_origin_free(struct verify_origin *verify);
-void verify_origin_set(struct verify_origin *verify, size_t capacity,
-		       int64_t reverify_ms);
+void verify_origin_set(struct verify_origin *verify, size_t capacity, int64_t reverify_ms,
+		       int64_t timeout_ms);
 
 /* Rows have become due: check now. */
 void verify_origin_wake(struct verify_origin *verify);

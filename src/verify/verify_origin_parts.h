@@ -45,7 +45,7 @@ struct verify_origin {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed; /* capacity, a wake, work ended, stop */
 	struct verify_origin_options
-		options;               /* capacity, reverify_ms: guarded by mutex */
+		options;               /* capacity, the numbers: guarded by mutex */
 	struct pool *pool;             /* dispatcher only */
 	int64_t clock_lead_ms;         /* clock_was_set_back(); dispatcher only */
 	struct proofs_ageing proofs;   /* dispatcher only */
@@ -89,9 +89,9 @@ void verify_origin_look_now(struct verify_origin *verify, const char *name);
 void verify_doubt_proved(struct verify_origin *verify, const char *name);
 
 /*
- * The places outside of the root from which a repository borrows objects: each object
- * there is read, too. Of many that borrow from one, one reads it at a time, and the
- * others get what it found.
+ * The places from which a repository borrows objects, and that are no repository of the
+ * site: each object there is read, too. Of many that borrow from one, one reads it at a
+ * time, and the others get what it found.
  */
 
 /* Before its own objects are read. ERR_BUSY: another reads a place. Other errors: one was
@@ -99,13 +99,14 @@ void verify_doubt_proved(struct verify_origin *verify, const char *name);
 int verify_places_look(const struct verify_batch *batch, const struct origin_row *row,
 		       const struct repo *repo, struct err *err);
 
-/* Reads those that were not read lately, each within VERIFY_TIMEOUT_MS. *is_deferred: the
+/* Reads those that were not read lately, each within sync.timeout. *is_deferred: the
  * error, of whatever class, says nothing of the repository. */
 int verify_places_read(const struct verify_batch *batch, const struct origin_row *row,
 		       const struct repo *repo, bool *is_deferred, struct err *err);
 
-/* For all objects of one repository, or of one place. */
-#define VERIFY_TIMEOUT_MS ((int64_t)3 * 3600 * 1000)
+int64_t verify_origin_timeout_ms(struct verify_origin *verify);
+/* What took longer is read again after that time so many times. */
+#define VERIFY_OVERRUN_FACTOR 10
 
 /* After an error of the database. */
 #define VERIFY_PATIENCE_MS 10000

@@ -28,7 +28,8 @@ static int check_objects(const struct verify_batch *batch, const struct noticed 
 		xasprintf("%s/%s", batch->kind->of.path, noticed->row.path);
 	const struct git_work work = { .stop = batch->stop,
 				       .guard_fd = -1,
-				       .until = clock_boot_ms() + VERIFY_TIMEOUT_MS };
+				       .until = clock_boot_ms() +
+						verify_origin_timeout_ms(batch->verify) };
 
 	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
 	    repo_check_files(&repo, err) != 0)
@@ -37,6 +38,8 @@ static int check_objects(const struct verify_batch *batch, const struct noticed 
 	    verify_objects(&work, &repo, &noticed->refs, err) == 0 &&
 	    verify_places_read(batch, &noticed->row, &repo, is_deferred, err) == 0)
 		return 0;
+	if (err->class == ERR_CONFLICT) /* of its packs: not again at once */
+		err->class = ERR_BUSY;
 	if (err->class == ERR_MISSING) { /* a part of it; it is there itself */
 		err->class = ERR_CORRUPT;
 		err_remedy(err, "restore what is missing there");
@@ -48,15 +51,23 @@ struct result {
 	const char *name, *claim_token;
 	const struct err *failure; /* NULL: whole */
 	bool is_deferred;          /* the failure says nothing of the repository */
-	int64_t reverify_ms;
+	int64_t reverify_ms, timeout_ms;
 };
+
+static int64_t shortest_wait_ms(const struct result *result)
+{
+	return result->failure && result->failure->class == ERR_TIMEOUT
+		       ? VERIFY_OVERRUN_FACTOR * result->timeout_ms
+		       : 0;
+}
 
 static void put_result(struct origin_row *row, const struct result *result)
 {
-	int64_t now = clock_wall_ms();
+	int64_t now = clock_wall_ms(), wait_ms = shortest_wait_ms(result);
 
 	if (result->is_deferred) {
-		origin_row_defer(row, DEFERRED_MS, result->reverify_ms);
+		origin_row_defer(row, int64_max(DEFERRED_MS, wait_ms),
+				 result->reverify_ms);
 		return;
 	}
 	row->verification_retry_count =
@@ -64,8 +75,10 @@ static void put_result(struct origin_row *row, const struct result *result)
 	if (result->failure) {
 		row->verification = VERIFICATION_FAILED;
 		row->verification_due_at =
-			now + retry_random_delay_ms(
-				      (uint64_t)row->verification_retry_count, RETRY_CAP);
+			now + int64_max(wait_ms,
+					retry_random_delay_ms(
+						(uint64_t)row->verification_retry_count,
+						RETRY_CAP));
 	} else {
 		row->verification = VERIFICATION_SUCCEEDED;
 		row->verified_at = now;
@@ -99,6 +112,7 @@ static int verify_origin_repository_record(const struct verify_batch *batch,
 	result->claim_token = batch->claim_token;
 	lock(&verify->mutex);
 	result->reverify_ms = verify->options.reverify_ms;
+	result->timeout_ms = verify->options.timeout_ms;
 	unlock(&verify->mutex);
 	for (int tries = 1;; tries++) {
 		if (store_write(verify->options.store, write_result, result, err) == 0)
@@ -146,7 +160,7 @@ static int verify_origin_repository_check(const struct verify_batch *batch,
 
 static void report_failure(const struct err *failure, bool is_deferred, int64_t took_ms)
 {
-	if (failure->class == ERR_BUSY) /* of the place from which it borrows */
+	if (failure->class == ERR_BUSY) /* others read or replace some of it */
 		log_info("verify.deferred", LOG_ERR(failure));
 	else if (is_deferred)
 		log_warn("verify.deferred", LOG_NUMBER("dur_ms", took_ms),

@@ -1,7 +1,8 @@
 /*
  * Many may borrow from one place, which may take hours to read. The first of them reads
  * it, and the others come back for the result. That is kept as long as it took to find
- * it, so that a place that is damaged, or too large, is not read all the time.
+ * it, so that a place that is damaged is not read all the time; one that is too large is
+ * left alone for longer.
  */
 #include "base/clock.h"
 #include "base/file.h"
@@ -15,8 +16,15 @@ struct place {
 	bool is_being_read;
 	int64_t whole_at;   /* boot ms: when the reading began that found it so; 0 */
 	int64_t kept_until; /* boot ms: the result of the last reading */
+	int64_t limit_ms;   /* ... and sync.timeout then */
 	struct err failure; /* ... ERR_NONE: whole */
 };
+
+static bool is_known_to_fail(const struct place *place, int64_t limit_ms)
+{
+	return clock_boot_ms() < place->kept_until && place->failure.class != ERR_NONE &&
+	       (place->failure.class != ERR_TIMEOUT || limit_ms <= place->limit_ms);
+}
 
 static struct place *verify_places_get_locked(struct verify_origin *verify,
 					      const char *path)
@@ -61,7 +69,7 @@ static int take_place(const struct borrowing *borrowing, const char *path,
 	if (place->is_being_read)
 		return err_set(err, ERR_BUSY, "%s, from which it borrows, is being read",
 			       path);
-	if (place->failure.class != ERR_NONE && clock_boot_ms() < place->kept_until) {
+	if (is_known_to_fail(place, verify->options.timeout_ms)) {
 		*err = place->failure;
 		return -1;
 	}
@@ -69,6 +77,8 @@ static int take_place(const struct borrowing *borrowing, const char *path,
 	    counts_as_whole(place, borrowing->row, verify->options.reverify_ms))
 		return 1;
 	place->is_being_read = borrowing->reads;
+	if (borrowing->reads)
+		place->limit_ms = verify->options.timeout_ms;
 	return 0;
 }
 
@@ -85,16 +95,20 @@ static void end_reading(struct verify_origin *verify, const char *path, int64_t 
 		return;
 	place->failure = failure ? *failure : (struct err){ 0 };
 	place->whole_at = failure ? 0 : begun_at;
-	place->kept_until = now + (took > KEPT_LEAST_MS ? took : KEPT_LEAST_MS);
+	if (failure && failure->class == ERR_TIMEOUT)
+		took = VERIFY_OVERRUN_FACTOR * verify->options.timeout_ms;
+	place->kept_until = now + int64_max(took, KEPT_LEAST_MS);
 }
 
 static int read_place(const struct borrowing *borrowing, const char *path,
 		      struct err *err)
 {
 	int64_t begun_at = clock_boot_ms();
-	const struct git_work work = { .stop = borrowing->batch->stop,
-				       .guard_fd = -1,
-				       .until = begun_at + VERIFY_TIMEOUT_MS };
+	const struct git_work work = {
+		.stop = borrowing->batch->stop,
+		.guard_fd = -1,
+		.until = begun_at + verify_origin_timeout_ms(borrowing->batch->verify)
+	};
 	int result = verify_borrowed(&work, borrowing->repo, path, err);
 
 	end_reading(borrowing->batch->verify, path, begun_at, result == 0 ? NULL : err);

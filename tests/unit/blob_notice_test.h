@@ -186,7 +186,8 @@ static inline struct verify_origin *start_verifier(const char *repositories,
 						 .kinds = all.items,
 						 .kind_count = all.count,
 						 .capacity = capacity,
-						 .reverify_ms = 3600000 });
+						 .reverify_ms = 3600000,
+						 .timeout_ms = 3600000 });
 	vec_clear(&all);
 	return verifier;
 }

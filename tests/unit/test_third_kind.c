@@ -418,7 +418,8 @@ static void start_primary(void)
 						 .kinds = &origin,
 						 .kind_count = 1,
 						 .capacity = 2,
-						 .reverify_ms = 3600000 });
+						 .reverify_ms = 3600000,
+						 .timeout_ms = 3600000 });
 	notice_set_due(notice, due, NULL);
 	watch = watch_start(&(struct watch_options){ .thread = "daybooks",
 						     .kinds = &origin,

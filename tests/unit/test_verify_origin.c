@@ -1,5 +1,6 @@
 #include "git_test.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
@@ -91,6 +92,22 @@ static void open_all(int64_t due_at)
 	assert_ok(store_write(store, add_row, &due_at, &err));
 }
 
+static int64_t timeout_ms = 3600000;
+static bool hangs; /* git, until it is given up */
+
+/* In the place of the program's. */
+int git_run(const struct git_call *call, struct err *why)
+{
+	int (*real)(const struct git_call *, struct err *);
+	const int64_t left_ms = call->work->until - clock_boot_ms();
+
+	*(void **)&real = dlsym(RTLD_NEXT, "git_run");
+	if (!hangs || strcmp(call->args[0], "verify-pack") != 0)
+		return real(call, why);
+	assert_in_range(left_ms, timeout_ms - 60000, timeout_ms);
+	return err_set(why, ERR_TIMEOUT, "git took too long");
+}
+
 static void start_verify_for(size_t capacity, int64_t reverify_ms)
 {
 	struct origin_kind kind = { .of = kind_of_repositories(root), .store = store };
@@ -101,7 +118,8 @@ static void start_verify_for(size_t capacity, int64_t reverify_ms)
 						 .kinds = &kind,
 						 .kind_count = 1,
 						 .capacity = capacity,
-						 .reverify_ms = reverify_ms });
+						 .reverify_ms = reverify_ms,
+						 .timeout_ms = timeout_ms });
 }
 
 static void start_verify(size_t capacity)
@@ -243,6 +261,20 @@ TEST(what_is_borrowed_is_read_once_in_a_round)
 	must("rm -rf %s", pool);
 }
 
+TEST(what_takes_longer_than_the_timeout_is_tried_again_much_later)
+{
+	int64_t now = clock_wall_ms();
+
+	open_all(now);
+	hangs = true;
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_FAILED);
+	assert_string_equal(row.failure_class, "timeout");
+	assert_true(row.verification_due_at >= now + 10 * timeout_ms);
+	close_all();
+	hangs = false;
+}
+
 TEST(what_is_borrowed_from_an_unknown_place_is_not_called_verified)
 {
 	open_all(clock_wall_ms());
@@ -318,7 +350,7 @@ TEST(a_doubtful_repository_is_not_verified_and_a_damaged_one_has_failed)
 	open_all(clock_wall_ms());
 	start_verify(1);
 	wait_until_proved();
-	verify_origin_set(verify, 0, 3600000);
+	verify_origin_set(verify, 0, 3600000, 3600000);
 	verify_origin_doubt(verify, "p", &network);
 	wait_until_proved();
 	verify_origin_doubt(verify, "p", &maybe);
@@ -328,14 +360,14 @@ TEST(a_doubtful_repository_is_not_verified_and_a_damaged_one_has_failed)
 	verify_origin_doubt(verify, "p", &sure); /* it is in line, and read by nobody */
 	AUTO_ORIGIN_ROW struct origin_row damaged = read_row();
 	assert_int_equal(damaged.verification, VERIFICATION_FAILED);
-	verify_origin_set(verify, 1, 3600000);
+	verify_origin_set(verify, 1, 3600000, 3600000);
 	wait_until_proved();
-	verify_origin_set(verify, 0, 3600000);
+	verify_origin_set(verify, 0, 3600000, 3600000);
 	verify_origin_doubt(verify, "p", &sure);
 	AUTO_ORIGIN_ROW struct origin_row failed = read_row();
 	assert_int_equal(failed.verification, VERIFICATION_FAILED);
 	assert_string_equal(failed.failure, "somebody met it");
-	verify_origin_set(verify, 1, 3600000);
+	verify_origin_set(verify, 1, 3600000, 3600000);
 	wait_until_proved();
 	verify_origin_doubt(verify, "q", &sure); /* there is none */
 	close_all();
@@ -357,7 +389,7 @@ TEST(who_cries_wolf_waits)
 			usleep(1000);
 		wait_until_proved();
 	}
-	verify_origin_set(verify, 0, 3600000);
+	verify_origin_set(verify, 0, 3600000, 3600000);
 	verify_origin_doubt(verify, "p", &why);
 	wait_until_proved();
 	verify_origin_doubt(verify, "p", &sure);
@@ -527,7 +559,7 @@ TEST(nothing_is_verified_with_no_capacity_until_there_is_some)
 	start_verify(0);
 	usleep(50000);
 	assert_int_equal(atomic_load(&compared), 0);
-	verify_origin_set(verify, 1, 1000000);
+	verify_origin_set(verify, 1, 1000000, 3600000);
 	expect_verified();
 	close_all();
 }
@@ -760,6 +792,7 @@ int main(void)
 		CASE(a_damaged_repository_is_told_of_and_tried_again_later),
 		CASE(what_is_borrowed_from_elsewhere_is_read),
 		CASE(what_is_borrowed_is_read_once_in_a_round),
+		CASE(what_takes_longer_than_the_timeout_is_tried_again_much_later),
 		CASE(what_is_borrowed_from_an_unknown_place_is_not_called_verified),
 		CASE(what_failed_has_failed_until_it_is_found_whole),
 		CASE(a_doubt_is_verified_at_once),
