@@ -217,6 +217,21 @@ char *name_of_path(const char *path)
 	return xstrndup(path, len);
 }
 
+char *name_of_objects(const char *root, const char *objects)
+{
+	const size_t len = strlen(root);
+	AUTO_FREE char *below = NULL;
+
+	if (!path_is_below(objects, root) || objects[len] != '/' ||
+	    strlen(objects) <= len + 1 + strlen("/objects") ||
+	    !text_ends_with(objects, "/objects"))
+		return NULL;
+	below = xstrndup(objects + len + 1,
+			 strlen(objects) - len - 1 - strlen("/objects"));
+	AUTO_FREE char *name = name_of_path(below);
+	return name_judge(name, ERR_IGNORED) == 0 ? TAKE(name) : NULL;
+}
+
 char *name_to_path(const char *name)
 {
 	return xasprintf("%s.git", name);

@@ -36,6 +36,10 @@ int name_judge(const char *name, struct err *err);
  * The caller frees. */
 char *name_of_path(const char *path);
 
+/* Of a directory of objects, such as "/srv/git/pool.git/objects": "pool" below the root
+ * "/srv/git". NULL: it can be no repository's. The caller frees. */
+char *name_of_objects(const char *root, const char *objects);
+
 /* The path of a copy of that name below the root: "<name>.git". The caller frees. */
 char *name_to_path(const char *name);
 char *name_to_copy(const char *root, const char *name); /* "<root>/<name>.git" */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "git/git_reach.h"
+#include "replicable/name.h"
 #include "verify/verify_objects.h"
 #include "verify/verify_origin_parts.h"
 
@@ -152,7 +153,50 @@ static char *verify_places_resolve(const struct repo *repo, const char *alternat
 	return path_resolve(path);
 }
 
-/* What is below the root is verified by itself. */
+struct owner {
+	const char *root, *objects, *name;
+	bool is_there;
+};
+
+static int owner_read(struct store_tx *tx, void *arg, struct err *err)
+{
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	struct owner *owner = arg;
+	int found = origin_row_get(tx, KIND_REPOSITORY, owner->name, &row, err);
+
+	owner->is_there = false;
+	if (found <= 0)
+		return found;
+	AUTO_FREE char *objects = xasprintf("%s/%s/objects", owner->root, row.path);
+	owner->is_there = strcmp(objects, owner->objects) == 0;
+	return 0;
+}
+
+/* 1: of a repository that is verified by itself. What else is below the root, as the
+ * objects of a work tree, nobody else reads. */
+static int has_owner(struct borrowing *borrowing, const char *root, const char *path,
+		     struct err *err)
+{
+	AUTO_FREE char *name = name_of_objects(root, path);
+	struct owner owner = { .root = root, .objects = path, .name = name };
+
+	if (!name)
+		return 0;
+	if (store_read(borrowing->batch->verify->options.store, owner_read, &owner,
+		       err) == 0)
+		return owner.is_there;
+	borrowing->is_deferred = true;
+	return -1;
+}
+
+static int check_named(struct borrowing *borrowing, const char *root, const char *path,
+		       struct err *err)
+{
+	int is_owned = has_owner(borrowing, root, path, err);
+
+	return is_owned == 0 ? check_place(borrowing, path, err) : is_owned < 0 ? -1 : 0;
+}
+
 static int verify_places_check(struct borrowing *borrowing, struct err *err)
 {
 	AUTO_FREE char *root = path_resolve(borrowing->batch->kind->of.path);
@@ -165,8 +209,8 @@ static int verify_places_check(struct borrowing *borrowing, struct err *err)
 			verify_places_resolve(borrowing->repo, places.items[i]);
 		if (strcmp(places.items[i], "/") == 0)
 			result = check_unknown(borrowing, err);
-		else if (!path_is_below(path, root))
-			result = check_place(borrowing, path, err);
+		else
+			result = check_named(borrowing, root, path, err);
 	}
 	vec_clear_owned(&places);
 	return result;

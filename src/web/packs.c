@@ -40,22 +40,6 @@ uint64_t web_packs_size(const struct web_services *services, const char *name)
 	return dir < 0 ? 0 : packs_size(dir);
 }
 
-/* "/srv/git/pool.git/objects" is "pool" of the root "/srv/git". NULL: it is not below. */
-static char *web_packs_lender_of(const char *root, const char *objects)
-{
-	const size_t len = strlen(root);
-	AUTO_FREE char *below = NULL;
-
-	if (!path_is_below(objects, root) || objects[len] != '/' ||
-	    strlen(objects) <= len + 1 + strlen("/objects") ||
-	    !text_ends_with(objects, "/objects"))
-		return NULL;
-	below = xstrndup(objects + len + 1,
-			 strlen(objects) - len - 1 - strlen("/objects"));
-	AUTO_FREE char *name = name_of_path(below);
-	return name_judge(name, ERR_IGNORED) == 0 ? TAKE(name) : NULL;
-}
-
 void web_packs_list_lenders(const struct web_services *services, const char *name,
 			    text_list *lenders)
 {
@@ -74,7 +58,7 @@ void web_packs_list_lenders(const struct web_services *services, const char *nam
 				? xstrdup(paths.items[i])
 				: xasprintf("%s/%s", path, paths.items[i]);
 		AUTO_FREE char *resolved = path_resolve(place);
-		char *lender = web_packs_lender_of(root, resolved);
+		char *lender = name_of_objects(root, resolved);
 		if (lender && lenders->count < WIRE_LENDERS_MOST &&
 		    !text_list_has(lenders, lender))
 			vec_add(lenders, TAKE(lender));

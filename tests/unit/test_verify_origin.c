@@ -261,6 +261,58 @@ TEST(what_is_borrowed_is_read_once_in_a_round)
 	must("rm -rf %s", pool);
 }
 
+/* A work tree is no repository of the site. */
+TEST(what_is_borrowed_from_no_repository_is_read_below_the_root_too)
+{
+	AUTO_FREE char *place = xasprintf("%s/tree/.git", root);
+
+	open_all(clock_wall_ms());
+	must("git clone -q --bare p.git a && git -C a config core.bare false && "
+	     "mkdir tree && mv a tree/.git && cd tree/.git && "
+	     "git update-ref refs/blobs/x $(echo x | git hash-object -w --stdin) && "
+	     "git repack -qad && chmod -R u+w objects && " DAMAGE_PACK " && "
+	     "cd ../.. && rm -f p.git/objects/pack/* && "
+	     "echo %s/objects >p.git/objects/info/alternates",
+	     "%s", place);
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_FAILED);
+	assert_non_null(strstr(row.failure, place));
+	close_all();
+}
+
+static int add_pool(struct store_tx *tx, void *arg, struct err *error)
+{
+	char name[] = "pool", path[] = "pool.git", checksum[] = "1-aa";
+	struct origin_row row = { .id = replicable_id(KIND_REPOSITORY, name),
+				  .name = name,
+				  .path = path,
+				  .timeline = "0123456789abcdef",
+				  .generation = 1,
+				  .checksum = checksum,
+				  .changed_at = 1,
+				  .verification = VERIFICATION_SUCCEEDED,
+				  .verification_due_at = clock_wall_ms() + 3600000 };
+
+	(void)arg;
+	return origin_row_add(tx, KIND_REPOSITORY, &row, error);
+}
+
+TEST(what_is_borrowed_from_a_repository_is_left_to_that)
+{
+	AUTO_FREE char *pool = NULL;
+
+	open_all(clock_wall_ms());
+	borrow(&pool);
+	must("mv %s pool.git && cd pool.git && %s && cd .. && "
+	     "echo $PWD/pool.git/objects >p.git/objects/info/alternates",
+	     pool, DAMAGE_PACK);
+	assert_ok(store_write(store, add_pool, NULL, &err));
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_SUCCEEDED);
+	assert_null(row.failure);
+	close_all();
+}
+
 TEST(what_takes_longer_than_the_timeout_is_tried_again_much_later)
 {
 	int64_t now = clock_wall_ms();
@@ -792,6 +844,8 @@ int main(void)
 		CASE(a_damaged_repository_is_told_of_and_tried_again_later),
 		CASE(what_is_borrowed_from_elsewhere_is_read),
 		CASE(what_is_borrowed_is_read_once_in_a_round),
+		CASE(what_is_borrowed_from_no_repository_is_read_below_the_root_too),
+		CASE(what_is_borrowed_from_a_repository_is_left_to_that),
 		CASE(what_takes_longer_than_the_timeout_is_tried_again_much_later),
 		CASE(what_is_borrowed_from_an_unknown_place_is_not_called_verified),
 		CASE(what_failed_has_failed_until_it_is_found_whole),
