@@ -16,6 +16,7 @@ static const char *change;      /* done by a push between two comparisons; NULL:
 static struct err trouble;      /* of the repository, as the notice says */
 static struct err broken;       /* ... of the comparison itself */
 static void (*meanwhile)(void); /* once, while a repository is verified */
+static bool hangs;              /* git, until it is given up */
 
 static int read_origin(struct store_tx *tx, void *arg, struct err *error)
 {
@@ -84,6 +85,7 @@ static void open_all(int64_t due_at)
 	change = NULL;
 	trouble = broken = (struct err){ 0 };
 	meanwhile = NULL;
+	hangs = false;
 	assert_ok(git_setup(root, &err));
 	must("git clone -q --bare %s p.git && cd p.git && git repack -qad && "
 	     "chmod -R u+w objects",
@@ -93,7 +95,6 @@ static void open_all(int64_t due_at)
 }
 
 static int64_t timeout_ms = 3600000;
-static bool hangs; /* git, until it is given up */
 
 /* In the place of the program's. */
 int git_run(const struct git_call *call, struct err *why)
@@ -324,7 +325,6 @@ TEST(what_takes_longer_than_the_timeout_is_tried_again_much_later)
 	assert_string_equal(row.failure_class, "timeout");
 	assert_true(row.verification_due_at >= now + 10 * timeout_ms);
 	close_all();
-	hangs = false;
 }
 
 TEST(what_is_borrowed_from_an_unknown_place_is_not_called_verified)
