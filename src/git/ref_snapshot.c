@@ -685,8 +685,8 @@ static int read_loose(int dir, struct walk *walk, struct err *err)
 	return result;
 }
 
-static int ref_snapshot_read_head(int dir, size_t oid_len, struct ref_snapshot *snapshot,
-				  struct err *err)
+int ref_snapshot_read_head(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+			   struct err *err)
 {
 	struct ref head = { 0 };
 	int found = read_value(dir, "HEAD", "HEAD", oid_len, &head, snapshot, err);

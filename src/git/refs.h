@@ -54,9 +54,8 @@ struct ref_snapshot {
 
 /* Reads the repository whose directory `dir` is open. oid_len: 20 or 32. Loose files are
  * read before packed-refs, so that a ref that is being packed is never missed; changes by
- * others in between show in the fingerprint (git/fingerprint.h). ERR_CORRUPT names the
- * ref or the line that cannot be read; ERR_MISSING: no HEAD. Files that git itself
- * ignores (*.lock, bad names) are ignored. */
+ * others in between show in the fingerprint (git/fingerprint.h). ERR_CORRUPT: no HEAD; or
+ * it names what cannot be read. What git ignores (*.lock, bad names) is ignored. */
 int ref_snapshot_read(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 		      struct err *err);
 
@@ -71,6 +70,9 @@ void ref_snapshot_complete(struct ref_snapshot *snapshot);
  * neither an object nor a target is left out. Git skips it, too. */
 int ref_snapshot_read_symbolic(int dir, size_t oid_len, struct ref_snapshot *snapshot,
 			       struct err *err);
+/* HEAD alone, in whatever state the refs are. */
+int ref_snapshot_read_head(int dir, size_t oid_len, struct ref_snapshot *snapshot,
+			   struct err *err);
 void ref_snapshot_clear(struct ref_snapshot *snapshot);
 
 int ref_compare_names(const void *a, const void *b); /* of struct ref, for vec_sort() */
@@ -160,10 +162,9 @@ void ref_diff_clear(struct ref_diff *diff);
 bool ref_diff_is_empty(const struct ref_diff *diff);
 
 /*
- * One repository read at one moment: refs, HEAD, description and
- * the settings for readers as they were together.
- * Reading takes several system calls, and pushes go on meanwhile; a picture counts only
- * if the stat fingerprint after it equals the one before.
+ * One repository read at one moment: refs, HEAD, description and the settings for readers
+ * as they were together. Reading takes several system calls, and pushes go on meanwhile;
+ * a picture counts only if the stat fingerprint after it equals the one before.
  */
 
 struct ref_reading {
@@ -191,8 +192,7 @@ int ref_reading_take(int dir, const char *path, struct ref_reading *reading,
 int ref_reading_take_short(int dir, const char *path, struct ref_reading *reading,
 			   struct err *err);
 
-/* The same for callers that need only the refs: accepts shallow repositories and grafts.
- */
+/* The same for the refs alone: accepts shallow repositories and grafts. */
 int ref_reading_take_refs(int dir, const char *path, struct ref_reading *reading,
 			  struct err *err);
 void ref_reading_clear(struct ref_reading *reading);

@@ -712,14 +712,18 @@ static void push_group_skip_cut(struct push_run *run, const struct push_group *g
 
 static bool push_group_is_left_out(const struct push_group *group)
 {
-	AUTO_SNAPSHOT struct ref_snapshot refs = REF_SNAPSHOT_INIT;
-	size_t oid_len;
+	const struct push_remote *remote = group->destination.remote;
+	AUTO_SNAPSHOT struct ref_snapshot head = REF_SNAPSHOT_INIT;
+	AUTO_REPO struct repo repo = REPO_INIT;
 
-	return !group->destination.remote->replicates_permissions &&
-	       push_group_read_refs(group, &refs, &oid_len, ERR_IGNORED) == 0 &&
-	       refs.head_target && strcmp(refs.head_target, "refs/meta/config") == 0;
+	return !remote->replicates_permissions &&
+	       repo_open(AT_FDCWD, group->repository, &repo, ERR_IGNORED) == 0 &&
+	       ref_snapshot_read_head(repo.fd, repo.oid_len, &head, ERR_IGNORED) == 0 &&
+	       push_remote_leaves_out_permissions(remote, head.head_target);
 }
 
+/* Once its HEAD names another ref, that is a change of all its refs, too (push/sink.c).
+ */
 static void push_group_leave_out(struct push_run *run, const struct push_group *group)
 {
 	log_info("push.skipped", LOG_TEXT("repo", group->project),
@@ -727,7 +731,6 @@ static void push_group_leave_out(struct push_run *run, const struct push_group *
 		 LOG_TEXT("reason", "its HEAD is refs/meta/config, and the remote has "
 				    "replicatePermissions = false"));
 	push_settle_finish(run, group);
-	forget_head(run);
 }
 
 void push_group_work(struct push_run *run, struct push_group *group)
@@ -771,11 +774,10 @@ void push_group_work(struct push_run *run, struct push_group *group)
 		push_group_skip_cut(run, group);
 		return;
 	}
-	if (push_group_is_left_out(group)) {
+	if (push_group_is_left_out(group))
 		push_group_leave_out(run, group);
-		return;
-	}
-	push_group_push_refs(run, group);
+	else
+		push_group_push_refs(run, group);
 	if (!run->is_failed && !run->is_stuck && !run->is_interrupted && !run->is_away)
 		serve_head(run, group);
 }

@@ -346,6 +346,9 @@ static int push_requests_follow_head(struct push_run *run, const struct push_gro
 		return -1;
 	if (!refs.head_target) /* detached: nothing that a destination could follow */
 		return 0;
+	if (push_remote_leaves_out_permissions(group->destination.remote,
+					       refs.head_target))
+		return 0;
 	if (push_requests_is_doubted(run) && push_requests_is_pushed(group, &refs))
 		is_there = push_group_has_branch(run, group, refs.head_target, &may_pass,
 						 err);

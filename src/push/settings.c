@@ -582,12 +582,17 @@ static bool is_note_db_meta(const char *ref)
 	       text_starts_with(ref, "refs/starred-changes/");
 }
 
+bool push_remote_leaves_out_permissions(const struct push_remote *remote, const char *ref)
+{
+	return !remote->replicates_permissions && ref &&
+	       strcmp(ref, "refs/meta/config") == 0;
+}
+
 static bool leaves_out(const struct push_remote *remote, const char *ref)
 {
 	return text_starts_with(ref, "refs/cache-automerge/") ||
 	       text_starts_with(ref, "refs/refrelay/") ||
-	       (!remote->replicates_permissions &&
-		strcmp(ref, "refs/meta/config") == 0) ||
+	       push_remote_leaves_out_permissions(remote, ref) ||
 	       (!remote->replicates_note_db_meta && is_note_db_meta(ref)) ||
 	       name_patterns_leave_out(&remote->excluded_refs, ref);
 }

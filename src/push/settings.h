@@ -128,6 +128,11 @@ bool push_remote_takes_ref(const struct push_remote *remote, const char *ref);
 bool push_remote_maps(const struct push_remote *remote, const char *ref, char **dst,
 		      bool *force);
 
+/* Whether that (NULL: none) is the ref of permissions, and these are not replicated: then
+ * neither it nor a repository whose HEAD names it is pushed. */
+bool push_remote_leaves_out_permissions(const struct push_remote *remote,
+					const char *ref);
+
 /* For `check`, the effect for these repositories: "remotes" [{name, urls (without
  * credentials), push, repositories (count), examples [{name, uri}], notes}], other
  * "notes", "collisions" [{uri, names, remotes}] at one destination ("collisions_count"),

@@ -154,6 +154,17 @@ static void make_task(const struct destination *destination, struct task *task)
 			       .remote = xstrdup(destination->remote->name) };
 }
 
+/* While HEAD names refs/meta/config, a repository may be left out, and its tasks are done
+ * without a push. Whether it did before, not even the last HEAD tells: another may have
+ * come in between. */
+static bool push_sink_needs_all(const struct taking *taking,
+				const struct push_remote *remote)
+{
+	return taking->is_all || (taking->is_head && !remote->replicates_permissions &&
+				  !push_remote_leaves_out_permissions(
+					  remote, taking->change->after->head_target));
+}
+
 /* None, if the remote takes none of the refs. */
 static int push_sink_add_task(const struct taking *taking,
 			      const struct destination *destination, struct err *err)
@@ -162,9 +173,10 @@ static int push_sink_add_task(const struct taking *taking,
 	bool is_new;
 
 	make_task(destination, &task);
-	if (taking->is_all)
+	bool is_all = push_sink_needs_all(taking, destination->remote);
+	if (is_all)
 		vec_add(&task.refs, xstrdup(TASK_ALL_REFS));
-	for (size_t i = 0; i < taking->names.count; i++)
+	for (size_t i = 0; i < taking->names.count && !is_all; i++)
 		if (push_remote_takes_ref(destination->remote, taking->names.items[i]))
 			vec_add(&task.refs, xstrdup(taking->names.items[i]));
 	if (task.refs.count == 0)

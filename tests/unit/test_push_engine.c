@@ -12,6 +12,7 @@
 
 #include "base/metrics.h"
 #include "push/nodes.h"
+#include "push/sink.h"
 #include "push/task_list.h"
 
 #define PATIENCE_MS 30000
@@ -45,6 +46,23 @@ int renameat(int from, const char *path, int to, const char *name)
 		return -1;
 	}
 	return (int)syscall(SYS_renameat2, from, path, to, name, 0);
+}
+
+static const char *_Atomic next_head; /* of p, once a task of it is done; or NULL */
+
+int unlinkat(int fd, const char *path, int flags)
+{
+	char link[64], place[256] = "";
+	const char *head = next_head;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (head && flags == 0 && readlink(link, place, sizeof(place) - 1) > 0 &&
+	    strstr(place, "/ref-updates/running/")) {
+		next_head = NULL;
+		file_replace(root_fd, "site/p.git/HEAD", head, strlen(head), FILE_NO_SYNC,
+			     ERR_IGNORED);
+	}
+	return (int)syscall(SYS_unlinkat, fd, path, flags);
 }
 
 int fstatfs(int fd, struct statfs *fs)
@@ -485,22 +503,63 @@ TEST(a_destination_that_is_made_anew_gets_all_refs)
 	close_node(&node);
 }
 
+static void tell_of_head(struct node *node, const char *target)
+{
+	AUTO_SNAPSHOT struct ref_snapshot after = REF_SNAPSHOT_INIT;
+	const struct ref_diff diff = { .head_changed = true };
+	struct push_sink *sink = push_sink_new(node->tasks, node->settings);
+	struct change_sink to = push_sink_as_change_sink(sink);
+
+	after.head_target = xstrdup(target);
+	assert_ok(to.take(to.arg,
+			  &(struct change){ .name = "p",
+					    .what = EVENT_UPDATED,
+					    .before = "b",
+					    .checksum = target,
+					    .diff = &diff,
+					    .after = &after },
+			  &err));
+	push_sink_free(sink);
+}
+
 TEST(a_repository_of_permissions_is_not_pushed_where_they_are_not_replicated)
 {
 	struct node node = { 0 };
 
 	make_source("p");
-	must("git -C site/p.git symbolic-ref HEAD refs/meta/config");
+	must("ln -sf refs/meta/config site/p.git/HEAD && "
+	     "echo garbage >site/p.git/refs/heads/broken");
 	start_node(&node, "a", settings_with("replicatePermissions = false\n"));
 	request(&node, "p", REQUEST_HEAD);
+	add_task(&node, "p", TASK_ALL_REFS);
+	wait_until(is_all_done());
+	must("rm site/p.git/HEAD site/p.git/refs/heads/broken && "
+	     "echo 'ref: refs/meta/config' >site/p.git/HEAD");
 	add_task(&node, "p", TASK_ALL_REFS);
 	wait_until(is_all_done() && count_of("ls ev/refrelay/requests") == 0);
 	assert_int_equal(count_of("ls ev/refrelay/failed"), 0);
 	assert_int_equal(count_of("ls dst"), 0);
 	must("git -C site/p.git symbolic-ref HEAD refs/heads/main");
-	add_task(&node, "p", TASK_ALL_REFS);
+	tell_of_head(&node, "refs/heads/main");
 	wait_until(is_true("test -e dst/p.git/refs/heads/main"));
 	wait_until(is_all_done());
+	close_node(&node);
+}
+
+TEST(a_head_that_is_set_while_its_repository_is_left_out_is_not_forgotten)
+{
+	struct node node = { 0 };
+
+	make_source("p");
+	must("cp -r site/p.git dst && cp site/p.git/refs/keep/two dst/p.git/refs/heads/x "
+	     "&& git -C site/p.git symbolic-ref HEAD refs/meta/config");
+	next_head = "ref: refs/heads/x\n";
+	open_node(&node, "a", settings_with("replicatePermissions = false\n"));
+	request(&node, "p", REQUEST_HEAD);
+	add_task(&node, "p", TASK_ALL_REFS);
+	start_push(&node, "a");
+	wait_until(is_all_done() && count_of("ls ev/refrelay/requests") == 0);
+	assert_true(is_true("grep refs/heads/x dst/p.git/HEAD"));
 	close_node(&node);
 }
 
@@ -807,6 +866,8 @@ int main(void)
 		ENGINE_CASE(a_destination_that_is_made_anew_gets_all_refs),
 		ENGINE_CASE(
 			a_repository_of_permissions_is_not_pushed_where_they_are_not_replicated),
+		ENGINE_CASE(
+			a_head_that_is_set_while_its_repository_is_left_out_is_not_forgotten),
 		ENGINE_CASE(what_is_refused_becomes_a_dead_letter_and_the_rest_goes),
 		ENGINE_CASE(a_locked_ref_is_tried_as_often_as_is_set),
 		ENGINE_CASE(a_stop_ends_a_push_and_its_task_waits_again),

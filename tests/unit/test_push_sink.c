@@ -262,6 +262,28 @@ TEST(another_head_is_asked_for)
 	assert_false(is_requested("/e/b/p.git", REQUEST_DELETE));
 }
 
+/* While it named them, tasks may have been left out. */
+TEST(a_head_that_leaves_the_permissions_is_a_task_for_all_refs_where_they_are_left_out)
+{
+	AUTO_SNAPSHOT struct ref_snapshot before =
+		picture("refs/meta/config", REFS("refs/heads/main"));
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/main", REFS("refs/heads/main", "refs/heads/topic"));
+	struct push_settings *other =
+		read_settings("[remote \"one\"]\nurl = /d/a/${name}.git\n"
+			      "[remote \"two\"]\nurl = /e/a/${name}.git\n"
+			      "replicatePermissions = false\n");
+
+	push_sink_set(sink, other);
+	assert_ok(tell("p", EVENT_UPDATED, &before, &after));
+	assert_waiting("one /d/a/p.git refs/heads/topic\ntwo /e/a/p.git ..all..\n");
+	assert_true(is_requested("/e/a/p.git", REQUEST_HEAD));
+	assert_ok(tell("p", EVENT_UPDATED, &after, &before));
+	assert_waiting("one /d/a/p.git refs/heads/topic\n"
+		       "two /e/a/p.git refs/heads/topic\n");
+	push_settings_unref(other);
+}
+
 TEST(a_deletion_reaches_who_wants_it_and_has_the_repository)
 {
 	AUTO_SNAPSHOT struct ref_snapshot again =
@@ -492,6 +514,8 @@ int main(void)
 		SINK_CASE(what_is_not_known_is_a_task_for_all_refs),
 		SINK_CASE(more_than_five_hundred_names_are_all_refs),
 		SINK_CASE(another_head_is_asked_for),
+		SINK_CASE(
+			a_head_that_leaves_the_permissions_is_a_task_for_all_refs_where_they_are_left_out),
 		SINK_CASE(a_deletion_reaches_who_wants_it_and_has_the_repository),
 		SINK_CASE(a_symbolic_ref_moves_with_what_it_names),
 		SINK_CASE(
