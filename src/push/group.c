@@ -306,10 +306,12 @@ static int64_t oldest(const struct push_run *run, const struct push_group *group
 	return since;
 }
 
-/* A new repository lacks the other refs as well, and no task asks for them. */
-static int add_task_for_all(const struct push_run *run, const struct push_group *group,
+/* A new repository lacks the other refs as well, and no task asks for them. The group
+ * takes it, so that one push does all; a change that comes meanwhile makes another. */
+static int add_task_for_all(const struct push_run *run, struct push_group *group,
 			    struct err *err)
 {
+	struct task_store *tasks = run->push->options.tasks;
 	AUTO_TASK struct task task = { 0 };
 	bool is_new;
 
@@ -320,8 +322,12 @@ static int add_task_for_all(const struct push_run *run, const struct push_group 
 			      .uri = xstrdup(run->uri),
 			      .remote = xstrdup(group->destination.remote->name) };
 	vec_add(&task.refs, xstrdup(TASK_ALL_REFS));
-	return task_store_add(run->push->options.tasks, &task, oldest(run, group),
-			      &is_new, err);
+	if (task_store_add(tasks, &task, oldest(run, group), &is_new, err) != 0 ||
+	    task_store_claim_one(tasks, &task, &group->added, err) != 0)
+		return -1;
+	for (size_t i = 0; i < group->added.count; i++)
+		vec_add(&group->tasks, &group->added.items[i]);
+	return 0;
 }
 
 static int make_missing(struct push_run *run, const struct push_group *group,
@@ -560,7 +566,7 @@ static int push_unmade(const struct push_run *run, const struct push_group *grou
 	return -1;
 }
 
-static int transfer(struct push_run *run, const struct push_group *group,
+static int transfer(struct push_run *run, struct push_group *group,
 		    struct transfer_result *result, struct err *err)
 {
 	AUTO_TEXT_LIST text_list refs = { 0 };
@@ -583,6 +589,8 @@ static int transfer(struct push_run *run, const struct push_group *group,
 		return -1;
 	if (make_missing(run, group, err) != 0)
 		return push_unmade(run, group, &request, result, err);
+	text_list_clear(&refs);
+	push_group_add_refs(group, &refs);
 	return transfer_run(&request, result, err);
 }
 
@@ -653,7 +661,7 @@ static void fail_group(struct push_run *run, const struct push_group *group,
 	give_back_or_up(run, group, why);
 }
 
-static void push_group_push_refs(struct push_run *run, const struct push_group *group)
+static void push_group_push_refs(struct push_run *run, struct push_group *group)
 {
 	struct transfer_result result = { 0 };
 	int64_t began = clock_boot_ms();

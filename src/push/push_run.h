@@ -61,6 +61,7 @@ void push_run_work(void *run);
 struct push_group {
 	const char *remote, *project;           /* borrowed from the first task */
 	VEC(const struct claimed_task *) tasks; /* borrowed */
+	claimed_tasks added; /* some of them: made and claimed by this run */
 	struct destination destination;
 	char *repository; /* its local path; NULL: it does not exist; owned */
 };

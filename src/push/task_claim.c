@@ -128,18 +128,13 @@ static int claim_names(struct task_store *store, const char *uri, const text_lis
 	return tasks->count > 0 ? claim_sync(store, running, err) : 0;
 }
 
-int task_store_claim(struct task_store *store, const char *uri, claimed_tasks *tasks,
-		     struct err *err)
+/* All of them, or none. */
+static int claim_whole(struct task_store *store, const char *uri, const text_list *names,
+		       claimed_tasks *tasks, struct err *err)
 {
-	AUTO_TEXT_LIST text_list names = { 0 };
 	claimed_tasks claimed = { 0 };
 
-	if (store_list_if_due(store, err) != 0)
-		return -1;
-	task_index_names(&store->index, uri, &names);
-	if (names.count == 0)
-		return 0;
-	if (claim_names(store, uri, &names, &claimed, err) != 0) {
+	if (claim_names(store, uri, names, &claimed, err) != 0) {
 		for (size_t i = 0; i < claimed.count; i++)
 			(void)task_store_give_back(store, &claimed.items[i], ERR_IGNORED);
 		(void)task_store_sync_waiting(store, ERR_IGNORED);
@@ -150,6 +145,28 @@ int task_store_claim(struct task_store *store, const char *uri, claimed_tasks *t
 		vec_add(tasks, claimed.items[i]);
 	vec_clear(&claimed);
 	return 0;
+}
+
+int task_store_claim(struct task_store *store, const char *uri, claimed_tasks *tasks,
+		     struct err *err)
+{
+	AUTO_TEXT_LIST text_list names = { 0 };
+
+	if (store_list_if_due(store, err) != 0)
+		return -1;
+	task_index_names(&store->index, uri, &names);
+	return names.count > 0 ? claim_whole(store, uri, &names, tasks, err) : 0;
+}
+
+int task_store_claim_one(struct task_store *store, const struct task *task,
+			 claimed_tasks *tasks, struct err *err)
+{
+	AUTO_TEXT_LIST text_list names = { 0 };
+	char key[TASK_KEY_SIZE];
+
+	task_key(task, key);
+	vec_add(&names, xstrdup(key));
+	return claim_whole(store, task->uri, &names, tasks, err);
 }
 
 int task_store_recover(struct task_store *store, const char *uri_key, size_t *recovered,

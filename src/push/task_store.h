@@ -138,6 +138,10 @@ int task_store_recover(struct task_store *store, const char *uri_key, size_t *re
 int task_store_claim(struct task_store *store, const char *uri, claimed_tasks *tasks,
 		     struct err *err);
 
+/* Only that one, as it was added. It may be gone, or be another file. */
+int task_store_claim_one(struct task_store *store, const struct task *task,
+			 claimed_tasks *tasks, struct err *err);
+
 /* It was done: removes a dead letter of the same name, then the file, as nothing else may
  * tell later that the letter was done. */
 int task_store_done(struct task_store *store, const struct claimed_task *task,

@@ -606,6 +606,7 @@ static void work_group(struct push_run *run, struct push_group *group)
 	destination_clear(&group->destination);
 	free(group->repository);
 	vec_clear(&group->tasks);
+	claimed_tasks_clear(&group->added);
 }
 
 static void work_groups(struct push_run *run, const claimed_tasks *tasks)

@@ -487,13 +487,17 @@ TEST(that_an_admin_url_fails_is_not_booked_on_the_destinations_host)
 	close_node(&node);
 }
 
-TEST(a_destination_that_is_made_anew_gets_all_refs)
+TEST(a_destination_that_is_made_anew_gets_all_refs_by_one_push)
 {
 	struct node node = { 0 };
 
 	make_source("p");
 	must("cp site/p.git/refs/keep/two site/p.git/refs/heads/x");
-	start_node(&node, "a", settings_with(""));
+	AUTO_FREE char *lines =
+		xasprintf("[remote \"anew\"]\nurl = %s/dst/${name}.git\n"
+			  "push = refs/heads/*:refs/heads/*\nreplicationDelay = 0\n",
+			  root);
+	start_node(&node, "a", read_settings(lines));
 	add_task(&node, "p", "refs/heads/x");
 	wait_until(is_true("cmp site/p.git/refs/heads/x dst/p.git/refs/heads/x && "
 			   "cmp site/p.git/refs/heads/main dst/p.git/refs/heads/main"));
@@ -501,6 +505,8 @@ TEST(a_destination_that_is_made_anew_gets_all_refs)
 	assert_true(is_true("git -C dst/p.git rev-parse --verify HEAD"));
 	assert_false(is_true("test -e dst/p.git/refs/keep"));
 	close_node(&node);
+	assert_true(
+		metrics_have("refrelay_pushes_total{remote=\"anew\",class=\"ok\"} 1\n"));
 }
 
 static void tell_of_head(struct node *node, const char *target)
@@ -863,7 +869,7 @@ int main(void)
 		ENGINE_CASE(a_missing_destination_is_made_with_our_head),
 		ENGINE_CASE(
 			that_an_admin_url_fails_is_not_booked_on_the_destinations_host),
-		ENGINE_CASE(a_destination_that_is_made_anew_gets_all_refs),
+		ENGINE_CASE(a_destination_that_is_made_anew_gets_all_refs_by_one_push),
 		ENGINE_CASE(
 			a_repository_of_permissions_is_not_pushed_where_they_are_not_replicated),
 		ENGINE_CASE(

@@ -95,6 +95,29 @@ TEST(a_claim_takes_all_of_one_uri_and_no_others)
 	claimed_tasks_clear(&tasks);
 }
 
+TEST(one_task_is_claimed_alone_and_may_be_added_again)
+{
+	AUTO_TASK struct task task = task_of(URI, "a");
+	claimed_tasks tasks = { 0 };
+
+	add("a");
+	add("b");
+	assert_ok(task_store_claim_one(store, &task, &tasks, &err));
+	assert_int_equal(tasks.count, 1);
+	assert_string_equal(tasks.items[0].task.refs.items[0], "a");
+	assert_int_equal(WAITS, 1);
+	add("a");
+	assert_int_equal(WAITS, 2);
+	assert_ok(task_store_done(store, &tasks.items[0], &err));
+	assert_int_equal(WAITS, 2);
+	claimed_tasks_clear(&tasks);
+	tasks = claim(URI);
+	assert_int_equal(tasks.count, 2);
+	claimed_tasks_clear(&tasks);
+	assert_ok(task_store_claim_one(store, &task, &tasks, &err));
+	assert_int_equal(tasks.count, 0);
+}
+
 TEST(a_claim_sees_what_came_since_the_last_listing)
 {
 	AUTO_TASK struct task task = task_of(URI, "a");
@@ -537,6 +560,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_CASE(a_claim_takes_all_of_one_uri_and_no_others),
+		STORE_CASE(one_task_is_claimed_alone_and_may_be_added_again),
 		STORE_CASE(a_claim_sees_what_came_since_the_last_listing),
 		STORE_CASE(a_claim_sees_what_came_within_one_tick_of_the_clock),
 		STORE_CASE(a_file_that_became_another_uris_is_not_claimed),
