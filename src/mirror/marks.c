@@ -231,6 +231,7 @@ void credential_rest(struct credential_marks *marks, const struct mirror *mirror
 {
 	AUTO_FREE char *key = credential_host_key(mirror, watcher);
 	struct credential_resting *one;
+	const struct credential_resting *before;
 
 	if (!key)
 		return;
@@ -241,6 +242,8 @@ void credential_rest(struct credential_marks *marks, const struct mirror *mirror
 	}
 	one = xcalloc(1, sizeof(*one));
 	one->until = clock_boot_ms() + int64_min(rest_ms, REST_MOST_MS);
+	if ((before = map_get(&marks->resting, key)) != NULL)
+		one->until = int64_max(one->until, before->until);
 	free(map_put(&marks->resting, key, one));
 }
 

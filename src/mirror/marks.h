@@ -46,7 +46,8 @@ bool credential_was_replaced(struct credential_marks *marks,
 char *credentials_stamp(const struct mirrors *mirrors, const struct mirror *mirror);
 
 /* The upstream's host wants no requests with that watcher's credential (NULL: without
- * one) for so long: they count for all of the host's mirrors. 0: it takes them again. */
+ * one) for so long: they count for all of the host's mirrors. A shorter rest does not end
+ * a longer one. 0: it takes them again. */
 void credential_rest(struct credential_marks *marks, const struct mirror *mirror,
 		     const struct watcher *watcher, int64_t rest_ms);
 

@@ -463,10 +463,15 @@ static bool upstream_is_at_rest(const struct upstream_call *call,
 	return true;
 }
 
+/* What a person's question is told counts instead of all that was told before. */
 static void upstream_note_rest(const struct upstream_call *call,
 			       const struct upstream_view *view, int result)
 {
-	if (call->marks && (view->retry_after_ms > 0 || (result == 0 && call->is_asked)))
+	if (!call->marks || (result != 0 && view->retry_after_ms <= 0))
+		return;
+	if (call->is_asked)
+		credential_rest(call->marks, call->mirror, call->watcher, 0);
+	if (view->retry_after_ms > 0)
 		credential_rest(call->marks, call->mirror, call->watcher,
 				view->retry_after_ms);
 }

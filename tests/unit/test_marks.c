@@ -215,6 +215,21 @@ TEST(a_marked_one_is_passed_over_but_for_a_persons_word)
 	assert_string_not_equal(err.text, "it refuses");
 }
 
+/* Answers to questions that were under way at once come in any order. */
+TEST(a_shorter_rest_does_not_end_a_longer_one)
+{
+	struct mirror there = *a;
+
+	there.uri.host = (char[]){ "example.com" };
+	credential_rest(marks, &there, one, 60000);
+	credential_rest(marks, &there, one, 5000);
+	assert_in_range(credential_rest_ms(marks, &there, one), 50000, 60000);
+	credential_rest(marks, &there, one, 90000);
+	assert_in_range(credential_rest_ms(marks, &there, one), 80000, 90000);
+	credential_rest(marks, &there, one, 0);
+	assert_int_equal(credential_rest_ms(marks, &there, one), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +243,7 @@ int main(void)
 		MARKS_CASE(only_a_refusal_marks),
 		MARKS_CASE(a_new_node_tries_all),
 		MARKS_CASE(a_marked_one_is_passed_over_but_for_a_persons_word),
+		MARKS_CASE(a_shorter_rest_does_not_end_a_longer_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -551,10 +551,15 @@ TEST(a_host_that_wants_rest_is_left_alone_for_all_of_its_mirrors)
 		assert_in_range(view.retry_after_ms, 1, 30000);
 	}
 	assert_int_equal(server.asked_by_first, 1);
+	server.to_first = "429 No\r\nRetry-After: 9\r\n";
+	assert_fails(ask("other", first, 20000), ERR_NETWORK);
+	assert_fails(ask("other", NULL, 20000), ERR_NETWORK);
+	assert_in_range(view.retry_after_ms, 1, 9000);
+	server.to_first = "200 OK\r\n" ADVERT;
 	assert_ok(ask("open", NULL, 20000));
 	assert_ok(ask("other", first, 20000));
 	assert_false(view.is_at_rest);
-	assert_int_equal(server.asked_by_first, 2);
+	assert_int_equal(server.asked_by_first, 3);
 	assert_ok(ask_all());
 }
 
