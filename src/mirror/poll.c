@@ -49,8 +49,10 @@ struct mirror_polled {
 	char *equal;     /* the same of what was found equal last; owned, or NULL */
 	char checksum[CHECKSUM_TEXT_SIZE]; /* of the copy that was found so */
 	char *credentials; /* their stamp at the last look; owned; the asker's alone */
-	char seen[CHECKSUM_TEXT_SIZE]; /* of refs that a job was asked to bring; likewise
-					*/
+	/* Of the refs that a job was asked to bring, and when one had succeeded before;
+	 * likewise. */
+	char seen[CHECKSUM_TEXT_SIZE];
+	int64_t seen_after;
 	bool is_by_list;   /* checked_at is so because a list told what is equal */
 	int64_t told_at;   /* wall ms, when a list told so last */
 	bool is_looked_at; /* its clone, after that, or waits for it */
@@ -185,13 +187,14 @@ static bool mirror_poll_is_same(const struct mirror_polled *one,
 
 	*sum = '\0';
 	upstream_timeline(one->mirror, timeline);
-	if (!view->is_as_known &&
-	    mirror_poll_read_cuts(one, &view->refs, view->oid_len)) {
+	if (view->is_as_known) {
+		snprintf(sum, CHECKSUM_TEXT_SIZE, "%s", row->checksum);
+	} else if (mirror_poll_read_cuts(one, &view->refs, view->oid_len)) {
 		checksum_of(&view->refs, &computed);
 		checksum_format(&computed, sum);
 	}
 	return row->checksum && strcmp(row->timeline, timeline) == 0 &&
-	       (view->is_as_known || strcmp(row->checksum, sum) == 0);
+	       strcmp(row->checksum, sum) == 0;
 }
 
 /* Another node may have brought something since, or removed it. */
@@ -232,7 +235,7 @@ static void mirror_poll_note_equal(struct mirror_polled *one,
 }
 
 /* In how many ms it is asked again. Those that were not asked, as another mirror of the
- * host was told to wait, come one after the other. */
+ * host was told to wait, come one after the other; but news waits for the host alone. */
 static int64_t mirror_poll_take_rest(struct mirror_polled *one,
 				     const struct upstream_view *view,
 				     const struct err *err)
@@ -248,18 +251,20 @@ static int64_t mirror_poll_take_rest(struct mirror_polled *one,
 		mirror_poll_count("limited");
 	}
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&one->poll->mutex);
-	one->rests_until = clock_boot_ms() + view->retry_after_ms + more_ms;
+	one->rests_until = clock_boot_ms() + view->retry_after_ms;
 	one->is_hurried |= one->is_urgent; /* the news has no answer yet */
-	return interval_ms;
+	return int64_max(interval_ms, view->retry_after_ms + more_ms);
 }
 
 /* Whether a job would find what it found before: then one that is held stays so, without
- * a word about it. */
+ * a word about it. If one has succeeded since, it is held for something else. */
 static bool mirror_poll_is_as_held(const struct mirror_polled *one,
 				   const struct registry_row *row, int result,
 				   const char *sum)
 {
-	return row->held_reason && (result != 0 || (*sum && strcmp(one->seen, sum) == 0));
+	return row->held_reason &&
+	       (result != 0 || (*sum && strcmp(one->seen, sum) == 0 &&
+				one->seen_after == row->last_success_at));
 }
 
 /* Of the next poll, in so many ms, or LATER. */
@@ -289,6 +294,7 @@ static int64_t mirror_poll_take_answer(struct mirror_polled *one,
 	if (!mirror_poll_have_brought(one->poll, one->mirror))
 		return LATER;
 	memcpy(one->seen, sum, sizeof(one->seen));
+	one->seen_after = row->last_success_at;
 	return interval_ms;
 }
 
@@ -378,6 +384,7 @@ static bool mirror_poll_is_worth_a_try(struct mirror_polled *one,
 
 	if (row->state != REGISTRY_FAILED && row->state != REGISTRY_MISSING_ON_PRIMARY)
 		return false;
+	one->seen[0] = '\0'; /* its next job may read something else */
 	if (one->is_urgent && mirror_poll_is_helped_by_news(row))
 		return true;
 	if (row->due_at == 0 && has_new)
@@ -432,7 +439,8 @@ static int64_t mirror_poll_ask_upstream(struct mirror_polled *one)
 					 .stop = &poll->stop,
 					 .line = &line },
 		&view, &err);
-	silent_hosts_leave(poll->hosts, one->mirror, result, &err);
+	silent_hosts_leave(poll->hosts, one->mirror, result,
+			   view.is_at_rest ? NULL : &err);
 	mirror_poll_rest_line(poll, line);
 	return mirror_poll_take_answer(one, &row, result, &view, &err);
 }

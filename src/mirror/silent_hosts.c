@@ -64,7 +64,7 @@ void silent_hosts_leave(struct silent_hosts *hosts, const struct mirror *mirror,
 	host->asking--;
 	if (result == 0)
 		host->is_silent = false;
-	else if (err->class != ERR_CANCELED)
+	else if (err && err->class != ERR_CANCELED)
 		host->is_silent =
 			(err->class == ERR_NETWORK || err->class == ERR_TIMEOUT) &&
 			err->reason != REASON_RATE_LIMITED;

@@ -18,7 +18,8 @@ void silent_hosts_free(struct silent_hosts *hosts);
 /* Whether the mirror's upstream may be asked now; then silent_hosts_leave() follows. */
 bool silent_hosts_enter(struct silent_hosts *hosts, const struct mirror *mirror);
 
-/* With the result of the question; *err counts if it is not 0. */
+/* With the result of the question; *err counts if it is not 0, and is NULL if the host
+ * was not asked after all. */
 void silent_hosts_leave(struct silent_hosts *hosts, const struct mirror *mirror,
 			int result, const struct err *err);
 

@@ -24,7 +24,8 @@ static struct {
 	atomic_bool limits;     /* the next question is one too many */
 	atomic_bool is_at_rest; /* it was not asked, as another mirror's was one */
 	atomic_bool is_other;   /* the upstream has something new */
-	atomic_int wakes;       /* after a question that failed, and others */
+	atomic_bool is_as_known; /* it says so, to who asks with a tag */
+	atomic_int wakes;        /* after a question that failed, and others */
 	/* Of the host that is away. */
 	atomic_bool is_timeless; /* it lets those who ask wait */
 	atomic_int asking, asked_away, most_asking;
@@ -67,15 +68,23 @@ static int ask_host_that_is_away(struct err *error)
 int upstream_read(const struct upstream_call *call, struct upstream_view *view,
 		  struct err *error)
 {
-	if (call->mirror->name[0] == 'd')
-		return ask_host_that_is_away(error);
-	atomic_fetch_add(&script.asked[call->mirror->name[0] != 'a'], 1);
+	const bool is_away = call->mirror->name[0] == 'd';
+
+	if (!is_away)
+		atomic_fetch_add(&script.asked[call->mirror->name[0] != 'a'], 1);
 	if (atomic_exchange(&script.limits, false)) {
 		view->retry_after_ms = 1;
 		view->is_at_rest = atomic_load(&script.is_at_rest);
-		return err_set(error, ERR_NETWORK, "too many questions");
+		err_set(error, ERR_NETWORK, "too many questions");
+		err_because(error, REASON_RATE_LIMITED);
+		return -1;
 	}
+	if (is_away)
+		return ask_host_that_is_away(error);
 	view->oid_len = 20;
+	view->is_as_known = call->known && atomic_load(&script.is_as_known);
+	if (view->is_as_known)
+		return 0;
 	fill(&view->refs);
 	if (atomic_load(&script.is_other))
 		view->refs.refs.items[0].oid.bytes[0] ^= 1;
@@ -249,6 +258,28 @@ TEST(a_host_that_does_not_answer_keeps_no_other_from_being_asked)
 	assert_int_equal(atomic_load(&script.most_asking), 2);
 }
 
+/* The first question to the second mirror is the one that is not asked; the other goes on
+ * for as long as all are looked at. */
+TEST(a_host_that_does_not_answer_stays_so_when_it_was_not_asked)
+{
+	char name[] = "d1";
+
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "d0"));
+	wait_until(atomic_load(&script.asked_away) == 1);
+	wait_until(atomic_load(&script.wakes) > 1);
+	atomic_store(&script.is_timeless, true);
+	atomic_store(&script.is_at_rest, true);
+	atomic_store(&script.limits, true);
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, name));
+	wait_until(atomic_load(&script.asked_away) == 2);
+	while (name[1]++ < '8')
+		mirror_poll_hurry(poll, mirrors_find(&mirrors, name));
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "z"));
+	wait_until(atomic_load(&script.asked[1]) > 0);
+	wait_until(atomic_load(&script.asked_away) == 3);
+	assert_int_equal(atomic_load(&script.most_asking), 2);
+}
+
 TEST(a_reload_changes_how_long_a_checkout_may_take)
 {
 	mirror_poll_hurry(poll, mirrors_find(&mirrors, "z"));
@@ -287,6 +318,19 @@ TEST(news_that_comes_while_the_host_rests_is_asked_after_when_that_is_over)
 	atomic_store(&script.limits, true);
 	mirror_poll_hurry(poll, mirrors_find(&mirrors, "b"));
 	wait_until(atomic_load(&script.asked[1]) == 2);
+}
+
+/* That poll alone waits until the host's other mirrors had theirs. */
+TEST(news_that_comes_after_a_poll_of_a_resting_host_is_asked_after_at_once)
+{
+	ask_a();
+	atomic_store(&script.is_at_rest, true);
+	atomic_store(&script.limits, true);
+	atomic_store(&script.is_changed, true);
+	wait_until(is_looked_at_again());
+	wait_until(atomic_load(&script.asked[0]) == 2);
+	mirror_poll_hurry(poll, mirrors_find(&mirrors, "a"));
+	wait_until(atomic_load(&script.asked[0]) == 3);
 }
 
 static bool has_content(const char *name)
@@ -363,6 +407,56 @@ TEST(one_that_is_held_is_decided_on_again_when_its_upstream_changes)
 	wait_until(is_to_be_brought());
 }
 
+/* A job has brought what was seen; a person's met something else, which is undone. */
+TEST(one_that_is_held_since_is_decided_on_again_by_what_was_brought_before)
+{
+	static char held[] = "UPDATE registry SET state = 0, due_at = NULL,"
+			     " last_success_at = 1, held_reason = 'why'"
+			     " WHERE name = 'b'";
+
+	atomic_store(&script.is_other, true);
+	hurry_b();
+	wait_until(is_to_be_brought());
+	assert_ok(store_write(store, run_sql, held, &err));
+	hurry_b();
+	wait_until(is_to_be_brought());
+	assert_ok(store_write(store, run_sql, held, &err));
+	is_asked_in_vain();
+}
+
+TEST(one_that_is_held_after_a_failure_is_decided_on_again)
+{
+	static char failed[] = "UPDATE registry SET state = 3, due_at = 9e12,"
+			       " retry_at = 9e12 WHERE name = 'b'";
+	static char held[] = "UPDATE registry SET state = 0, due_at = NULL,"
+			     " held_reason = 'why' WHERE name = 'b'";
+	char *const states[] = { failed, held };
+
+	atomic_store(&script.is_other, true);
+	hurry_b();
+	wait_until(is_to_be_brought());
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		assert_ok(store_write(store, run_sql, states[i], &err));
+		hurry_b();
+		wait_until(is_to_be_brought());
+	}
+}
+
+/* Its clone was changed, not the upstream. */
+TEST(one_that_is_held_stays_so_while_its_upstream_is_as_known)
+{
+	static char held[] = "UPDATE registry SET state = 0, due_at = NULL,"
+			     " held_reason = 'why' WHERE name = 'b'";
+
+	is_asked_in_vain();
+	atomic_store(&script.is_as_known, true);
+	assert_ok(store_write(store, run_sql, held, &err));
+	hurry_b();
+	wait_until(is_to_be_brought());
+	assert_ok(store_write(store, run_sql, held, &err));
+	is_asked_in_vain();
+}
+
 TEST(one_that_is_held_stays_so_while_its_upstream_does_not_answer)
 {
 	static char held[] = "UPDATE registry SET state = 0, due_at = NULL,"
@@ -430,13 +524,20 @@ int main(void)
 		POLL_CASE(a_slow_look_at_a_clone_keeps_nobody_else_from_being_asked),
 		POLL_CASE(a_clone_that_was_changed_is_not_equal_whatever_a_list_tells),
 		POLL_CASE(a_host_that_does_not_answer_keeps_no_other_from_being_asked),
+		POLL_CASE(a_host_that_does_not_answer_stays_so_when_it_was_not_asked),
 		POLL_CASE(a_reload_changes_how_long_a_checkout_may_take),
 		POLL_CASE(a_checkout_that_was_dropped_is_made_at_once),
 		POLL_CASE(news_whose_question_was_one_too_many_is_asked_after_again),
 		POLL_CASE(
 			news_that_comes_while_the_host_rests_is_asked_after_when_that_is_over),
+		POLL_CASE(
+			news_that_comes_after_a_poll_of_a_resting_host_is_asked_after_at_once),
 		POLL_CASE(news_outlives_a_database_that_fails_just_then),
 		POLL_CASE(one_that_is_held_is_decided_on_again_when_its_upstream_changes),
+		POLL_CASE(
+			one_that_is_held_since_is_decided_on_again_by_what_was_brought_before),
+		POLL_CASE(one_that_is_held_after_a_failure_is_decided_on_again),
+		POLL_CASE(one_that_is_held_stays_so_while_its_upstream_is_as_known),
 		POLL_CASE(one_that_is_held_stays_so_while_its_upstream_does_not_answer),
 		POLL_CASE(news_of_one_that_waits_for_a_retry_has_it_tried_now),
 		POLL_CASE(
