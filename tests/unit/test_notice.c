@@ -578,7 +578,8 @@ TEST(what_can_be_read_again_is_not_judged_by_what_was_begun_before)
 TEST(a_verification_that_is_the_first_to_read_it_again_counts)
 {
 	const struct origin_kind kind = notice_origin_kind(notice);
-	struct verify_origin verify = { .options = { .store = store } };
+	struct verify_origin verify = { .options = { .store = store,
+						     .timeout_ms = 60000 } };
 	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
 	char name[] = "a";
 	char *names[] = { name };
