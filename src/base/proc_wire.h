@@ -10,8 +10,8 @@
  * NICE above 0 the niceness of the program and its session is raised by that, with
  * SCHED_BATCH. FILE and MEMORY, if not 0, limit in bytes each file that it writes and the
  * writable memory of each of its processes. With a LEAVES of 1 what it has started goes
- *on when it exits with 0. N paths follow +N: the program is confined (run/confine.h), and
- *may read these.
+ * on when it exits with 0. N paths follow +N: the program is confined (run/confine.h),
+ *and may read these.
  *
  * To the supervisor: an int64_t a message, the deadline by CLOCK_BOOTTIME in ms;
  * INT64_MAX for none, 0 or less for death at once and without grace. Messages already in
@@ -19,7 +19,7 @@
  * that this process is dead; SIGTERM requests an early end.
  *
  * From the supervisor: one struct proc_report, when all descendants are gone, or may
- *stay. The end of the file without it means that the supervisor itself was killed.
+ * stay. The end of the file without it means that the supervisor itself was killed.
  */
 #ifndef BASE_PROC_WIRE_H
 #define BASE_PROC_WIRE_H

@@ -278,12 +278,16 @@ void bring_packs_begin_metrics(void)
 
 /* What ends the work from outside, or happened on this machine, git would meet, too, as
  * it would a primary that went away meanwhile. But where nothing has come, it is there:
- * it told its refs a moment ago. Somebody between the sites may end just these requests.
+ * it told its refs a moment ago. Somebody between the sites may end, or swallow, just
+ * these requests.
  */
 static bool bring_packs_may_fetch(const struct bring_packs *bring, const struct err *err)
 {
+	if (err->class == ERR_TIMEOUT)
+		return !bring->has_come &&
+		       git_work_check(bring->want->work, ERR_IGNORED) == 0;
 	return err->class != ERR_CANCELED && err->class != ERR_LOST &&
-	       err->class != ERR_TIMEOUT && err->class != ERR_DISK &&
+	       err->class != ERR_DISK &&
 	       (err->class != ERR_NETWORK || !bring->has_come ||
 		primary_line_was_answered(bring->line));
 }

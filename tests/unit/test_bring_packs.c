@@ -17,6 +17,7 @@ struct primary_line {
 	int64_t back_at;       /* by the clock */
 	int asked;             /* for a part of a file */
 	int64_t takes_ms;      /* to answer that */
+	bool is_silent;        /* while it is away: takes_ms are over then */
 	struct stop *stops;    /* requested while it is away; NULL: none */
 };
 
@@ -78,7 +79,8 @@ int primary_pack_read(struct primary_line *line, const struct pack_part *part,
 	if (clock_boot_ms() < line->back_at) {
 		if (line->stops)
 			stop_request(line->stops);
-		return is_away(error);
+		return line->is_silent ? err_set(error, ERR_TIMEOUT, "nothing came")
+				       : is_away(error);
 	}
 	if (line->before_break > 0 && len > line->before_break)
 		len = line->before_break;
@@ -222,6 +224,29 @@ TEST(what_has_brought_nothing_is_left_to_git_early)
 }
 
 /* By somebody between the sites: it may let git through. */
+TEST(what_is_never_answered_is_left_to_git)
+{
+	primary.back_at = INT64_MAX;
+	primary.is_silent = true;
+	primary.takes_ms = 60000;
+	assert_int_equal(bring(), 1);
+	assert_int_equal(primary.asked, 1);
+	assert_nothing_is_there();
+	work.until = clock_boot_ms() + 30000;
+	assert_fails(bring(), ERR_TIMEOUT);
+}
+
+TEST(silence_after_the_first_bytes_is_not_left_to_git)
+{
+	primary.before_break = (uint64_t)1 << 20;
+	primary.back_at = INT64_MIN / 2;
+	primary.is_silent = true;
+	primary.takes_ms = 60000;
+	assert_fails(bring(), ERR_TIMEOUT);
+	assert_nothing_is_there();
+}
+
+/* By somebody between the sites, too. */
 TEST(what_is_answered_otherwise_is_left_to_git)
 {
 	int64_t began = clock_boot_ms();
@@ -300,6 +325,8 @@ int main(void)
 		PACKS_CASE(little_at_a_time_is_not_asked_for_at_once),
 		PACKS_CASE(after_minutes_without_a_byte_it_fails),
 		PACKS_CASE(what_has_brought_nothing_is_left_to_git_early),
+		PACKS_CASE(what_is_never_answered_is_left_to_git),
+		PACKS_CASE(silence_after_the_first_bytes_is_not_left_to_git),
 		PACKS_CASE(what_is_answered_otherwise_is_left_to_git),
 		PACKS_CASE(a_stop_ends_the_wait),
 		PACKS_CASE(a_node_that_leaves_does_not_wait),
