@@ -43,25 +43,41 @@ bool replaced_is_of_other_name(const struct sync_request *request, const char *p
 }
 
 #define COMPARED "refrelay/compared"
+#define NO_ROOM " no room"
+#define NO_ROOM_SECONDS (24 * 3600)
+
+static bool replaced_was_written_lately(int copy)
+{
+	struct stat st;
+
+	return fstatat(copy, COMPARED, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       llabs((long long)(time(NULL) - st.st_mtime)) < NO_ROOM_SECONDS;
+}
 
 /* Not known to be another: until the copy is equal, which may take a person's word, its
- * record has the timeline that it had. */
+ * record has the timeline that it had. A disk may be full for a while only. */
 static bool replaced_was_compared(int copy, const struct source_view *view)
 {
-	AUTO_STR struct str timeline = STR_INIT;
+	AUTO_STR struct str note = STR_INIT;
+	const size_t len = strlen(view->timeline);
 
-	return file_read(copy, COMPARED, TIMELINE_SIZE, &timeline, ERR_IGNORED) == 0 &&
-	       strcmp(timeline.data, view->timeline) == 0;
+	return file_read(copy, COMPARED, TIMELINE_SIZE + strlen(NO_ROOM), &note,
+			 ERR_IGNORED) == 0 &&
+	       strncmp(note.data, view->timeline, len) == 0 &&
+	       (!note.data[len] || (strcmp(note.data + len, NO_ROOM) == 0 &&
+				    replaced_was_written_lately(copy)));
 }
 
 /* Without the note all is compared once more. */
-void replaced_note_compared(const char *path, const struct source_view *view)
+void replaced_note(const char *path, const struct source_view *view,
+		   enum replaced_answer answer)
 {
 	AUTO_CLOSE int copy = dir_open(AT_FDCWD, path, ERR_IGNORED);
+	AUTO_FREE char *note = xasprintf("%s%s", view->timeline,
+					 answer == REPLACED_NO_ROOM ? NO_ROOM : "");
 
 	if (copy >= 0)
-		file_replace(copy, COMPARED, view->timeline, strlen(view->timeline),
-			     FILE_SYNC, ERR_IGNORED);
+		file_replace(copy, COMPARED, note, strlen(note), FILE_SYNC, ERR_IGNORED);
 }
 
 /* An upstream's timeline is its address, which people change; and what another primary

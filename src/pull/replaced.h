@@ -33,8 +33,14 @@ int replaced_shares_history(const struct git_work *work, const char *old_path,
 int replaced_may_stay(const struct git_work *work, const struct source_view *view,
 		      const struct err *why);
 
-/* Remembers, for this timeline, that the copy is not of another repository, as far as can
- * be told: NAME.git/refrelay/compared. */
-void replaced_note_compared(const char *path, const struct source_view *view);
+enum replaced_answer {
+	REPLACED_NOT,     /* as far as can be told */
+	REPLACED_NO_ROOM, /* to tell: asked again after a day */
+};
+
+/* Remembers, for this timeline, what was found of a copy that is to be updated:
+ * NAME.git/refrelay/compared. */
+void replaced_note(const char *path, const struct source_view *view,
+		   enum replaced_answer answer);
 
 #endif

@@ -803,15 +803,17 @@ static int replace_other(struct job *job, const struct sync_request *request,
 {
 	const struct git_work *work = &job->work;
 	AUTO_FREE char *staging = staging_of(job, request);
+	enum replaced_answer answer = REPLACED_NOT;
 	int done = build(job, request, view, staging, false, result, err);
 
 	if (done == 0)
 		done = replaced_shares_history(work, path, staging, err);
-	if (done < 0)
+	if (done < 0) {
 		done = replaced_may_stay(work, view, err);
-	if (done > 0)
-		replaced_note_compared(path, view);
-	else if (done == 0 && !replaced_is_likely(request, path, view))
+		answer = err->class == ERR_DISK ? REPLACED_NO_ROOM : REPLACED_NOT;
+	}
+	bool is_answered = done > 0;
+	if (done == 0 && !replaced_is_likely(request, path, view))
 		done = 1; /* somebody wrote to it meanwhile */
 	if (done == 0) {
 		log_info("sync.replaced");
@@ -821,6 +823,8 @@ static int replace_other(struct job *job, const struct sync_request *request,
 	}
 	if (done != 0)
 		tree_remove(AT_FDCWD, staging, ERR_IGNORED);
+	if (is_answered) /* there is room for it by now */
+		replaced_note(path, view, answer);
 	return done;
 }
 

@@ -1,11 +1,28 @@
 #include "sync_test.h"
 
+#include <dlfcn.h>
+
 /* As a primary does. */
 static const struct source_ops *plain_ops;
 static const char *told_timeline;
 static bool is_other_address;
 static int builds, good_builds = INT_MAX; /* from nothing */
 static struct err build_failure;          /* of those that are too many */
+static bool is_full_when_built;           /* the disk: no file can be replaced */
+
+int file_replace(int dir, const char *path, const void *data, size_t len,
+		 enum file_sync sync, struct err *error)
+{
+	int (*real)(int, const char *, const void *, size_t, enum file_sync,
+		    struct err *);
+	struct stat st;
+
+	if (is_full_when_built && strcmp(path, "refrelay/compared") == 0 &&
+	    fstatat(root_fd, "here/.refrelay/staging", &st, 0) == 0 && st.st_nlink > 2)
+		return err_set(error, ERR_DISK, "no space left");
+	*(void **)&real = dlsym(RTLD_NEXT, "file_replace");
+	return real(dir, path, data, len, sync, error);
+}
 
 /* What is built from nothing has no packs but those that came: they go if one breaks. */
 static int bring_or_break(struct source *from, const struct source_want *want,
@@ -231,6 +248,41 @@ TEST(what_there_is_no_room_to_compare_is_updated)
 	assert_int_equal(count_trash(), 0);
 }
 
+/* By then there may be room; until then each attempt would fill the disk again. */
+TEST(a_held_copy_that_there_is_no_room_to_compare_is_compared_after_a_day)
+{
+	make_copy_of_one(30);
+	move_all_refs();
+	for (int i = 0; i < 3; i++) {
+		break_builds(0, ERR_DISK);
+		assert_ok(mend_with(OTHER, false));
+		assert_int_equal(result.outcome, SYNC_HELD);
+		free(result.held_reason);
+		assert_int_equal(builds, i != 1);
+		if (i == 1)
+			must("touch -d '25 hours ago' here/a.git/refrelay/compared");
+	}
+	replace_there(false);
+	must("touch -d '25 hours ago' here/a.git/refrelay/compared");
+	assert_ok(mend_with(OTHER, false));
+	assert_replaced();
+}
+
+/* As on a disk that was full only by what was built. */
+TEST(what_was_built_is_gone_before_the_answer_is_noted)
+{
+	make_copy_of_one(30);
+	move_all_refs();
+	is_full_when_built = true;
+	for (int i = 0; i < 2; i++) {
+		assert_ok(mend_with(OTHER, false));
+		assert_int_equal(result.outcome, SYNC_HELD);
+		free(result.held_reason);
+		assert_int_equal(builds, i == 0);
+	}
+	is_full_when_built = false;
+}
+
 TEST(what_cannot_be_compared_for_now_is_compared_later)
 {
 	make_copy_of_one(0);
@@ -271,6 +323,9 @@ int main(void)
 		SYNC_CASE(after_the_comparison_the_old_copy_is_no_new_one),
 		SYNC_CASE(while_a_copy_is_held_it_is_compared_once),
 		SYNC_CASE(what_there_is_no_room_to_compare_is_updated),
+		SYNC_CASE(
+			a_held_copy_that_there_is_no_room_to_compare_is_compared_after_a_day),
+		SYNC_CASE(what_was_built_is_gone_before_the_answer_is_noted),
 		SYNC_CASE(what_cannot_be_compared_for_now_is_compared_later),
 		SYNC_CASE(what_others_write_while_it_is_compared_is_not_replaced),
 	};
