@@ -889,7 +889,7 @@ void verify_origin_free(struct verify_origin *verify)
 		return;
 	assert(!verify->pool);
 	verify_doubts_clear(verify);
-	map_clear_owned(&verify->places);
+	verify_places_clear(verify);
 	vec_clear_each(&verify->lanes, verify_lane_clear);
 	for (size_t i = 0; i < verify->unended.count; i++)
 		forget_task(verify->unended.items[i]);

@@ -94,15 +94,11 @@ void verify_doubt_proved(struct verify_origin *verify, const char *name);
  * time, and the others get what it found.
  */
 
-/* Before its own objects are read. ERR_BUSY: another reads a place. Other errors: one was
- * found damaged not long ago. */
-int verify_places_look(const struct verify_batch *batch, const struct origin_row *row,
-		       const struct repo *repo, struct err *err);
-
-/* Reads those that were not read lately, each within sync.timeout. *is_deferred: the
- * error, of whatever class, says nothing of the repository. */
+/* Reads those that were not read lately, each within sync.timeout. *unjudged: why
+ * nothing is known of one; ERR_NONE: all are known. ERR_BUSY: another reads a place. */
 int verify_places_read(const struct verify_batch *batch, const struct origin_row *row,
-		       const struct repo *repo, bool *is_deferred, struct err *err);
+		       const struct repo *repo, struct err *unjudged, struct err *err);
+void verify_places_clear(struct verify_origin *verify);
 
 int64_t verify_origin_timeout_ms(struct verify_origin *verify);
 /* What took longer is read again after that time so many times. */

@@ -19,25 +19,36 @@
 /* After what was no fault of the repository. */
 #define DEFERRED_MS 30000
 
-/* *is_deferred: the failure says nothing of the repository, whatever its class is. */
+/* What the looks at one repository have found. */
+struct findings {
+	bool has_places;     /* those from which it borrows are read */
+	struct err unjudged; /* why one of them was not; ERR_NONE: all were */
+	bool is_deferred;    /* the failure says nothing of the repository, */
+	bool is_own_whole;   /* ... whose own objects are whole */
+};
+
+/* The places first: many may wait for one, and need not read their own objects before
+ * they know that. */
 static int check_objects(const struct verify_batch *batch, const struct noticed *noticed,
-			 bool *is_deferred, struct err *err)
+			 struct findings *findings, struct err *err)
 {
 	AUTO_REPO struct repo repo = REPO_INIT;
 	AUTO_FREE char *path =
 		xasprintf("%s/%s", batch->kind->of.path, noticed->row.path);
-	const struct git_work work = { .stop = batch->stop,
-				       .guard_fd = -1,
-				       .until = clock_boot_ms() +
-						verify_origin_timeout_ms(batch->verify) };
+	struct git_work work = { .stop = batch->stop, .guard_fd = -1 };
 
 	if (repo_open(AT_FDCWD, path, &repo, err) != 0 ||
 	    repo_check_files(&repo, err) != 0)
 		return -1;
-	if (verify_places_look(batch, &noticed->row, &repo, err) == 0 &&
-	    verify_objects(&work, &repo, &noticed->refs, err) == 0 &&
-	    verify_places_read(batch, &noticed->row, &repo, is_deferred, err) == 0)
+	if (!findings->has_places)
+		findings->has_places = verify_places_read(batch, &noticed->row, &repo,
+							  &findings->unjudged, err) == 0;
+	work.until = clock_boot_ms() + verify_origin_timeout_ms(batch->verify);
+	if (findings->has_places &&
+	    verify_objects(&work, &repo, &noticed->refs, err) == 0) {
+		findings->is_own_whole = true;
 		return 0;
+	}
 	if (err->class == ERR_CONFLICT) /* of its packs: not again at once */
 		err->class = ERR_BUSY;
 	if (err->class == ERR_MISSING) { /* a part of it; it is there itself */
@@ -50,24 +61,29 @@ static int check_objects(const struct verify_batch *batch, const struct noticed 
 struct result {
 	const char *name, *claim_token;
 	const struct err *failure; /* NULL: whole */
-	bool is_deferred;          /* the failure says nothing of the repository */
+	struct findings findings;
 	int64_t reverify_ms, timeout_ms;
 };
 
 static int64_t shortest_wait_ms(const struct result *result)
 {
-	return result->failure && result->failure->class == ERR_TIMEOUT
-		       ? VERIFY_OVERRUN_FACTOR * result->timeout_ms
-		       : 0;
+	const struct findings *findings = &result->findings;
+	int64_t wait_ms = 0;
+
+	if (findings->is_deferred)
+		wait_ms = findings->is_own_whole ? result->reverify_ms : DEFERRED_MS;
+	if (result->failure && result->failure->class == ERR_TIMEOUT)
+		wait_ms = int64_max(wait_ms, VERIFY_OVERRUN_FACTOR * result->timeout_ms);
+	return wait_ms;
 }
 
 static void put_result(struct origin_row *row, const struct result *result)
 {
+	const struct findings *findings = &result->findings;
 	int64_t now = clock_wall_ms(), wait_ms = shortest_wait_ms(result);
 
-	if (result->is_deferred) {
-		origin_row_defer(row, int64_max(DEFERRED_MS, wait_ms),
-				 result->reverify_ms);
+	if (findings->is_deferred) {
+		origin_row_defer(row, wait_ms, result->reverify_ms);
 		return;
 	}
 	row->verification_retry_count =
@@ -129,27 +145,36 @@ static bool is_verdict(const struct err *err)
 	return err_is_of_data(err) || err->class == ERR_TIMEOUT;
 }
 
-/* *is_deferred: the failure says nothing of the repository. */
+/* Its own objects are whole; what it borrows decides. */
+static int take_unjudged(struct findings *findings, struct err *err)
+{
+	if (findings->unjudged.class == ERR_NONE)
+		return 0;
+	findings->is_deferred = true;
+	*err = findings->unjudged;
+	return -1;
+}
+
 static int verify_origin_repository_check(const struct verify_batch *batch,
-					  bool *is_deferred, struct err *err)
+					  struct findings *findings, struct err *err)
 {
 	struct err failure = { 0 };
 	uint64_t failed_at = 0; /* generation */
 
-	*is_deferred = false;
 	for (int looks = 0; looks < LOOKS; looks++) {
 		AUTO_NOTICED struct noticed noticed = { 0 };
 		if (notice_compare_claimed(batch->kind->notice, batch->names[0],
 					   batch->claim_token, &noticed, err) != 0) {
-			*is_deferred = noticed.why.class == ERR_NONE || !is_verdict(err);
+			findings->is_deferred =
+				noticed.why.class == ERR_NONE || !is_verdict(err);
 			return -1;
 		}
 		if (noticed.row.generation == failed_at)
 			break;
-		if (check_objects(batch, &noticed, is_deferred, err) == 0)
-			return 0;
-		*is_deferred |= !is_verdict(err);
-		if (*is_deferred)
+		if (check_objects(batch, &noticed, findings, err) == 0)
+			return take_unjudged(findings, err);
+		findings->is_deferred = !is_verdict(err);
+		if (findings->is_deferred)
 			return -1;
 		failure = *err;
 		failed_at = noticed.row.generation;
@@ -176,7 +201,7 @@ static bool verify_origin_repository(const struct verify_batch *batch)
 	struct err failure, err;
 	struct result result = { 0 };
 
-	if (verify_origin_repository_check(batch, &result.is_deferred, &failure) == 0) {
+	if (verify_origin_repository_check(batch, &result.findings, &failure) == 0) {
 		log_debug("verify.done", LOG_NUMBER("dur_ms", clock_boot_ms() - started));
 	} else if (failure.class == ERR_CANCELED) {
 		return false;
@@ -184,9 +209,10 @@ static bool verify_origin_repository(const struct verify_batch *batch)
 		log_info("verify.deferred", LOG_ERR(&failure));
 		return false;
 	} else {
-		report_failure(&failure, result.is_deferred, clock_boot_ms() - started);
+		report_failure(&failure, result.findings.is_deferred,
+			       clock_boot_ms() - started);
 		result.failure = &failure;
-		if (!result.is_deferred)
+		if (!result.findings.is_deferred)
 			verify_doubt_proved(batch->verify, batch->names[0]);
 	}
 	if (verify_origin_repository_record(batch, &result, &err) == 0)

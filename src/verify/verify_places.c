@@ -15,16 +15,26 @@
 
 struct place {
 	bool is_being_read;
-	int64_t whole_at;   /* boot ms: when the reading began that found it so; 0 */
-	int64_t kept_until; /* boot ms: the result of the last reading */
-	int64_t limit_ms;   /* ... and sync.timeout then */
-	struct err failure; /* ... ERR_NONE: whole */
+	int64_t whole_at;    /* boot ms: when the reading began that found it so; 0 */
+	int64_t kept_until;  /* boot ms: the result of the last reading */
+	int64_t limit_ms;    /* ... and sync.timeout then */
+	struct err *failure; /* ... owned; NULL: whole */
 };
+
+void verify_places_clear(struct verify_origin *verify)
+{
+	const struct map_entry *entry;
+	size_t at = 0;
+
+	while ((entry = map_next(&verify->places, &at)) != NULL)
+		free(((struct place *)entry->value)->failure);
+	map_clear_owned(&verify->places);
+}
 
 static bool is_known_to_fail(const struct place *place, int64_t limit_ms)
 {
-	return clock_boot_ms() < place->kept_until && place->failure.class != ERR_NONE &&
-	       (place->failure.class != ERR_TIMEOUT || limit_ms <= place->limit_ms);
+	return clock_boot_ms() < place->kept_until && place->failure &&
+	       (place->failure->class != ERR_TIMEOUT || limit_ms <= place->limit_ms);
 }
 
 static struct place *verify_places_get_locked(struct verify_origin *verify,
@@ -55,11 +65,10 @@ struct borrowing {
 	const struct verify_batch *batch;
 	const struct origin_row *row;
 	const struct repo *repo;
-	bool reads;       /* else it only looks for what is known */
-	bool is_deferred; /* the failure says nothing of the repository */
+	struct err *unjudged;
 };
 
-/* 1: it is whole; 0: it is to be read, by the caller if that reads. */
+/* 1: it is whole; 0: it is to be read, by the caller. */
 static int take_place(const struct borrowing *borrowing, const char *path,
 		      struct err *err)
 {
@@ -71,15 +80,14 @@ static int take_place(const struct borrowing *borrowing, const char *path,
 		return err_set(err, ERR_BUSY, "%s, from which it borrows, is being read",
 			       path);
 	if (is_known_to_fail(place, verify->options.timeout_ms)) {
-		*err = place->failure;
+		*err = *place->failure;
 		return -1;
 	}
-	if (place->failure.class == ERR_NONE &&
+	if (!place->failure &&
 	    counts_as_whole(place, borrowing->row, verify->options.reverify_ms))
 		return 1;
-	place->is_being_read = borrowing->reads;
-	if (borrowing->reads)
-		place->limit_ms = verify->options.timeout_ms;
+	place->is_being_read = true;
+	place->limit_ms = verify->options.timeout_ms;
 	return 0;
 }
 
@@ -94,7 +102,11 @@ static void end_reading(struct verify_origin *verify, const char *path, int64_t 
 	place->is_being_read = false;
 	if (failure && !err_is_of_data(failure) && failure->class != ERR_TIMEOUT)
 		return;
-	place->failure = failure ? *failure : (struct err){ 0 };
+	free(TAKE(place->failure));
+	if (failure) {
+		place->failure = xmalloc(sizeof(*failure));
+		*place->failure = *failure;
+	}
 	place->whole_at = failure ? 0 : begun_at;
 	if (failure && failure->class == ERR_TIMEOUT)
 		took = VERIFY_OVERRUN_FACTOR * verify->options.timeout_ms;
@@ -116,33 +128,28 @@ static int read_place(const struct borrowing *borrowing, const char *path,
 	return result;
 }
 
-/* That a place is too large to be read in time is no fault of who borrows from it: its
- * own objects can be read all the same. */
-static int check_place(struct borrowing *borrowing, const char *path, struct err *err)
+/* That a place is too large to be read in time is no fault of who borrows from it. */
+static int check_place(const struct borrowing *borrowing, const char *path,
+		       struct err *err)
 {
 	int is_whole = take_place(borrowing, path, err);
 
-	if (is_whole == 0 && borrowing->reads)
-		is_whole = read_place(borrowing, path, err) == 0 ? 1 : -1;
-	if (is_whole >= 0)
+	if (is_whole > 0 || (is_whole == 0 && read_place(borrowing, path, err) == 0))
 		return 0;
 	if (err->class != ERR_TIMEOUT)
 		return -1;
-	borrowing->is_deferred = true;
-	return borrowing->reads ? -1 : 0;
+	*borrowing->unjudged = *err;
+	return 0;
 }
 
 /* Git reads them, too, but not for us. */
-static int check_unknown(struct borrowing *borrowing, struct err *err)
+static void tell_unknown(struct err *unjudged)
 {
-	if (!borrowing->reads)
-		return 0;
-	borrowing->is_deferred = true;
-	err_set(err, ERR_CONFIG,
+	err_set(unjudged, ERR_CONFIG,
 		"objects/info/alternates has a name in quotes, or too many: what it "
 		"borrows there is not verified");
-	return err_remedy(err, "write fewer names into objects/info/alternates, and none "
-			       "in quotes");
+	err_remedy(unjudged, "write fewer names into objects/info/alternates, and none "
+			     "in quotes");
 }
 
 static char *verify_places_resolve(const struct repo *repo, const char *alternate)
@@ -174,8 +181,8 @@ static int owner_read(struct store_tx *tx, void *arg, struct err *err)
 
 /* 1: of a repository that is verified by itself. What else is below the root, as the
  * objects of a work tree, nobody else reads. */
-static int has_owner(struct borrowing *borrowing, const char *root, const char *path,
-		     struct err *err)
+static int has_owner(const struct borrowing *borrowing, const char *root,
+		     const char *path, struct err *err)
 {
 	AUTO_FREE char *name = name_of_objects(root, path);
 	struct owner owner = { .root = root, .objects = path, .name = name };
@@ -185,19 +192,20 @@ static int has_owner(struct borrowing *borrowing, const char *root, const char *
 	if (store_read(borrowing->batch->verify->options.store, owner_read, &owner,
 		       err) == 0)
 		return owner.is_there;
-	borrowing->is_deferred = true;
+	if (err->class != ERR_CANCELED) /* it says nothing of the repository */
+		err->class = ERR_BUSY;
 	return -1;
 }
 
-static int check_named(struct borrowing *borrowing, const char *root, const char *path,
-		       struct err *err)
+static int check_named(const struct borrowing *borrowing, const char *root,
+		       const char *path, struct err *err)
 {
 	int is_owned = has_owner(borrowing, root, path, err);
 
 	return is_owned == 0 ? check_place(borrowing, path, err) : is_owned < 0 ? -1 : 0;
 }
 
-static int verify_places_check(struct borrowing *borrowing, struct err *err)
+static int verify_places_check(const struct borrowing *borrowing, struct err *err)
 {
 	AUTO_FREE char *root = path_resolve(borrowing->batch->kind->of.path);
 	git_reach_paths places = { 0 };
@@ -208,7 +216,7 @@ static int verify_places_check(struct borrowing *borrowing, struct err *err)
 		AUTO_FREE char *path =
 			verify_places_resolve(borrowing->repo, places.items[i]);
 		if (strcmp(places.items[i], "/") == 0)
-			result = check_unknown(borrowing, err);
+			tell_unknown(borrowing->unjudged);
 		else
 			result = check_named(borrowing, root, path, err);
 	}
@@ -216,21 +224,12 @@ static int verify_places_check(struct borrowing *borrowing, struct err *err)
 	return result;
 }
 
-int verify_places_look(const struct verify_batch *batch, const struct origin_row *row,
-		       const struct repo *repo, struct err *err)
-{
-	return verify_places_check(
-		&(struct borrowing){ .batch = batch, .row = row, .repo = repo }, err);
-}
-
 int verify_places_read(const struct verify_batch *batch, const struct origin_row *row,
-		       const struct repo *repo, bool *is_deferred, struct err *err)
+		       const struct repo *repo, struct err *unjudged, struct err *err)
 {
-	struct borrowing borrowing = {
-		.batch = batch, .row = row, .repo = repo, .reads = true
-	};
-	int result = verify_places_check(&borrowing, err);
-
-	*is_deferred = borrowing.is_deferred;
-	return result;
+	*unjudged = (struct err){ 0 };
+	return verify_places_check(
+		&(struct borrowing){
+			.batch = batch, .row = row, .repo = repo, .unjudged = unjudged },
+		err);
 }

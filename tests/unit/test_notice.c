@@ -597,7 +597,7 @@ TEST(a_verification_that_is_the_first_to_read_it_again_counts)
 					.count = 1,
 					.claim_token = rows.items[0].claim_token }));
 	assert_verification("a", VERIFICATION_SUCCEEDED);
-	map_clear_owned(&verify.places);
+	verify_places_clear(&verify);
 	pthread_mutex_destroy(&verify.mutex);
 }
 

@@ -94,6 +94,8 @@ static void open_all(int64_t due_at)
 	assert_ok(store_write(store, add_row, &due_at, &err));
 }
 
+#define REVERIFY_MS 3600000
+
 static int64_t timeout_ms = 3600000;
 
 /* In the place of the program's. */
@@ -125,7 +127,7 @@ static void start_verify_for(size_t capacity, int64_t reverify_ms)
 
 static void start_verify(size_t capacity)
 {
-	start_verify_for(capacity, 3600000);
+	start_verify_for(capacity, REVERIFY_MS);
 }
 
 static void close_all(void)
@@ -327,16 +329,50 @@ TEST(what_takes_longer_than_the_timeout_is_tried_again_much_later)
 	close_all();
 }
 
+/* That may take hours, and be in vain while another reads the place. */
+TEST(its_own_objects_are_not_read_before_what_is_borrowed)
+{
+	AUTO_FREE char *pool = NULL;
+
+	open_all(clock_wall_ms());
+	borrow(&pool);
+	must("cd %s && %s", pool, DAMAGE_PACK);
+	must("cd p.git && chmod u+w objects && mkdir -p objects/ab && "
+	     ": >objects/ab/$(printf %%038d 1)");
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_FAILED);
+	assert_non_null(strstr(row.failure, pool));
+	close_all();
+	must("rm -rf %s", pool);
+}
+
+/* Nothing that a reading soon would tell. */
 TEST(what_is_borrowed_from_an_unknown_place_is_not_called_verified)
 {
-	open_all(clock_wall_ms());
+	const int64_t now = clock_wall_ms();
+
+	open_all(now);
 	must("echo '\"/srv/\\303\\244\"' >p.git/objects/info/alternates");
 	start_verify(1);
 	for (int64_t tries = 0; tries == 0; usleep(5000)) {
 		AUTO_ORIGIN_ROW struct origin_row row = read_row();
 		tries = row.verification_retry_count;
 		assert_int_equal(row.verification, VERIFICATION_PENDING);
+		if (tries > 0)
+			assert_true(row.verification_due_at > now + REVERIFY_MS - 1000);
 	}
+	close_all();
+}
+
+/* The damage of its own objects is told all the same. */
+TEST(damage_is_found_where_a_place_is_unknown)
+{
+	open_all(clock_wall_ms());
+	must("echo '\"/srv/\\303\\244\"' >p.git/objects/info/alternates && cd p.git && "
+	     "truncate -s -100 objects/pack/*.pack");
+	start_verify(1);
+	AUTO_ORIGIN_ROW struct origin_row row = wait_for(VERIFICATION_FAILED);
+	assert_string_equal(row.failure_class, "corrupt");
 	close_all();
 }
 
@@ -847,7 +883,9 @@ int main(void)
 		CASE(what_is_borrowed_from_no_repository_is_read_below_the_root_too),
 		CASE(what_is_borrowed_from_a_repository_is_left_to_that),
 		CASE(what_takes_longer_than_the_timeout_is_tried_again_much_later),
+		CASE(its_own_objects_are_not_read_before_what_is_borrowed),
 		CASE(what_is_borrowed_from_an_unknown_place_is_not_called_verified),
+		CASE(damage_is_found_where_a_place_is_unknown),
 		CASE(what_failed_has_failed_until_it_is_found_whole),
 		CASE(a_doubt_is_verified_at_once),
 		CASE(a_doubtful_repository_is_not_verified_and_a_damaged_one_has_failed),

@@ -72,50 +72,40 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	repo_close(&borrower);
-	map_clear_owned(&verify.places);
+	verify_places_clear(&verify);
 	pthread_mutex_destroy(&verify.mutex);
 	must("rm -rf %s-pool", root);
 	return test_remove_root(state);
 }
 
-static int look(const struct origin_row *row)
-{
-	return verify_places_look(&batch, row, &borrower, &err);
-}
-
 static int read_for(const struct origin_row *row)
 {
-	bool is_deferred = true;
-	int result = verify_places_read(&batch, row, &borrower, &is_deferred, &err);
+	struct err unjudged;
+	int result = verify_places_read(&batch, row, &borrower, &unjudged, &err);
 
-	assert_false(is_deferred);
+	assert_int_equal(unjudged.class, ERR_NONE);
 	return result;
 }
 
-static int defer_for(const struct origin_row *row)
+/* In err: why nothing is known of a place. */
+static int judge_for(const struct origin_row *row)
 {
-	bool is_deferred = false;
-	int result = verify_places_read(&batch, row, &borrower, &is_deferred, &err);
-
-	assert_true(is_deferred);
-	return result;
+	assert_ok(verify_places_read(&batch, row, &borrower, &err, &(struct err){ 0 }));
+	return err.class == ERR_NONE ? 0 : -1;
 }
 
 static void come_meanwhile(void)
 {
 	meanwhile = NULL;
-	assert_fails(look(&unread), ERR_BUSY);
+	assert_fails(read_for(&unread), ERR_BUSY);
 	assert_fails(read_for(&doubted), ERR_BUSY);
 }
 
 TEST(one_reads_a_place_and_those_that_come_meanwhile_come_back)
 {
 	meanwhile = come_meanwhile;
-	assert_ok(look(&unread));
-	assert_int_equal(readings, 0);
 	assert_ok(read_for(&unread));
 	assert_int_equal(readings, 1);
-	assert_ok(look(&unread));
 	assert_ok(read_for(&unread));
 	assert_ok(read_for(&known));
 	assert_int_equal(readings, 1);
@@ -143,30 +133,26 @@ TEST(what_is_wrong_with_a_place_is_told_to_all_without_reading_it_again)
 	assert_fails(read_for(&unread), ERR_CORRUPT);
 	takes_ms = 0;
 	ahead_ms += HOUR_MS;
-	assert_fails(look(&known), ERR_CORRUPT);
+	assert_fails(read_for(&known), ERR_CORRUPT);
 	assert_fails(read_for(&doubted), ERR_CORRUPT);
 	assert_non_null(strstr(err.text, "-pool"));
 	assert_int_equal(readings, 1);
 	ahead_ms += 2 * HOUR_MS;
 	found = ERR_NONE;
-	assert_ok(look(&known));
 	assert_ok(read_for(&known));
 	assert_int_equal(readings, 2);
 }
 
-/* Its own objects are read all the same. */
 TEST(a_place_that_cannot_be_read_in_time_is_no_damage)
 {
 	found = ERR_TIMEOUT;
-	assert_fails(defer_for(&unread), ERR_TIMEOUT);
-	assert_ok(look(&known));
-	assert_fails(defer_for(&known), ERR_TIMEOUT);
+	assert_fails(judge_for(&unread), ERR_TIMEOUT);
+	assert_fails(judge_for(&known), ERR_TIMEOUT);
 	ahead_ms += 29 * HOUR_MS; /* of ten times three */
-	assert_fails(defer_for(&known), ERR_TIMEOUT);
+	assert_fails(judge_for(&known), ERR_TIMEOUT);
 	assert_int_equal(readings, 1);
 	verify.options.timeout_ms += 1000;
-	assert_ok(look(&known));
-	assert_fails(defer_for(&known), ERR_TIMEOUT);
+	assert_fails(judge_for(&known), ERR_TIMEOUT);
 	assert_int_equal(readings, 2);
 }
 
@@ -175,7 +161,6 @@ TEST(what_ended_a_reading_from_outside_is_not_remembered)
 	found = ERR_CANCELED;
 	assert_fails(read_for(&unread), ERR_CANCELED);
 	found = ERR_NONE;
-	assert_ok(look(&unread));
 	assert_ok(read_for(&unread));
 	assert_int_equal(readings, 2);
 }
@@ -183,11 +168,21 @@ TEST(what_ended_a_reading_from_outside_is_not_remembered)
 TEST(a_place_that_is_not_known_is_not_called_whole)
 {
 	must("echo '\"/srv/\\303\\244\"' >p.git/objects/info/alternates");
-	assert_ok(look(&unread));
-	assert_fails(defer_for(&unread), ERR_CONFIG);
+	assert_fails(judge_for(&unread), ERR_CONFIG);
 	assert_true(*err.remedy);
 	must("seq -f '%s-pool/objects/%%g' 3000 >p.git/objects/info/alternates", root);
-	assert_fails(defer_for(&unread), ERR_CONFIG);
+	assert_fails(judge_for(&unread), ERR_CONFIG);
+}
+
+TEST(a_place_that_is_not_known_hides_no_damage_of_another)
+{
+	struct err unjudged;
+
+	must("(echo '\"/srv/x\"' && cat p.git/objects/info/alternates) >a && "
+	     "mv a p.git/objects/info/alternates");
+	found = ERR_CORRUPT;
+	assert_fails(verify_places_read(&batch, &unread, &borrower, &unjudged, &err),
+		     ERR_CORRUPT);
 }
 
 #define PLACES_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -203,6 +198,7 @@ int main(void)
 		PLACES_CASE(a_place_that_cannot_be_read_in_time_is_no_damage),
 		PLACES_CASE(what_ended_a_reading_from_outside_is_not_remembered),
 		PLACES_CASE(a_place_that_is_not_known_is_not_called_whole),
+		PLACES_CASE(a_place_that_is_not_known_hides_no_damage_of_another),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
