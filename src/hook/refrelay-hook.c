@@ -316,14 +316,15 @@ static int read_primary(int data, char *primary, size_t size)
 	return errno == ENOENT && faccessat(data, HOOK_DATABASE, F_OK, 0) == 0 ? 0 : -1;
 }
 
-/* A push into a copy would be there only. Users who may never look into the directory
- * push at former secondaries, too: they are not kept from it. */
+/* A push into a copy would be there only. Users other than the node's may never look into
+ * the directory, and push at former secondaries, too: they are not kept from it. */
 static bool may_be_copy(int repository)
 {
 	int error = errno;
+	struct stat record;
 
-	if (repository < 0 || error == EACCES ||
-	    faccessat(repository, HOOK_COPY_RECORD, F_OK, 0) != 0)
+	if (repository < 0 || fstatat(repository, HOOK_COPY_RECORD, &record, 0) != 0 ||
+	    (error == EACCES && record.st_uid != geteuid()))
 		return false;
 	errno = error;
 	complain_errno("this may be a read-only copy, and its node's data directory "

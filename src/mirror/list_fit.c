@@ -128,10 +128,10 @@ int list_fit(const struct list_fit_call *call, struct upstream_list *said,
 	/* Where the disk is away, nothing would be in the way. */
 	if (result == 0 && fitting.fresh.count > 0)
 		result = copies_root_check(call->store, KIND_MIRROR, call->root, err);
-	if (result == 0 && call->list->adopts) {
-		list_fit_keep_unfit(&fitting);
-	} else if (result == 0) {
-		mirror_places_find_taken(&fitting.fresh, call->root, call->source);
+	if (result == 0 && !call->list->adopts)
+		result = mirror_places_find_taken(&fitting.fresh, call->root,
+						  call->source, err);
+	if (result == 0) {
 		list_fit_leave_out_taken(&fitting);
 		list_fit_keep_unfit(&fitting);
 	}

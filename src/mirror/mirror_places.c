@@ -25,7 +25,16 @@ struct mirror_places {
 	const char *root;
 	mirror_place_list *wanted;
 	char *(*source)(int clone);
+	struct err *unseen; /* the first folder that could not be looked at */
 };
+
+/* What may be there must not be taken for free. */
+static void mirror_places_note_unseen(const struct mirror_places *places,
+				      const char *path)
+{
+	if (places->unseen && places->unseen->class == ERR_NONE)
+		err_errno(places->unseen, "cannot look at %s/%s", places->root, path);
+}
 
 static char *mirror_places_fold(const char *text)
 {
@@ -195,6 +204,8 @@ static int mirror_places_enter(const struct mirror_places *places, int dir,
 {
 	int fd = openat(dir, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
+	if (fd < 0 && errno != ELOOP && errno != ENOTDIR && errno != ENOENT)
+		mirror_places_note_unseen(places, path);
 	if (!places->wanted || (fd < 0 && errno != ELOOP && errno != ENOTDIR))
 		return fd;
 	if (fd >= 0 && repo_look_at(fd) == REPO_NOTHING)
@@ -222,10 +233,11 @@ static int mirror_places_look(const struct mirror_places *places, int fd,
 	int result = 0;
 
 	if (!dir) {
+		mirror_places_note_unseen(places, path);
 		close(fd);
 		return 0;
 	}
-	while (result == 0 && (entry = readdir(dir)) != NULL) {
+	while (result == 0 && (errno = 0, entry = readdir(dir)) != NULL) {
 		if (entry->d_name[0] == '.')
 			continue;
 		AUTO_FREE char *below = xasprintf("%s%s", path, entry->d_name);
@@ -240,6 +252,8 @@ static int mirror_places_look(const struct mirror_places *places, int fd,
 		if (inside >= 0)
 			result = mirror_places_look(places, inside, inner, err);
 	}
+	if (result == 0 && errno != 0)
+		mirror_places_note_unseen(places, path);
 	return result;
 }
 
@@ -314,21 +328,23 @@ int mirrors_check_places(const struct mirrors *mirrors, const char *root, struct
 	return result;
 }
 
-void mirror_places_find_taken(mirror_place_list *wanted, const char *root,
-			      char *(*source)(int clone))
+int mirror_places_find_taken(mirror_place_list *wanted, const char *root,
+			     char *(*source)(int clone), struct err *err)
 {
-	struct mirror_places places = { .root = root,
-					.wanted = wanted,
-					.source = source };
-	int fd = dir_open(AT_FDCWD, root, ERR_IGNORED);
+	struct mirror_places places = {
+		.root = root, .wanted = wanted, .source = source, .unseen = err
+	};
+	int fd = dir_open(AT_FDCWD, root, err);
 
 	if (fd < 0)
-		return;
+		return -1;
+	err->class = ERR_NONE;
 	for (size_t i = 0; i < wanted->count; i++)
 		mirror_places_add(&places, wanted->items[i].name, &wanted->items[i]);
 	mirror_places_look(&places, fd, "", ERR_IGNORED);
 	map_clear(&places.names);
 	map_clear(&places.above);
+	return err->class == ERR_NONE ? 0 : -1;
 }
 
 void mirror_place_list_clear(mirror_place_list *wanted)

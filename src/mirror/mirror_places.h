@@ -26,8 +26,8 @@ void mirror_place_list_clear(mirror_place_list *wanted);
 /* Fills in `other`. A stranger chose these names, so less is taken over than of a
  * section: at NAME.git, and in NAME/.git, only a clone of that upstream. `source` is
  * given such a directory, and returns the URL that refrelay has recorded in it, which we
- * free, or NULL. */
-void mirror_places_find_taken(mirror_place_list *wanted, const char *root,
-			      char *(*source)(int clone));
+ * free, or NULL. -1: not all could be looked at. */
+int mirror_places_find_taken(mirror_place_list *wanted, const char *root,
+			     char *(*source)(int clone), struct err *err);
 
 #endif

@@ -162,13 +162,14 @@ static void blob_copy_watch_note_whole(struct blob_copy_watch *watch,
 	bell_ring();
 }
 
-/* Of a file system that is mounted elsewhere, too, the watches have stayed. */
+/* Of a file system that is mounted elsewhere, too, the watches have stayed. All are asked
+ * for, since what was left out may have been on one without copies. */
 static bool blob_copy_watch_is_back(const struct blob_copy_watch *watch,
 				    struct copied_kind *one)
 {
 	if (!one->was_away ||
-	    copies_root_check_place(watch->pull->options.store, one->kind.type,
-				    one->kind.path, NULL, ERR_IGNORED) != 0)
+	    copies_root_check_copy(watch->pull->options.store, one->kind.type,
+				   one->kind.path, NULL, ERR_IGNORED) != 0)
 		return false;
 	one->was_away = false;
 	return true;

@@ -587,10 +587,10 @@ static int transfer(struct push_run *run, struct push_group *group,
 	*result = (struct transfer_result){ 0 };
 	if (add_task_for_all(run, group, err) != 0)
 		return -1;
-	if (make_missing(run, group, err) != 0)
-		return push_unmade(run, group, &request, result, err);
 	text_list_clear(&refs);
 	push_group_add_refs(group, &refs);
+	if (make_missing(run, group, err) != 0)
+		return push_unmade(run, group, &request, result, err);
 	return transfer_run(&request, result, err);
 }
 

@@ -656,8 +656,8 @@ int64_t schedule_next_at(const struct schedule *schedule, int64_t now)
 }
 
 /* The host is back: all that wait for it are due now, unless their delay is not over. One
- * that failed nevertheless when it was due in this way has a trouble of its own: it waits
- * for its next try, whoever succeeds. */
+ * that failed nevertheless when it was due in this way, though the host had answered, has
+ * a trouble of its own: it waits for its next try, whoever succeeds. */
 static void schedule_release_host(struct schedule *schedule, struct schedule_host *host,
 				  int64_t now)
 {
@@ -712,7 +712,8 @@ void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 	entry->not_before = 0;
 	entry->retry_at = result->end == RUN_LATER ? result->retry_at : 0;
 	entry->is_host_failure = result->end == RUN_LATER && result->is_host_failure;
-	entry->was_released = entry->is_released && entry->is_host_failure;
+	entry->was_released = entry->is_released && entry->is_host_failure &&
+			      (!entry->host || entry->host->failures == 1);
 	entry->is_released = false;
 	if (result->end == RUN_BUSY)
 		entry->not_before = now + (result->wait_ms > 0 ? result->wait_ms

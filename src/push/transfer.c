@@ -408,7 +408,13 @@ static int judge_silence(struct transfer *transfer, const push_items *items,
 	return 0;
 }
 
-#define SPLITS 32 /* two pushes each: a destination that takes nothing is not flooded */
+#define SPLITS 32            /* two pushes each */
+#define REFUSED_ALONE_MOST 8 /* then it takes nothing, whatever it is sent */
+
+static bool takes_nothing(const struct transfer *transfer)
+{
+	return !transfer->has_taken && transfer->refused_alone >= REFUSED_ALONE_MOST;
+}
 
 static size_t find_held_up(const push_items *items, const answers *list)
 {
@@ -447,11 +453,14 @@ static int split_held_up(struct transfer *transfer, const push_items *items,
 }
 
 /* Of several it is not known which are to blame: all are worth another try. */
-static void judge_held_up(const push_items *items, size_t held_up, const char *tail)
+static void judge_held_up(struct transfer *transfer, const push_items *items,
+			  size_t held_up, const char *tail)
 {
+	transfer->refused_alone += held_up == 1 && items->count == 1;
 	for (size_t i = 0; i < items->count; i++) {
 		struct push_item *item = items->items[i];
-		if (item->is_held_up && held_up > 1)
+		transfer->has_taken |= item->result.status == REF_OK;
+		if (item->is_held_up && held_up > 1 && !takes_nothing(transfer))
 			item->result.is_transient = true;
 		else if (item->is_held_up && git_message_is_unwanted(tail))
 			item->result.is_transient = false;
@@ -469,11 +478,13 @@ static int judge_push(struct transfer *transfer, const push_items *items,
 		return judge_silence(transfer, items, ended, err);
 	if (is_unpacking && push_report_is_local(ended->tail, &transfer->local_fault))
 		return judge_local(transfer, items, err);
-	if (held_up > 1 && transfer->splits < SPLITS &&
+	/* A destination that is short of memory is not asked again at once. */
+	if (held_up > 1 && transfer->splits < SPLITS && !takes_nothing(transfer) &&
+	    (!is_unpacking || git_message_is_unwanted(ended->tail)) &&
 	    push_report_unpacking(ended->tail, ERR_IGNORED) == 0)
 		return split_held_up(transfer, items, list, ended->tail, err);
 	take_answers(transfer, items, list, ended->tail);
-	judge_held_up(items, held_up, ended->tail);
+	judge_held_up(transfer, items, held_up, ended->tail);
 	return is_unpacking ? push_report_unpacking(ended->tail, err) : 0;
 }
 

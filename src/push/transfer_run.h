@@ -49,6 +49,8 @@ struct transfer {
 	struct view view;           /* made when git is first called */
 	struct err local_fault;     /* of the last ref whose objects cannot be read */
 	unsigned splits;            /* of pushes that were refused as a whole */
+	unsigned refused_alone;     /* refs, after that */
+	bool has_taken;             /* the destination took one */
 };
 
 /* Pushes these, in this order, and settles or leaves each. -1: the push failed as a

@@ -675,6 +675,14 @@ struct registry_below {
 	int64_t found;
 };
 
+/* Mirrors and repositories are in one tree. */
+static const char *registry_kind_beside(const char *kind)
+{
+	if (!kind_is_repository(kind))
+		return kind;
+	return strcmp(kind, KIND_MIRROR) == 0 ? KIND_REPOSITORY : KIND_MIRROR;
+}
+
 static int registry_find_copy_below(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct registry_below *below = arg;
@@ -683,10 +691,13 @@ static int registry_find_copy_below(struct store_tx *tx, void *arg, struct err *
 
 	below->found = 0;
 	return query_number(tx, &below->found, err,
-			    "SELECT 1 FROM registry WHERE kind = ?1 AND name > ?2"
+			    "SELECT 1 FROM registry WHERE kind IN (?1, ?4) AND name > ?2"
 			    " AND name < ?3"
-			    " AND (last_success_at > 0 OR generation > 0) LIMIT 1",
-			    QUERY_TEXT(below->kind), QUERY_TEXT(first), QUERY_TEXT(end));
+			    " AND (last_success_at > 0 OR generation > 0)"
+			    " UNION ALL SELECT 1 FROM origin WHERE kind IN (?1, ?4)"
+			    " AND name > ?2 AND name < ?3 LIMIT 1",
+			    QUERY_TEXT(below->kind), QUERY_TEXT(first), QUERY_TEXT(end),
+			    QUERY_TEXT(registry_kind_beside(below->kind)));
 }
 
 int registry_has_copies_below(struct store *store, const char *kind, const char *folder,

@@ -260,7 +260,10 @@ int copies_root_check_mounts(const json_t *mounts, const char *path, const char 
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
 	if (fd < 0)
 		return -1;
-	away = mounts_find_away(mounts, fd, name);
+	away = name ? mounts_find_away(mounts, fd, name) : NULL;
+	for (size_t i = 0; !name && !away && i < json_array_size(mounts); i++)
+		away = mounts_find_away(mounts, fd,
+					json_string_value(json_array_get(mounts, i)));
 	return away ? copies_root_say_away(away, err) : 0;
 }
 

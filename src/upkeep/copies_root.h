@@ -39,7 +39,7 @@ int copies_root_keep_mounts(struct store *store, const char *kind, const char *p
 int copies_root_read_mounts(struct store *store, const char *kind, json_t **mounts,
 			    struct err *err);
 
-/* -1, ERR_DISK: that name is on one that is not mounted. */
+/* -1, ERR_DISK: that name, or NULL: any, is on one that is not mounted. */
 int copies_root_check_mounts(const json_t *mounts, const char *path, const char *name,
 			     struct err *err);
 int copies_root_say_away(const char *mount, struct err *err); /* -1 */

@@ -191,9 +191,11 @@ static int count_harmless(struct store_tx *tx, const struct registry_row *row, v
 			  struct err *err)
 {
 	struct harmless *harmless = arg;
-	int result = removal_has_no_copy(harmless->root, row)
-			     ? 1
-			     : registry_was_renamed_in(tx, row, err);
+	/* the copy of one that is being removed has just gone */
+	int result =
+		row->state != REGISTRY_STARTED && removal_has_no_copy(harmless->root, row)
+			? 1
+			: registry_was_renamed_in(tx, row, err);
 
 	harmless->count += result > 0;
 	return result < 0 ? -1 : 0;

@@ -577,8 +577,11 @@ static int verify_objects_check_batch(struct pack_reading *reading, struct err *
 	struct err end;
 
 	while (reading->count > 0 && verify_objects_run(reading, err) != 0) {
-		if (may_go_on(reading->work, &end) != 0 ||
-		    drop_vanished(reading, err) <= 0)
+		if (may_go_on(reading->work, &end) != 0) {
+			*err = end; /* git's own word may be of what vanished */
+			return -1;
+		}
+		if (drop_vanished(reading, err) <= 0)
 			return -1;
 	}
 	for (size_t i = 0; i < reading->count; i++)

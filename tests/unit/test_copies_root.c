@@ -317,6 +317,14 @@ TEST(what_is_mounted_below_the_tree_counts_while_there_are_copies_on_it)
 	assert_int_equal(umount(point), 0);
 	assert_ok(check_place(never));
 	assert_ok(copies_root_judge(store, KIND_REPOSITORY, tree, &err));
+	/* of the time when this site was the primary */
+	assert_ok(store_run(store, &err,
+			    "INSERT INTO origin (id, kind, name, path, timeline,"
+			    " generation, changed_at, verification_state) VALUES"
+			    " (1, 'repository', 'sub/o', 'sub/o.git', '00', 1, 1, 0)"));
+	assert_fails(check_place(never), ERR_DISK);
+	assert_ok(store_run(store, &err, "DELETE FROM origin"));
+	assert_ok(check_place(never));
 	add_synced("sub/x");
 	assert_fails(check_place(never), ERR_DISK);
 	assert_non_null(strstr(err.text, "folder sub is not mounted"));

@@ -156,7 +156,7 @@ static char *find_other(const char *name)
 	assert_ok(dir_make(AT_FDCWD, git, &err));
 	vec_add(&wanted, place);
 	vec_add(&wanted, more);
-	mirror_places_find_taken(&wanted, git, recorded_source);
+	assert_ok(mirror_places_find_taken(&wanted, git, recorded_source, &err));
 	return wanted.items[0].other ? xstrdup(wanted.items[0].other) : NULL;
 }
 
