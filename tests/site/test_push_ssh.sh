@@ -89,10 +89,17 @@ one_of_two_admin_urls_is_down() {
 	make_ssh_home adminUrl "ssh://127.0.0.1:1/none/\${name}.git"
 	gerrit_conf remote.far.adminUrl "$(ssh_url far "$PWD/far/home")/\${name}.git"
 	make_source a 1
+	git -C git/a.git branch more main
 	start_ready home
 	at home push start a
 	wait_until 20 was_logged home push.not_created 'code=network'
 	wait_until 20 same_refs git/a.git far/home/a.git
+	# One ref changes, and all are missing.
+	rm -r far/home/a.git
+	add_commits git/a.git refs/heads/main 1
+	at home changed a
+	wait_until 20 same_refs git/a.git far/home/a.git
+	wait_until 20 store_is_empty
 	fails was_logged home push.failed
 	stop_site home
 }
