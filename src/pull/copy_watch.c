@@ -460,8 +460,9 @@ static int copy_watch_scan(void *arg, const struct watcher_scan *scan, struct er
 	int more;
 
 	watch->scans++;
-	copies_root_keep_mounts(watch->pull->options.store, KIND_REPOSITORY,
-				watch->pull->options.here->root, ERR_IGNORED);
+	if (watch->pull->options.here->root)
+		copies_root_keep_mounts(watch->pull->options.store, KIND_REPOSITORY,
+					watch->pull->options.here->root, ERR_IGNORED);
 	do {
 		more = scan_page(watch, stop, &after, err);
 		copy_watch_drain_events(watch);
