@@ -11,7 +11,7 @@
  * SCHED_BATCH. FILE and MEMORY, if not 0, limit in bytes each file that it writes and the
  * writable memory of each of its processes. With a LEAVES of 1 what it has started goes
  * on when it exits with 0. N paths follow +N: the program is confined (run/confine.h),
- *and may read these.
+ * and may read these.
  *
  * To the supervisor: an int64_t a message, the deadline by CLOCK_BOOTTIME in ms;
  * INT64_MAX for none, 0 or less for death at once and without grace. Messages already in

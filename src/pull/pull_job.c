@@ -581,8 +581,9 @@ static int fail_away(struct pull_job *job, struct err *err)
 	json_auto_t *mounts = NULL;
 	struct pull_item *item;
 
-	if (job->pull->options.once || !job->kind.path)
-		return 0;
+	if (job->pull->options.once || !job->kind.path ||
+	    (kind_is_repository(job->kind.type) && !job->is_verification))
+		return 0; /* bringing and removing one look by themselves */
 	if (copies_root_read_mounts(job->pull->options.store, job->kind.type, &mounts,
 				    err) != 0)
 		return -1;
