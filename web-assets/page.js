@@ -355,6 +355,7 @@ function signIn(event) {
 	if (!value)
 		return;
 	sessionStorage.setItem(TOKEN, value);
+	S.who = null;
 	S.tokenFails = "";
 	start();
 }

@@ -50,7 +50,7 @@ asks_for_a_token() {
 }
 
 goes_on_when_signing_in_is_canceled() {
-	drive cancel "$(site_url paris)"
+	drive cancel "$(site_url paris)" "$(<operator.token)" team/web
 }
 
 shows_no_proof_when_hidden_or_signed_out() {

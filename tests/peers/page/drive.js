@@ -350,7 +350,7 @@ const scenarios = {
 
 	// Who may read without a token and thinks better of signing in sees live state again, also
 	// if the request that ran meanwhile has ended; and so does who was refused at first.
-	async cancel(browser, url) {
+	async cancel(browser, url, token, name) {
 		const status = await wellStatus(url);
 		let asked = 0, isRefused = false;
 		const page = await open(browser, url, { mock: { "**/api/v1/status*": (route) => {
@@ -383,6 +383,16 @@ const scenarios = {
 		isRefused = false;
 		await page.getByRole("button", { name: "Cancel" }).click();
 		await sees(page, "#sentence", "another sentence");
+		// Who signs in after all has the rights of the token at once.
+		await visit(page, "#/item/repository/" + encodeURIComponent(name));
+		await sees(page, ".who", "this machine, read-only");
+		assert.equal(await page.getByRole("button", { name: "Sync", exact: true }).count(), 0);
+		await page.getByRole("button", { name: "Sign in" }).click();
+		await page.getByLabel("Token").fill(token);
+		await page.keyboard.press("Enter");
+		await sees(page, ".who", "operator");
+		assert.equal(await page.locator(".who", { hasText: "read-only" }).count(), 0);
+		await page.getByRole("button", { name: "Sync", exact: true }).waitFor();
 		await leave(page);
 	},
 
