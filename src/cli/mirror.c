@@ -87,11 +87,10 @@ struct mirror_shown {
 	struct lfs_lack lack; /* then */
 };
 
-/* Its refs are here, and objects of LFS are not. */
 static bool mirror_is_lacking(const struct mirror_shown *shown)
 {
-	return shown->has_lfs && shown->lack.next_at >= 0 && shown->row &&
-	       shown->row->state == REGISTRY_SYNCED && !shown->row->is_gone;
+	return shown->has_lfs && shown->row &&
+	       report_mirror_is_lacking(shown->row, &shown->lack);
 }
 
 static int64_t mirror_last_equal(const struct mirror_shown *shown)
@@ -205,22 +204,6 @@ static json_t *mirror_maintenance_json(const struct mirror_shown *shown)
 	return object;
 }
 
-static const char *mirror_lacking_word(const struct mirror_shown *shown)
-{
-	return shown->lack.message ? "failed" : "pending";
-}
-
-/* As a whole it is not what its refs are. */
-static void mirror_put_lacking(const struct mirror_shown *shown, json_t *object)
-{
-	if (!mirror_is_lacking(shown))
-		return;
-	json_put_text(object, "state", mirror_lacking_word(shown));
-	json_put_text(object, "failure_class", shown->lack.class);
-	mirror_put_message(object, "failure", shown->lack.message);
-	json_put_text(object, "remedy", shown->lack.remedy);
-}
-
 static json_t *mirror_json(const struct mirror_shown *shown)
 {
 	AUTO_FREE char *path = name_to_copy(shown->call->site.repositories, shown->name);
@@ -244,7 +227,8 @@ static json_t *mirror_json(const struct mirror_shown *shown)
 				      shown->mirror));
 	json_put(object, "lfs", mirror_lfs_json(shown));
 	json_put(object, "maintenance", mirror_maintenance_json(shown));
-	mirror_put_lacking(shown, object);
+	if (mirror_is_lacking(shown))
+		report_mirror_put_lacking(&shown->lack, object);
 	return object;
 }
 
@@ -253,7 +237,7 @@ static const char *mirror_word(const struct mirror_shown *shown)
 	if (!shown->mirror && !(shown->row && shown->row->is_gone))
 		return "not configured";
 	if (mirror_is_lacking(shown))
-		return mirror_lacking_word(shown);
+		return report_mirror_lacking_state(&shown->lack);
 	return shown->row ? report_row_word(shown->row) : "not begun";
 }
 

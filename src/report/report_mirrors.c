@@ -310,3 +310,26 @@ json_t *report_mirrors_json(const struct report *report)
 	json_put(object, "lists", report_mirrors_lists_json(mirrors));
 	return object;
 }
+
+bool report_mirror_is_lacking(const struct registry_row *row, const struct lfs_lack *lack)
+{
+	return lack->next_at >= 0 && row->state == REGISTRY_SYNCED && !row->is_gone &&
+	       !row->held_reason && !row->failure;
+}
+
+const char *report_mirror_lacking_state(const struct lfs_lack *lack)
+{
+	return lack->message ? "failed" : "pending";
+}
+
+void report_mirror_put_lacking(const struct lfs_lack *lack, json_t *object)
+{
+	json_put_text(object, "state", report_mirror_lacking_state(lack));
+	json_put_text(object, "word", lack->message ? "failing" : "copying");
+	json_put_text(object, "failure_class", lack->class);
+	if (lack->message)
+		json_put_message(object, "failure", lack->message);
+	else
+		json_put(object, "failure", json_null());
+	json_put_text(object, "remedy", lack->remedy);
+}

@@ -4,12 +4,14 @@
  * read by whoever may read the API.
  */
 #include "base/clock.h"
+#include "mirror/lfs_lack.h"
 #include "mirror/marks.h"
 #include "mirror/mirrors.h"
 #include "pull/history.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "report/lag_curve.h"
+#include "report/report_mirrors.h"
 #include "web/api.h"
 #include "web/rows.h"
 
@@ -142,14 +144,22 @@ static int views_mirror_json(const struct web_services *services,
 			     struct err *err)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	AUTO_LFS_LACK struct lfs_lack lack = { 0 };
 	int found = registry_get(services->store, KIND_MIRROR, mirror->name, &row, err);
+	int has_lfs = 0;
 
 	if (found != 0 && err->class != ERR_MISSING)
+		return -1;
+	if (mirror->has_lfs)
+		has_lfs = lfs_lack_get(services->store, mirror->name, &lack, err);
+	if (has_lfs < 0)
 		return -1;
 	*object = found == 0 ? report_row_json(&row, clock_wall_ms()) : json_object();
 	json_put_text(*object, "name", mirror->name);
 	json_put_message(*object, "url", mirror->url);
 	json_put(*object, "watchers", views_watchers_json(services, mirror));
+	if (found == 0 && has_lfs > 0 && report_mirror_is_lacking(&row, &lack))
+		report_mirror_put_lacking(&lack, *object);
 	return 0;
 }
 

@@ -146,6 +146,8 @@ wrong_content() {
 	wait_until 30 has_object paris "$good"
 	wait_until 30 mirror_said '^failed .* r '
 	mirror_said 'LFS fails: 1 LFS object that its history names is not here: .*SHA-256'
+	mirror_member state failed
+	mirror_member word failing
 	mirror_member failure_class corrupt
 	is_forged
 	[ -z "$(find paris/lfs -name "${oid:4}*")" ]

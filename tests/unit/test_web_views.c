@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "base/bell.h"
+#include "mirror/lfs_lack.h"
 #include "mirror/mirrors.h"
 #include "registry_write.h"
 #include "replicable/name.h"
@@ -256,6 +257,69 @@ TEST(held_mirrors_that_no_list_has_are_among_the_others)
 	services.mirrors = NULL;
 }
 
+/* Synced and verified, as far as its refs go. */
+static void add_synced(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	assert_ok(registry_add(store, KIND_MIRROR, &name, 1, &err));
+	assert_ok(registry_get(store, KIND_MIRROR, name, &row, &err));
+	struct registry_move move = { .id = row.id,
+				      .event = REGISTRY_BEGUN,
+				      .timeout_ms = 60000 };
+	assert_ok(registry_move(store, &move, &err));
+	move = (struct registry_move){ .id = row.id,
+				       .event = REGISTRY_PROVED,
+				       .generation = 1,
+				       .checksum = "1-00" };
+	assert_ok(registry_complete(store, &move, &err));
+}
+
+static int begin_lacking(struct store_tx *tx, void *arg, struct err *e)
+{
+	return lfs_lack_begin_in(tx, arg, e);
+}
+
+static void expect_mirror(const char *word, const char *state, const char *failure)
+{
+	const char *body = strstr(get("/api/v1/mirrors"), "\r\n\r\n");
+	json_auto_t *page = json_parse_object(body + 4, strlen(body + 4), SIZE_MAX, &err);
+	const json_t *one = json_array_get(json_object_get(page, "mirrors"), 0);
+	const char *is = json_string_value(json_object_get(one, "failure"));
+
+	assert_string_equal(json_string_value(json_object_get(one, "word")), word);
+	assert_string_equal(json_string_value(json_object_get(one, "state")), state);
+	if (failure)
+		assert_string_equal(is, failure);
+	else
+		assert_null(is);
+}
+
+TEST(a_mirror_without_its_objects_is_not_up_to_date)
+{
+	static const char text[] = "[mirror \"a\"]\nurl = https://h/a.git\nlfs = true\n";
+	AUTO_CONF struct conf *conf = NULL;
+	AUTO_MIRRORS struct mirrors mirrors = { 0 };
+	struct lfs_lack lack = { .next_at = -1 };
+
+	add_synced("a");
+	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
+	assert_ok(mirrors_read(conf, &mirrors, &err));
+	services.mirrors = &mirrors;
+	expect_mirror("up to date", "synced", NULL);
+	assert_ok(store_write(store, begin_lacking, &mirrors, &err));
+	expect_mirror("copying", "pending", NULL);
+	assert_ok(lfs_lack_put(store, "a", 0, &lack, &err));
+	expect_mirror("up to date", "synced", NULL);
+	lack.next_at = 1;
+	err_set(&err, ERR_CORRUPT, "its upstream lacks one");
+	lfs_lack_set_failure(&lack, &err);
+	assert_ok(lfs_lack_put(store, "a", 0, &lack, &err));
+	expect_mirror("failing", "failed", "its upstream lacks one");
+	lfs_lack_clear(&lack);
+	services.mirrors = NULL;
+}
+
 #define VIEW_CASE(name) cmocka_unit_test_setup_teardown(name, setup_views, teardown)
 #define STATUS_CASE(name) cmocka_unit_test_setup_teardown(name, setup_status, teardown)
 
@@ -265,6 +329,7 @@ int main(void)
 		VIEW_CASE(a_credential_is_told_what_it_may_do),
 		VIEW_CASE(what_is_asked_in_no_such_way_is_refused),
 		VIEW_CASE(held_mirrors_that_no_list_has_are_among_the_others),
+		VIEW_CASE(a_mirror_without_its_objects_is_not_up_to_date),
 		STATUS_CASE(a_version_that_is_old_or_unknown_is_not_waited_for),
 		STATUS_CASE(without_a_change_the_wait_is_as_long_as_asked_for),
 		STATUS_CASE(a_change_ends_the_wait),
