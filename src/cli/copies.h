@@ -40,6 +40,7 @@ struct copies_call {
 	struct site_data data;
 	struct kinds_here types;
 	VEC(const char *) kinds; /* of the request; borrowed */
+	int64_t now;             /* of list and show: wall ms by the primary's clock */
 	json_t *shown;           /* the objects of show, if they are several */
 	size_t shown_count;
 };

@@ -6,10 +6,12 @@
 #include "git/object_store.h"
 #include "job/job.h"
 #include "pull/copy_kind.h"
+#include "pull/pull.h"
 #include "replicable/name.h"
 #include "report/report.h"
 #include "report/report_blobs.h"
 #include "serve/find.h"
+#include "store/site_value.h"
 #include "upkeep/copies_root.h"
 #include "upkeep/removal.h"
 
@@ -224,7 +226,7 @@ static int add_row(struct copies_call *call, struct registry_row *row, void *arg
 {
 	(void)err;
 	if (call->is_json)
-		json_array_append_new(arg, report_row_json(row, clock_wall_ms()));
+		json_array_append_new(arg, report_row_json(row, call->now));
 	else
 		print_line(call,
 			   &(struct line){ .kind = row->kind,
@@ -237,6 +239,17 @@ static int add_row(struct copies_call *call, struct registry_row *row, void *arg
 	return 0;
 }
 
+/* Lags are told by the clock that the changes were stamped with: the primary's. */
+static int copies_read_now(struct copies_call *call, struct err *err)
+{
+	AUTO_STR struct str skew_ms = STR_INIT;
+
+	if (site_value_read(call->data.store, PULL_SKEW, &skew_ms, err) < 0)
+		return -1;
+	call->now = clock_wall_ms() + strtoll(skew_ms.data, NULL, 10);
+	return 0;
+}
+
 int copies_list(struct copies_call *call, struct err *err)
 {
 	json_auto_t *object = json_object();
@@ -244,6 +257,8 @@ int copies_list(struct copies_call *call, struct err *err)
 	int status;
 
 	json_put(object, call->command->all, array);
+	if (copies_read_now(call, err) != 0)
+		return -1;
 	status = copies_walk(call, add_row, array, err);
 	if (status >= 0 && call->is_json)
 		json_write(stdout, object);
@@ -328,7 +343,7 @@ static int put_repository(const struct copies_call *call, const char *kind,
 static int show_row(struct copies_call *call, struct registry_row *row, void *arg,
 		    struct err *err)
 {
-	json_auto_t *object = report_row_json(row, clock_wall_ms());
+	json_auto_t *object = report_row_json(row, call->now);
 
 	(void)arg;
 	if (put_repository(call, row->kind, row->name, object, err) != 0)
@@ -339,6 +354,8 @@ static int show_row(struct copies_call *call, struct registry_row *row, void *ar
 
 int copies_show(struct copies_call *call, struct err *err)
 {
+	if (copies_read_now(call, err) != 0)
+		return -1;
 	copies_show_begin(call);
 	return copies_show_end(call, copies_walk(call, show_row, NULL, err));
 }

@@ -62,6 +62,25 @@ names_shown() { # NAME...
 print(*(row["name"] for row in json.load(open("out"))["repositories"]))')" = "$*" ]
 }
 
+# That is an hour ahead, and the change that paris lacks was made two minutes ago.
+lags_are_told_by_the_clock_of_the_primary() {
+	stop_site paris
+	sqlite3 paris/data/refrelay.db "
+		INSERT OR REPLACE INTO site_value (key, value) VALUES ('pull.skew', '3600000');
+		UPDATE registry SET behind_since = $((($(date +%s) + 3600 - 120) * 1000))
+			WHERE name = 'r2'"
+	expect 0 at paris repository list --json r2
+	is_two_minutes "$(member repositories.0.lag <out)"
+	expect 0 at paris repository show --json r2
+	is_two_minutes "$(member lag <out)"
+	start_site paris
+	converge
+}
+
+is_two_minutes() { # SECONDS
+	[ "${1%.*}" -ge 115 ] && [ "${1%.*}" -le 240 ]
+}
+
 repositories_are_listed_and_shown() {
 	local i
 	make_some 3
@@ -91,6 +110,7 @@ repositories_are_listed_and_shown() {
 	[ "$(grep -c '^name  *r1$' out)" = 1 ]
 	expect 0 at london repository show --json r1 r2
 	names_shown r1 r2
+	lags_are_told_by_the_clock_of_the_primary
 	expect 2 at paris repository list --state strange
 	expect 2 at paris repository
 
