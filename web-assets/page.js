@@ -581,6 +581,13 @@ function map(status) {
 			: null));
 }
 
+/* To be copied, and not held. */
+const waitingCount = (one) => Math.max(0, one.pending - one.held);
+
+/* The kinds that have held rows, each with its counts. */
+const heldKinds = (status) => [[REPOSITORY, status.repositories], ...Object.entries(status.blobs || {})]
+	.filter(([, one]) => one.held > 0);
+
 /* How many are in each state; each number leads to its rows. */
 function counts(kind, title, one, role) {
 	const isCopy = role === "secondary";
@@ -596,7 +603,7 @@ function counts(kind, title, one, role) {
 			tile("all", one.all, ""),
 			isCopy ? [tile("copied", one.synced, "synced",
 				one.verified === one.synced ? "good" : "busy"),
-				tile("waiting", Math.max(0, one.pending - one.held), "pending", "wait"),
+				tile("waiting", waitingCount(one), "waiting", "wait"),
 				tile("running", one.started, "started", "busy")]
 				: [h("span", { class: "tile good", key: "readable" },
 					h("span", { class: "count" }, number(one.verification.succeeded)),
@@ -714,11 +721,12 @@ function heldView(status) {
 		mirrors.push(heldElsewhere(status.mirrors, more));
 	if (!rows.length && !mirrors.length && !S.unread.held)
 		return null;
-	const all = [status.repositories, ...Object.values(status.blobs || {})].reduce(
-		(sum, one) => sum + (one.held || 0), 0);
+	const kinds = heldKinds(status), all = kinds.reduce((sum, [, one]) => sum + one.held, 0);
 	return section("Held: needs your decision", "held", unreadText("held", "What is held"), h("ul", { class: "troubles" }, rows, mirrors),
-		all > rows.length ? h("p", { class: "muted" }, h("a", { href: listLink(REPOSITORY, "held") },
-			number(all) + " are held in all")) : null);
+		all > rows.length ? h("p", { class: "muted" }, "All that are held: ", kinds.map(([kind, one], i) =>
+			[i ? ", " : "", h("a", { href: listLink(kind, "held") }, kind === REPOSITORY
+				? several(one.held, "repository", "repositories")
+				: [several(one.held, "blob"), " of type ", name(kind)])])) : null);
 }
 
 /* The lease by which a running job works, found by the name that it is of. */
@@ -774,8 +782,8 @@ function waitingView(status) {
 		S.waiting.length ? table("Repositories that wait", ["State", "Name", "Due", "Lag"],
 			S.waiting.map((row) => keyed(row.name, [word(wordOf(row)), link(REPOSITORY, row.name),
 				row.due_at ? ago(row.due_at) : "–", duration(row.lag)]))) : null,
-		status.repositories.pending > FEW ? h("p", { class: "muted" },
-			h("a", { href: listLink(REPOSITORY, "pending") }, "All that wait")) : null,
+		waitingCount(status.repositories) > FEW ? h("p", { class: "muted" },
+			h("a", { href: listLink(REPOSITORY, "waiting") }, "All that wait")) : null,
 		pushes.length ? table("Pushes that wait", ["State", "Repository", "To", "Next try", "Why"],
 			pushes.map((one) => keyed(one.key, [word(one.state), name(one.project),
 				name(one.remote), one.next_at ? ago(one.next_at) : "–",
@@ -840,7 +848,7 @@ function overview() {
 
 /* ---- lists: a page of rows at a time ---- */
 
-const STATES = [["", "all"], ["synced", "copied"], ["pending", "waiting"],
+const STATES = [["", "all"], ["synced", "copied"], ["waiting", "waiting"],
 	["started", "running"], ["failed", "failing"], ["held", "held"], ["gone", "gone"],
 	["missing_on_primary", "missing on primary"]];
 
@@ -1084,25 +1092,23 @@ async function loadOverview() {
 	const status = S.status, unread = {}, get = (...what) => askIf(unread, ...what);
 	const isCopy = status.role === "secondary", hasMirrors = status.mirrors && status.mirrors.all > 0;
 	const remotes = status.remotes || [], push = status.push || {};
-	const heldKinds = [[REPOSITORY, status.repositories], ...Object.entries(status.blobs || {})]
-		.filter(([, one]) => one.held > 0).map(([kind]) => kind);
 	const [running, leases, waiting, queue, mirrors, lag, held] = await Promise.all([
 		get("running", isCopy || hasMirrors, "/api/v1/running"),
 		get("leases", true, "/api/v1/leases?held=true"),
-		get("waiting", isCopy && status.repositories.pending > 0,
-			"/api/v1/repositories?state=pending&limit=" + FEW),
+		get("waiting", isCopy && waitingCount(status.repositories) > 0,
+			"/api/v1/repositories?state=waiting&limit=" + FEW),
 		get("queue", push.orphans > 0 || push.given_up > 0 || remotes.some(
 			(one) => one.waiting + one.running + one.failing + one.given_up > 0),
 			"/api/v1/push/queue?limit=" + QUEUE_ROWS),
 		loadMirrors(unread, hasMirrors, status.mirrors),
 		get("lag", Date.now() - S.lagAt > 55000, "/api/v1/lag?minutes=" + LAG_MINUTES),
-		Promise.all(heldKinds.map((kind) => get("held", true, rowsPath(kind) + "?state=held&limit=" + FEW)
+		Promise.all(heldKinds(status).map(([kind]) => get("held", true, rowsPath(kind) + "?state=held&limit=" + FEW)
 			.then((page) => rowsOf(page).map((row) => ({ kind, row }))))),
 	]);
 	if (lag || unread.lag)
 		Object.assign(S, { lag, lagAt: lag ? Date.now() : 0 });
 	Object.assign(S, { unread, running, queue, leases: leases ? leases.leases : [],
-		waiting: rowsOf(waiting).filter((row) => !row.held_reason), mirrors, held: held.flat() });
+		waiting: rowsOf(waiting), mirrors, held: held.flat() });
 }
 
 /* ---- views and their addresses ---- */

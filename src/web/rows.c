@@ -108,11 +108,14 @@ static int rows_read_state(const char *word, struct registry_filter *filter,
 			filter->state = i;
 	filter->held_only = strcmp(word, "held") == 0;
 	filter->gone_only = strcmp(word, "gone") == 0;
+	filter->unheld_only = strcmp(word, "waiting") == 0;
+	if (filter->unheld_only)
+		filter->state = REGISTRY_PENDING;
 	if (filter->state != REGISTRY_ANY || filter->held_only || filter->gone_only)
 		return 0;
 	return err_set(err, ERR_CONFIG,
 		       "unknown state \"%s\"; use pending, started, synced, failed, "
-		       "missing_on_primary, held or gone",
+		       "missing_on_primary, held, waiting or gone",
 		       word);
 }
 

@@ -92,6 +92,10 @@ shows_what_no_row_and_no_remote_has() {
 	drive beyond "$(site_url paris)" "$(<operator.token)"
 }
 
+shows_what_waits_beside_what_is_held() {
+	drive crowded "$(site_url paris)"
+}
+
 tells_what_it_could_not_read() {
 	drive unread "$(site_url paris)" "$(<operator.token)" team/web
 }
@@ -200,6 +204,7 @@ tap_test "an operator retries and discards pushes" \
 	at_sites lets_an_operator_retry_and_discard_pushes
 tap_test "what is held or left is shown, wherever it is" \
 	at_sites shows_what_no_row_and_no_remote_has
+tap_test "what waits is shown, however much is held" at_sites shows_what_waits_beside_what_is_held
 tap_test "what the node refuses to tell is not shown as nothing" \
 	at_sites tells_what_it_could_not_read
 tap_test "a screen reader hears of another state, not of each refresh" \

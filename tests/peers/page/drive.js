@@ -594,6 +594,44 @@ const scenarios = {
 		await leave(page);
 	},
 
+	// What waits is shown however many are held before it, and what is held can be listed, kind by kind.
+	async crowded(browser, url) {
+		const status = await wellStatus(url);
+		const row = (name, held) => ({ name, word: held ? "held" : "behind", state: "pending", lag: 1,
+			held_reason: held ? "many refs would go" : null });
+		const some = (letter, count, held) => [...Array(count).keys()].map((i) => row(letter + (10 + i), held));
+		Object.assign(status.repositories, { pending: 20, held: 12 });
+		const answer = (member) => (route) => {
+			const state = new URL(route.request().url()).searchParams.get("state");
+			route.fulfill({ json: { [member]: state === "waiting" ? some("w", 8, false) : some("h", 12, true) } });
+		};
+		const page = await open(browser, url, { mock: {
+			"**/api/v1/status*": (route) => route.fulfill({ json: status }),
+			"**/api/v1/repositories?*": answer("repositories"), "**/api/v1/blobs/*": answer("blobs") } });
+		const waiting = page.locator("section", { has: page.locator("#waiting") });
+		const held = page.locator("section", { has: page.locator("#held") });
+		await held.getByText("h21", { exact: true }).waitFor();
+		for (const name of ["w10", "w17"])
+			await waiting.getByText(name, { exact: true }).waitFor();
+		assert.equal(await waiting.getByText("All that wait").count(), 0);
+		const tile = page.locator(".tile", { hasText: "waiting" });
+		assert.equal(await tile.locator(".count").textContent(), "8");
+		assert.equal(await tile.getAttribute("href"), "#/list/repository?state=waiting");
+		Object.assign(status.repositories, { pending: 25 });
+		await waiting.getByText("All that wait").waitFor();
+		assert.equal(await held.getByText("All that are held").count(), 0);
+		status.blobs = { lfs: { ...status.repositories, bytes: 1, held: 50 } };
+		await held.getByText("All that are held: 12 repositories, 50 blobs of type lfs").waitFor();
+		assert.equal(await held.getByRole("link", { name: "50 blobs" }).getAttribute("href"), "#/list/lfs?state=held");
+		Object.assign(status.repositories, { held: 0 });
+		await held.getByText("All that are held: 50 blobs of type lfs").waitFor();
+		await isAccessible(page, "what is held and what waits");
+		await visit(page, "#/list/repository?state=waiting");
+		await sees(page, "tbody tr", "w10");
+		assert.equal(await page.getByLabel("State").inputValue(), "waiting");
+		await leave(page);
+	},
+
 	// What the node refuses to tell is not shown as nothing, and its reason and remedy are shown.
 	async unread(browser, url, token, name) {
 		const status = await wellStatus(url, token);
