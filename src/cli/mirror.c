@@ -24,8 +24,7 @@
 #include "upkeep/removal.h"
 
 #define LOOK_MS 50
-/* A node takes a request up within moments: what still waits so long after its time is
- * behind a job that has the lease. */
+/* A node with a free worker takes a request up within moments. */
 #define LATE_MS 1000
 
 struct mirror_call {
@@ -38,8 +37,9 @@ struct mirror_call {
 	struct site_data data;
 	struct mirrors mirrors;
 	const struct mirror *mirror; /* of that name; NULL: the configuration has none */
-	bool is_partly;   /* the mirror was brought, its working tree not made */
-	int64_t asked_at; /* boot ms */
+	bool is_partly; /* the mirror was brought, its working tree not made */
+	bool is_noted;  /* that it waits for a free worker */
+	int64_t since;  /* boot ms; others may have worked on the mirror all the time */
 	struct stop stop;
 };
 
@@ -525,34 +525,70 @@ static int mirror_give_up(const struct mirror_call *call,
 	return result > 0 ? -1 : result;
 }
 
-static void mirror_say_timeout(const struct mirror_call *call,
-			       const struct mirror_request *request, struct err *why)
-{
-	struct lease_holder holder = { 0 };
-	char key[LEASE_KEY_SIZE];
-
-	lease_key_for(call->data.leases, KIND_REPOSITORY,
-		      replicable_id(KIND_REPOSITORY, request->mirror), request->mirror,
-		      key);
-	if (lease_inspect(call->data.leases, key, &holder, ERR_IGNORED) != 0 ||
-	    !holder.held)
-		holder.node[0] = '\0';
-	lease_say_timeout(request->mirror, &holder, why);
-}
-
-/* 1: it goes on. */
-static int mirror_check_patience(const struct mirror_call *call,
-				 const struct mirror_request *request, struct err *err)
+static int mirror_refuse_alone(const struct mirror_call *call,
+			       const struct mirror_request *request, struct err *err)
 {
 	struct err why;
 
-	if (stop_is_requested(&call->stop))
+	err_set(&why, ERR_CONFLICT, "no node is running here that could bring %s",
+		request->mirror);
+	err_remedy(&why, "start it: refrelay serve");
+	return mirror_give_up(call, request, &why, err);
+}
+
+/* Also if it cannot be told. */
+static bool mirror_may_be_held(const struct mirror_call *call,
+			       const struct mirror_request *request,
+			       struct lease_holder *holder)
+{
+	char key[LEASE_KEY_SIZE];
+	struct err err;
+	bool is_known;
+
+	*holder = (struct lease_holder){ 0 };
+	lease_key_for(call->data.leases, KIND_REPOSITORY,
+		      replicable_id(KIND_REPOSITORY, request->mirror), request->mirror,
+		      key);
+	is_known = lease_inspect(call->data.leases, key, holder, &err) == 0;
+	if (is_known && holder->held && !holder->is_dead)
+		return true;
+	holder->node[0] = '\0';
+	return !is_known && err.class != ERR_MISSING;
+}
+
+/* Others that have the mirror later may have it for a whole wait again. */
+static int mirror_wait_for_worker(struct mirror_call *call)
+{
+	if (!call->is_noted)
+		cli_note("the node has no free worker for %s yet, see "
+			 "sync.repositoryCapacity; if its section is new, restart the "
+			 "node",
+			 call->mirror->name);
+	call->is_noted = true;
+	call->since = clock_boot_ms();
+	return 1;
+}
+
+/* 1: it goes on. */
+static int mirror_check_patience(struct mirror_call *call,
+				 const struct mirror_request *request, struct err *err)
+{
+	struct lease_holder holder;
+	struct err why;
+	int woken;
+
+	if (stop_is_requested(&call->stop)) {
 		err_set(&why, ERR_CANCELED, "interrupted");
-	else if (request->state == MIRROR_REQUEST_WAITING &&
-		 clock_boot_ms() - call->asked_at > call->wait_ms + LATE_MS)
-		mirror_say_timeout(call, request, &why);
-	else
+	} else if (request->state != MIRROR_REQUEST_WAITING ||
+		   clock_boot_ms() - call->since <= call->wait_ms + LATE_MS) {
 		return 1;
+	} else if (mirror_may_be_held(call, request, &holder) ||
+		   (woken = site_wake(call->site.data)) < 0) {
+		lease_say_timeout(request->mirror, &holder, &why);
+	} else {
+		return woken > 0 ? mirror_wait_for_worker(call)
+				 : mirror_refuse_alone(call, request, err);
+	}
 	if (mirror_give_up(call, request, &why, err) != 0)
 		return -1;
 	*err = why; /* the node has it, and brings it to its end */
@@ -560,7 +596,7 @@ static int mirror_check_patience(const struct mirror_call *call,
 }
 
 /* Until it has ended. */
-static int mirror_wait_for(const struct mirror_call *call, struct mirror_request *request,
+static int mirror_wait_for(struct mirror_call *call, struct mirror_request *request,
 			   struct err *err)
 {
 	AUTO_FREE char *id = xstrdup(request->id);
@@ -606,17 +642,6 @@ static int mirror_end_sync(struct mirror_call *call, const struct mirror_request
 	return request->remedy ? err_remedy(err, "%s", request->remedy) : -1;
 }
 
-static int mirror_refuse_alone(struct mirror_call *call,
-			       const struct mirror_request *request, struct err *err)
-{
-	struct err why;
-
-	err_set(&why, ERR_CONFLICT, "no node is running here that could bring %s",
-		request->mirror);
-	err_remedy(&why, "start it: refrelay serve");
-	return mirror_give_up(call, request, &why, err);
-}
-
 static int mirror_sync(struct mirror_call *call, struct err *err)
 {
 	AUTO_MIRROR_REQUEST struct mirror_request request = { 0 };
@@ -634,7 +659,7 @@ static int mirror_sync(struct mirror_call *call, struct err *err)
 	request.wait_ms = call->wait_ms;
 	request.is_once = true;
 	request.wishes = call->is_forced ? REGISTRY_WISH_FORCE : 0;
-	call->asked_at = clock_boot_ms();
+	call->since = clock_boot_ms();
 	if (mirror_request_add(call->data.store, &request, err) != 0)
 		return -1;
 	if (site_wake(call->site.data) == 0 &&

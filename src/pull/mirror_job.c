@@ -235,12 +235,13 @@ static int mirror_job_find_watcher(const struct pull_job *job,
 	return mirrors_find_watcher(mirrors, mirror, request->watcher, watcher, err);
 }
 
+/* Whoever waits for it has waited longer only because no worker was free. */
 static int64_t mirror_job_wait_ms(const struct mirror_request *request)
 {
 	int64_t left = request->asked_at + request->wait_ms - clock_wall_ms();
 
-	return request->is_once ? int64_min(int64_max(left, 0), request->wait_ms)
-				: request->wait_ms;
+	return request->is_once && left > 0 ? int64_min(left, request->wait_ms)
+					    : request->wait_ms;
 }
 
 static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *request)

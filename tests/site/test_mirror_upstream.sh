@@ -153,6 +153,47 @@ hostile() {
 	has_no_fault london/git/a.git paris/git/a.git
 }
 
+# The only worker is at a, whose upstream says nothing.
+syncs_b_without_a_worker() { # WAIT
+	local before
+
+	before=$(posts)
+	rules '^POST hang'
+	add_commits london/git/a.git refs/heads/main 1
+	at paris mirror sync a >/dev/null 2>&1 &
+	wait_until 20 asked_for POST $((before + 1))
+	"$REFRELAY" -c paris/refrelay.conf mirror sync b --wait "$1" >said 2>&1 &
+	waiter=$!
+	wait_until 20 grep 'no free worker for b' said
+}
+
+# Nobody works on b meanwhile, and who does then is waited for; but a node that ends is not.
+no_worker_is_free() {
+	local waiter
+
+	make_hostile_sites
+	stop_site paris
+	set_conf paris sync.repositoryCapacity 1
+	set_conf paris lease.prefix 'x:'
+	set_conf paris lease.keyFormat 'x:clone:${name}'
+	start_site paris
+	syncs_b_without_a_worker 5s
+	touch held
+	"$REFRELAY" -c paris/refrelay.conf lease run clone:b -- \
+		sh -c 'touch holds; while [ -e held ]; do sleep 0.05; done' &
+	wait_until 10 test -e holds
+	rules
+	wait_until 10 was_logged paris 'lease\.waiting' 'lease_key=x:clone:b '
+	rm held
+	expect 0 wait "$waiter"
+	grep "git/b.git main $(tip london/git/b.git)" said
+	wait_until 20 is_mirrored a
+	syncs_b_without_a_worker 1s
+	kill_site paris
+	expect 1 wait "$waiter"
+	grep 'no node is running here' said
+}
+
 # A lease that is never renewed is the fetch's last moment: what needs longer fails as such, with the
 # setting to change, and is not tried again at once.
 outlasts_its_lease() {
@@ -431,6 +472,7 @@ tap_test "one is asked whether it is as it was, gets rest if it limits that, and
 tap_test "by ssh a key that is refused is marked, and an unknown host is not asked" by_ssh
 tap_test "by git:// it is polled as well" by_git
 tap_test "objects that come cut, turned, garbled or not at all fail their own mirror" hostile
+tap_test "one waits for a free worker as long as that takes" no_worker_is_free
 tap_test "a fetch that is longer than a lease that is never renewed says so, and is tried again later" outlasts_its_lease
 tap_test "a pack that is too large, or would be unpacked, fails its own mirror" too_large
 tap_test "a pack for which there is no room leaves some for others" no_room
