@@ -10,6 +10,7 @@
 #include "net/mail.h"
 
 #define NAME_LONGEST 64
+#define DISK_LEAST ((uint64_t)1 << 20)
 
 static const char *const kind_words[ALERT_KINDS + 1] = {
 	"lag",    "failures", "held",  "damage", "disk",
@@ -42,7 +43,7 @@ static int alert_read_kind(const struct setting *row, const struct conf_entry *e
 	return 0;
 }
 
-/* "5%" of the file system, or so many bytes. */
+/* "5%" of the file system, or so many bytes: few are a share without its sign. */
 static int alert_read_disk(const struct setting *row, const struct conf_entry *entry,
 			   void *target, struct err *err)
 {
@@ -51,9 +52,14 @@ static int alert_read_disk(const struct setting *row, const struct conf_entry *e
 	(void)row;
 	alert->disk_share = 0;
 	alert->disk_bytes = 0;
-	return entry->value && strchr(entry->value, '%')
-		       ? conf_read_share(entry, &alert->disk_share, err)
-		       : conf_read_size(entry, &alert->disk_bytes, err);
+	if (entry->value && strchr(entry->value, '%'))
+		return conf_read_share(entry, &alert->disk_share, err);
+	if (conf_read_size(entry, &alert->disk_bytes, err) != 0)
+		return -1;
+	if (alert->disk_bytes == 0 || alert->disk_bytes >= DISK_LEAST)
+		return 0;
+	conf_error(entry, err, "\"%.20s\" is less than a megabyte", entry->value);
+	return err_remedy(err, "write 10%% or 20g, for example; 0: do not report it");
 }
 
 #define ALERT(kind, member) SETTING_AT(kind, struct alert, member)

@@ -7,9 +7,9 @@
 
 static const struct setting events_rows[] = {
 	{ "keepFor", SETTING_AT(DURATION, struct node_settings, keep_for_ms), "14d",
-	  .unit = CONF_DAY, .at_start = true },
+	  .unit = CONF_DAY, .min = CONF_MINUTE, .at_start = true },
 	{ "keepNumber", SETTING_AT(NUMBER, struct node_settings, keep_number), "1000000",
-	  .at_start = true },
+	  .min = 1, .at_start = true },
 	{ 0 },
 };
 

@@ -104,6 +104,8 @@ TEST(what_makes_no_sense_is_refused_by_name)
 	refuse("command = /bin/true\nsecretFile = /s", "only with url");
 	refuse("url = https://a/\nfrom = a@b", "only with mail");
 	refuse("url = https://a/\nheartbeatInterval = 5m", "only with heartbeat");
+	refuse("url = https://a/\ndisk = 10", "\"10\" is less than a megabyte");
+	refuse("url = https://a/\ndisk = 1023k", "alert.oncall.disk: ");
 	assert_fails(read_text("[alert \"oncall\"]\nurl = https://a/\nkind = rain\n"),
 		     ERR_CONFIG);
 	assert_fails(read_text("[alert \"oncall\"]\nurl = https://a/\nsettle = 0\n"),

@@ -284,6 +284,24 @@ TEST(the_section_sync_is_read_in_its_own_units)
 	assert_int_equal(sync.bandwidth, 1 << 20);
 }
 
+TEST(events_are_kept_for_a_while)
+{
+	AUTO_CONF struct conf *conf =
+		parse("[events]\nkeepFor = 1m\nkeepNumber = 1\n"
+		      "keepFor = 0\nkeepFor = 59s\nkeepNumber = 0\n");
+	const struct conf_list *all = conf_entries(conf);
+	static struct node_settings settings;
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct conf_entry *entry = all->items[i];
+		int result = setting_read(settings_find(node_settings_tables, entry),
+					  entry, &settings, &err);
+		assert_int_equal(result, i < 2 ? 0 : -1);
+	}
+	assert_int_equal(settings.keep_for_ms, 60 * 1000);
+	assert_int_equal(settings.keep_number, 1);
+}
+
 /* One line ".It Cm key , key Pq Sy start" of refrelay.conf(5), and what it says. */
 struct documented {
 	char section[32], key[64], mark[16], initial[64];
@@ -453,6 +471,7 @@ int main(void)
 		cmocka_unit_test(sections_of_others_may_have_any_key),
 		cmocka_unit_test(what_is_not_built_yet_is_known_by_its_row),
 		cmocka_unit_test(the_section_sync_is_read_in_its_own_units),
+		cmocka_unit_test(events_are_kept_for_a_while),
 		cmocka_unit_test(
 			the_manual_has_each_row_with_its_default_and_when_it_is_obeyed),
 		cmocka_unit_test(the_manual_has_no_key_that_is_no_row),
