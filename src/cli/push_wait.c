@@ -565,7 +565,7 @@ struct commit_wait {
 	listed_tasks tasks; /* as they were */
 	started_list started;
 	bool is_found;  /* some repository has the commit */
-	int unreadable; /* exit status of the last that cannot be looked into; 0: none */
+	bool is_partly; /* one that cannot be looked into may have it, too */
 };
 
 static bool is_commit(const char *word)
@@ -719,7 +719,8 @@ static int push_commit_inspect_repository(struct commit_wait *wait, int root,
 	bool has = false;
 
 	if (push_commit_find(wait, root, name, &has, &refs, err) != 0) {
-		wait->unreadable = cli_fail(err);
+		cli_fail(err);
+		wait->is_partly = true;
 		return 0;
 	}
 	wait->is_found |= has;
@@ -745,15 +746,13 @@ static int look_into_all(struct commit_wait *wait, struct err *err)
 
 static int say_nothing_found(const struct commit_wait *wait)
 {
-	if (!wait->is_found && wait->unreadable)
-		return wait->unreadable;
 	if (wait->is_found)
 		fprintf(stderr,
 			"refrelay: commit %s is not on a ref that the remote pushes\n",
 			wait->commit);
-	else
+	else if (!wait->is_partly)
 		fprintf(stderr, "refrelay: no such commit here: %s\n", wait->commit);
-	return EXIT_NOT_FOUND;
+	return wait->is_partly ? EXIT_PARTLY : EXIT_NOT_FOUND;
 }
 
 static int find_and_wait(struct commit_wait *wait, struct err *err)
@@ -766,8 +765,7 @@ static int find_and_wait(struct commit_wait *wait, struct err *err)
 		site_wake(wait->call->push.site.data);
 		status = wait->started.count > 0 ? waiting_run(&waiting, err)
 						 : say_nothing_found(wait);
-		/* The commit may be there, too. */
-		if (status == EXIT_DONE && wait->unreadable)
+		if (status == EXIT_DONE && wait->is_partly)
 			status = EXIT_PARTLY;
 	}
 	waiting_clear(&waiting);

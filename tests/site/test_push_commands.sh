@@ -219,13 +219,14 @@ waits_for_a_commit() {
 	grep -q '^refrelay: 0: ' err
 	grep -q 'Succeeded! (OK)' out
 	expect 0 at home push wait "$commit" --repository a --remote m1 --timeout 30s
-	expect 1 at home push wait 0123456789012345678901234567890123456789 --remote m1
+	expect 3 at home push wait 0123456789012345678901234567890123456789 --remote m1
 	grep -q '^refrelay: 0: ' err
 	fails grep 'no such commit here' err
-	rm -r home/git/0.git
 	git -C home/git/a.git update-ref refs/meta/x "$(git -C home/git/a.git \
 		commit-tree -m x main^{tree})"
 	set_conf home remote.m2.push 'refs/heads/*:refs/heads/*'
+	expect 3 at home push wait "$(git -C home/git/a.git rev-parse refs/meta/x)" --remote m2
+	rm -r home/git/0.git
 	expect 4 at home push wait "$(git -C home/git/a.git rev-parse refs/meta/x)" --remote m2
 	grep -q 'is not on a ref that the remote pushes' err
 	expect 4 at home push wait "$commit" --remote m3
