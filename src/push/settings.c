@@ -140,6 +140,20 @@ static int read_count_or_less(const struct setting *row, const struct conf_entry
 	return 0;
 }
 
+static int read_transfers(const struct setting *row, const struct conf_entry *entry,
+			  void *target, struct err *err)
+{
+	const uint64_t *value = setting_field(row, target);
+
+	if (read_count(row, entry, target, err) != 0)
+		return -1;
+	return *value >= row->min && *value <= row->max
+		       ? 0
+		       : conf_error(entry, err,
+				    "it is a number from %" PRIu64 " to %" PRIu64,
+				    row->min, row->max);
+}
+
 static bool settings_is_empty(const struct conf_entry *entry)
 {
 	return entry->value && !entry->value[0];
@@ -410,8 +424,8 @@ static const struct setting replication_rows[] = {
 	/* Behind the one that it wins over. */
 	{ "updateRefErrorMaxRetries", .offset = PLACE(settings.lock_max_retries),
 	  .read = read_count_or_less },
-	{ "repositoryTransfers", AT(NUMBER, settings.repository_transfers), "4", .min = 1,
-	  .max = 1024, .is_own = true },
+	{ "repositoryTransfers", AT(NUMBER, settings.repository_transfers), "4",
+	  .read = read_transfers, .min = 1, .max = 1024, .is_own = true },
 	{ "bytesInFlight", AT(SIZE, settings.bytes_in_flight), .is_own = true },
 	{ "webhook", AT(TEXT, settings.webhook), .read = read_webhook, .is_own = true },
 	{ "webhookSecretFile", .read = read_webhook_secret, .is_own = true },

@@ -175,7 +175,7 @@ TEST(git_s_other_programs_are_beside_git)
 						 "uploadpack = /x/up\n"
 						 "sshKey = /k\nsshKnownHosts = /h\n"
 						 "[replication]\nsshConfig = /c\n"
-						 "repositoryTransfers = 2\n"
+						 "repositoryTransfers = 1k\n"
 						 "bytesInFlight = 0\n");
 
 	assert_string_equal(to->git_path, "/opt/git/bin/git");
@@ -184,7 +184,7 @@ TEST(git_s_other_programs_are_beside_git)
 	assert_string_equal(to->ssh_key, "/k");
 	assert_string_equal(to->ssh_known_hosts, "/h");
 	assert_string_equal(settings->ssh_config, "/c");
-	assert_int_equal(settings->repository_transfers, 2);
+	assert_int_equal(settings->repository_transfers, 1024);
 	assert_int_equal(settings->bytes_in_flight, 0);
 }
 
@@ -214,6 +214,8 @@ TEST(values_that_make_no_sense_are_refused_with_their_line)
 	}
 	assert_fails(read_settings("[remote \"\"]\nurl = git://h/${name}\n"), ERR_CONFIG);
 	assert_fails(read_settings("[replication]\nrepositoryTransfers = 0\n"),
+		     ERR_CONFIG);
+	assert_fails(read_settings("[replication]\nrepositoryTransfers = 1025\n"),
 		     ERR_CONFIG);
 }
 
