@@ -220,6 +220,20 @@ int rows_get(const struct web_request *request, struct web_response *response,
 	return 0;
 }
 
+/* That the copy is deleted, too, is decided at the machine that has it. */
+static int rows_remedy_deleted(const struct registry_row *row, struct err *err)
+{
+	return err_remedy(
+		err, "if that is right, run on this machine: refrelay %s remove %s",
+		kind_is_repository(row->kind) ? "repository" : "blob", row->name);
+}
+
+static int rows_refuse_deleted(const struct registry_row *row, struct err *err)
+{
+	err_set(err, ERR_CONFLICT, "%s: the primary deleted it", row->name);
+	return rows_remedy_deleted(row, err);
+}
+
 /* What is asked of a row. With `may` only of one that it takes: -1 with *err else. */
 struct wish {
 	const char *kind, *name;
@@ -242,6 +256,9 @@ static int ask_for(struct store_tx *tx, void *arg, struct err *err)
 			       kind_noun(wish->kind), wish->name);
 	if (wish->may && wish->may(wish, &row, err) != 0)
 		return -1;
+	/* It would be wanted again, and go to the trash when the primary shows it not. */
+	if (row.is_gone)
+		return rows_refuse_deleted(&row, err);
 	const struct registry_move move = {
 		.id = row.id,
 		.event = REGISTRY_ASKED, /* whatever there is: at once */
@@ -313,9 +330,7 @@ static int may_release(const struct wish *wish, const struct registry_row *row,
 		return 0;
 	err_set(err, ERR_CONFLICT,
 		"the primary deleted %s: releasing it would delete the copy", row->name);
-	return err_remedy(
-		err, "if that is right, run on this machine: refrelay %s remove %s",
-		kind_is_repository(row->kind) ? "repository" : "blob", row->name);
+	return rows_remedy_deleted(row, err);
 }
 
 /* {"held_reason": TEXT} */
@@ -364,7 +379,7 @@ static int reverify_copy(const struct web_request *request, struct web_response 
 			 err) != 0)
 		return row_failed(request, response, err);
 	if (row.is_gone)
-		return err_set(err, ERR_CONFLICT, "%s: the primary deleted it", row.name);
+		return rows_refuse_deleted(&row, err);
 	move.id = row.id;
 	if (registry_move(services->store, &move, err) != 0)
 		return row_failed(request, response, err);

@@ -1,0 +1,128 @@
+/*
+ * What an operator asks of a secondary's rows over HTTP, and which rows refuse it.
+ */
+#include "web_test.h"
+
+#include "base/json.h"
+#include "registry_write.h"
+#include "replicable/name.h"
+#include "web/access.h"
+#include "web/route.h"
+
+#define TOKEN "0123456789abcdef0123456789abcdef"
+
+static struct store *store;
+
+/* Nobody works here. */
+void pull_wake(struct pull *pull)
+{
+	assert_null(pull);
+}
+
+static void rows_test_read_access(void)
+{
+	AUTO_FREE char *text =
+		xasprintf("[http]\noperatorTokenFile = %s/operator\n", root);
+	AUTO_CONF struct conf *conf = NULL;
+
+	assert_ok(file_replace(root_fd, "operator", TOKEN "\n", strlen(TOKEN) + 1,
+			       FILE_NO_SYNC, &err));
+	assert_int_equal(fchmodat(root_fd, "operator", 0600, 0), 0);
+	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
+	assert_ok(access_read(conf, true, &services.access, &err));
+}
+
+static int setup(void **state)
+{
+	if (test_make_root(state))
+		return -1;
+	AUTO_FREE char *url = xasprintf("sqlite:%s/refrelay.db", root);
+	assert_ok(store_open(url, &store, &err));
+	services = (struct web_services){ .site = "paris",
+					  .role = SITE_SECONDARY,
+					  .store = store };
+	rows_test_read_access();
+	start_server(web_repository_routes, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	web_server_stop(server, 0);
+	access_free(services.access);
+	store_close(store);
+	return test_remove_root(state);
+}
+
+static void move_row(const char *name, struct registry_move move)
+{
+	move.id = replicable_id(KIND_REPOSITORY, name);
+	assert_ok(registry_move(store, &move, &err));
+}
+
+/* Synced and verified. */
+static void add_synced(const char *name)
+{
+	const struct registry_move brought = {
+		.id = replicable_id(KIND_REPOSITORY, name),
+		.generation = 1,
+		.timeline = "t1",
+		.checksum = "1-aa",
+		.timeout_ms = 60000,
+	};
+
+	assert_ok(registry_add(store, KIND_REPOSITORY, &name, 1, &err));
+	move_row(name, (struct registry_move){ .event = REGISTRY_ASKED,
+					       .generation = 1,
+					       .timeline = "t1",
+					       .checksum = "1-aa" });
+	move_row(name,
+		 (struct registry_move){ .event = REGISTRY_BEGUN, .timeout_ms = 60000 });
+	assert_ok(registry_complete(store, &brought, &err));
+}
+
+static const char *post(const char *name, const char *verb, const char *body)
+{
+	AUTO_FREE char *head = xasprintf("POST /api/v1/repositories/%s/%s HTTP/1.1\r\n"
+					 "Authorization: Bearer " TOKEN,
+					 name, verb);
+
+	return exchange(head, body, strlen(body));
+}
+
+static void expect(const char *answer, int status, const char *text)
+{
+	if (status_of(answer) != status || !strstr(answer, text))
+		fail_msg("not %d with %s: %s", status, text, answer);
+}
+
+/* Else the next comparison would delete the copy by nobody's decision. */
+TEST(what_the_primary_deleted_stays_held_whatever_is_asked)
+{
+	static const char *const verbs[] = { "sync", "resync", "reverify", "retry",
+					     "release" };
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	add_synced("a");
+	move_row("a", (struct registry_move){ .event = REGISTRY_GONE });
+	move_row("a", (struct registry_move){ .event = REGISTRY_HELD,
+					      .held_reason = "too many" });
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		expect(post("a", verbs[i], "{\"held_reason\":\"too many\"}"), 409,
+		       "\"code\":\"CONFLICT\"");
+	expect(post("a", "sync", ""), 409, "refrelay repository remove a\"");
+	assert_ok(registry_get(store, KIND_REPOSITORY, "a", &row, &err));
+	assert_true(row.is_gone);
+	assert_string_equal(row.held_reason, "too many");
+}
+
+#define ROWS_CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ROWS_CASE(what_the_primary_deleted_stays_held_whatever_is_asked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
