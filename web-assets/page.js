@@ -209,8 +209,11 @@ const said = (text) => h("bdi", { class: "said" }, text || "");
 const link = (kind, text) => h("a", { href: itemLink(kind, text), class: "clip" }, name(text));
 
 /* As a shell takes it. */
-const quote = (text) => /^[\w.\/@%+=:,-]+$/.test(text) && !text.startsWith("-") ? text
+const quote = (text) => /^[\w.\/@%+=:,-]+$/.test(text) ? text
 	: "'" + text.replace(/'/g, "'\\''") + "'";
+
+/* The last word of a command, although it may look like an option. */
+const operand = (text) => (text.startsWith("-") ? "-- " : "") + quote(text);
 
 function command(...words) {
 	const text = words.join(" ");
@@ -343,10 +346,10 @@ function releaseOf(kind, row) {
 	const type = kind === REPOSITORY ? [] : ["--type", quote(kind)];
 	if (row.gone)
 		return [h("p", {}, "The primary deleted it. If that is right:"),
-			command("refrelay", noun, "remove", ...type, quote(row.name))];
+			command("refrelay", noun, "remove", ...type, operand(row.name))];
 	if (mayOperate())
 		return button("Release…", () => confirmRelease(kind, row), { class: "danger" });
-	return command("refrelay", noun, "sync --force", ...type, quote(row.name));
+	return command("refrelay", noun, "sync --force", ...type, operand(row.name));
 }
 
 function signIn(event) {
@@ -715,7 +718,7 @@ function heldView(status) {
 		h("li", { class: "trouble", key: "mirror " + one.name },
 			h("strong", {}, "mirror ", name(one.name)), h("p", {}, said(one.held_reason)),
 			one.gone && one.remedy ? h("p", { class: "remedy" }, "What to do: ", said(one.remedy)) : null,
-			command(one.gone ? "refrelay mirror remove" : "refrelay mirror sync --force", quote(one.name))));
+			command(one.gone ? "refrelay mirror remove" : "refrelay mirror sync --force", operand(one.name))));
 	const more = status.mirrors ? status.mirrors.held - mirrors.length : 0;
 	if (more > 0)
 		mirrors.push(heldElsewhere(status.mirrors, more));

@@ -9,6 +9,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "mirror/upstream_fetch.h"
+#include "replicable/name.h"
 
 /* An upstream counts nothing: what it has now is always of the one that is wanted. */
 #define UPSTREAM_GENERATION 1
@@ -39,12 +40,13 @@ static const struct mirror *mirror_source_find(struct source *source, const char
 		mirrors_find(mirror_source_of(source)->manner.mirrors, name);
 
 	if (!mirror) {
+		AUTO_FREE char *operand = name_to_operand(name);
 		err_set(err, ERR_CONFIG,
 			"the configuration has no [mirror \"%s\"], nor has a list of "
 			"[mirrors] the name",
 			name);
 		err_remedy(err, "put the section back, or refrelay mirror remove %s",
-			   name);
+			   operand);
 	}
 	return mirror;
 }

@@ -466,8 +466,9 @@ static void hold_item(const struct pull *pull, struct pull_item *item, char *rea
 	item->held_reason = reason;
 	if (pull->options.once)
 		return;
+	AUTO_FREE char *operand = name_to_operand(item->row->name);
 	item->remedy = xasprintf("save what matters, then refrelay %s sync --force %s",
-				 item->row->kind, item->row->name);
+				 item->row->kind, operand);
 	log_warn("sync.held", LOG_TEXT("reason", reason),
 		 LOG_TEXT("remedy", item->remedy));
 }

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "git/fence.h"
 #include "git/repo.h"
+#include "git/ssh_command.h"
 #include "replicable/kind_names.h"
 #include "replicable/locate.h"
 #include "replicable/take_away.h"
@@ -240,6 +241,16 @@ char *name_to_path(const char *name)
 char *name_to_copy(const char *root, const char *name)
 {
 	return xasprintf("%s/%s.git", root, name);
+}
+
+char *name_to_operand(const char *name)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (name[0] == '-')
+		str_add(&text, "-- ");
+	ssh_command_quote(name, &text);
+	return str_take(&text);
 }
 
 uint64_t replicable_id(const char *kind, const char *name)

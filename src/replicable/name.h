@@ -44,6 +44,10 @@ char *name_of_objects(const char *root, const char *objects);
 char *name_to_path(const char *name);
 char *name_to_copy(const char *root, const char *name); /* "<root>/<name>.git" */
 
+/* The last words of a command that is offered to be pasted into a shell: the name, quoted
+ * where it must be, after "--" if it looks like an option. The caller frees. */
+char *name_to_operand(const char *name);
+
 /* The id of a replicable in leases and rows. It depends only on kind and name, so that
  * every process and node, with or without a database, computes the same one: the first 62
  * bits of the SHA-256 of "<kind>:<name>", never 0. */

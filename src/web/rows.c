@@ -223,9 +223,12 @@ int rows_get(const struct web_request *request, struct web_response *response,
 /* That the copy is deleted, too, is decided at the machine that has it. */
 static int rows_remedy_deleted(const struct registry_row *row, struct err *err)
 {
-	return err_remedy(
-		err, "if that is right, run on this machine: refrelay %s remove %s",
-		kind_is_repository(row->kind) ? "repository" : "blob", row->name);
+	const bool is_blob = !kind_is_repository(row->kind);
+	AUTO_FREE char *operand = name_to_operand(row->name);
+
+	return err_remedy(err, "if that is right, run on this machine: refrelay %s%s %s",
+			  is_blob ? "blob remove --type " : "repository remove",
+			  is_blob ? row->kind : "", operand);
 }
 
 static int rows_refuse_deleted(const struct registry_row *row, struct err *err)

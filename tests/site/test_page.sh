@@ -96,6 +96,10 @@ shows_what_waits_beside_what_is_held() {
 	drive crowded "$(site_url paris)"
 }
 
+offers_commands_that_a_shell_takes() {
+	drive pasted "$(site_url paris)" "$(<looker.token)"
+}
+
 tells_what_it_could_not_read() {
 	drive unread "$(site_url paris)" "$(<operator.token)" team/web
 }
@@ -205,6 +209,8 @@ tap_test "an operator retries and discards pushes" \
 tap_test "what is held or left is shown, wherever it is" \
 	at_sites shows_what_no_row_and_no_remote_has
 tap_test "what waits is shown, however much is held" at_sites shows_what_waits_beside_what_is_held
+tap_test "commands to paste take names for nothing else" \
+	at_sites offers_commands_that_a_shell_takes
 tap_test "what the node refuses to tell is not shown as nothing" \
 	at_sites tells_what_it_could_not_read
 tap_test "a screen reader hears of another state, not of each refresh" \

@@ -161,6 +161,7 @@ repositories_are_synced_and_verified_when_asked() {
 	fails grep -q 'level=' err
 	wait_until 60 row_is paris r1 verification_state succeeded
 	converge
+	expect 4 at paris repository remove -- --all
 	expect 4 at paris repository remove nowhere
 	# It has been done when the command ends.
 	expect 2 at paris repository remove --wait r2

@@ -71,6 +71,22 @@ TEST(a_name_has_no_trailing_git_and_a_copy_always_has_it)
 	assert_string_equal(path, "group/r.git");
 }
 
+TEST(a_name_in_a_command_to_paste_is_one_operand)
+{
+	static const char *const table[][2] = {
+		{ "group/r-1.x", "group/r-1.x" },
+		{ "--all", "-- --all" },
+		{ "a;b", "'a;b'" },
+		{ "-a $(b)", "-- '-a $(b)'" },
+		{ "it's", "'it'\\''s'" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		AUTO_FREE char *operand = name_to_operand(table[i][0]);
+		assert_string_equal(operand, table[i][1]);
+	}
+}
+
 /* Fixed: other processes, nodes and versions must come to the same number. */
 TEST(an_id_follows_from_kind_and_name_alone)
 {
@@ -88,6 +104,7 @@ int main(void)
 		CASE(names_are_checked_at_the_door),
 		CASE(long_names_are_refused_before_a_file_system_refuses_them),
 		CASE(a_name_has_no_trailing_git_and_a_copy_always_has_it),
+		CASE(a_name_in_a_command_to_paste_is_one_operand),
 		CASE(an_id_follows_from_kind_and_name_alone),
 	};
 

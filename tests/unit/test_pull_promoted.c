@@ -135,27 +135,31 @@ static void promote_another(void)
 
 TEST(commits_that_another_primary_never_had_are_held)
 {
-	appear("a", REPORTED);
+	appear("--all", REPORTED);
 	appear("b", REPORTED);
 	change("b", "refs/heads/old", REPORTED);
-	must("cd primary/a.git && git update-ref refs/heads/late "
+	must("cd primary/--all.git && git update-ref refs/heads/late "
 	     "$(git commit-tree -m late v1^{tree})");
 	begin();
-	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	eventually(is_here("--all") && is_here("b") && is_at_last_event());
 	end();
-	must("git -C primary/a.git update-ref -d refs/heads/late");
+	must("git -C primary/--all.git update-ref -d refs/heads/late");
 	promote_another();
 	begin();
-	eventually(is_held("a", "commits that the source lacks"));
+	eventually(is_held("--all", "commits that the source lacks"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("--all");
+	assert_string_equal(
+		row.remedy,
+		"save what matters, then refrelay repository sync --force -- --all");
 	eventually(is_here("b"));
-	must("git -C copies/a.git rev-parse -q --verify late >/dev/null");
-	must("git -C primary/a.git fetch -q ../../copies/a.git late:late");
-	change("a", "refs/heads/new", REPORTED);
-	eventually(is_here("a"));
+	must("git -C copies/--all.git rev-parse -q --verify late >/dev/null");
+	must("git -C primary/--all.git fetch -q ../../copies/--all.git late:late");
+	change("--all", "refs/heads/new", REPORTED);
+	eventually(is_here("--all"));
 	/* from now on it is followed, whatever it drops */
-	must("git -C primary/a.git update-ref -d refs/heads/late");
-	change("a", "refs/heads/newer", REPORTED);
-	eventually(is_here("a"));
+	must("git -C primary/--all.git update-ref -d refs/heads/late");
+	change("--all", "refs/heads/newer", REPORTED);
+	eventually(is_here("--all"));
 }
 
 TEST(what_is_held_so_stays_when_the_former_address_is_the_primary_again)

@@ -96,6 +96,15 @@ static void expect(const char *answer, int status, const char *text)
 		fail_msg("not %d with %s: %s", status, text, answer);
 }
 
+/* The primary deleted it, as too many others. */
+static void add_held_deletion(const char *name)
+{
+	add_synced(name);
+	move_row(name, (struct registry_move){ .event = REGISTRY_GONE });
+	move_row(name, (struct registry_move){ .event = REGISTRY_HELD,
+					       .held_reason = "too many" });
+}
+
 /* Else the next comparison would delete the copy by nobody's decision. */
 TEST(what_the_primary_deleted_stays_held_whatever_is_asked)
 {
@@ -103,10 +112,7 @@ TEST(what_the_primary_deleted_stays_held_whatever_is_asked)
 					     "release" };
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 
-	add_synced("a");
-	move_row("a", (struct registry_move){ .event = REGISTRY_GONE });
-	move_row("a", (struct registry_move){ .event = REGISTRY_HELD,
-					      .held_reason = "too many" });
+	add_held_deletion("a");
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		expect(post("a", verbs[i], "{\"held_reason\":\"too many\"}"), 409,
 		       "\"code\":\"CONFLICT\"");
@@ -116,12 +122,24 @@ TEST(what_the_primary_deleted_stays_held_whatever_is_asked)
 	assert_string_equal(row.held_reason, "too many");
 }
 
+TEST(what_to_run_is_offered_as_a_shell_takes_it)
+{
+	static const char body[] = "{\"held_reason\":\"too many\"}";
+
+	add_held_deletion("--all");
+	add_held_deletion("a;b");
+	expect(post("--all", "release", body), 409,
+	       "refrelay repository remove -- --all\"");
+	expect(post("a%3Bb", "release", body), 409, "refrelay repository remove 'a;b'\"");
+}
+
 #define ROWS_CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ROWS_CASE(what_the_primary_deleted_stays_held_whatever_is_asked),
+		ROWS_CASE(what_to_run_is_offered_as_a_shell_takes_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -738,6 +738,34 @@ const scenarios = {
 		await leave(page);
 	},
 
+	// Commands to paste, for names that are options or more commands if nothing is done.
+	async pasted(browser, url, token) {
+		const none = { failing: 0, stale: 0, all: 0, example: null, failure: null, remedy: null };
+		const status = await wellStatus(url, token), model = await apiRow(url, token, "team/app");
+		const rows = (...some) => some.map(([name, gone]) =>
+			({ ...model, name, gone, word: "held", held_reason: "too many" }));
+		status.blobs = { uploads: { ...status.repositories, held: 1 } };
+		status.repositories.held = 2;
+		status.mirrors = { ...none, all: 2, synced: 0, held: 2, lists: none, checkouts: none };
+		const page = await open(browser, url, { token, mock: {
+			"**/api/v1/status*": (route) => route.fulfill({ json: status }),
+			"**/api/v1/repositories?state=held*": { repositories: rows(["--all", true], ["a;b", false]) },
+			"**/api/v1/blobs/uploads?state=held*": { blobs: rows(["--all", true]) },
+			"**/api/v1/mirrors?*": { mirrors: rows(["-f", true], ["it's", false]).map((row) =>
+				({ ...row, url: null, watchers: [], remedy: null })) },
+		} });
+		const held = page.locator("section", { has: page.locator("#held") });
+		await held.locator("code").nth(4).waitFor();
+		assert.deepStrictEqual((await held.locator("code").allTextContents()).sort(), [
+			"refrelay blob remove --type uploads -- --all",
+			"refrelay mirror remove -- -f",
+			"refrelay mirror sync --force 'it'\\''s'",
+			"refrelay repository remove -- --all",
+			"refrelay repository sync --force 'a;b'",
+		]);
+		await leave(page);
+	},
+
 	// A held row is let go in two steps; the second says what is lost.
 	async release(browser, url, token, name) {
 		const page = await open(browser, url, { token });
