@@ -106,6 +106,7 @@ static int rows_read_state(const char *word, struct registry_filter *filter,
 	for (int i = 0; i < REGISTRY_STATES; i++)
 		if (strcmp(word, registry_state_name((enum registry_state)i)) == 0)
 			filter->state = i;
+	filter->with_unverifiable = filter->state == REGISTRY_FAILED;
 	filter->held_only = strcmp(word, "held") == 0;
 	filter->gone_only = strcmp(word, "gone") == 0;
 	filter->unheld_only = strcmp(word, "waiting") == 0;
@@ -244,6 +245,7 @@ struct wish {
 	int (*may)(const struct wish *wish, const struct registry_row *row,
 		   struct err *err);
 	const char *held_reason; /* that is to be let go; borrowed */
+	bool is_retry;           /* of what failed last: the copy, or its verification */
 };
 
 static int ask_for(struct store_tx *tx, void *arg, struct err *err)
@@ -264,7 +266,9 @@ static int ask_for(struct store_tx *tx, void *arg, struct err *err)
 		return rows_refuse_deleted(&row, err);
 	const struct registry_move move = {
 		.id = row.id,
-		.event = REGISTRY_ASKED, /* whatever there is: at once */
+		.event = wish->is_retry && row.state == REGISTRY_SYNCED
+				 ? REGISTRY_REVERIFY
+				 : REGISTRY_ASKED, /* whatever there is: at once */
 		.wishes = wish->wishes,
 	};
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
@@ -303,9 +307,12 @@ int rows_resync(const struct web_request *request, struct web_response *response
 static int may_retry(const struct wish *wish, const struct registry_row *row,
 		     struct err *err)
 {
+	const bool is_unverifiable = row->state == REGISTRY_SYNCED && row->failure_class;
+
 	(void)wish;
 	if (!row->is_gone && !row->held_reason &&
-	    (row->state == REGISTRY_FAILED || row->state == REGISTRY_MISSING_ON_PRIMARY))
+	    (row->state == REGISTRY_FAILED || is_unverifiable ||
+	     row->state == REGISTRY_MISSING_ON_PRIMARY))
 		return 0;
 	return err_set(err, ERR_CONFLICT, "%s does not fail: it is %s", row->name,
 		       report_row_word(row));
@@ -314,7 +321,8 @@ static int may_retry(const struct wish *wish, const struct registry_row *row,
 int rows_retry(const struct web_request *request, struct web_response *response,
 	       struct err *err)
 {
-	return ask_registry(request, &(struct wish){ .may = may_retry }, response, err);
+	return ask_registry(request, &(struct wish){ .may = may_retry, .is_retry = true },
+			    response, err);
 }
 
 /* What is let go is what somebody has read: the reason of a row may be another by now. */

@@ -133,12 +133,45 @@ TEST(what_to_run_is_offered_as_a_shell_takes_it)
 	expect(post("a%3Bb", "release", body), 409, "refrelay repository remove 'a;b'\"");
 }
 
+/* Copied, but its disk does not let it be read. */
+static void add_unverifiable(const char *name)
+{
+	const struct err failure = { .class = ERR_DISK, .text = "Input/output error" };
+
+	add_synced(name);
+	move_row(name, (struct registry_move){ .event = REGISTRY_CHECKING,
+					       .timeout_ms = 60000 });
+	move_row(name, (struct registry_move){ .event = REGISTRY_SUPERSEDED,
+					       .err = &failure,
+					       .timeout_ms = 3600000 });
+}
+
+TEST(a_copy_that_cannot_be_verified_is_among_the_failing_and_retried)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	add_synced("good");
+	add_unverifiable("bad");
+	const char *answer = get("/api/v1/repositories?state=failed");
+	expect(answer, 200, "\"name\":\"bad\",\"word\":\"failing\"");
+	assert_null(strstr(answer, "good"));
+	expect(post("good", "retry", ""), 409, "good does not fail: it is up to date");
+	expect(post("bad", "retry", ""), 200, "\"word\":\"verifying\"");
+	assert_ok(registry_get(store, KIND_REPOSITORY, "bad", &row, &err));
+	assert_int_equal(row.state, REGISTRY_SYNCED);
+	assert_true(row.verification_due_at <= clock_wall_ms());
+	expect(post("bad", "retry", ""), 409, "bad does not fail: it is verifying");
+	expect(get("/api/v1/repositories?state=failed"), 200, "\"repositories\":[]");
+}
+
 #define ROWS_CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ROWS_CASE(what_the_primary_deleted_stays_held_whatever_is_asked),
+		ROWS_CASE(
+			a_copy_that_cannot_be_verified_is_among_the_failing_and_retried),
 		ROWS_CASE(what_to_run_is_offered_as_a_shell_takes_it),
 	};
 
