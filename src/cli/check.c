@@ -484,11 +484,13 @@ static void lease_server_finding(void *arg, bool is_error, const char *what,
 static void check_leases(struct checking *checking, struct lease_manager *leases)
 {
 	const struct lease_settings *settings = &checking->site.lease;
+	const struct lease_place place = { .site = checking->site.name,
+					   .repositories = checking->site.repositories };
 	char key[LEASE_KEY_SIZE];
 	struct lease_holder holder;
 	struct err err;
 
-	lease_settings_try(settings, checking->site.name, lease_server_finding, checking);
+	lease_settings_try(settings, &place, lease_server_finding, checking);
 	if (settings->backend != LEASE_POSTGRESQL && settings->backend != LEASE_REDIS)
 		return;
 	if ((lease_key_of_person(leases, "check", key, &err) == 0 &&

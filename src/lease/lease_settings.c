@@ -353,11 +353,26 @@ int lease_manager_open(const struct lease_settings *settings,
 	return 0;
 }
 
-void lease_settings_try(const struct lease_settings *settings, const char *site,
-			lease_finding say, void *arg)
+/* The key of a repository that does not exist. */
+static void make_unused_key(const struct lease_settings *settings,
+			    const struct lease_place *place, char key[LEASE_KEY_SIZE])
+{
+	struct lease_manager names = { 0 }; /* of its ways alone */
+	char id[17];
+
+	random_hex(id, 8);
+	AUTO_FREE char *name = xasprintf("check-%s", id);
+	make_ways(settings, place, &names.ways);
+	lease_key_for(&names, "repository", 0, name, key);
+	lease_ways_clear(&names.ways);
+}
+
+void lease_settings_try(const struct lease_settings *settings,
+			const struct lease_place *place, lease_finding say, void *arg)
 {
 	struct lease_options options = { .ttl_ms = settings->ttl_ms };
 	AUTO_WORDS struct server_words words = { 0 };
+	char key[LEASE_KEY_SIZE];
 	struct err err;
 
 	if (settings->ttl_ms >= settings->wait_ms && !settings->compatibility)
@@ -367,8 +382,10 @@ void lease_settings_try(const struct lease_settings *settings, const char *site,
 		    "make lease.wait longer, or lease.ttl shorter");
 	if (settings->backend != LEASE_REDIS)
 		return;
-	if (fill_options(settings, site, &options, &words, &err) != 0)
+	if (fill_options(settings, place->site, &options, &words, &err) != 0) {
 		say(arg, true, err.text, err.remedy);
-	else
-		lease_redis_check(&options, say, arg);
+		return;
+	}
+	make_unused_key(settings, place, key);
+	lease_redis_check(&options, settings->key_format ? key : NULL, say, arg);
 }

@@ -62,11 +62,13 @@ json_t *lease_settings_json(const struct lease_settings *settings,
  * and is_error false for a mere warning. No reports for other backends. */
 typedef void (*lease_finding)(void *arg, bool is_error, const char *what,
 			      const char *remedy);
-void lease_settings_try(const struct lease_settings *settings, const char *site,
-			lease_finding say, void *arg);
+void lease_settings_try(const struct lease_settings *settings,
+			const struct lease_place *place, lease_finding say, void *arg);
 
-/* The same for each Redis server (redis_check.c). -1: at least one finding is an
- * error. */
-int lease_redis_check(const struct lease_options *options, lease_finding say, void *arg);
+/* The same for each Redis server (redis_check.c). The key is one that no lease has, and
+ * that need not begin with the prefix; NULL: there are no such keys. -1: at least one
+ * finding is an error. */
+int lease_redis_check(const struct lease_options *options, const char *key,
+		      lease_finding say, void *arg);
 
 #endif

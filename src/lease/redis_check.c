@@ -14,6 +14,7 @@
 
 struct redis_check {
 	const struct lease_options *options;
+	const char *key; /* see lease_redis_check() */
 	redis_finding say;
 	void *arg;
 	bool has_error;
@@ -111,7 +112,45 @@ static void redis_check_answers(struct redis_check *check,
 	}
 }
 
-/* What leases do, with keys of names that no lease has. */
+/* What leases do with each of their keys, of which the first is a sorted set. */
+static void redis_check_add_keys(struct redis_request *request, const char *line,
+				 const char *const *keys, size_t count)
+{
+	char number[21];
+	const char *words[8] = {
+		"EVAL",
+		"redis.call('TIME') "
+		"redis.call('ZRANGE',KEYS[1],0,0) "
+		"redis.call('ZADD',KEYS[1],1,'check') "
+		"redis.call('ZREM',KEYS[1],'check') "
+		"for i=2,#KEYS do "
+		"redis.call('SET',KEYS[i],'check','PX',1000) "
+		"redis.call('GET',KEYS[i]) "
+		"redis.call('EXISTS',KEYS[i]) "
+		"redis.call('PEXPIRE',KEYS[i],1000) "
+		"redis.call('PTTL',KEYS[i]) "
+		"redis.call('DEL',KEYS[i]) "
+		"end",
+		number,
+		line,
+	};
+
+	snprintf(number, sizeof(number), "%zu", count + 1);
+	for (size_t i = 0; i < count; i++)
+		words[4 + i] = keys[i];
+	redis_request_add(request, 4 + (int)count, words);
+}
+
+static void redis_check_add_key(struct redis_request *request, const char *key)
+{
+	AUTO_FREE char *fence = xasprintf("%s#fence", key);
+	AUTO_FREE char *line = xasprintf("%s#line", key);
+	AUTO_FREE char *wait = xasprintf("%s#wait:check", key);
+
+	redis_check_add_keys(request, line, (const char *[]){ key, fence, wait }, 3);
+}
+
+/* With keys of names that no lease has. */
 static void redis_check_add(const struct redis_check *check,
 			    struct redis_request *request)
 {
@@ -122,19 +161,9 @@ static void redis_check_add(const struct redis_check *check,
 	AUTO_FREE char *key = xasprintf("%s#wait:check-%s", prefix, id);
 	AUTO_FREE char *list = xasprintf("%s#wake:check-%s", prefix, id);
 	redis_request_add(request, 1, (const char *[]){ "INFO" });
-	redis_request_add(request, 7,
-			  (const char *[]){ "EVAL",
-					    "redis.call('TIME') "
-					    "redis.call('SET',KEYS[1],ARGV[1],'PX',1000) "
-					    "redis.call('ZRANGE',KEYS[2],0,0) "
-					    "redis.call('GET',KEYS[1]) "
-					    "redis.call('EXISTS',KEYS[1]) "
-					    "redis.call('PEXPIRE',KEYS[1],1000) "
-					    "redis.call('PTTL',KEYS[1]) "
-					    "redis.call('ZADD',KEYS[2],1,'check') "
-					    "redis.call('ZREM',KEYS[2],'check') "
-					    "return redis.call('DEL',KEYS[1])",
-					    "2", key, list, "check", "" });
+	redis_check_add_keys(request, list, (const char *[]){ key }, 1);
+	if (check->key)
+		redis_check_add_key(request, check->key);
 	redis_request_add(request, 3, (const char *[]){ "RPUSH", list, "check" });
 	redis_request_add(request, 3, (const char *[]){ "BLPOP", list, "1" });
 }
@@ -162,9 +191,12 @@ static void redis_check_server(struct redis_check *check,
 	redis_connection_free(connection);
 }
 
-int lease_redis_check(const struct lease_options *options, lease_finding say, void *arg)
+int lease_redis_check(const struct lease_options *options, const char *key,
+		      lease_finding say, void *arg)
 {
-	struct redis_check check = { .options = options, .say = say, .arg = arg };
+	struct redis_check check = {
+		.options = options, .key = key, .say = say, .arg = arg
+	};
 	struct err err;
 
 	for (size_t i = 0; i < options->url_count; i++) {

@@ -321,6 +321,18 @@ the_documented_rights_of_a_redis_user_suffice() {
 	[ -z "$(redis-cli -s "$PWD/redis" ACL LOG)" ]
 	fails at paris lease show none 2>err
 	grep -q 'no lease refrelay:paris:none was ever granted' err
+	# Keys without the prefix take a pattern of their own, for their endings, too.
+	set_conf paris lease.keyFormat 'x:${name}'
+	"$REFRELAY" -c paris/refrelay.conf check >out 2>&1 || :
+	grep 'FAIL .*leases .*NOPERM' out
+	redis-cli -s "$PWD/redis" ACL SETUSER refrelay '~x:check-????????????????'
+	"$REFRELAY" -c paris/refrelay.conf check >out 2>&1 || :
+	grep 'FAIL .*leases .*NOPERM' out
+	redis-cli -s "$PWD/redis" ACL SETUSER refrelay '~x:*'
+	"$REFRELAY" -c paris/refrelay.conf check >out 2>&1 || :
+	grep 'ok .*leases .*answers' out
+	fails grep 'FAIL .*leases' out
+	[ "$(redis-cli -s "$PWD/redis" KEYS 'x:*')" = "" ]
 	stop_redis
 }
 

@@ -451,7 +451,7 @@ TEST(a_user_has_just_the_rights_that_leases_take)
 		  "+client|setname", "+info", "+eval", "+evalsha", "+get", "+set", "+del",
 		  "+exists", "+pexpire", "+pttl", "+time", "+zadd", "+zrem", "+zrange",
 		  "+rpush", "+blpop", "+lpop", "+scan");
-	assert_int_equal(lease_redis_check(&options, NULL, NULL), 0);
+	assert_int_equal(lease_redis_check(&options, NULL, NULL, NULL), 0);
 	struct lease_manager *carol = open_redis(&options);
 	struct lease *lease = must_acquire(carol, 0), *none;
 	lease_holders holders = { 0 };

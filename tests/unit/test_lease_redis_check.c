@@ -46,7 +46,7 @@ static int check(void)
 {
 	str_reset(&said);
 	return lease_redis_check(&(struct lease_options){ .urls = urls, .url_count = 1 },
-				 collect, NULL);
+				 NULL, collect, NULL);
 }
 
 TEST(the_check_tells_settings_that_lose_leases)
