@@ -818,6 +818,21 @@ static int node_read_settings_again(const struct node *node, const struct conf *
 	return push_settings_read(conf, settings->site.data, &settings->push, err);
 }
 
+/* A certificate that is over keeps nothing else from being set: a reload may be there to
+ * revoke a right, and the one that is shown may be over, too. */
+static void node_set_transport(const struct node *node, const struct transport *transport)
+{
+	struct transport set = *transport; /* borrows */
+	struct err err;
+
+	if (transport_check_expiry(transport, &err) != 0) {
+		log_error("node.certificate_expired", LOG_ERR(&err),
+			  LOG_TEXT("remedy", err.remedy));
+		set.identity = NULL;
+	}
+	web_server_set(node->server, &set);
+}
+
 int node_reload(struct node *node, const struct conf *conf, struct err *err)
 {
 	AUTO_SETTINGS struct node_settings settings;
@@ -826,7 +841,6 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 
 	if (node_read_settings_again(node, conf, &settings, err) != 0 ||
 	    node_check_tree(&settings, err) != 0 ||
-	    transport_check_expiry(&settings.transport, err) != 0 ||
 	    access_read(conf, node->settings.site.role == SITE_PRIMARY, &access, err) !=
 		    0)
 		return -1;
@@ -865,7 +879,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 		pushes_set(node->services.pushes, &settings.serve);
 	if (node->services.freshness)
 		freshness_set(node->services.freshness, settings.serve.fresh_for_ms);
-	web_server_set(node->server, &settings.transport);
+	node_set_transport(node, &settings.transport);
 	if (node->push.push)
 		node_push_set(&node->push, settings.push);
 	node_start_alerts(node, conf, &settings);

@@ -13,6 +13,10 @@ make_certificate() { # NAME
 	chmod 600 "$1.key"
 }
 
+make_old_certificate() {
+	faketime '2020-01-01 00:00:00' bash -c "$(declare -f make_certificate); make_certificate old"
+}
+
 use_certificate() { # NAME
 	cp "$1.pem" shown.pem
 	cp "$1.key" shown.key
@@ -114,10 +118,11 @@ another_certificate() {
 	trusting second adv >answer2
 	cmp answer answer2
 	# One that has expired.
-	faketime '2020-01-01 00:00:00' bash -c "$(declare -f make_certificate); make_certificate old"
+	make_old_certificate
 	use_certificate old
-	reload_one node.reload_failed
-	wait_until 10 was_logged one node.reload_failed 'http.tlsCertificate: the certificate expired at 2020-01-0'
+	reload_one node.reloaded
+	was_logged one node.certificate_expired 'http.tlsCertificate: the certificate expired at 2020-01-0.*remedy='
+	fails was_logged one node.restart_needed
 	trusting second adv >answer2
 	cmp answer answer2
 	use_certificate first
@@ -131,6 +136,39 @@ another_certificate() {
 	reload_one node.restart_needed
 	trusting first curl -fsS -m 10 "$U/info/refs?service=git-upload-pack" >answer2
 	cmp answer answer2
+}
+
+answers_to() { # STATUS TOKEN
+	[ "$(curl -ksS -m 10 -o answer -w '%{http_code}' -u "x:$2" \
+		"$U/info/refs?service=git-upload-pack")" = "$1" ]
+}
+
+an_expired_one_that_is_shown() {
+	local before after
+
+	make_secured
+	make_old_certificate
+	use_certificate old
+	before=$(openssl rand -hex 20)
+	after=$(openssl rand -hex 20)
+	(umask 077 && echo "$before" >dev.token)
+	set_conf one http.anonymousRead false
+	set_conf one token.dev.file "$PWD/dev.token"
+	set_conf one token.dev.rights read
+	launch_site one
+	wait_until 20 was_logged one node.started
+	answers_to 200 "$before"
+	answers_to 401 "$after"
+	echo "$after" >dev.token
+	reload_one node.reloaded
+	answers_to 401 "$before"
+	answers_to 200 "$after"
+	was_logged one node.certificate_expired
+	# And it can be replaced.
+	use_certificate first
+	reload_one node.reloaded
+	trusting first curl -fsS -m 10 -u "x:$after" "$U/info/refs?service=git-upload-pack" >answer
+	[ "$(logged one node.certificate_expired)" -eq 1 ]
 }
 
 refuses_to_start() { # WORDS
@@ -222,6 +260,8 @@ trusts_it_by_git() {
 tap_test "git's own clients clone by TLS and believe no other certificate" clones
 tap_test "long packs come whole, several at a time" long_packs
 tap_test "a new certificate is shown at SIGHUP, a wrong one is not" another_certificate
+tap_test "a reload revokes a token though the certificate that is shown has expired" \
+	an_expired_one_that_is_shown
 tap_test "certificates and keys that cannot be right are refused" wrong_files
 tap_test "a secondary trusts an authority of its own" trusts_an_authority_of_its_own
 tap_test "its git children trust it, too" trusts_it_by_git
