@@ -12,17 +12,35 @@
 #include "replicable/name.h"
 
 #define MIRROR(kind, member) SETTING_AT(kind, struct mirror, member)
-#define MIRROR_LIST(member)                                                              \
+#define MIRROR_REFS(member)                                                              \
 	.type = SETTING_OWN, .offset = offsetof(struct mirror, member),                  \
-	.read = setting_add_text, .is_repeated = true, .at_start = true
+	.read = mirror_add_refs, .is_repeated = true, .at_start = true
+
+/* With a branch's short name, which is easily written there, a mirror would lose all its
+ * refs. */
+static int mirror_add_refs(const struct setting *row, const struct conf_entry *entry,
+			   void *target, struct err *err)
+{
+	const char *pattern = entry->value ? entry->value : "";
+	size_t plain = strcspn(pattern, "*?[\\"), len = strlen("refs/");
+
+	if (entry->file && pattern[0] &&
+	    strncmp(pattern, "refs/", pattern[plain] && plain < len ? plain : len) != 0) {
+		conf_error(entry, err,
+			   "\"%.60s\" matches no ref: full names begin with refs/",
+			   pattern);
+		return err_remedy(err, "write it as refs/heads/main or refs/heads/*");
+	}
+	return setting_add_text(row, entry, target, err);
+}
 
 static const struct setting mirror_rows[] = {
 	{ "url", MIRROR(TEXT, url), .is_required = true, .at_start = true },
 	{ "interval", MIRROR(DURATION, interval_ms), "5m", .min = CONF_SECOND,
 	  .at_start = true },
 	{ "webhookSecretFile", MIRROR(PATH, webhook_secret_file), .at_start = true },
-	{ "refs", MIRROR_LIST(refs) },
-	{ "excludeRefs", MIRROR_LIST(exclude_refs) },
+	{ "refs", MIRROR_REFS(refs) },
+	{ "excludeRefs", MIRROR_REFS(exclude_refs) },
 	{ "caFile", MIRROR(PATH, ca_file), .at_start = true },
 	{ "depth", MIRROR(NUMBER, depth), "0", .max = MIRROR_DEPTH_MOST,
 	  .at_start = true },

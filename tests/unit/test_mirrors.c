@@ -321,13 +321,40 @@ TEST(refs_are_chosen_by_patterns)
 	assert_false(mirror_has_ref(some, "refs/pull/1/head"));
 }
 
+TEST(a_pattern_that_matches_no_ref_is_refused)
+{
+	static const char *const fine[] = { "*",        "r*",
+					    "refs*",    "ref?/*",
+					    "[r]efs/*", "\\\\refs/*",
+					    "refs/*",   "refs/heads/main" };
+	static const char *const wrong[] = { "main", "heads/*", "HEAD",
+					     "refs", "/refs/*", "main*" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(fine); i++) {
+		AUTO_FREE char *text = xasprintf(MIRROR_M "refs = %s\nexcludeRefs = %s\n",
+						 fine[i], fine[i]);
+		assert_ok(read_text(text));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		AUTO_FREE char *text = xasprintf(MIRROR_M "refs = %s\n", wrong[i]);
+		assert_fails(read_text(text), ERR_CONFIG);
+		assert_non_null(strstr(err.text, "mirror.m.refs"));
+		assert_non_null(strstr(err.text, "matches no ref"));
+		AUTO_FREE char *out = xasprintf(MIRROR_M "excludeRefs = %s\n", wrong[i]);
+		assert_fails(read_text(out), ERR_CONFIG);
+	}
+	assert_fails(read_text(MIRROR_M "refs =\n"), ERR_CONFIG);
+	assert_fails(read_text(MIRROR_M "refs\n"), ERR_CONFIG);
+}
+
 TEST(each_change_of_a_section_is_seen)
 {
 	static const char *const others[] = {
 		MIRROR_M,
-		"[mirror \"m\"]\nurl = https://example.com/n\n" MIRROR_M "refs = x\n",
+		"[mirror \"m\"]\nurl = https://example.com/n\n" MIRROR_M
+		"refs = refs/x\n",
 		MIRROR_M "interval = 1m\n",
-		MIRROR_M "excludeRefs = x\n",
+		MIRROR_M "excludeRefs = refs/x\n",
 		MIRROR_M "webhookSecretFile = /s\n",
 		MIRROR_M "then = /bin/true\n",
 		MIRROR_M "then = https://example.com/x\n",
@@ -661,6 +688,7 @@ int main(void)
 		MIRRORS_CASE(threads_look_while_mirrors_come_and_go),
 		MIRRORS_CASE(watchers_come_in_the_files_order),
 		MIRRORS_CASE(refs_are_chosen_by_patterns),
+		MIRRORS_CASE(a_pattern_that_matches_no_ref_is_refused),
 		MIRRORS_CASE(each_change_of_a_section_is_seen),
 	};
 
