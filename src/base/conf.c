@@ -20,9 +20,10 @@
 #define DEPTH_LIMIT 10 /* as git */
 
 struct conf {
-	struct conf_list entries; /* owned, with their texts */
-	struct map index;         /* to struct conf_list, owned */
-	VEC(char *) files;        /* owned */
+	struct conf_list entries;          /* owned, with their texts */
+	struct map index;                  /* to struct conf_list, owned */
+	VEC(struct conf_header *) headers; /* owned, with their texts */
+	VEC(char *) files;                 /* owned */
 };
 
 /* One file being read. */
@@ -35,6 +36,7 @@ struct parser {
 	unsigned line;      /* of the character returned last */
 	bool at_end;        /* what was returned last is the end, as a newline */
 	bool has_subsection;
+	struct conf_header *header; /* with a subsection; NULL: none */
 	struct str section, subsection, key, value;
 };
 
@@ -101,6 +103,20 @@ static void conf_store_parsed(struct parser *parser, const char *value, unsigned
 	};
 
 	conf_store_entry(parser->conf, &entry);
+	if (parser->header)
+		parser->header->has_keys = true;
+}
+
+static void conf_store_header(struct parser *parser)
+{
+	struct conf_header *header = xmalloc(sizeof(*header));
+
+	*header = (struct conf_header){ .section = xstrdup(parser->section.data),
+					.subsection = xstrdup(parser->subsection.data),
+					.file = parser->file,
+					.line = parser->line };
+	vec_add(&parser->conf->headers, header);
+	parser->header = header;
 }
 
 void conf_add_default(struct conf *conf, const char *section, const char *subsection,
@@ -294,7 +310,7 @@ static int parse_subsection(struct parser *parser, struct err *err)
 
 /* Behind the opening bracket. The old form [section.subsection] ignores case, for which
  * git makes it lower case. */
-static int parse_header(struct parser *parser, struct err *err)
+static int parse_header_names(struct parser *parser, struct err *err)
 {
 	int c;
 
@@ -320,6 +336,16 @@ static int parse_header(struct parser *parser, struct err *err)
 	if (parser->section.len == 0)
 		return conf_parse_set_error(parser, "the section has no name", err);
 	return c == ']' ? 0 : parse_subsection(parser, err);
+}
+
+static int parse_header(struct parser *parser, struct err *err)
+{
+	parser->header = NULL;
+	if (parse_header_names(parser, err) != 0)
+		return -1;
+	if (parser->has_subsection)
+		conf_store_header(parser);
+	return 0;
 }
 
 /* Behind a backslash. A newline there joins the lines and adds nothing. */
@@ -519,6 +545,13 @@ static void free_entry(struct conf_entry *entry)
 	free(entry);
 }
 
+static void free_header(struct conf_header *header)
+{
+	free(header->section);
+	free(header->subsection);
+	free(header);
+}
+
 void conf_free(struct conf *conf)
 {
 	const struct map_entry *named;
@@ -535,6 +568,9 @@ void conf_free(struct conf *conf)
 	for (size_t i = 0; i < conf->entries.count; i++)
 		free_entry((struct conf_entry *)(uintptr_t)conf->entries.items[i]);
 	vec_clear(&conf->entries);
+	for (size_t i = 0; i < conf->headers.count; i++)
+		free_header(conf->headers.items[i]);
+	vec_clear(&conf->headers);
 	vec_clear_owned(&conf->files);
 	free(conf);
 }
@@ -583,6 +619,28 @@ void conf_subsections(const struct conf *conf, const char *section,
 			vec_add(names, entry->subsection);
 	}
 	map_clear(&seen);
+}
+
+static bool conf_has_keys(const struct conf *conf, const struct conf_header *header)
+{
+	for (size_t i = 0; i < conf->entries.count; i++) {
+		const struct conf_entry *entry = conf->entries.items[i];
+		if (entry->subsection &&
+		    strcasecmp(entry->section, header->section) == 0 &&
+		    strcmp(entry->subsection, header->subsection) == 0)
+			return true;
+	}
+	return false;
+}
+
+const struct conf_header *conf_next_empty(const struct conf *conf, size_t *at)
+{
+	while (*at < conf->headers.count) {
+		const struct conf_header *header = conf->headers.items[(*at)++];
+		if (!header->has_keys && !conf_has_keys(conf, header))
+			return header;
+	}
+	return NULL;
 }
 
 void conf_render_name(const struct conf_entry *entry, struct str *out)

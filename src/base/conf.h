@@ -20,6 +20,14 @@ struct conf_entry {
 	unsigned line;       /* where the key stands */
 };
 
+/* [section "subsection"], where it stands. */
+struct conf_header {
+	char *section, *subsection;
+	const char *file; /* static as long as the configuration */
+	unsigned line;
+	bool has_keys; /* below this very header */
+};
+
 struct conf_list {
 	const struct conf_entry **items;
 	size_t count;
@@ -65,6 +73,10 @@ void conf_add_default(struct conf *conf, const char *section, const char *subsec
  * any key does not exist. The names are borrowed; the caller clears the array. */
 void conf_subsections(const struct conf *conf, const char *section,
 		      struct conf_names *names);
+
+/* The next header, from *at on (0: the first), of a subsection that has no key anywhere;
+ * NULL: there are no more. */
+const struct conf_header *conf_next_empty(const struct conf *conf, size_t *at);
 
 /* Fills *err (ERR_CONFIG) with "<file>:<line>: <section.key>: <text>"; returns -1. For
  * owners of a section with an invalid value. */

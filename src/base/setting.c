@@ -405,6 +405,25 @@ static int refuse_unknown(const struct setting_table *const *tables,
 	return err_set(err, ERR_CONFIG, "%s:%u: %s", entry->file, entry->line, text.data);
 }
 
+/* Of a section without keys nobody would see that it lacks those that it needs. */
+static int settings_check_headers(const struct setting_table *const *tables,
+				  const struct conf *conf, struct err *err)
+{
+	const struct conf_header *empty;
+
+	for (size_t at = 0; (empty = conf_next_empty(conf, &at)) != NULL;)
+		for (size_t i = 0; tables[i]; i++) {
+			if (!tables[i]->has_subsection || tables[i]->is_lenient ||
+			    strcasecmp(tables[i]->section, empty->section) != 0)
+				continue;
+			err_set(err, ERR_CONFIG,
+				"%s:%u: the section [%s \"%s\"] has no keys", empty->file,
+				empty->line, empty->section, empty->subsection);
+			return err_remedy(err, "set its keys, or remove its header, too");
+		}
+	return 0;
+}
+
 int settings_check(const struct setting_table *const *tables, const struct conf *conf,
 		   struct err *err)
 {
@@ -414,7 +433,7 @@ int settings_check(const struct setting_table *const *tables, const struct conf 
 		if (!settings_find(tables, all->items[i]) &&
 		    refuse_unknown(tables, all->items[i], err) != 0)
 			return -1;
-	return 0;
+	return settings_check_headers(tables, conf, err);
 }
 
 int settings_check_built(const struct setting_table *const *tables,

@@ -120,7 +120,7 @@ const struct setting *settings_find(const struct setting_table *const *tables,
 				    const struct conf_entry *entry);
 
 /* Finds the first entry that is not in a table: ERR_CONFIG, with the nearest known
- * name. */
+ * name; and a section with a subsection, but without any key. */
 int settings_check(const struct setting_table *const *tables, const struct conf *conf,
 		   struct err *err);
 

@@ -24,6 +24,7 @@ check_is_silent_of() { # SITE PATTERN
 }
 
 what_is_configured_wrongly_is_told() {
+	local command
 	make_sites
 	name_kind london files
 	check_says 1 london '^FAIL   blobs +blobs of type files: .*No such file.*make or mount'
@@ -42,6 +43,15 @@ what_is_configured_wrongly_is_told() {
 	set_conf london blob.inside.path "$PWD/london/inside"
 	set_conf london blob.inside.layout flat
 	check_says 1 london '^FAIL   configuration .*layout: "flat" is not one of: plain, lfs'
+	git config --file london/refrelay.conf --remove-section blob.inside
+	check_says 0 london '^ok     blobs +of type files: .* can be read'
+
+	# Its path is a comment.
+	printf '[blob "inside"]\n#\tpath = /srv/inside\n' >>london/refrelay.conf
+	for command in check serve; do
+		expect 2 at london "$command"
+		grep -E ':[0-9]+: the section .blob "inside". has no keys' err
+	done
 }
 
 kinds_of_both_sites_are_compared() {

@@ -238,6 +238,26 @@ TEST(what_is_unknown_is_told_with_the_nearest_name)
 	}
 }
 
+TEST(a_named_section_without_keys_is_told)
+{
+	static const char *const fine[] = {
+		"[remote \"r\"]\n",
+		"[sample]\n[named]\n[other \"x\"]\n",
+		"[named \"p\"]\npath = x\n[named \"p\"]\n",
+		"[named \"p\"]\n#path = x\n[NAMED \"p\"]\n\npath = x\n",
+	};
+
+	assert_fails(check("[sample]\n\n [Named \"p\"] # path\n#path = x\n"
+			   "[named \"P\"]\npath = x\n"),
+		     ERR_CONFIG);
+	assert_string_equal(err.text, "t.conf:3: the section [Named \"p\"] has no keys");
+	assert_non_null(strstr(err.remedy, "remove its header"));
+	assert_fails(check("[named \"p\"]"), ERR_CONFIG);
+	assert_fails(check("[named.p]\n[sample]\nsize = 1"), ERR_CONFIG);
+	for (size_t i = 0; i < ARRAY_SIZE(fine); i++)
+		assert_ok(check(fine[i]));
+}
+
 TEST(very_long_names_are_only_unknown)
 {
 	AUTO_STR struct str text = STR_INIT;
@@ -467,6 +487,7 @@ int main(void)
 		SAMPLE_CASE(fields_are_compared_and_digested_by_their_rows),
 		cmocka_unit_test(what_is_known_passes),
 		cmocka_unit_test(what_is_unknown_is_told_with_the_nearest_name),
+		cmocka_unit_test(a_named_section_without_keys_is_told),
 		cmocka_unit_test(very_long_names_are_only_unknown),
 		cmocka_unit_test(sections_of_others_may_have_any_key),
 		cmocka_unit_test(what_is_not_built_yet_is_known_by_its_row),
