@@ -348,6 +348,7 @@ static int removal_remove_rows(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct removal_batch *removal = arg;
 	int64_t removed = 0;
+	size_t rows = 0;
 
 	for (size_t i = 0; i < removal->count; i++) {
 		if (removal->copies[i].why.class != ERR_NONE)
@@ -356,11 +357,12 @@ static int removal_remove_rows(struct store_tx *tx, void *arg, struct err *err)
 		if (result < 0)
 			return -1;
 		removed += result;
+		rows += !removal->copies[i].is_wanted;
 	}
-	if (removed == 0)
-		return 0;
-	return removal->is_ordered ? registry_note_ordered(tx, removal->kind, err)
-				   : removal_note(tx, removal->kind, removed, err);
+	/* Also of a row without a copy: only a comparison tells what is missing now. */
+	if (removal->is_ordered)
+		return rows > 0 ? registry_note_ordered(tx, removal->kind, err) : 0;
+	return removed > 0 ? removal_note(tx, removal->kind, removed, err) : 0;
 }
 
 int removal_run_batch(const struct removal_batch *removal, struct err *err)

@@ -410,6 +410,37 @@ TEST(what_a_person_removes_does_not_count)
 	close_all();
 }
 
+static int read_ordered(struct store_tx *tx, void *arg, struct err *error)
+{
+	return registry_ordered_in(tx, KIND_REPOSITORY, arg, error);
+}
+
+static int64_t count_ordered(void)
+{
+	int64_t count = -1;
+
+	assert_ok(store_read(store, read_ordered, &count, &err));
+	return count;
+}
+
+/* What was compared before says nothing of a row that is away since, with a copy or
+ * without. */
+TEST(each_row_that_a_person_removes_asks_for_a_comparison)
+{
+	open_all();
+	add_rows(4);
+	make_copy("r000");
+	delete_rows(0, 3);
+	assert_ok(remove_row("r000", true));
+	assert_int_equal(count_ordered(), 1);
+	assert_ok(remove_row("r001", true));
+	assert_int_equal(count_ordered(), 2);
+	assert_ok(remove_row("r002", false));
+	assert_fails(remove_row("r003", true), ERR_CONFLICT);
+	assert_int_equal(count_ordered(), 2);
+	close_all();
+}
+
 TEST(what_has_no_copy_is_no_deletion)
 {
 	open_all();
@@ -543,6 +574,7 @@ int main(void)
 		CASE(a_copy_goes_that_has_a_damaged_fence_and_a_forgotten_lock),
 		CASE(deletions_that_come_drop_by_drop_reach_the_brake),
 		CASE(what_a_person_removes_does_not_count),
+		CASE(each_row_that_a_person_removes_asks_for_a_comparison),
 		CASE(what_has_no_copy_is_no_deletion),
 		CASE(what_lives_on_under_another_name_does_not_count),
 		CASE(what_waits_to_be_renamed_does_not_count),
