@@ -65,16 +65,17 @@ struct pass {
 	size_t left;                /* and those that are left to events */
 	int64_t compared;           /* rows of the registry, in this pass */
 	int64_t page_rows;          /* of these, in its last page */
-	int64_t slowest_ms; /* of its pages; 304 has none, and leaves that as it is */
-	int64_t rows;       /* of the registry, when it began */
-	int64_t gone;       /* of these */
-	int64_t ordered;    /* removals by order, ever, when it began */
+	int64_t slowest_ms;    /* of its pages; 304 has none, and leaves that as it is */
+	int64_t rows;          /* of the registry, when it began */
+	int64_t gone;          /* of these */
+	int64_t ordered_begun; /* removals by order, ever, when it began */
 	/* The last pass that found nothing. */
 	char clean_etag[128]; /* "": none */
 	int64_t clean_at;     /* boot ms */
 	int64_t clean_rows;
 	/* Of all passes. */
 	uint64_t answered;     /* the newest comparison that a pass has answered */
+	int64_t ordered;       /* removals by order when the last one began that ended */
 	int64_t ended_at;      /* wall ms; 0: never */
 	int64_t ended_boot;    /* the same by the boot clock */
 	bool has_no_leftovers; /* they were looked for since the start */
@@ -452,13 +453,16 @@ static int end_pass(struct consistency *work, struct pass *pass, struct err *err
 {
 	const uint64_t answered = pass->answered;
 	const int64_t ended_at = pass->ended_at, ended_boot = pass->ended_boot;
+	const int64_t ordered = pass->ordered;
 
 	if (pass->is_passing && pass->answered < pass->number)
 		pass->answered = pass->number;
 	pass->ended_at = clock_wall_ms();
 	pass->ended_boot = clock_boot_ms();
+	pass->ordered = pass->ordered_begun;
 	if (report_ended(work, err) != 0) {
 		pass->answered = answered;
+		pass->ordered = ordered;
 		pass->ended_at = ended_at;
 		pass->ended_boot = ended_boot;
 		return -1;
@@ -631,7 +635,7 @@ static int consistency_read_counts(struct store_tx *tx, void *arg, struct err *e
 {
 	struct pass *pass = arg;
 
-	if (registry_ordered_in(tx, pass->kind.type, &pass->ordered, err) != 0)
+	if (registry_ordered_in(tx, pass->kind.type, &pass->ordered_begun, err) != 0)
 		return -1;
 	return registry_count_all_in(tx, pass->kind.type, &pass->rows, &pass->gone, err);
 }
