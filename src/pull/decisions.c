@@ -80,7 +80,7 @@ void fold_events(const event_list *events, folded_events *folded)
 	for (size_t i = 0; i < events->count; i++) {
 		const struct event *event = &events->items[i];
 		vec_add(folded,
-			((struct folded_event){ event, event->at,
+			((struct folded_event){ event, event, event->at,
 						event->what == EVENT_CHECKSUMMED }));
 	}
 	vec_sort(folded, compare_events);

@@ -27,9 +27,9 @@ void pull_cursor_set(struct pull_cursor *cursor, const struct event_ends *ends);
 
 /* The combined effect of several events of one replicable. */
 struct folded_event {
-	const struct event *last; /* borrowed */
-	int64_t since;            /* time of the first of them */
-	bool is_reported_only;    /* nothing changed: a checksum became known */
+	const struct event *first, *last; /* borrowed */
+	int64_t since;                    /* time of the first of them */
+	bool is_reported_only;            /* nothing changed: a checksum became known */
 };
 typedef VEC(struct folded_event) folded_events;
 

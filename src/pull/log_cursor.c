@@ -101,8 +101,17 @@ int events_judge(struct pull *pull, folded_events *folded, struct err *err)
 	return 0;
 }
 
+/* Of the one that was deleted last, or of one that was before it in the same answer:
+ * deleted, created anew and deleted again. */
+static bool is_of_deleted(const struct folded_event *folded,
+			  const struct registry_row *row)
+{
+	return !row->timeline[0] || strcmp(row->timeline, folded->last->timeline) == 0 ||
+	       strcmp(row->timeline, folded->first->timeline) == 0;
+}
+
 static int take_deleted(struct store_tx *tx, const struct folded_event *folded,
-			struct err *err)
+			struct events_taking *taking, struct err *err)
 {
 	const struct event *event = folded->last;
 	struct registry_move move = { .id = replicable_id(event->kind, event->name),
@@ -115,8 +124,10 @@ static int take_deleted(struct store_tx *tx, const struct folded_event *folded,
 	if (found <= 0)
 		return found; /* it was never here */
 	/* An older one of that name; should it be otherwise, the inventory tells. */
-	if (row.timeline[0] && strcmp(row.timeline, event->timeline) != 0)
+	if (!is_of_deleted(folded, &row)) {
+		taking->has_doubtful |= !row.is_gone;
 		return 0;
+	}
 	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
 }
 
@@ -156,25 +167,26 @@ static int events_take_reported(struct store_tx *tx, const struct folded_event *
 
 /* What is to be brought is only gathered, to be asked for in one go. */
 static int events_take_event(struct store_tx *tx, const struct folded_event *folded,
-			     struct pull *pull, registry_asks *asks, struct err *err)
+			     struct events_taking *taking, registry_asks *asks,
+			     struct err *err)
 {
 	int result = 1;
 
 	if (folded->last->what == EVENT_DELETED)
-		result = take_deleted(tx, folded, err);
+		result = take_deleted(tx, folded, taking, err);
 	else if (folded->is_reported_only)
-		result = events_take_reported(tx, folded, pull, err);
+		result = events_take_reported(tx, folded, taking->pull, err);
 	if (result == 1)
-		vec_add(asks, ((struct registry_ask){
-				      folded->last->name,
-				      events_take_make_asked_move(folded, pull) }));
+		vec_add(asks, ((struct registry_ask){ folded->last->name,
+						      events_take_make_asked_move(
+							      folded, taking->pull) }));
 	if (result < 0)
 		return err_prefix(err, "event %" PRIu64, folded->last->id);
 	return 0;
 }
 
-static int take_kind(struct store_tx *tx, const struct events_taking *taking,
-		     const char *kind, struct err *err)
+static int take_kind(struct store_tx *tx, struct events_taking *taking, const char *kind,
+		     struct err *err)
 {
 	registry_asks asks = { 0 };
 	int result = 0;
@@ -182,7 +194,7 @@ static int take_kind(struct store_tx *tx, const struct events_taking *taking,
 	for (size_t i = 0; result == 0 && i < taking->folded->count; i++) {
 		const struct folded_event *folded = &taking->folded->items[i];
 		if (strcmp(folded->last->kind, kind) == 0)
-			result = events_take_event(tx, folded, taking->pull, &asks, err);
+			result = events_take_event(tx, folded, taking, &asks, err);
 	}
 	if (result == 0)
 		result = registry_ask_many_in(tx, kind, asks.items, asks.count, err);
@@ -190,8 +202,7 @@ static int take_kind(struct store_tx *tx, const struct events_taking *taking,
 	return result;
 }
 
-static int take_kinds(struct store_tx *tx, const struct events_taking *taking,
-		      struct err *err)
+static int take_kinds(struct store_tx *tx, struct events_taking *taking, struct err *err)
 {
 	const struct kind *kind = NULL;
 
@@ -203,9 +214,10 @@ static int take_kinds(struct store_tx *tx, const struct events_taking *taking,
 
 int events_take(struct store_tx *tx, void *arg, struct err *err)
 {
-	const struct events_taking *taking = arg;
+	struct events_taking *taking = arg;
 	char text[PULL_CURSOR_SIZE];
 
+	taking->has_doubtful = false; /* a work may run again */
 	if (taking->folded && taking->folded->count > 0 &&
 	    take_kinds(tx, taking, err) != 0)
 		return -1;
@@ -327,6 +339,8 @@ static int log_cursor_commit_answer(struct log_cursor *cursor,
 	vec_clear(&folded);
 	if (result != 0)
 		return -1;
+	if (taking.has_doubtful)
+		comparison_ask(cursor->pull);
 	cursor->last_event = answer->ends.last;
 	cursor->has_at = to != NULL;
 	if (to)

@@ -19,6 +19,9 @@ struct events_taking {
 	const struct pull_cursor *to; /* NULL: the position is forgotten */
 	const char *last_event;       /* NULL: unchanged */
 	struct pull *pull;
+	/* Result: a deletion was passed over, as of another replicable of that name than
+	 * the one here; a comparison tells. */
+	bool has_doubtful;
 };
 
 /* A store_work; arg is a struct events_taking. */

@@ -6,6 +6,8 @@
 #include "replicable/name.h"
 
 #define T1 "1111111111111111"
+#define T2 "2222222222222222"
+#define T3 "3333333333333333"
 #define SUM "0000000000000000000000000000000000000000000000000000000000000001"
 
 static struct store *store;
@@ -58,6 +60,15 @@ static void add(const char *kind, const char *name, enum event_what what,
 	vec_add(&events, event);
 }
 
+static void add_deletion(const char *timeline)
+{
+	add("files", "a", EVENT_DELETED, 1);
+	struct event *event = &events.items[events.count - 1];
+	memcpy(event->timeline, timeline, sizeof(event->timeline));
+}
+
+static bool has_doubtful; /* of the last answer */
+
 /* As one answer of the primary. */
 static void take(void)
 {
@@ -68,6 +79,7 @@ static void take(void)
 	fold_events(&events, &folded);
 	assert_ok(events_judge(&pull, &folded, &err));
 	assert_ok(store_write(store, events_take, &taking, &err));
+	has_doubtful = taking.has_doubtful;
 	vec_clear(&folded);
 	event_list_clear(&events);
 }
@@ -174,6 +186,42 @@ TEST(a_deletion_is_of_its_kind_only)
 	assert_false(repository.is_gone);
 }
 
+static bool is_gone_now(void)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "a");
+
+	return row.is_gone;
+}
+
+TEST(what_was_deleted_created_and_deleted_again_in_one_answer_is_gone)
+{
+	add("files", "a", EVENT_CREATED, 1);
+	take();
+	add_deletion(T1);
+	add_deletion(T2); /* its creation is between */
+	take();
+	assert_true(is_gone_now());
+	assert_false(has_doubtful);
+}
+
+TEST(a_deletion_of_another_than_is_known_here_is_left_to_a_comparison)
+{
+	add("files", "a", EVENT_CREATED, 1);
+	take();
+	add_deletion(T2);
+	add_deletion(T3);
+	take();
+	assert_false(is_gone_now());
+	assert_true(has_doubtful);
+	add_deletion(T1);
+	take();
+	assert_true(is_gone_now());
+	assert_false(has_doubtful);
+	add_deletion(T2);
+	take();
+	assert_false(has_doubtful);
+}
+
 #define TAKE_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -184,6 +232,10 @@ int main(void)
 		TAKE_CASE(a_checksum_alone_lets_verify_what_is_here_and_brings_nothing),
 		TAKE_CASE(a_checksum_of_what_is_not_known_here_is_a_change),
 		TAKE_CASE(a_deletion_is_of_its_kind_only),
+		TAKE_CASE(
+			what_was_deleted_created_and_deleted_again_in_one_answer_is_gone),
+		TAKE_CASE(
+			a_deletion_of_another_than_is_known_here_is_left_to_a_comparison),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

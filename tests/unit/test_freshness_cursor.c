@@ -220,6 +220,44 @@ TEST(what_was_deleted_at_the_primary_is_gone_and_then_nothing)
 	assert_int_equal(judge("b"), FRESH);
 }
 
+/* What is deleted last has another timeline than the copy; in one answer. */
+static void replace_and_delete(enum reporting reporting)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
+	struct place *place = find_place("a");
+
+	if (!place)
+		abort();
+	if (reporting == REPORTED)
+		log_event("repository", "a", EVENT_DELETED);
+	draw(place->timeline);
+	if (reporting == REPORTED)
+		log_event("repository", "a", EVENT_CREATED);
+	log_event("repository", "a", EVENT_DELETED);
+	must("rm -rf primary/a.git");
+	free(place->name);
+	fake.places.count--;
+}
+
+TEST(what_was_deleted_created_and_deleted_again_is_gone)
+{
+	appear("a", REPORTED);
+	begin(60000);
+	eventually(judge("a") == FRESH);
+	fake.is_part = true; /* so that no comparison finds it */
+	replace_and_delete(REPORTED);
+	eventually(is_known_gone("a"));
+}
+
+TEST(a_deletion_of_what_was_never_known_here_makes_the_site_compare)
+{
+	appear("a", REPORTED);
+	begin(60000);
+	eventually(judge("a") == FRESH);
+	replace_and_delete(UNTOLD);
+	eventually(is_known_gone("a"));
+}
+
 #define CURSOR_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -234,6 +272,9 @@ int main(void)
 		CURSOR_CASE(without_a_position_nothing_is_fresh_until_all_was_compared),
 		CURSOR_CASE(who_pushed_through_this_site_never_reads_what_was_before),
 		CURSOR_CASE(what_was_deleted_at_the_primary_is_gone_and_then_nothing),
+		CURSOR_CASE(what_was_deleted_created_and_deleted_again_is_gone),
+		CURSOR_CASE(
+			a_deletion_of_what_was_never_known_here_makes_the_site_compare),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);

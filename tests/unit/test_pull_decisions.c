@@ -97,6 +97,8 @@ TEST(of_several_events_the_last_counts_since_the_first)
 	assert_int_equal(folded.items[0].since, 60);
 	assert_int_equal(folded.items[1].last->id, 7);
 	assert_int_equal(folded.items[2].last->id, 9);
+	assert_int_equal(folded.items[2].first->id, 5);
+	assert_int_equal(folded.items[0].first->id, 6);
 	assert_int_equal(folded.items[2].since, 50);
 	forget(&events, &folded);
 }
