@@ -70,11 +70,19 @@ static void take_results(struct pull_item **placed, const blob_arrivals *arrival
 }
 
 /* What is there was never brought: somebody else's, and perhaps newer, as where this site
- * was the primary. By its id an object is known to be the same. */
+ * was the primary. Or it was brought of another history: the primary is another one, or
+ * was restored, and may have less than this site; so its row says, or what came. One that
+ * was deleted and created anew counts the same: what is deleted goes to the trash in any
+ * case. By its id an object is known to be the same. */
 static bool is_to_be_kept(const struct blob_work *work, const struct pull_item *item)
 {
-	return work->kind->layout != BLOB_LFS && !work->job->pull->options.once &&
-	       item->row->last_success_at == 0;
+	const struct registry_row *row = item->row;
+
+	if (work->kind->layout == BLOB_LFS || work->job->pull->options.once)
+		return false;
+	return row->last_success_at == 0 || row->generation == 0 ||
+	       item->generation < row->generation ||
+	       strcmp(item->timeline, row->timeline) != 0;
 }
 
 static void blob_settle_place_arrived(struct blob_work *work)

@@ -29,6 +29,7 @@ static struct theirs {
 	bool has_no_checksum, is_broken;
 } theirs[200];
 static size_t their_count;
+static const char *their_timeline;
 
 /* Faults, and what was seen. */
 static atomic_size_t cut_after; /* bytes of bodies on a connection; 0: never */
@@ -179,7 +180,8 @@ static bool serve_part(struct peer_link *link, const char *head, const char *id)
 		return problem(link, 404, "FILE_NOT_FOUND");
 	if (one->is_broken)
 		return problem(link, 409, "CORRUPT");
-	snprintf(etag, sizeof(etag), "\"" T1 "-%" PRIu64 "\"", one->generation);
+	snprintf(etag, sizeof(etag), "\"%s-%" PRIu64 "\"", their_timeline,
+		 one->generation);
 	if (condition && !ignores_conditions &&
 	    strncmp(condition + 10, etag, strlen(etag)) != 0)
 		return problem(link, 412, "PRECONDITION_FAILED");
@@ -218,9 +220,10 @@ static void add_frame(struct str *out, const char *id)
 	}
 	checksum_text(one, checksum);
 	str_addf(out,
-		 "{\"name\":\"%s\",\"size\":%zu,\"timeline\":\"" T1
-		 "\",\"generation\":%" PRIu64 ",\"checksum\":%s%s%s}\n",
-		 id, one->len, one->generation, one->has_no_checksum ? "null" : "\"",
+		 "{\"name\":\"%s\",\"size\":%zu,\"timeline\":\"%s\","
+		 "\"generation\":%" PRIu64 ",\"checksum\":%s%s%s}\n",
+		 id, one->len, their_timeline, one->generation,
+		 one->has_no_checksum ? "null" : "\"",
 		 one->has_no_checksum ? "" : checksum, one->has_no_checksum ? "" : "\"");
 	str_add_bytes(out, one->bytes, one->len);
 	if (flips && one->len > 0)
@@ -340,6 +343,7 @@ static inline void open_all(void)
 	many_asked = parts_asked = reverified = 0;
 	before_answer = NULL;
 	their_count = 0;
+	their_timeline = T1;
 	memset(theirs, 0, sizeof(theirs));
 	assert_ok(store_open("sqlite::memory:", &store, &err));
 	assert_ok(lease_manager_open_local(
@@ -401,7 +405,7 @@ static inline void tell(const char *type, const char *id)
 	checksum_text(one, checksum);
 	ask_for(type, id,
 		(struct registry_move){ .generation = one->generation,
-					.timeline = T1,
+					.timeline = their_timeline,
 					.size = one->len,
 					.checksum =
 						one->has_no_checksum ? NULL : checksum,

@@ -562,6 +562,36 @@ TEST(what_was_never_brought_is_not_overwritten)
 	globfree(&found);
 }
 
+/* As of a secondary that was promoted, and has less than this one. Where the row does not
+ * say so, the answer does. */
+TEST(what_was_brought_of_another_history_is_not_overwritten)
+{
+	static const struct registry_move rebuild = { .wishes = REGISTRY_WISH_REBUILD };
+	static const char *const ids[] = { "told", "other", "back" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		put_text(ids[i], "old");
+		put_text(ids[i], "ours and newer");
+		tell("files", ids[i]);
+	}
+	assert_true(run_job("files"));
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		AUTO_FREE char *trash =
+			xasprintf("%s/files/.refrelay/trash/*/%s", root, ids[i]);
+		AUTO_STR struct str kept = STR_INIT;
+		glob_t found;
+		their_timeline = i < 2 ? T2 : T1;
+		put_text(ids[i], "old")->generation = i == 1 ? 2 : 1;
+		i == 0 ? tell("files", ids[i]) : ask_for("files", ids[i], rebuild);
+		assert_true(run_job("files"));
+		assert_true(is_here("files", ids[i]));
+		assert_int_equal(glob(trash, 0, NULL, &found), 0);
+		assert_ok(file_read(AT_FDCWD, found.gl_pathv[0], 100, &kept, &err));
+		assert_string_equal(kept.data, "ours and newer");
+		globfree(&found);
+	}
+}
+
 static int disown(struct store_tx *tx, void *arg, struct err *error)
 {
 	(void)arg;
@@ -942,6 +972,7 @@ int main(void)
 		BLOB_CASE(a_directory_in_a_blobs_place_stops_no_other),
 		BLOB_CASE(what_is_in_a_blobs_way_goes_to_the_trash),
 		BLOB_CASE(what_was_never_brought_is_not_overwritten),
+		BLOB_CASE(what_was_brought_of_another_history_is_not_overwritten),
 		BLOB_CASE(
 			what_was_brought_before_this_site_was_the_primary_is_not_overwritten),
 		BLOB_CASE(what_is_in_a_blobs_way_is_not_deleted_at_once),
