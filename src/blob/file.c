@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 
@@ -148,6 +149,7 @@ struct reading {
 	uint64_t offset;
 	char *buffer;
 	size_t size;
+	const struct blob_patience *patience;
 };
 
 static ssize_t blob_file_read_piece(struct reading *reading)
@@ -193,10 +195,23 @@ static bool is_in_memory(int fd, uint64_t offset, uint64_t size)
 	return there * 2 > count;
 }
 
+static int blob_file_check_patience(const struct reading *reading, struct err *err)
+{
+	const struct blob_patience *patience = reading->patience;
+
+	if (patience->stop && stop_is_requested(patience->stop))
+		return err_set(err, ERR_CANCELED, "asked to stop");
+	if (clock_boot_ms() < patience->until)
+		return 0;
+	return err_set(err, ERR_TIMEOUT,
+		       "it takes too long to read: only %" PRIu64 " bytes in time",
+		       reading->offset);
+}
+
 /* Reads from a window's begin up to its end, or to the file's. 0: that was all; 1: not.
  */
 static int read_window(struct reading *reading, uint64_t size, struct hash *hash,
-		       const struct stop *stop, struct err *err)
+		       struct err *err)
 {
 	uint64_t begin = reading->offset;
 	bool keeps =
@@ -204,8 +219,8 @@ static int read_window(struct reading *reading, uint64_t size, struct hash *hash
 	ssize_t got = 1;
 
 	while (got > 0 && reading->offset - begin < WINDOW) {
-		if (stop && stop_is_requested(stop))
-			return err_set(err, ERR_CANCELED, "asked to stop");
+		if (blob_file_check_patience(reading, err) != 0)
+			return -1;
 		got = blob_file_read_piece(reading);
 		if (got < 0 && goes_without_flag(reading))
 			return 1;
@@ -221,13 +236,12 @@ static int read_window(struct reading *reading, uint64_t size, struct hash *hash
 }
 
 static int blob_file_read_content(struct reading *reading, uint64_t size,
-				  struct hash *hash, const struct stop *stop,
-				  struct err *err)
+				  struct hash *hash, struct err *err)
 {
 	int result = 1;
 
 	while (result == 1)
-		result = read_window(reading, size, hash, stop, err);
+		result = read_window(reading, size, hash, err);
 	return result;
 }
 
@@ -245,6 +259,15 @@ static int blob_file_take_fingerprint(int fd, struct blob_fingerprint *fingerpri
 int blob_digest(int fd, struct blob_fingerprint *fingerprint,
 		char digest[BLOB_DIGEST_SIZE], const struct stop *stop, struct err *err)
 {
+	const struct blob_patience patience = { .stop = stop, .until = INT64_MAX };
+
+	return blob_digest_until(fd, fingerprint, digest, &patience, err);
+}
+
+int blob_digest_until(int fd, struct blob_fingerprint *fingerprint,
+		      char digest[BLOB_DIGEST_SIZE], const struct blob_patience *patience,
+		      struct err *err)
+{
 	struct blob_fingerprint after;
 	AUTO_HASH struct hash hash = { 0 };
 	unsigned char bytes[HASH_MAX_SIZE];
@@ -258,9 +281,10 @@ int blob_digest(int fd, struct blob_fingerprint *fingerprint,
 		.flags = atomic_load(&has_no_dontcache) ? 0 : RWF_DONTCACHE,
 		.buffer = buffer,
 		.size = size,
+		.patience = patience,
 	};
 	hash_init(&hash, HASH_SHA256);
-	if (blob_file_read_content(&reading, fingerprint->size, &hash, stop, err) != 0 ||
+	if (blob_file_read_content(&reading, fingerprint->size, &hash, err) != 0 ||
 	    blob_file_take_fingerprint(fd, &after, err) != 0)
 		return -1;
 	if (reading.offset != fingerprint->size ||

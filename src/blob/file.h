@@ -51,4 +51,15 @@ int blob_open(int root, const char *id, int *fd, struct stat *stat, struct err *
 int blob_digest(int fd, struct blob_fingerprint *fingerprint,
 		char digest[BLOB_DIGEST_SIZE], const struct stop *stop, struct err *err);
 
+/* How long a file is read at most. */
+struct blob_patience {
+	const struct stop *stop; /* may be NULL */
+	int64_t until;           /* by clock_boot_ms() */
+};
+
+/* The same. ERR_TIMEOUT: it was not read by then. */
+int blob_digest_until(int fd, struct blob_fingerprint *fingerprint,
+		      char digest[BLOB_DIGEST_SIZE], const struct blob_patience *patience,
+		      struct err *err);
+
 #endif

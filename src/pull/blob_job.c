@@ -146,9 +146,8 @@ static int has_content(const struct blob_work *work, struct pull_item *item,
 	if (!expected[0] || blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
 	    (item->row->size > 0 && (uint64_t)st.st_size != item->row->size))
 		return 0;
-	if (blob_digest(fd, &blob_of(item)->fingerprint, digest, &work->job->pull->kill,
-			err) != 0)
-		return err->class == ERR_CANCELED ? -1 : 0;
+	if (blob_work_digest(work, item, fd, digest, err) != 0)
+		return err->class == ERR_CANCELED || err->class == ERR_TIMEOUT ? -1 : 0;
 	item->size = blob_of(item)->fingerprint.size;
 	return strcmp(digest, expected) == 0;
 }
@@ -285,6 +284,20 @@ int blob_work_time(const struct blob_work *work, int64_t *left_ms, struct err *e
 	*left_ms = work->job->until - clock_boot_ms();
 	return *left_ms > 0 ? 0
 			    : err_set(err, ERR_TIMEOUT, "the time of this job is over");
+}
+
+int blob_work_digest(const struct blob_work *work, const struct pull_item *item, int fd,
+		     char digest[BLOB_DIGEST_SIZE], struct err *err)
+{
+	const struct blob_patience patience = { .stop = &work->job->pull->kill,
+						.until = work->job->until };
+
+	if (blob_digest_until(fd, &blob_of(item)->fingerprint, digest, &patience, err) ==
+	    0)
+		return 0;
+	if (err->class == ERR_TIMEOUT)
+		err_remedy(err, "raise sync.timeout, or see why the disk is slow");
+	return -1;
 }
 
 void blob_work_count(const struct blob_work *work, uint64_t bytes)

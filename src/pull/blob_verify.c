@@ -65,8 +65,7 @@ static int check_one(struct blob_work *work, struct pull_item *item, struct err 
 			       item->row->name);
 	item->of_copy = true;
 	if (blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
-	    blob_digest(fd, &blob_of(item)->fingerprint, item->checksum,
-			&work->job->pull->kill, err) != 0)
+	    blob_work_digest(work, item, fd, item->checksum, err) != 0)
 		return -1;
 	failpoint("verify.read");
 	return strcmp(item->checksum, expected) == 0
@@ -75,7 +74,8 @@ static int check_one(struct blob_work *work, struct pull_item *item, struct err 
 }
 
 /* Large ones are not kept unrecorded until all are read, nor beyond their claims: those
- * that are not read by then are due again at once. */
+ * that are not read by then are due again at once. Only the first had all of the job's
+ * time. */
 void blob_verify_job(struct pull_job *job)
 {
 	const int64_t spell_ms = pull_settings_now(job->pull).timeout_ms / 4;
@@ -92,6 +92,8 @@ void blob_verify_job(struct pull_job *job)
 		memcpy(item->timeline, item->row->timeline, sizeof(item->timeline));
 		if (check_one(job->own, item, &item->why) == 0)
 			item->why.class = ERR_NONE;
+		else if (item->why.class == ERR_TIMEOUT && read > 1)
+			err_set(&item->why, ERR_CANCELED, "others took long");
 	}
 	job->rests = job->rows.items[0].verified_at != 0;
 }

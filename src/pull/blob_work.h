@@ -47,6 +47,11 @@ static inline struct blob_item *blob_of(const struct pull_item *item)
 /* How long a request may still take. ERR_TIMEOUT: the job's time has run out. */
 int blob_work_time(const struct blob_work *work, int64_t *left_ms, struct err *err);
 
+/* Reads the item's file, as blob_digest_until() within the job's time, and keeps its
+ * fingerprint. */
+int blob_work_digest(const struct blob_work *work, const struct pull_item *item, int fd,
+		     char digest[BLOB_DIGEST_SIZE], struct err *err);
+
 /* Counts bytes that arrived. */
 void blob_work_count(const struct blob_work *work, uint64_t bytes);
 

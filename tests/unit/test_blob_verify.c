@@ -1,0 +1,139 @@
+/*
+ * How long a job of blobs reads what is here.
+ */
+#include "blob_job_test.h"
+
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#define TIME_MS 1000
+
+/* While it reads a large file its time passes. */
+static const struct pull_job *running;
+
+/* The library's. */
+ssize_t preadv2(int fd, const struct iovec *to, int count, off_t offset, int flags)
+{
+	while (running && offset > 0 && to->iov_len > 100000 &&
+	       clock_boot_ms() < running->until)
+		usleep(1000);
+	return syscall(SYS_preadv2, fd, to, count, (long)offset, 0L, flags);
+}
+
+static int set_up(void **state)
+{
+	if (test_make_root(state) != 0)
+		return -1;
+	open_all();
+	pull.settings.timeout_ms = TIME_MS;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	running = NULL;
+	close_all();
+	return test_remove_root(state);
+}
+
+static int run_sql(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+/* All that was told of was brought and proved, long ago. */
+static void have_proved(void)
+{
+	static char due[] = "UPDATE registry SET verification_due_at ="
+			    " CASE name WHEN 'a' THEN 1 ELSE 2 END";
+
+	while (run_job("files") || run_verification("files"))
+		;
+	assert_ok(store_write(store, run_sql, due, &err));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_true(row.is_proved && row.verification_due_at == 2);
+}
+
+static void run_slowly(struct pull_job *job)
+{
+	job->claimed_at = clock_boot_ms();
+	running = job;
+	run_rows(job);
+	running = NULL;
+}
+
+static void verify_slowly(void)
+{
+	struct pull_job *job = new_job("files", true);
+
+	assert_ok(
+		registry_claim_verification(store, "files", 10, 60000, &job->rows, &err));
+	run_slowly(job);
+}
+
+TEST(a_blob_that_cannot_be_read_in_time_is_proved_no_longer)
+{
+	const int64_t now = clock_wall_ms();
+
+	put_many("big", 2 * MIB);
+	tell("files", "big");
+	have_proved();
+	verify_slowly();
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_int_equal(row.state, REGISTRY_SYNCED);
+	assert_false(row.is_proved);
+	assert_int_equal(row.verification, VERIFICATION_PENDING);
+	assert_string_equal(row.failure_class, "timeout");
+	assert_non_null(strstr(row.remedy, "sync.timeout"));
+	assert_true(row.verification_due_at >= now + 10 * TIME_MS);
+}
+
+/* The others took of its time. */
+TEST(one_of_several_that_was_not_read_in_time_is_read_anew_at_once)
+{
+	put_text("a", "text");
+	put_many("big", 2 * MIB);
+	tell("files", "a");
+	tell("files", "big");
+	have_proved();
+	verify_slowly();
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_true(row.is_proved);
+	assert_null(row.failure_class);
+	assert_int_equal(row.verification_due_at, 2);
+	AUTO_REGISTRY_ROW struct registry_row other = row_of("files", "a");
+	assert_true(other.is_proved && other.verification_due_at > clock_wall_ms());
+}
+
+TEST(who_looks_for_what_is_here_has_no_more_time_than_its_job)
+{
+	struct pull_job *job = new_job("files", false);
+	AUTO_FREE char *text = xmalloc(MIB + 1);
+
+	memset(text, 'x', MIB);
+	text[MIB] = '\0';
+	put_text("big", text);
+	write_file("files", "big", text);
+	tell("files", "big");
+	assert_ok(registry_claim(store, "files", 10, 60000, &job->rows, &err));
+	run_slowly(job);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_int_equal(row.state, REGISTRY_FAILED);
+	assert_string_equal(row.failure_class, "timeout");
+	assert_non_null(strstr(row.failure, "too long to read"));
+	assert_int_equal(many_asked + parts_asked, 0);
+}
+
+#define VERIFY_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		VERIFY_CASE(a_blob_that_cannot_be_read_in_time_is_proved_no_longer),
+		VERIFY_CASE(
+			one_of_several_that_was_not_read_in_time_is_read_anew_at_once),
+		VERIFY_CASE(who_looks_for_what_is_here_has_no_more_time_than_its_job),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
