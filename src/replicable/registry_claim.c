@@ -15,6 +15,7 @@
 #include "replicable/registry_events.h"
 #include "replicable/registry_move.h"
 #include "replicable/registry_row.h"
+#include "store/site_value.h"
 
 /*
  * An event is a function that changes a row in memory (registry_events.c); around it, the
@@ -576,6 +577,55 @@ int registry_heal_due(struct store *store, const struct registry_delays *longest
 	" AND verification_due_at >= ?2 AND verification_due_at < ?3"                    \
 	" AND state = 2 AND verification_state = 2 AND proved = 1"
 
+/* What is at work may never end, or again and again without a result: it stays at work,
+ * but counts no longer. */
+#define AGED_AT_WORK                                                                     \
+	" FROM registry WHERE kind = ?1 AND verification_was_due_at IS NOT NULL"         \
+	" AND verification_was_due_at < ?2 AND state = 2 AND verification_state = 1"     \
+	" AND proved = 1"
+
+const char registry_aged_at_work_sql[] = "SELECT 1" AGED_AT_WORK " LIMIT 1";
+
+struct ageing_at_work {
+	const char *kind;
+	int64_t before, aged;
+};
+
+static int find_aged_at_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct ageing_at_work *ageing = arg;
+
+	ageing->aged = 0;
+	return query_number(tx, &ageing->aged, err, registry_aged_at_work_sql,
+			    QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before));
+}
+
+static int age_at_work(struct store_tx *tx, void *arg, struct err *err)
+{
+	struct ageing_at_work *ageing = arg;
+
+	if (query_write(
+		    tx, err,
+		    "UPDATE registry SET proved = 0 WHERE id IN (SELECT id" AGED_AT_WORK
+		    ")",
+		    QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before)) != 0 ||
+	    query_number(tx, &ageing->aged, err, "SELECT changes()") != 0)
+		return -1;
+	return counter_add(tx, ageing->kind, "proved", -ageing->aged, err);
+}
+
+static int age_proofs_at_work(struct store *store, const char *kind, int64_t before,
+			      int64_t *aged, struct err *err)
+{
+	struct ageing_at_work ageing = { .kind = kind, .before = before };
+
+	if (store_read(store, find_aged_at_work, &ageing, err) != 0 ||
+	    (ageing.aged > 0 && store_write(store, age_at_work, &ageing, err) != 0))
+		return -1;
+	*aged += ageing.aged;
+	return 0;
+}
+
 int registry_age_proofs(struct store *store, const char *kind,
 			const struct proofs_ageing *proofs, int64_t *aged,
 			struct err *err)
@@ -586,5 +636,7 @@ int registry_age_proofs(struct store *store, const char *kind,
 		AGEING_SQL("registry", AGED, "proved = 0, verification_state = 0")
 	};
 
-	return proofs_age(store, &table, kind, proofs, aged, err);
+	return proofs_age(store, &table, kind, proofs, aged, err) == 0
+		       ? age_proofs_at_work(store, kind, proofs->before, aged, err)
+		       : -1;
 }

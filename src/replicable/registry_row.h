@@ -100,6 +100,9 @@ extern const char *const registry_queue_sql[REGISTRY_QUEUES];
 /* The query of registry_next_due() for each. The parameter is kind. */
 extern const char *const registry_next_sql[REGISTRY_QUEUES];
 
+/* Whether a proof of a row at work is too old. The parameters are kind and time. */
+extern const char registry_aged_at_work_sql[];
+
 /* Both kinds of wishes together. */
 unsigned stored_row_wishes(const struct stored_row *stored);
 

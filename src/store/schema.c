@@ -376,6 +376,11 @@ static const char *const migrations[] = {
 	"CREATE INDEX registry_odd ON registry (kind, name)"
 	"	WHERE held_reason IS NOT NULL OR gone <> 0 OR state > 2"
 	"	OR failure_class IS NOT NULL;",
+
+	/* 23: what is being verified, by when it was due */
+	"CREATE INDEX registry_at_work"
+	"	ON registry (kind, verification_was_due_at)"
+	"	WHERE verification_was_due_at IS NOT NULL;",
 };
 
 /* arg: int64_t *, 0 for a new database. */

@@ -1,5 +1,7 @@
 #include "registry_test.h"
 
+#include "replicable/registry_row.h"
+
 TEST(a_new_row_is_pending_and_adding_again_changes_nothing)
 {
 	static const char *const again[] = { "a" };
@@ -242,6 +244,100 @@ TEST(only_what_was_begun_can_end)
 	close_all();
 }
 
+static int run_sql(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+static void prove(const char *name, int64_t due_at)
+{
+	AUTO_FREE char *sql = xasprintf(
+		"UPDATE registry SET verification_due_at = %" PRId64 " WHERE name = '%s'",
+		due_at, name);
+	struct registry_move change = { .id = replicable_id(KIND_REPOSITORY, name),
+					.event = REGISTRY_BEGUN,
+					.generation = 1,
+					.checksum = "1-00",
+					.timeout_ms = 60000 };
+
+	assert_ok(registry_move(store, &change, &err));
+	change.event = REGISTRY_BROUGHT;
+	assert_ok(registry_move(store, &change, &err));
+	change.event = REGISTRY_PROVED;
+	assert_ok(registry_move(store, &change, &err));
+	assert_ok(store_write(store, run_sql, sql, &err));
+}
+
+static int64_t age_proofs(int64_t interval_ms)
+{
+	const struct proofs_ageing proofs = { .interval_ms = interval_ms,
+					      .before = clock_wall_ms() - interval_ms };
+	int64_t aged = -1;
+
+	assert_ok(registry_age_proofs(store, KIND_REPOSITORY, &proofs, &aged, &err));
+	return aged;
+}
+
+/* As one that is read for longer than its workers may have it, or from a disk that does
+ * not answer. */
+TEST(a_proof_ages_while_a_verification_is_at_work_that_does_not_end)
+{
+	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
+	struct registry_counts before, after;
+	const int64_t now = clock_wall_ms();
+
+	open_with_rows();
+	prove("a", now - 7000);
+	prove("b", now - 1000);
+	for (int i = 0; i < 2; i++) { /* the first is too late */
+		registry_rows_clear(&rows);
+		assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9,
+						      i == 0 ? -1 : 60000, &rows, &err));
+	}
+	assert_int_equal(rows.count, 2);
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &before, &err));
+	assert_int_equal(before.proved, 2);
+	assert_int_equal(age_proofs(5000), 1);
+	assert_int_equal(age_proofs(5000), 0);
+	assert_ok(registry_counts(store, KIND_REPOSITORY, &after, &err));
+	assert_int_equal(after.proved, 1);
+	assert_memory_equal(after.verification, before.verification,
+			    sizeof(after.verification));
+	assert_false(read_row()->is_proved);
+	assert_int_equal(row.verification, VERIFICATION_STARTED);
+	assert_ok(send((struct registry_move){ .event = REGISTRY_PROVED,
+					       .claim_token = row.claim_token,
+					       .generation = 1,
+					       .checksum = "1-00",
+					       .timeout_ms = 60000 }));
+	assert_true(read_row()->is_proved);
+	assert_int_equal(age_proofs(5000), 0);
+	close_all();
+}
+
+static int explain_ageing(struct store_tx *tx, void *arg, struct err *error)
+{
+	AUTO_FREE char *explain =
+		xasprintf("EXPLAIN QUERY PLAN %s", registry_aged_at_work_sql);
+	AUTO_QUERY struct query *query = NULL;
+
+	if (query_open(tx, explain, &query, error) != 0 || query_step(query, error) <= 0)
+		return -1;
+	snprintf(arg, 200, "%s", query_text(query, 3));
+	return 0;
+}
+
+/* Few are at work, of many. */
+TEST(only_what_is_at_work_is_looked_through_for_old_proofs_of_it)
+{
+	char plan[200];
+
+	open_with_rows();
+	assert_ok(store_read(store, explain_ageing, plan, &err));
+	assert_non_null(strstr(plan, "INDEX registry_at_work (kind=? AND"));
+	close_all();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +354,8 @@ int main(void)
 		CASE(a_disproved_copy_is_failed_until_it_is_copied_again),
 		CASE(who_asks_for_a_verification_is_heard_in_every_state),
 		CASE(only_what_was_begun_can_end),
+		CASE(a_proof_ages_while_a_verification_is_at_work_that_does_not_end),
+		CASE(only_what_is_at_work_is_looked_through_for_old_proofs_of_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
