@@ -19,11 +19,7 @@ void manifest_entry_clear(struct manifest_entry *entry)
 {
 	free(entry->path);
 	free(entry->head);
-	free(entry->owner);
 	free(entry->description);
-	free(entry->reference);
-	free(entry->forkgroup);
-	text_list_clear(&entry->symlinks);
 	*entry = (struct manifest_entry){ 0 };
 }
 
@@ -94,13 +90,6 @@ static const char *manifest_trim(const char *path)
 	return path[0] == '/' ? path + 1 : path;
 }
 
-static char *manifest_copy_path(const json_t *value)
-{
-	const char *text = json_string_value(value);
-
-	return text && text[0] ? xstrdup(manifest_trim(text)) : NULL;
-}
-
 static void manifest_read_fingerprint(const json_t *object, char text[])
 {
 	const char *said = json_string_value(json_object_get(object, "fingerprint"));
@@ -124,21 +113,10 @@ static struct manifest_entry manifest_read_entry(const char *path, const json_t 
 		.path = xstrdup(path),
 		.modified = manifest_read_time(json_object_get(object, "modified")),
 		.head = manifest_copy_text(object, "head"),
-		.owner = manifest_copy_text(object, "owner"),
 		.description = manifest_copy_text(object, "description"),
-		.reference = manifest_copy_path(json_object_get(object, "reference")),
-		.forkgroup = manifest_copy_text(object, "forkgroup"),
 	};
-	json_t *link;
-	size_t i;
 
 	manifest_read_fingerprint(object, entry.fingerprint);
-	json_array_foreach(json_object_get(object, "symlinks"), i, link)
-	{
-		char *copy = manifest_copy_path(link);
-		if (copy)
-			vec_add(&entry.symlinks, copy);
-	}
 	return entry;
 }
 
@@ -299,18 +277,8 @@ static json_t *manifest_make_entry(const struct manifest_entry *entry)
 	json_put_number(object, "modified", entry->modified);
 	json_put(object, "fingerprint", json_string(entry->fingerprint));
 	manifest_put(object, "head", entry->head);
-	manifest_put(object, "owner", entry->owner);
 	manifest_put(object, "description", entry->description);
-	manifest_put(object, "forkgroup", entry->forkgroup);
-	json_put(object, "reference",
-		 entry->reference ? manifest_make_path(entry->reference) : json_null());
-	if (entry->symlinks.count > 0) {
-		json_t *links = json_array();
-		for (size_t i = 0; i < entry->symlinks.count; i++)
-			json_array_append_new(
-				links, manifest_make_path(entry->symlinks.items[i]));
-		json_put(object, "symlinks", links);
-	}
+	json_put(object, "reference", json_null());
 	return object;
 }
 

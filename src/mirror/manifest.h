@@ -25,10 +25,7 @@ struct manifest_entry {
 	int64_t modified;                            /* seconds since 1970; 0: not
 							given */
 	char *head; /* content of the file HEAD: "ref: refs/heads/main" */
-	char *owner, *description;
-	char *reference;    /* path of the repository whose objects it borrows */
-	char *forkgroup;    /* name of their common object store */
-	text_list symlinks; /* other paths to it */
+	char *description;
 };
 
 struct manifest_finding {

@@ -44,16 +44,9 @@ TEST(what_grokmirror_writes_is_read)
 	assert_int_equal(entry->modified, 1700000001);
 	assert_string_equal(entry->fingerprint, PRINT);
 	assert_string_equal(entry->head, "ref: refs/heads/master");
-	assert_string_equal(entry->owner, "J. D\xc3\xb6"
-					  "e");
 	assert_string_equal(entry->description, "One \"x\"");
-	assert_string_equal(entry->forkgroup, "11111111-2222-3333-4444-555555555555");
-	assert_string_equal(entry->reference, "pub/a.git");
-	assert_int_equal(entry->symlinks.count, 2);
-	assert_string_equal(entry->symlinks.items[1], "c/b.git");
 	entry = &manifest.entries.items[0];
 	assert_string_equal(entry->head, PRINT);
-	assert_null(entry->reference);
 	manifest_clear(&manifest);
 }
 
@@ -95,11 +88,7 @@ TEST(what_is_null_missing_or_of_another_type_is_not_told)
 		assert_string_equal(entry->fingerprint, "");
 		assert_int_equal(entry->modified, 0);
 		assert_string_equal(text_or_none(entry->head), "(none)");
-		assert_string_equal(text_or_none(entry->owner), "(none)");
 		assert_string_equal(text_or_none(entry->description), "(none)");
-		assert_string_equal(text_or_none(entry->reference), "(none)");
-		assert_string_equal(text_or_none(entry->forkgroup), "(none)");
-		assert_int_equal(entry->symlinks.count, 0);
 	}
 	manifest_clear(&manifest);
 }
@@ -214,10 +203,7 @@ static void write_one(const struct manifest_entry *entry, struct str *out)
 TEST(entries_are_written_as_grokmirror_writes_them)
 {
 	char path[] = "a/b.git", other[] = "c.git", head[] = "ref: refs/heads/main";
-	char owner[] = "D\xc3\xb6"
-		       "e",
-	     text[] = "say \"hi\"\n";
-	char link[] = "l.git", group[] = "g";
+	char text[] = "D\xc3\xb6\"\n";
 	struct manifest_entry one = {
 		.path = path, .fingerprint = PRINT, .modified = 1700000000, .head = head
 	};
@@ -225,11 +211,7 @@ TEST(entries_are_written_as_grokmirror_writes_them)
 	struct manifest_writer writer = MANIFEST_WRITER_INIT;
 
 	two.path = other;
-	two.owner = owner;
 	two.description = text;
-	two.forkgroup = group;
-	two.reference = path;
-	vec_add(&two.symlinks, link);
 	manifest_add(&writer, &one);
 	manifest_add(&writer, &two);
 	manifest_end(&writer);
@@ -238,12 +220,10 @@ TEST(entries_are_written_as_grokmirror_writes_them)
 		"{\"/a/b.git\": {\"modified\": 1700000000, \"fingerprint\": \"" PRINT
 		"\", \"head\": \"ref: refs/heads/main\", \"reference\": null}, "
 		"\"/c.git\": {\"modified\": 1700000000, \"fingerprint\": \"" PRINT
-		"\", \"head\": \"ref: refs/heads/main\", \"owner\": \"D\\u00F6e\", "
-		"\"description\": \"say \\\"hi\\\"\\n\", \"forkgroup\": \"g\", "
-		"\"reference\": \"/a/b.git\", \"symlinks\": [\"/l.git\"]}}");
+		"\", \"head\": \"ref: refs/heads/main\", \"description\": "
+		"\"D\\u00F6\\\"\\n\", \"reference\": null}}");
 	assert_ok(read_text(writer.text.data));
 	assert_paths("a/b.git c.git ");
-	vec_clear(&two.symlinks);
 	str_clear(&writer.text);
 	manifest_clear(&manifest);
 }
@@ -251,11 +231,9 @@ TEST(entries_are_written_as_grokmirror_writes_them)
 TEST(what_is_not_utf8_breaks_no_manifest)
 {
 	char path[] = "a.git", bad_path[] = "\xff.git", text[] = "x\xff\xc3y";
-	struct manifest_entry entry = { .path = path,
-					.fingerprint = PRINT,
-					.head = text,
-					.description = text,
-					.owner = text };
+	struct manifest_entry entry = {
+		.path = path, .fingerprint = PRINT, .head = text, .description = text
+	};
 	AUTO_STR struct str out = STR_INIT;
 
 	write_one(&entry, &out);
