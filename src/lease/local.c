@@ -222,12 +222,12 @@ static int write_grant(struct store_tx *tx, const struct attempt_work *work,
 
 	return query_write(tx, err,
 			   "INSERT INTO lease (key, fence, nonce, node, boot_id, pid,"
-			   " start_time, alive_file, job, operation, acquired_at,"
-			   " expires_at, ttl) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
-			   " ?10, ?11, ?12, ?13) ON CONFLICT (key) DO UPDATE SET"
+			   " alive_file, job, operation, acquired_at, expires_at, ttl)"
+			   " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+			   " ON CONFLICT (key) DO UPDATE SET"
 			   " fence = excluded.fence, nonce = excluded.nonce,"
 			   " node = excluded.node, boot_id = excluded.boot_id,"
-			   " pid = excluded.pid, start_time = excluded.start_time,"
+			   " pid = excluded.pid,"
 			   " alive_file = excluded.alive_file, job = excluded.job,"
 			   " operation = excluded.operation,"
 			   " acquired_at = excluded.acquired_at,"
@@ -236,7 +236,6 @@ static int write_grant(struct store_tx *tx, const struct attempt_work *work,
 			   QUERY_TEXT(grant->key), QUERY_INT((int64_t)grant->fence),
 			   QUERY_TEXT(grant->nonce), QUERY_TEXT(local->base.node),
 			   QUERY_TEXT(clock_boot_id()), QUERY_INT(getpid()),
-			   QUERY_INT(local->start_time),
 			   QUERY_TEXT(local->files.alive_name),
 			   QUERY_TEXT(request->job ? request->job : ""),
 			   QUERY_TEXT(request->operation), QUERY_INT(clock_wall_ms()),
@@ -840,7 +839,6 @@ int lease_manager_open_local(struct store *store, const struct lease_options *op
 
 	*manager = NULL;
 	local->store = store;
-	local->start_time = local_files_start_time();
 	lease_backend_init(&local->base, &ops, options);
 	if (local_files_open(&local->files, options->directory, err) != 0 ||
 	    local_write(local, join_work, local, err) != 0) {

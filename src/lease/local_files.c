@@ -221,23 +221,6 @@ void alive_touch(const struct local_files *files, const char *name)
 		utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
-/* Field 22 of /proc/self/stat; the second, in brackets, may hold anything. */
-int64_t local_files_start_time(void)
-{
-	AUTO_STR struct str stat = STR_INIT;
-	uint64_t ticks = 0;
-	char *at, *rest;
-
-	if (file_read(AT_FDCWD, "/proc/self/stat", 4096, &stat, ERR_IGNORED) != 0)
-		return 0;
-	at = strrchr(stat.data, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	if (at)
-		ticks = strtoull(at + 1, &rest, 10);
-	return (int64_t)ticks;
-}
-
 bool local_files_drain_hints(int hint_fd)
 {
 	char events[4096];

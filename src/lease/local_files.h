@@ -83,9 +83,6 @@ void local_files_watch_self(const struct local_files *files, int hint_fd);
 /* Wakes that manager's waiters, which watch its alive file; "": does nothing. */
 void alive_touch(const struct local_files *files, const char *name);
 
-/* When this process started, in ticks since the boot; 0: unknown. */
-int64_t local_files_start_time(void);
-
 /* Discards its queued events. Whether there were any. */
 bool local_files_drain_hints(int hint_fd);
 

@@ -123,10 +123,10 @@ int local_line_stand(struct store_tx *tx, const struct local *local, const char 
 	if (found != 0)
 		return found < 0 ? -1 : 0;
 	if (query_ask(tx, &query, err,
-		      "INSERT INTO lease_waiter (key, boot_id, pid, alive_file, since,"
-		      " seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING ticket",
+		      "INSERT INTO lease_waiter (key, boot_id, pid, alive_file, seen)"
+		      " VALUES (?1, ?2, ?3, ?4, ?5) RETURNING ticket",
 		      QUERY_TEXT(key), QUERY_TEXT(clock_boot_id()), QUERY_INT(getpid()),
-		      QUERY_TEXT(local->files.alive_name), QUERY_INT(clock_wall_ms()),
+		      QUERY_TEXT(local->files.alive_name),
 		      QUERY_INT(clock_boot_ms())) != 0 ||
 	    query_step(query, err) < 0)
 		return -1;

@@ -26,7 +26,6 @@ struct local {
 	struct lease_backend base;
 	struct store *store; /* borrowed */
 	struct local_files files;
-	int64_t start_time;   /* of this process, in ticks since boot; 0: unknown */
 	atomic_bool is_named; /* a row may name us for good: its release failed */
 };
 

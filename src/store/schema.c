@@ -26,7 +26,7 @@ static const char *const migrations[] = {
 	"	node TEXT,"
 	"	boot_id TEXT,"
 	"	pid BIGINT,"
-	"	start_time BIGINT,"
+	"	start_time BIGINT," /* written by earlier versions, read by none */
 	"	alive_file TEXT,"
 	"	job TEXT,"
 	"	operation TEXT,"
@@ -42,7 +42,7 @@ static const char *const migrations[] = {
 	"	boot_id TEXT,"
 	"	pid BIGINT,"
 	"	alive_file TEXT,"
-	"	since BIGINT,"
+	"	since BIGINT," /* likewise */
 	"	seen BIGINT);" /* boot clock: when it asked last */
 	"CREATE INDEX lease_waiter_key ON lease_waiter (key);"
 
