@@ -283,20 +283,9 @@ static void directory_grant_describe_owner(const struct directory *directory,
 					   const struct key_view *view,
 					   struct owner *owner)
 {
-	const struct lease_request *request = attempt->request;
-	struct lease_holder *holder = &owner->holder;
-
-	*owner = (struct owner){
-		.ttl_ms = directory->base.ttl_ms,
-		.holder = { .fence = directory_grant_next_fence(attempt, view),
-			    .pid = getpid(),
-			    .acquired_at = clock_wall_ms() },
-	};
-	snprintf(holder->node, sizeof(holder->node), "%s", directory->base.node);
-	snprintf(holder->boot_id, sizeof(holder->boot_id), "%s", clock_boot_id());
-	snprintf(holder->operation, sizeof(holder->operation), "%s", request->operation);
-	snprintf(holder->job, sizeof(holder->job), "%s",
-		 request->job ? request->job : "");
+	*owner = (struct owner){ .ttl_ms = directory->base.ttl_ms };
+	lease_backend_describe(&directory->base, attempt->request, &owner->holder);
+	owner->holder.fence = directory_grant_next_fence(attempt, view);
 }
 
 static void grant(struct directory *directory, struct lease_attempt *attempt,
@@ -755,11 +744,6 @@ static int directory_list(struct lease_backend *backend, lease_holders *holders,
 	return 0;
 }
 
-static int directory_report_never_granted(const char *key, struct err *err)
-{
-	return err_set(err, ERR_MISSING, "no lease %.300s was ever granted", key);
-}
-
 /* The descriptor of a key that was granted; ERR_MISSING: it never was. */
 static int open_granted(const struct directory *directory, const char *key,
 			struct err *err)
@@ -769,7 +753,7 @@ static int open_granted(const struct directory *directory, const char *key,
 	/* Below a directory that was removed there is nothing, whatever was granted. */
 	return key_fd < 0 && err->sys_errno == ENOENT &&
 			       (!is_removed(directory->fd) || restore(directory))
-		       ? directory_report_never_granted(key, err)
+		       ? lease_report_never_granted(key, err)
 		       : key_fd;
 }
 
@@ -781,7 +765,7 @@ static int directory_inspect(struct lease_backend *backend, const char *key,
 	if (key_fd < 0)
 		return -1;
 	int found = directory_observe_holder(key_fd, key, holder, err);
-	return found == 0 ? directory_report_never_granted(key, err) : found < 0 ? -1 : 0;
+	return found == 0 ? lease_report_never_granted(key, err) : found < 0 ? -1 : 0;
 }
 
 static int directory_force_release(struct lease_backend *backend, const char *key,
@@ -793,16 +777,14 @@ static int directory_force_release(struct lease_backend *backend, const char *ke
 	if (key_fd < 0 || key_look(key_fd, key, -1, &view, err) != 0)
 		return -1;
 	if (view.number == 0)
-		return directory_report_never_granted(key, err);
+		return lease_report_never_granted(key, err);
 	bool is_it = !view.is_overtaken && !view.is_released &&
 		     view.owner.holder.fence == fence;
 	int late = is_it ? directory_take_away(key, key_fd, &view, err) : 1;
 	if (late <= 0)
 		return late;
-	return err_set(err, ERR_CONFLICT,
-		       "lease %.300s: %s at fence %" PRIu64 ", not %" PRIu64, key,
-		       view.is_released ? "released" : "held", view.owner.holder.fence,
-		       fence);
+	return lease_report_other_fence(key, !view.is_released, view.owner.holder.fence,
+					fence, err);
 }
 
 /* ------------------------------------------------------------------ life */

@@ -158,6 +158,22 @@ void lease_backend_init(struct lease_backend *backend,
 			const struct lease_backend_ops *ops,
 			const struct lease_options *options);
 
+/* This process as the holder of a grant: all but the key and the state. */
+void lease_backend_describe(const struct lease_backend *backend,
+			    const struct lease_request *request,
+			    struct lease_holder *holder);
+
+enum lease_in_the_way { LEASE_BEHIND_HOLDER, LEASE_BEHIND_WAITER, LEASE_BEHIND_ORPHANS };
+
+/* When to ask again, if no hint comes: a little off the beat, so that those who wait do
+ * not ask all at once. */
+int64_t lease_retry_ms(const struct lease_attempt *attempt, enum lease_in_the_way what);
+
+/* Fill *err for inspect and force_release, and return -1. */
+int lease_report_never_granted(const char *key, struct err *err);
+int lease_report_other_fence(const char *key, bool is_held, uint64_t is, uint64_t fence,
+			     struct err *err);
+
 /* Starts a manager over it; the backend is taken. */
 struct lease_manager *lease_manager_new(struct lease_backend *backend);
 

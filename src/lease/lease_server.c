@@ -287,17 +287,8 @@ static void server_describe_locked(struct lease_server *server,
 				   const struct lease_request *request,
 				   struct owner *owner)
 {
-	struct lease_holder *holder = &owner->holder;
-
-	*owner = (struct owner){
-		.ttl_ms = backend->ttl_ms,
-		.holder = { .pid = getpid(), .acquired_at = clock_wall_ms() },
-	};
-	snprintf(holder->node, sizeof(holder->node), "%s", backend->node);
-	snprintf(holder->boot_id, sizeof(holder->boot_id), "%s", clock_boot_id());
-	snprintf(holder->operation, sizeof(holder->operation), "%s", request->operation);
-	snprintf(holder->job, sizeof(holder->job), "%s",
-		 request->job ? request->job : "");
+	*owner = (struct owner){ .ttl_ms = backend->ttl_ms };
+	lease_backend_describe(backend, request, &owner->holder);
 	if (!server_prepare_locked(server))
 		return;
 	int len = snprintf(owner->alive, sizeof(owner->alive), "%s/alive/%s",

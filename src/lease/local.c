@@ -181,11 +181,6 @@ static int row_list(struct store_tx *tx, const struct local *local, const char *
  * store_write() (local.c has the why).
  */
 
-#define POLL_MS 1000        /* should a hint fail us */
-#define BLIND_POLL_MS 200   /* without any */
-#define BEHIND_WAITER_MS 50 /* the lease is free, but another's turn */
-#define TOLD_POLL_MS 200    /* the same, and we are told of ours */
-
 struct attempt_work {
 	struct local *local;
 	struct lease_attempt *attempt;
@@ -273,23 +268,14 @@ static int local_attempt_take_lease(struct store_tx *tx, struct attempt_work *wo
 	return 0;
 }
 
-/* A little off the beat, so that those who wait do not ask all at once. */
-static int64_t local_attempt_poll_ms(int64_t ms)
-{
-	return ms * (800 + clock_wall_ns() / 1000 % 400) / 1000;
-}
-
 /* When to ask again, if no hint comes. */
 static int64_t local_attempt_retry_after(const struct lease_attempt *attempt,
 					 const struct lease_row *row, bool is_free)
 {
-	int64_t retry = attempt->hint_fd >= 0 ? local_attempt_poll_ms(POLL_MS)
-					      : local_attempt_poll_ms(BLIND_POLL_MS);
+	int64_t retry = lease_retry_ms(attempt, is_free ? LEASE_BEHIND_WAITER
+							: LEASE_BEHIND_HOLDER);
 
-	if (is_free)
-		return local_attempt_poll_ms(attempt->hint_fd >= 0 ? TOLD_POLL_MS
-								   : BEHIND_WAITER_MS);
-	if (row->holder.held && row->holder.ttl_left_ms < retry)
+	if (!is_free && row->holder.held && row->holder.ttl_left_ms < retry)
 		retry = row->holder.ttl_left_ms;
 	return retry;
 }
@@ -675,11 +661,6 @@ static int local_list_held(struct lease_backend *backend, lease_holders *holders
 	return store_read(work.local->store, list_work, &work, err);
 }
 
-static int local_report_never_granted(const char *key, struct err *err)
-{
-	return err_set(err, ERR_MISSING, "no lease %.300s was ever granted", key);
-}
-
 static int inspect_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct look_work *work = arg;
@@ -687,7 +668,7 @@ static int inspect_work(struct store_tx *tx, void *arg, struct err *err)
 	if (row_load(tx, work->key, &work->row, err) != 0)
 		return -1;
 	if (work->row.holder.fence == 0)
-		return local_report_never_granted(work->key, err);
+		return lease_report_never_granted(work->key, err);
 	row_judge(work->local, &work->row);
 	return 0;
 }
@@ -737,12 +718,11 @@ static int check_force(struct store_tx *tx, const struct force_work *work,
 	if (row_load(tx, work->key, &row, err) != 0)
 		return -1;
 	if (row.holder.fence == 0)
-		return local_report_never_granted(work->key, err);
+		return lease_report_never_granted(work->key, err);
 	if (row.nonce[0] && row.holder.fence == work->fence)
 		return 0;
-	return err_set(err, ERR_CONFLICT,
-		       "lease %.300s: %s at fence %" PRIu64 ", not %" PRIu64, work->key,
-		       row.nonce[0] ? "held" : "released", row.holder.fence, work->fence);
+	return lease_report_other_fence(work->key, row.nonce[0] != '\0', row.holder.fence,
+					work->fence, err);
 }
 
 static int force_work(struct store_tx *tx, void *arg, struct err *err)

@@ -564,18 +564,10 @@ int64_t lease_kill_at(const struct lease_manager *manager, int64_t valid_until)
 void lease_describe_self(const struct lease_manager *manager,
 			 const struct lease_request *request, struct lease_holder *holder)
 {
-	*holder = (struct lease_holder){
-		.held = true,
-		.pid = getpid(),
-		.acquired_at = clock_wall_ms(),
-		.proof = "alive",
-	};
+	lease_backend_describe(manager->backend, request, holder);
+	holder->held = true;
 	snprintf(holder->key, sizeof(holder->key), "%s", request->key);
-	snprintf(holder->node, sizeof(holder->node), "%s", manager->backend->node);
-	snprintf(holder->boot_id, sizeof(holder->boot_id), "%s", clock_boot_id());
-	snprintf(holder->job, sizeof(holder->job), "%s",
-		 request->job ? request->job : "");
-	snprintf(holder->operation, sizeof(holder->operation), "%s", request->operation);
+	snprintf(holder->proof, sizeof(holder->proof), "alive");
 }
 
 static struct lease *lease_new(struct lease_manager *manager,

@@ -29,11 +29,6 @@
 #include "lease/postgresql_client.h"
 #include "lease/postgresql_statements.h"
 
-#define POLL_MS 1000        /* should a wake-up fail us */
-#define BLIND_POLL_MS 200   /* without any */
-#define BEHIND_WAITER_MS 50 /* the lease is free, but another's turn */
-#define TOLD_POLL_MS 200    /* the same, and we are told of ours */
-#define ORPHAN_POLL_MS 100
 #define LIST_MS 10000
 #define DEATHS_MOST 4 /* found in one attempt */
 
@@ -185,14 +180,11 @@ static void postgresql_try_set_retry(struct try *try, enum outcome outcome)
 {
 	struct lease_attempt *attempt = try->attempt;
 	int64_t left = try->in_the_way.holder.ttl_left_ms;
-	int64_t retry = attempt->hint_fd >= 0 ? POLL_MS : BLIND_POLL_MS;
+	int64_t retry =
+		lease_retry_ms(attempt, outcome == NOT_OUR_TURN ? LEASE_BEHIND_WAITER
+					: attempt->orphans      ? LEASE_BEHIND_ORPHANS
+								: LEASE_BEHIND_HOLDER);
 
-	if (outcome == NOT_OUR_TURN)
-		retry = attempt->hint_fd >= 0 ? TOLD_POLL_MS : BEHIND_WAITER_MS;
-	else if (attempt->orphans)
-		retry = ORPHAN_POLL_MS;
-	/* A little off the beat, so that those who wait do not ask all at once. */
-	retry = retry * 8 / 10 + clock_boot_ms() % (retry * 4 / 10 + 1);
 	attempt->retry_ms = outcome == HELD_BY_OTHER && left < retry ? left + 1 : retry;
 }
 
@@ -572,7 +564,7 @@ static int postgresql_look(struct postgresql *postgresql, const char *key,
 	int done = postgresql_run_short(postgresql, &statement, &result, err);
 
 	if (done == 0 && pq.ntuples(result) == 0) {
-		done = err_set(err, ERR_MISSING, "no lease %.300s was ever granted", key);
+		done = lease_report_never_granted(key, err);
 	} else if (done == 0) {
 		postgresql_read_row(postgresql, result, 0, holder);
 		snprintf(nonce, LEASE_NONCE_SIZE, "%s",
@@ -639,9 +631,7 @@ static int postgresql_force_release(struct lease_backend *base, const char *key,
 	}
 	if (is_done)
 		return 0;
-	return err_set(err, ERR_CONFLICT,
-		       "lease %.300s: %s at fence %" PRIu64 ", not %" PRIu64, key,
-		       nonce[0] ? "held" : "released", holder.fence, fence);
+	return lease_report_other_fence(key, nonce[0] != '\0', holder.fence, fence, err);
 }
 
 /* ------------------------------------------------------------------ life */

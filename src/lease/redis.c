@@ -40,23 +40,12 @@
 #include "lease/lease_give.h"
 #include "lease/redis_round.h"
 
-#define POLL_MS 1000        /* should a wake-up fail us */
-#define BLIND_POLL_MS 200   /* without any */
-#define BEHIND_WAITER_MS 50 /* the lease is free, but another's turn */
-#define TOLD_POLL_MS 200    /* the same, and we are told of ours */
-#define ORPHAN_POLL_MS 100
 #define SPLIT_LEAST_MS 10
 #define SPLIT_MOST_MS 100
 #define REDLOCK_POLL_MS 150
 #define REDLOCK_JITTER_MS 100
 #define FENCE_MOST 9007199254740990 /* what Lua counts exactly */
 #define DEATHS_MOST 4               /* found in one attempt */
-
-/* A little off the beat, so that those who wait do not ask all at once. */
-static int64_t redis_about_ms(int64_t ms)
-{
-	return random_between(ms * 8 / 10, ms * 12 / 10);
-}
 
 /* ------------------------------------------------------------------ taking */
 
@@ -344,18 +333,17 @@ static void redis_try_set_retry(struct redis_try *try, bool is_split)
 	const struct redis_backend *backend = try->backend;
 	struct lease_attempt *attempt = try->attempt;
 	int64_t left = try->holder ? redis_reply_number(try->holder, 2) : -1;
-	int64_t retry = redis_about_ms(attempt->hint_fd >= 0 ? POLL_MS : BLIND_POLL_MS);
+	int64_t retry;
 
 	if (is_split)
 		retry = random_between(SPLIT_LEAST_MS, SPLIT_MOST_MS);
 	else if (backend->is_redlock_format)
 		retry = random_between(backend->poll_ms - backend->poll_jitter_ms,
 				       backend->poll_ms + backend->poll_jitter_ms);
-	else if (!try->holder)
-		retry = redis_about_ms(attempt->hint_fd >= 0 ? TOLD_POLL_MS
-							     : BEHIND_WAITER_MS);
-	else if (attempt->orphans)
-		retry = redis_about_ms(ORPHAN_POLL_MS);
+	else
+		retry = lease_retry_ms(attempt, !try->holder       ? LEASE_BEHIND_WAITER
+						: attempt->orphans ? LEASE_BEHIND_ORPHANS
+								   : LEASE_BEHIND_HOLDER);
 	if (left >= 0 && left < retry)
 		retry = left + 1;
 	attempt->retry_ms = retry;

@@ -143,8 +143,7 @@ static int redis_look(struct redis_backend *backend, const char *key,
 	if (round.answered < backend->quorum)
 		result = redis_unavailable(backend, &round, err);
 	else if (!redis_round_look(backend, &round, 0, key, view))
-		result = err_set(err, ERR_MISSING, "no lease %.300s was ever granted",
-				 key);
+		result = lease_report_never_granted(key, err);
 	redis_round_clear(&round);
 	return result;
 }
@@ -160,28 +159,19 @@ int redis_inspect(struct lease_backend *base, const char *key,
 	return 0;
 }
 
-static int redis_report_conflict(const char *key, const struct redis_view *view,
-				 uint64_t fence, struct err *err)
-{
-	const struct lease_holder *holder = &view->owner.holder;
-
-	return err_set(err, ERR_CONFLICT,
-		       "lease %.300s: %s at fence %" PRIu64 ", not %" PRIu64, key,
-		       holder->held ? "held" : "released", holder->fence, fence);
-}
-
 int redis_force_release(struct lease_backend *base, const char *key, uint64_t fence,
 			struct err *err)
 {
 	struct redis_backend *backend = redis_of(base);
 	struct redis_round round;
 	struct redis_view view;
+	const struct lease_holder *is = &view.owner.holder;
 	char text[24];
 
 	if (redis_look(backend, key, &view, err) != 0)
 		return -1;
-	if (!view.owner.holder.held || view.owner.holder.fence != fence)
-		return redis_report_conflict(key, &view, fence, err);
+	if (!is->held || is->fence != fence)
+		return lease_report_other_fence(key, is->held, is->fence, fence, err);
 	AUTO_FREE char *server_key = redis_server_key(key, err);
 	snprintf(text, sizeof(text), "%" PRIu64, fence);
 	const struct redis_call call = { .script = REDIS_FORCE,
@@ -193,7 +183,7 @@ int redis_force_release(struct lease_backend *base, const char *key, uint64_t fe
 	if (decided < 0)
 		redis_unavailable(backend, &round, err);
 	else if (decided == 0)
-		redis_report_conflict(key, &view, fence, err);
+		lease_report_other_fence(key, is->held, is->fence, fence, err);
 	redis_round_clear(&round);
 	return decided > 0 ? 0 : -1;
 }
