@@ -89,17 +89,6 @@ static int lfs_ask_fail_status(struct lfs_asker *asker, const struct http_call *
  * Batches.
  */
 
-static int lfs_ask_take_answer(void *arg, const char *bytes, size_t count,
-			       struct err *err)
-{
-	struct str *body = arg;
-
-	if (count > LFS_OFFER_ANSWER - body->len)
-		return err_set(err, ERR_CORRUPT, "the answer to a batch does not end");
-	str_add_bytes(body, bytes, count);
-	return 0;
-}
-
 static int lfs_ask_read_answer(struct lfs_asker *asker, const struct http_call *call,
 			       const struct str *body, const struct lfs_row *rows,
 			       size_t count, lfs_offers *offers, struct err *err)
@@ -148,8 +137,9 @@ static int lfs_ask_batch_of(struct lfs_asker *asker, const struct lfs_row *rows,
 			     .stop = upstream->stop },
 		.peer = host.len > 0 ? host.data : "the upstream",
 		.remedy = "see whether the upstream can be reached from here",
-		.take = lfs_ask_take_answer,
-		.taker = &body,
+		.take = http_take_limited,
+		.taker = &(struct http_limit){ &body, LFS_OFFER_ANSWER, ERR_CORRUPT,
+					       "the answer to a batch does not end" },
 	};
 	int result = http_complete(&call, err);
 	if (result == 0)

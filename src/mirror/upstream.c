@@ -138,17 +138,6 @@ static int upstream_prepare(const struct upstream_call *call, struct upstream_vi
  * Over HTTP: the advertisement of protocol 0, which has all refs in one answer.
  */
 
-static int upstream_take(void *arg, const char *bytes, size_t count, struct err *err)
-{
-	struct str *body = arg;
-
-	if (count > ADVERT_MOST - body->len)
-		return err_set(err, ERR_CORRUPT,
-			       "the upstream's list of refs does not end");
-	str_add_bytes(body, bytes, count);
-	return 0;
-}
-
 static int upstream_say_limited(struct err *err)
 {
 	err_because(err, REASON_RATE_LIMITED);
@@ -290,14 +279,8 @@ static void upstream_fill_headers(const struct upstream_view *view,
 				  const struct upstream_tag *known,
 				  struct http_header headers[HEADERS])
 {
-	size_t count = 0;
+	size_t count = http_fill_git_headers(view->header, NULL, headers);
 
-	headers[count++] = (struct http_header){ "User-Agent", "git/refrelay" };
-	headers[count++] = (struct http_header){ "Accept", "*/*" };
-	if (view->header)
-		headers[count++] =
-			(struct http_header){ "Authorization",
-					      view->header + strlen("Authorization: ") };
 	if (known && known->etag)
 		headers[count++] = (struct http_header){ "If-None-Match", known->etag };
 	if (known && known->modified)
@@ -341,8 +324,10 @@ static int upstream_read_http(const struct upstream_call *call,
 			     .stop = call->stop },
 		.peer = host.len > 0 ? host.data : "the upstream",
 		.remedy = "see whether the upstream can be reached from here",
-		.take = upstream_take,
-		.taker = &body,
+		.take = http_take_limited,
+		.taker = &(struct http_limit){ &body, ADVERT_MOST, ERR_CORRUPT,
+					       "the upstream's list of refs does not "
+					       "end" },
 	};
 	result = upstream_run_http(&http, err);
 	view->is_as_known = result == 0 && known && http.status == 304;

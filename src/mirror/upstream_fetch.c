@@ -9,39 +9,6 @@
 /* Servers say every few seconds that they live while they make a pack. */
 #define SILENCE_MS 60000
 #define TIMEOUT_MS 120000
-#define HEADERS 6 /* and their end */
-
-struct upstream_answer {
-	struct str body;
-	size_t most;
-};
-
-static int take_answer(void *arg, const char *bytes, size_t count, struct err *err)
-{
-	struct upstream_answer *answer = arg;
-
-	if (count > answer->most - answer->body.len)
-		return err_set(err, ERR_BUSY, "the change is not a small one");
-	str_add_bytes(&answer->body, bytes, count);
-	return 0;
-}
-
-static void fill_headers(const struct upstream_fetch *fetch,
-			 struct http_header headers[HEADERS])
-{
-	size_t count = 0;
-
-	headers[count++] = (struct http_header){ "User-Agent", "git/refrelay" };
-	headers[count++] = (struct http_header){ "Accept", "*/*" };
-	headers[count++] = (struct http_header){ "Content-Type",
-						 "application/x-" SERVICE "-request" };
-	headers[count++] = (struct http_header){ "Expect", NULL };
-	if (fetch->header)
-		headers[count++] =
-			(struct http_header){ "Authorization",
-					      fetch->header + strlen("Authorization: ") };
-	headers[count] = (struct http_header){ 0 };
-}
 
 static int check_answer(const struct http_call *call, int64_t *retry_after_ms,
 			struct err *err)
@@ -65,12 +32,13 @@ static int64_t end_of(const struct git_work *work)
 }
 
 static int post(const struct upstream_fetch *fetch, struct http_line *line,
-		const struct str *body, struct upstream_answer *answer, struct err *err)
+		const struct str *body, struct str *answer, struct err *err)
 {
 	AUTO_FREE char *url = upstream_service_url(fetch->url, "/" SERVICE);
-	struct http_header headers[HEADERS];
+	struct http_header headers[HTTP_GIT_HEADERS];
 
-	fill_headers(fetch, headers);
+	http_fill_git_headers(fetch->header, "application/x-" SERVICE "-request",
+			      headers);
 	struct http_call call = {
 		.line = *line,
 		.request = { .method = "POST",
@@ -86,8 +54,9 @@ static int post(const struct upstream_fetch *fetch, struct http_line *line,
 			     .deadline = fetch->work->deadline },
 		.peer = "the upstream",
 		.remedy = "",
-		.take = take_answer,
-		.taker = answer,
+		.take = http_take_limited,
+		.taker = &(struct http_limit){ answer, fetch->most, ERR_BUSY,
+					       "the change is not a small one" },
 	};
 	int result = http_complete(&call, err);
 	if (result == 0)
@@ -100,14 +69,12 @@ static int post(const struct upstream_fetch *fetch, struct http_line *line,
 int upstream_fetch_pack(const struct upstream_fetch *fetch, struct http_line *line,
 			struct str *pack, struct err *err)
 {
-	struct upstream_answer answer = { .body = STR_INIT, .most = fetch->most };
-	AUTO_STR struct str body = STR_INIT;
+	AUTO_STR struct str body = STR_INIT, answer = STR_INIT;
 	int result;
 
 	fetch_small_ask(fetch->wanted, fetch->have, &body);
 	result = post(fetch, line, &body, &answer, err);
 	if (result == 0)
-		result = fetch_small_read(answer.body.data, answer.body.len, pack, err);
-	str_clear(&answer.body);
+		result = fetch_small_read(answer.data, answer.len, pack, err);
 	return result;
 }

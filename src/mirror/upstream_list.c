@@ -249,17 +249,6 @@ static int upstream_list_choose(const struct upstream_source *source,
  * One page.
  */
 
-static int upstream_list_take_bytes(void *arg, const char *bytes, size_t count,
-				    struct err *err)
-{
-	struct str *body = arg;
-
-	if (count > PAGE_BYTES_MAX - body->len)
-		return err_set(err, ERR_CORRUPT, "a page of the list does not end");
-	str_add_bytes(body, bytes, count);
-	return 0;
-}
-
 /* The URL in Link: <URL>; rel="REL". NULL: there is none; the caller frees. */
 static char *upstream_list_find_link(const struct http_call *call, const char *rel)
 {
@@ -495,9 +484,11 @@ static int upstream_list_take_page(struct upstream_walk *walk,
 				   const struct upstream_page *before,
 				   struct upstream_page *page, struct err *err)
 {
+	const struct str *body = ((const struct http_limit *)call->taker)->body;
+
 	if (call->status != 200 && call->status != 304)
 		return upstream_list_fail_status(walk, call, err);
-	walk->bytes += ((const struct str *)call->taker)->len;
+	walk->bytes += body->len;
 	if (walk->bytes > LIST_BYTES_MAX || walk->names.count > LIST_ENTRIES_MAX)
 		return err_set(err, ERR_CORRUPT, "the list is too long to be one");
 	if (http_check_length(call, "see what answers at mirrors.url", err) != 0 ||
@@ -505,7 +496,7 @@ static int upstream_list_take_page(struct upstream_walk *walk,
 		return -1;
 	return call->status == 304 ? upstream_list_keep_page(call, before, page, err)
 				   : upstream_list_parse_any(walk->call->source->from,
-							     call->taker, page, err);
+							     body, page, err);
 }
 
 static int upstream_list_run(struct http_call *call, struct err *err)
@@ -566,8 +557,9 @@ static int upstream_list_ask(struct upstream_walk *walk, struct upstream_page *p
 			     .stop = walk->call->stop },
 		.peer = walk->host.data,
 		.remedy = "see whether the forge can be reached from here",
-		.take = upstream_list_take_bytes,
-		.taker = &body,
+		.take = http_take_limited,
+		.taker = &(struct http_limit){ &body, PAGE_BYTES_MAX, ERR_CORRUPT,
+					       "a page of the list does not end" },
 	};
 	result = upstream_list_run(&http, err);
 	if (result == 0)

@@ -864,6 +864,35 @@ int http_check_end(const struct http_call *call, struct err *err)
 		       : http_fail(call, err);
 }
 
+int http_take_limited(void *limit, const char *bytes, size_t count, struct err *err)
+{
+	const struct http_limit *limited = limit;
+
+	if (count > limited->most - limited->body->len)
+		return err_set(err, limited->class, "%s", limited->too_long);
+	str_add_bytes(limited->body, bytes, count);
+	return 0;
+}
+
+size_t http_fill_git_headers(const char *authorization, const char *type,
+			     struct http_header *headers)
+{
+	size_t count = 0;
+
+	headers[count++] = (struct http_header){ "User-Agent", "git/refrelay" };
+	headers[count++] = (struct http_header){ "Accept", "*/*" };
+	if (authorization)
+		headers[count++] =
+			(struct http_header){ "Authorization",
+					      authorization + strlen("Authorization: ") };
+	if (type) {
+		headers[count++] = (struct http_header){ "Content-Type", type };
+		headers[count++] = (struct http_header){ "Expect", NULL };
+	}
+	headers[count] = (struct http_header){ 0 };
+	return count;
+}
+
 int http_complete(struct http_call *call, struct err *err)
 {
 	return http_begin(call, err) == 0 && http_run(call, http_has_ended, err) == 0

@@ -115,6 +115,22 @@ char *http_resolve_url(const char *url, const char *location);
 /* "Authorization: Basic ...", secret. NULL is "". The caller wipes and frees. */
 char *http_make_basic_header(const char *user, const char *password);
 
+/* A `take`, of a struct http_limit: appends the body to `body`; more than `most` bytes
+ * are an error of this class and text. */
+struct http_limit {
+	struct str *body;
+	size_t most;
+	enum err_class class;
+	const char *too_long;
+};
+int http_take_limited(void *limit, const char *bytes, size_t count, struct err *err);
+
+/* The headers of a request like git's, and their end: `authorization` is a whole line,
+ * `type` that of a body; both may be NULL. Returns their number without the end. */
+#define HTTP_GIT_HEADERS 6
+size_t http_fill_git_headers(const char *authorization, const char *type,
+			     struct http_header *headers);
+
 /* Call http_end() after this, also after an error. ERR_CONFIG: a header is invalid. */
 int http_begin(struct http_call *call, struct err *err);
 

@@ -32,7 +32,6 @@
 #define LIST_MS 60000
 #define LIST_SILENCE_MS 30000
 #define CONNECT_MS 10000
-#define HEADERS 7 /* of a request, and their end */
 
 #define UPLOAD "git-upload-pack"
 #define RECEIVE "git-receive-pack"
@@ -57,36 +56,6 @@ struct exchange {
 	struct str answer;
 };
 
-static int take_answer(void *arg, const char *bytes, size_t count, struct err *err)
-{
-	struct exchange *exchange = arg;
-
-	if (count > exchange->most - exchange->answer.len)
-		return err_set(err, ERR_CORRUPT, "the answer does not end");
-	str_add_bytes(&exchange->answer, bytes, count);
-	return 0;
-}
-
-static void fill_headers(const struct transfer *transfer, const struct exchange *exchange,
-			 struct http_header headers[HEADERS])
-{
-	size_t count = 0;
-
-	headers[count++] = (struct http_header){ "User-Agent", "git/refrelay" };
-	headers[count++] = (struct http_header){ "Accept", "*/*" };
-	if (transfer->header)
-		headers[count++] = (struct http_header){
-			"Authorization", transfer->header + strlen("Authorization: ")
-		};
-	if (exchange->body) {
-		headers[count++] =
-			(struct http_header){ "Content-Type",
-					      "application/x-" RECEIVE "-request" };
-		headers[count++] = (struct http_header){ "Expect", NULL };
-	}
-	headers[count] = (struct http_header){ 0 };
-}
-
 static bool is_as_wanted(const struct http_call *call, const struct exchange *exchange)
 {
 	const char *type = http_find_header(call, "Content-Type", 0);
@@ -99,10 +68,12 @@ static bool do_exchange(const struct transfer *transfer, struct transfer_http *h
 {
 	const struct git_work *work = transfer->request->work;
 	AUTO_FREE char *url = xasprintf("%s%s", http->base, exchange->path);
-	struct http_header headers[HEADERS];
+	struct http_header headers[HTTP_GIT_HEADERS];
 	bool is_good;
 
-	fill_headers(transfer, exchange, headers);
+	http_fill_git_headers(transfer->header,
+			      exchange->body ? "application/x-" RECEIVE "-request" : NULL,
+			      headers);
 	struct http_call call = {
 		.line = http->line,
 		.request = { .method = exchange->body ? "POST" : "GET",
@@ -118,8 +89,9 @@ static bool do_exchange(const struct transfer *transfer, struct transfer_http *h
 			     .deadline = work->deadline },
 		.peer = "the destination",
 		.remedy = "",
-		.take = take_answer,
-		.taker = exchange,
+		.take = http_take_limited,
+		.taker = &(struct http_limit){ &exchange->answer, exchange->most,
+					       ERR_CORRUPT, "the answer does not end" },
 	};
 	is_good = http_complete(&call, ERR_IGNORED) == 0 && is_as_wanted(&call, exchange);
 	http_end(&call);
