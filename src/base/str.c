@@ -279,6 +279,26 @@ static char lower(char c)
 	return (char)(c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
 }
 
+char *text_fold(const char *text)
+{
+	char *folded = xstrdup(text);
+
+	for (char *at = folded; *at; at++)
+		*at = lower(*at);
+	return folded;
+}
+
+bool text_is_same(const char *one, const char *other)
+{
+	return one && other ? strcmp(one, other) == 0 : one == other;
+}
+
+void text_replace(char **text, const char *value)
+{
+	free(*text);
+	*text = value && value[0] ? xstrdup(value) : NULL;
+}
+
 /* The table's row i compares the first i letters of `one`. */
 size_t text_distance(const char *one, const char *two)
 {

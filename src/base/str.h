@@ -67,6 +67,15 @@ void text_wipe(char *text);
 bool text_starts_with(const char *text, const char *prefix);
 bool text_ends_with(const char *text, const char *suffix);
 
+/* Whether they are equal; NULL equals only NULL. */
+bool text_is_same(const char *one, const char *other);
+
+/* A copy with ASCII letters in lower case; the caller frees. */
+char *text_fold(const char *text);
+
+/* Frees *text, and sets it to a copy of the value; NULL for NULL or "". */
+void text_replace(char **text, const char *value);
+
 /* How many letters must be inserted, deleted, replaced, or swapped with their neighbour,
  * to turn one into the other; case does not count. SIZE_MAX: one is too long to
  * compare. */

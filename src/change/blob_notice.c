@@ -45,7 +45,7 @@ static void set_fingerprint(struct origin_row *row,
 	char text[BLOB_FINGERPRINT_SIZE];
 
 	blob_fingerprint_format(fingerprint, text);
-	origin_row_set_text(&row->fingerprint, text);
+	text_replace(&row->fingerprint, text);
 	row->size = fingerprint->size;
 	row->is_settled = false;
 }
@@ -60,7 +60,7 @@ static void set_proved(struct origin_row *row, const struct blob_fingerprint *fi
 		       const char *digest, int64_t reverify_ms)
 {
 	set_fingerprint(row, fingerprint);
-	origin_row_set_text(&row->checksum, digest);
+	text_replace(&row->checksum, digest);
 	origin_row_set_failure(row, NULL);
 	row->verification = VERIFICATION_SUCCEEDED;
 	row->verification_retry_count = 0;
@@ -272,8 +272,7 @@ static enum origin_step blob_judge(const struct comparisons *all,
 	const char *digest = digest_known(one);
 
 	if (one->observation == OBSERVATION_UNREADABLE)
-		return base->name && !notice_is_same_text(base->failure,
-							  one->noticed->why.text)
+		return base->name && !text_is_same(base->failure, one->noticed->why.text)
 			       ? STEP_NOTED
 			       : STEP_NOTHING;
 	if (!base->name)
@@ -291,8 +290,8 @@ static void put_content(const struct blob_kind *kind, struct origin_row *row)
 {
 	char claimed[BLOB_DIGEST_SIZE];
 
-	origin_row_set_text(&row->checksum,
-			    blob_id_digest(kind, row->name, claimed) ? claimed : NULL);
+	text_replace(&row->checksum,
+		     blob_id_digest(kind, row->name, claimed) ? claimed : NULL);
 	origin_row_set_failure(row, NULL);
 	row->verification = VERIFICATION_PENDING;
 	row->verification_retry_count = 0;
@@ -313,7 +312,7 @@ static void blob_fill(struct comparisons *all, struct comparison *one,
 	}
 	blob_fingerprint_parse(one->fingerprint, &fingerprint);
 	if (one->step == STEP_CREATED)
-		origin_row_set_text(&row->path, row->name);
+		text_replace(&row->path, row->name);
 	if (digest) {
 		set_proved(row, &fingerprint, digest,
 			   all->kind->notice->options.reverify_ms);

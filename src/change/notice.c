@@ -59,11 +59,6 @@ void notice_report(struct notice *notice, const struct event_mark *newest, bool 
 		notice->due(notice->due_arg);
 }
 
-bool notice_is_same_text(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 int64_t notice_next_verification(int64_t reverify_ms)
 {
 	char digits[9];
@@ -119,8 +114,8 @@ int notice_read_again(struct store_tx *tx, const char *kind, const char *name,
 	    (!found || (strcmp(row->timeline, base->timeline) == 0 &&
 			row->generation == base->generation &&
 			row->is_settled == base->is_settled &&
-			notice_is_same_text(row->checksum, base->checksum) &&
-			notice_is_same_text(row->fingerprint, base->fingerprint))))
+			text_is_same(row->checksum, base->checksum) &&
+			text_is_same(row->fingerprint, base->fingerprint))))
 		return found;
 	return err_set(err, ERR_CONFLICT, "%.300s: its record changes all the time",
 		       name);
@@ -227,7 +222,7 @@ static void notice_put_birth(const struct comparisons *all, struct comparison *o
 	struct origin_row *row = &one->noticed->row;
 
 	row->id = replicable_id(all->kind->of.type, one->noticed->name);
-	origin_row_set_text(&row->name, one->noticed->name);
+	text_replace(&row->name, one->noticed->name);
 	random_hex(row->timeline, (TIMELINE_SIZE - 1) / 2);
 }
 

@@ -77,7 +77,4 @@ void notice_report(struct notice *notice, const struct event_mark *newest, bool 
  * are not verified at once. */
 int64_t notice_next_verification(int64_t reverify_ms);
 
-/* Either may be NULL. */
-bool notice_is_same_text(const char *a, const char *b);
-
 #endif

@@ -222,8 +222,8 @@ static bool looks_different(const struct comparison *one)
 	const struct origin_row *base = &one->base;
 
 	return strcmp(base->path, seen->path) != 0 ||
-	       !notice_is_same_text(base->identity, seen->identity) ||
-	       !notice_is_same_text(base->fingerprint, one->fingerprint) ||
+	       !text_is_same(base->identity, seen->identity) ||
+	       !text_is_same(base->fingerprint, one->fingerprint) ||
 	       base->is_settled != repository_is_settled(seen);
 }
 
@@ -246,9 +246,9 @@ static enum origin_step repository_judge(const struct comparisons *all,
 				       strcmp(base->failure, one->noticed->why.text) != 0
 			       ? STEP_UPDATED
 			       : STEP_NOTHING;
-	if (!notice_is_same_text(base->checksum, seen->checksum) ||
+	if (!text_is_same(base->checksum, seen->checksum) ||
 	    repository_has_changes(seen) ||
-	    !notice_is_same_text(base->description, seen->description))
+	    !text_is_same(base->description, seen->description))
 		return STEP_UPDATED;
 	return looks_different(one) ? STEP_NOTED : STEP_NOTHING;
 }
@@ -284,10 +284,10 @@ static void put_reading(const struct comparisons *all, const struct comparison *
 
 	if (!row->checksum)
 		put_readable(all, one, row);
-	origin_row_set_text(&row->checksum, seen->checksum);
-	origin_row_set_text(&row->description, seen->description);
-	origin_row_set_text(&row->fingerprint, one->fingerprint);
-	origin_row_set_text(&row->identity, seen->identity);
+	text_replace(&row->checksum, seen->checksum);
+	text_replace(&row->description, seen->description);
+	text_replace(&row->fingerprint, one->fingerprint);
+	text_replace(&row->identity, seen->identity);
 	row->is_settled = repository_is_settled(seen);
 }
 
@@ -296,8 +296,8 @@ static void put_failure(const struct comparison *one, struct origin_row *row)
 	origin_row_set_failure(row, &one->noticed->why);
 	row->verification = VERIFICATION_FAILED;
 	row->verification_retry_count++;
-	origin_row_set_text(&row->checksum, NULL);
-	origin_row_set_text(&row->fingerprint, NULL);
+	text_replace(&row->checksum, NULL);
+	text_replace(&row->fingerprint, NULL);
 	row->is_settled = false;
 }
 
@@ -325,7 +325,7 @@ static void repository_fill(struct comparisons *all, struct comparison *one,
 	if (seen->is_replaced)
 		random_hex(row->timeline, (TIMELINE_SIZE - 1) / 2);
 	if (seen->path)
-		origin_row_set_text(&row->path, seen->path);
+		text_replace(&row->path, seen->path);
 	if (one->observation == OBSERVATION_WHOLE)
 		put_reading(all, one, row);
 	else
@@ -551,7 +551,7 @@ static void repository_doubt_sum(const struct comparisons *all,
 	const struct origin_row *base = &one->base;
 
 	if (base->checksum && strcmp(base->checksum, seen->checksum) == 0 &&
-	    !notice_is_same_text(base->fingerprint, one->fingerprint) &&
+	    !text_is_same(base->fingerprint, one->fingerprint) &&
 	    recorded_refs_read(all->kind->notice->options.data, base->id, base->checksum,
 			       reading->oid_len, &seen->recorded))
 		ref_diff_compute(&seen->recorded, &reading->refs, &seen->diff);
@@ -589,7 +589,7 @@ static int repository_read_former_work(struct store_tx *tx, void *arg, struct er
 static bool is_former_proved(const struct repository_seen *seen)
 {
 	return identity_has_birth(seen->identity) ||
-	       notice_is_same_text(seen->former.checksum, seen->checksum);
+	       text_is_same(seen->former.checksum, seen->checksum);
 }
 
 /* A directory that stood under another name, where nothing stands any more, was renamed.
@@ -737,7 +737,7 @@ static bool repository_is_replaced(const struct comparisons *all,
 	return one->step == STEP_UPDATED && one->observation == OBSERVATION_WHOLE &&
 	       base->identity && strcmp(base->identity, seen->identity) != 0 &&
 	       identity_has_birth(base->identity) && identity_has_birth(seen->identity) &&
-	       !notice_is_same_text(base->checksum, seen->checksum) &&
+	       !text_is_same(base->checksum, seen->checksum) &&
 	       !repository_shares_objects(all, one);
 }
 

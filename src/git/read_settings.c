@@ -191,10 +191,8 @@ static void add_section(const struct conf_entry *entry, struct str *out)
 
 static bool is_same_section(const struct conf_entry *a, const struct conf_entry *b)
 {
-	if (!a || strcasecmp(a->section, b->section) != 0)
-		return false;
-	return a->subsection && b->subsection ? strcmp(a->subsection, b->subsection) == 0
-					      : a->subsection == b->subsection;
+	return a && strcasecmp(a->section, b->section) == 0 &&
+	       text_is_same(a->subsection, b->subsection);
 }
 
 static void add_others(const struct conf *conf, struct str *out)

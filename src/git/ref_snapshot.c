@@ -894,14 +894,9 @@ const char *ref_snapshot_keep(struct ref_snapshot *snapshot, const char *text, s
 	return copy;
 }
 
-static bool same_target(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 bool ref_same_head(const struct ref_snapshot *a, const struct ref_snapshot *b)
 {
-	if (!same_target(a->head_target, b->head_target))
+	if (!text_is_same(a->head_target, b->head_target))
 		return false;
 	return a->head_target || oid_equal(&a->head_oid, &b->head_oid);
 }
@@ -911,6 +906,6 @@ bool ref_same_value(const struct ref *a, const struct ref *b)
 	if (!a || !b)
 		return a == b;
 	if (a->target || b->target)
-		return same_target(a->target, b->target);
+		return text_is_same(a->target, b->target);
 	return oid_equal(&a->oid, &b->oid);
 }

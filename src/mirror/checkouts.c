@@ -98,17 +98,6 @@ struct mirror_checkout_look {
 	struct oid commit;          /* len 0: HEAD names none */
 };
 
-static void mirror_checkout_set_text(char **text, const char *value)
-{
-	free(*text);
-	*text = value && value[0] ? xstrdup(value) : NULL;
-}
-
-static bool mirror_checkout_has_text(const char *text, const char *value)
-{
-	return text && value ? strcmp(text, value) == 0 : text == value;
-}
-
 static int mirror_checkout_read_head(struct mirror_checkout_look *look, struct err *err)
 {
 	AUTO_FREE char *path = name_to_copy(look->site->root, look->mirror->name);
@@ -155,10 +144,10 @@ static int mirror_checkout_make(struct mirror_checkout_look *look, struct err *e
 	if (checkout_switch(&look->call, &look->commit, &is_new, err) != 0)
 		return -1;
 	oid_text(&look->commit, text);
-	if (is_new || !mirror_checkout_has_text(look->row.commit, text))
+	if (is_new || !text_is_same(look->row.commit, text))
 		look->row.made_at = clock_wall_ms();
-	mirror_checkout_set_text(&look->row.commit, text);
-	mirror_checkout_set_text(&look->row.branch, look->branch);
+	text_replace(&look->row.commit, text);
+	text_replace(&look->row.branch, look->branch);
 	if (is_new)
 		log_info("checkout.switched", LOG_TEXT("name", look->mirror->name),
 			 LOG_TEXT("branch", look->branch), LOG_TEXT("commit", text),
@@ -188,15 +177,15 @@ static void mirror_checkout_take_failure(struct mirror_checkout_look *look,
 		row->due_at = clock_wall_ms();
 		return;
 	}
-	if (row->failing_since == 0 || !mirror_checkout_has_text(row->class, class))
+	if (row->failing_since == 0 || !text_is_same(row->class, class))
 		log_warn("checkout.failed", LOG_TEXT("name", look->mirror->name),
 			 LOG_ERR(why), LOG_TEXT("remedy", why->remedy));
 	if (row->failing_since == 0)
 		row->failing_since = clock_wall_ms();
-	mirror_checkout_set_text(&row->class, class);
-	mirror_checkout_set_text(&row->reason, err_reason_name(why->reason));
-	mirror_checkout_set_text(&row->message, why->text);
-	mirror_checkout_set_text(&row->remedy, why->remedy);
+	text_replace(&row->class, class);
+	text_replace(&row->reason, err_reason_name(why->reason));
+	text_replace(&row->message, why->text);
+	text_replace(&row->remedy, why->remedy);
 }
 
 static void mirror_checkout_take_success(struct mirror_checkout_look *look)
@@ -206,10 +195,10 @@ static void mirror_checkout_take_success(struct mirror_checkout_look *look)
 	if (row->failing_since > 0)
 		log_info("checkout.recovered", LOG_TEXT("name", look->mirror->name));
 	row->failing_since = 0;
-	mirror_checkout_set_text(&row->class, NULL);
-	mirror_checkout_set_text(&row->reason, NULL);
-	mirror_checkout_set_text(&row->message, NULL);
-	mirror_checkout_set_text(&row->remedy, NULL);
+	text_replace(&row->class, NULL);
+	text_replace(&row->reason, NULL);
+	text_replace(&row->message, NULL);
+	text_replace(&row->remedy, NULL);
 }
 
 /* Whether the next look has to be made by itself. */
@@ -229,8 +218,8 @@ static int mirror_checkout_drop(struct mirror_checkout_look *look, struct err *e
 		return -1;
 	if (look->row.commit)
 		log_info("checkout.dropped", LOG_TEXT("name", look->mirror->name));
-	mirror_checkout_set_text(&look->row.commit, NULL);
-	mirror_checkout_set_text(&look->row.branch, NULL);
+	text_replace(&look->row.commit, NULL);
+	text_replace(&look->row.branch, NULL);
 	look->row.made_at = 0;
 	return 0;
 }
@@ -240,9 +229,9 @@ static bool mirror_checkout_is_same(const struct mirror_checkout *one,
 {
 	return one->made_at == other->made_at && one->due_at == other->due_at &&
 	       one->failing_since == other->failing_since &&
-	       mirror_checkout_has_text(one->commit, other->commit) &&
-	       mirror_checkout_has_text(one->branch, other->branch) &&
-	       mirror_checkout_has_text(one->message, other->message);
+	       text_is_same(one->commit, other->commit) &&
+	       text_is_same(one->branch, other->branch) &&
+	       text_is_same(one->message, other->message);
 }
 
 /* Most looks find nothing new. */

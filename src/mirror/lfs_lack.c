@@ -15,12 +15,9 @@ void lfs_lack_clear(struct lfs_lack *lack)
 
 void lfs_lack_set_failure(struct lfs_lack *lack, const struct err *why)
 {
-	free(lack->class);
-	free(lack->message);
-	free(lack->remedy);
-	lack->class = xstrdup(err_class_name(why->class));
-	lack->message = xstrdup(why->text);
-	lack->remedy = why->remedy[0] ? xstrdup(why->remedy) : NULL;
+	text_replace(&lack->class, err_class_name(why->class));
+	text_replace(&lack->message, why->text);
+	text_replace(&lack->remedy, why->remedy);
 }
 
 void lfs_lack_mark(const lfs_rows *rows, char mark[17])

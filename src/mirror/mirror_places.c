@@ -4,7 +4,6 @@
  */
 #include "mirror/mirror_places.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
 
@@ -36,19 +35,10 @@ static void mirror_places_note_unseen(const struct mirror_places *places,
 		err_errno(places->unseen, "cannot look at %s/%s", places->root, path);
 }
 
-static char *mirror_places_fold(const char *text)
-{
-	char *folded = xstrdup(text);
-
-	for (char *at = folded; *at; at++)
-		*at = (char)tolower((unsigned char)*at);
-	return folded;
-}
-
 static void mirror_places_add(struct mirror_places *places, const char *mirror,
 			      const void *value)
 {
-	AUTO_FREE char *name = mirror_places_fold(mirror);
+	AUTO_FREE char *name = text_fold(mirror);
 
 	map_put(&places->names, name, (void *)(uintptr_t)value);
 	for (char *slash = strrchr(name, '/'); slash; slash = strrchr(name, '/')) {
@@ -156,7 +146,7 @@ static int mirror_places_judge(const struct mirror_places *places, int dir,
 			       const char *entry, const char *path, struct err *err)
 {
 	AUTO_FREE char *name = name_of_path(path);
-	AUTO_FREE char *folded = mirror_places_fold(path);
+	AUTO_FREE char *folded = text_fold(path);
 	AUTO_FREE char *base = name_of_path(folded);
 	void *found = map_get(&places->names, base);
 
@@ -241,7 +231,7 @@ static int mirror_places_look(const struct mirror_places *places, int fd,
 		if (entry->d_name[0] == '.')
 			continue;
 		AUTO_FREE char *below = xasprintf("%s%s", path, entry->d_name);
-		AUTO_FREE char *folded = mirror_places_fold(below);
+		AUTO_FREE char *folded = text_fold(below);
 		AUTO_FREE char *inner = xasprintf("%s/", below);
 		result = mirror_places_judge(places, dirfd(dir), entry->d_name, below,
 					     err);

@@ -273,15 +273,6 @@ static int mirrors_compare(const void *one, const void *two)
 	return strcmp((*a)->name, (*b)->name);
 }
 
-static char *mirror_folded_name(const struct mirror *mirror)
-{
-	char *name = xstrdup(mirror->name);
-
-	for (char *at = name; *at; at++)
-		*at = (char)tolower((unsigned char)*at);
-	return name;
-}
-
 /* As which the link of a working tree is among the folded names: none has a slash at its
  * end. */
 #define CHECKOUT_KEY CHECKOUT_SUFFIX "/"
@@ -341,7 +332,7 @@ static const struct mirror *mirrors_find_at_checkout(const struct map *names,
 static const struct mirror *mirrors_find_clash(const struct map *names,
 					       const struct mirror *mirror)
 {
-	AUTO_FREE char *name = mirror_folded_name(mirror);
+	AUTO_FREE char *name = text_fold(mirror->name);
 	const struct mirror *other = map_get(names, name);
 
 	if (other && other != mirror)
@@ -367,7 +358,7 @@ static int mirrors_check_apart(const struct mirrors *mirrors, struct err *err)
 	int result = 0;
 
 	for (size_t i = 0; i < mirrors->sections.count; i++) {
-		AUTO_FREE char *name = mirror_folded_name(mirrors->sections.items[i]);
+		AUTO_FREE char *name = text_fold(mirrors->sections.items[i]->name);
 		map_put(&names, name, mirrors->sections.items[i]);
 		mirrors_occupy_checkout(&names, name, mirrors->sections.items[i]);
 	}
@@ -638,7 +629,7 @@ void mirrors_told_clear(mirrors_told *told)
 /* The folded name is taken, and those of the folders above it that end in ".git". */
 static void mirrors_occupy(struct map *names, struct mirror *mirror)
 {
-	AUTO_FREE char *name = mirror_folded_name(mirror);
+	AUTO_FREE char *name = text_fold(mirror->name);
 
 	map_put(names, name, mirror);
 	mirrors_occupy_checkout(names, name, mirror);

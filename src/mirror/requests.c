@@ -29,12 +29,6 @@ void mirror_requests_clear(mirror_requests *requests)
 	vec_clear_each(requests, mirror_request_clear);
 }
 
-static void mirror_request_set_text(char **text, const char *value)
-{
-	free(*text);
-	*text = value && value[0] ? xstrdup(value) : NULL;
-}
-
 static int mirror_requests_want_row_in(struct store_tx *tx, void *arg, struct err *err)
 {
 	const char *const *name = arg;
@@ -55,18 +49,18 @@ int mirror_requests_want_row(struct store *store, const char *name, struct err *
 
 void mirror_request_set_failure(struct mirror_request *request, const struct err *why)
 {
-	mirror_request_set_text(&request->class, err_class_name(why->class));
-	mirror_request_set_text(&request->reason, err_reason_name(why->reason));
-	mirror_request_set_text(&request->message, why->text);
-	mirror_request_set_text(&request->remedy, why->remedy);
+	text_replace(&request->class, err_class_name(why->class));
+	text_replace(&request->reason, err_reason_name(why->reason));
+	text_replace(&request->message, why->text);
+	text_replace(&request->remedy, why->remedy);
 }
 
 void mirror_request_forget_failure(struct mirror_request *request)
 {
-	mirror_request_set_text(&request->class, NULL);
-	mirror_request_set_text(&request->reason, NULL);
-	mirror_request_set_text(&request->message, NULL);
-	mirror_request_set_text(&request->remedy, NULL);
+	text_replace(&request->class, NULL);
+	text_replace(&request->reason, NULL);
+	text_replace(&request->message, NULL);
+	text_replace(&request->remedy, NULL);
 }
 
 static void mirror_request_read(struct query *query, void *arg)

@@ -142,16 +142,6 @@ static bool upstream_list_is_unfit(const struct upstream_source *source,
 		(uint64_t)entry->size > source->max_size);
 }
 
-static char *upstream_list_fold(const char *name)
-{
-	char *folded = xstrdup(name);
-
-	for (char *at = folded; *at; at++)
-		if (*at >= 'A' && *at <= 'Z')
-			*at = (char)(*at - 'A' + 'a');
-	return folded;
-}
-
 struct upstream_choice {
 	const struct upstream_source *source;
 	struct uri_text api;
@@ -163,7 +153,7 @@ struct upstream_choice {
 static int upstream_list_check_apart(struct upstream_choice *choice, const char *name,
 				     const struct upstream_entry *entry, struct err *err)
 {
-	AUTO_FREE char *key = upstream_list_fold(name);
+	AUTO_FREE char *key = text_fold(name);
 	const char *other = map_get(&choice->folded, key);
 
 	if (!other) {

@@ -71,12 +71,6 @@ void origin_row_clear(struct origin_row *row)
 	*row = (struct origin_row){ 0 };
 }
 
-void origin_row_set_text(char **at, const char *text)
-{
-	free(*at);
-	*at = text && *text ? xstrdup(text) : NULL;
-}
-
 void origin_row_defer(struct origin_row *row, int64_t least_ms, int64_t reverify_ms)
 {
 	const int64_t now = clock_wall_ms();
@@ -94,9 +88,9 @@ void origin_row_defer(struct origin_row *row, int64_t least_ms, int64_t reverify
 
 void origin_row_set_failure(struct origin_row *row, const struct err *why)
 {
-	origin_row_set_text(&row->failure_class, why ? err_class_name(why->class) : NULL);
-	origin_row_set_text(&row->failure, why ? why->text : NULL);
-	origin_row_set_text(&row->remedy, why ? why->remedy : NULL);
+	text_replace(&row->failure_class, why ? err_class_name(why->class) : NULL);
+	text_replace(&row->failure, why ? why->text : NULL);
+	text_replace(&row->remedy, why ? why->remedy : NULL);
 	row->failure_reason = why ? why->reason : REASON_NONE;
 }
 

@@ -42,9 +42,6 @@ typedef VEC(struct origin_row) origin_rows;
 
 void origin_row_clear(struct origin_row *row);
 
-/* One of its owned texts; "" becomes NULL. */
-void origin_row_set_text(char **at, const char *text);
-
 /* Puts its verification off, which said nothing of it: each time for longer. Whoever was
  * last verified more than twice reverify_ms ago is pending: nobody knows any more. Of one
  * that has failed, verification_retry_count stays: who waits sees by it whether it has

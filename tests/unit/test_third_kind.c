@@ -137,9 +137,9 @@ static void toy_fill(struct comparisons *all, struct comparison *one,
 		     struct origin_row *row)
 {
 	(void)all;
-	origin_row_set_text(&row->path, one->noticed->name);
-	origin_row_set_text(&row->checksum, one->seen);
-	origin_row_set_text(&row->fingerprint, one->fingerprint);
+	text_replace(&row->path, one->noticed->name);
+	text_replace(&row->checksum, one->seen);
+	text_replace(&row->fingerprint, one->fingerprint);
 	row->size = strlen(one->seen);
 	row->verification = VERIFICATION_PENDING;
 	row->verification_due_at = clock_wall_ms();
