@@ -25,13 +25,8 @@ void manifest_entry_clear(struct manifest_entry *entry)
 
 void manifest_clear(struct manifest *manifest)
 {
-	for (size_t i = 0; i < manifest->entries.count; i++)
-		manifest_entry_clear(&manifest->entries.items[i]);
-	for (size_t i = 0; i < manifest->findings.count; i++)
-		free(manifest->findings.items[i].path);
-	vec_clear(&manifest->entries);
-	vec_clear(&manifest->findings);
-	manifest->left_out = 0;
+	vec_clear_each(&manifest->entries, manifest_entry_clear);
+	upstream_findings_clear(&manifest->findings);
 }
 
 /*
@@ -120,15 +115,6 @@ static struct manifest_entry manifest_read_entry(const char *path, const json_t 
 	return entry;
 }
 
-static void manifest_find_fault(struct manifest *manifest, const char *path,
-				const struct err *err)
-{
-	if (manifest->left_out++ >= MANIFEST_FINDINGS_MAX)
-		return;
-	struct manifest_finding finding = { .path = xstrdup(path), .err = *err };
-	vec_add(&manifest->findings, finding);
-}
-
 static void manifest_take(struct manifest *manifest, const char *key,
 			  const json_t *object)
 {
@@ -142,7 +128,7 @@ static void manifest_take(struct manifest *manifest, const char *key,
 			manifest_read_entry(manifest_trim(key), object));
 		return;
 	}
-	manifest_find_fault(manifest, key, &err);
+	upstream_findings_add(&manifest->findings, key, &err);
 }
 
 ORDER_BY_TEXT(manifest_order, struct manifest_entry, path);
@@ -161,7 +147,7 @@ static void manifest_drop_doubles(struct manifest *manifest)
 			continue;
 		}
 		err_set(&err, ERR_CORRUPT, "it is told twice");
-		manifest_find_fault(manifest, entry.path, &err);
+		upstream_findings_add(&manifest->findings, entry.path, &err);
 		manifest_entry_clear(&entry);
 	}
 	manifest->entries.count = kept;

@@ -13,9 +13,9 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "git/refs.h"
+#include "mirror/upstream_entry.h"
 
 #define MANIFEST_FINGERPRINT_SIZE 41
-#define MANIFEST_FINDINGS_MAX 1000 /* further ones are only counted */
 
 struct manifest_entry {
 	char *path; /* below the tree's root, without a leading slash: "a/b.git"; owned,
@@ -28,15 +28,9 @@ struct manifest_entry {
 	char *description;
 };
 
-struct manifest_finding {
-	char *path;     /* as written there; owned */
-	struct err err; /* why it was left out; without the path */
-};
-
 struct manifest {
 	VEC(struct manifest_entry) entries; /* in byte order of their paths, each once */
-	VEC(struct manifest_finding) findings;
-	size_t left_out; /* the total number of findings */
+	struct upstream_findings findings;  /* what is left out */
 };
 
 #define AUTO_MANIFEST __attribute__((cleanup(manifest_clear)))

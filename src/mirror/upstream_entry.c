@@ -181,3 +181,27 @@ int upstream_entry_choose_url(const struct upstream_entry *entry,
 	*url = NULL;
 	return err_prefix(err, "its URL is refused");
 }
+
+void upstream_findings_clear(struct upstream_findings *findings)
+{
+	vec_clear_members(&findings->items, name);
+	findings->left_out = 0;
+}
+
+void upstream_findings_add(struct upstream_findings *findings, const char *name,
+			   const struct err *err)
+{
+	if (findings->left_out++ >= UPSTREAM_FINDINGS_MAX)
+		return;
+	struct upstream_finding finding = { .name = xstrdup(name), .err = *err };
+	vec_add(&findings->items, finding);
+}
+
+void upstream_findings_add_all(struct upstream_findings *findings,
+			       const struct upstream_findings *more)
+{
+	for (size_t i = 0; i < more->items.count; i++)
+		upstream_findings_add(findings, more->items.items[i].name,
+				      &more->items.items[i].err);
+	findings->left_out += more->left_out - more->items.count;
+}

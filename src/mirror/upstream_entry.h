@@ -55,4 +55,23 @@ int upstream_entry_choose_url(const struct upstream_entry *entry,
 /* Whether upstreams at this host are those of the API's: the same, or "x" of "api.x". */
 bool upstream_entry_is_host(const char *host, const char *api);
 
+#define UPSTREAM_FINDINGS_MAX 1000 /* further ones are only counted */
+
+/* A repository that could be a mirror but is not: to be shown to a person. */
+struct upstream_finding {
+	char *name;     /* as in the forge, or its path in a manifest; owned */
+	struct err err; /* without the name */
+};
+
+struct upstream_findings {
+	VEC(struct upstream_finding) items;
+	size_t left_out; /* the total number */
+};
+
+void upstream_findings_add(struct upstream_findings *findings, const char *name,
+			   const struct err *err);
+void upstream_findings_add_all(struct upstream_findings *findings,
+			       const struct upstream_findings *more);
+void upstream_findings_clear(struct upstream_findings *findings);
+
 #endif

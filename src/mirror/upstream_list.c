@@ -55,30 +55,6 @@ struct upstream_walk {
 	int64_t rest_ms;
 };
 
-static void upstream_findings_clear(struct upstream_findings *findings)
-{
-	vec_clear_members(&findings->items, name);
-	findings->left_out = 0;
-}
-
-void upstream_findings_add(struct upstream_findings *findings, const char *name,
-			   const struct err *err)
-{
-	if (findings->left_out++ >= UPSTREAM_FINDINGS_MAX)
-		return;
-	struct upstream_finding finding = { .name = xstrdup(name), .err = *err };
-	vec_add(&findings->items, finding);
-}
-
-static void upstream_findings_add_all(struct upstream_findings *findings,
-				      const struct upstream_findings *more)
-{
-	for (size_t i = 0; i < more->items.count; i++)
-		upstream_findings_add(findings, more->items.items[i].name,
-				      &more->items.items[i].err);
-	findings->left_out += more->left_out - more->items.count;
-}
-
 static void upstream_page_clear(struct upstream_page *page)
 {
 	vec_clear_each(&page->entries, upstream_entry_clear);
@@ -394,10 +370,7 @@ static void upstream_list_take_manifest(const char *url, const struct manifest *
 		entry.http = str_take(&place);
 		vec_add(&page->entries, entry);
 	}
-	for (size_t i = 0; i < manifest->findings.count; i++)
-		upstream_findings_add(&page->findings, manifest->findings.items[i].path,
-				      &manifest->findings.items[i].err);
-	page->findings.left_out = manifest->left_out;
+	upstream_findings_add_all(&page->findings, &manifest->findings);
 }
 
 static int upstream_list_parse_any(enum upstream_from from, const struct str *body,

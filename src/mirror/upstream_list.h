@@ -34,22 +34,6 @@ struct upstream_chosen {
 	const struct upstream_entry *entry;
 };
 
-#define UPSTREAM_FINDINGS_MAX 1000 /* further ones are only counted */
-
-/* A repository that could be a mirror but is not: to be shown to a person. */
-struct upstream_finding {
-	char *name;     /* as in the forge; owned */
-	struct err err; /* without the name */
-};
-
-struct upstream_findings {
-	VEC(struct upstream_finding) items;
-	size_t left_out; /* the total number */
-};
-
-void upstream_findings_add(struct upstream_findings *findings, const char *name,
-			   const struct err *err);
-
 /* One page of the API's answer; or the whole directory or manifest. */
 struct upstream_page {
 	char *url, *next;      /* owned, as these; NULL: none */

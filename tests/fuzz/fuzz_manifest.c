@@ -37,7 +37,7 @@ static void check_again(const struct manifest *manifest)
 	manifest_pack(&writer.text, &packed);
 	str_clear(&writer.text);
 	int result = manifest_read(packed.data, packed.len, &again, &err);
-	assert(result == 0 && again.findings.count == 0);
+	assert(result == 0 && again.findings.items.count == 0);
 	for (size_t i = 0, at = 0; i < manifest->entries.count; i++) {
 		const struct manifest_entry *entry = &manifest->entries.items[i];
 		if (!entry->fingerprint[0])

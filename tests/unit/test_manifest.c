@@ -39,7 +39,7 @@ TEST(what_grokmirror_writes_is_read)
 		"\"/pub/a.git\": {\"modified\": 1, \"fingerprint\": \"" PRINT
 		"\", \"head\": \"" PRINT "\", \"reference\": null}}"));
 	assert_paths("pub/a.git pub/b.git ");
-	assert_int_equal(manifest.findings.count, 0);
+	assert_int_equal(manifest.findings.items.count, 0);
 	const struct manifest_entry *entry = &manifest.entries.items[1];
 	assert_int_equal(entry->modified, 1700000001);
 	assert_string_equal(entry->fingerprint, PRINT);
@@ -56,8 +56,8 @@ TEST(both_forms_of_paths_are_the_same)
 	assert_paths("a.git b.git c ");
 	assert_ok(read_text("{\"a.git\": {}, \"/a.git\": {}, \"/b.git\": {}}"));
 	assert_paths("a.git b.git ");
-	assert_int_equal(manifest.findings.count, 1);
-	assert_string_equal(manifest.findings.items[0].path, "a.git");
+	assert_int_equal(manifest.findings.items.count, 1);
+	assert_string_equal(manifest.findings.items.items[0].name, "a.git");
 	manifest_clear(&manifest);
 }
 
@@ -101,9 +101,9 @@ TEST(paths_that_can_be_no_repository_are_left_out_and_told)
 			    "\"/.refrelay/trash/x\": {}, \"/null.git\": null, "
 			    "\"/list.git\": []}"));
 	assert_paths("good.git ");
-	assert_int_equal(manifest.findings.count, 12);
-	for (size_t i = 0; i < manifest.findings.count; i++)
-		assert_true(manifest.findings.items[i].err.text[0]);
+	assert_int_equal(manifest.findings.items.count, 12);
+	for (size_t i = 0; i < manifest.findings.items.count; i++)
+		assert_true(manifest.findings.items.items[i].err.text[0]);
 	manifest_clear(&manifest);
 }
 
