@@ -754,26 +754,16 @@ int event_log_scanned(struct store *store, const char *kind, enum event_scanned 
 	return result;
 }
 
-static int event_log_was_scanned_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct event_scanning *scanning = arg;
-	AUTO_STR struct str timeline = STR_INIT;
-	char key[64];
-
-	event_log_scanned_key(scanning->kind, key);
-	int found = site_value_get(tx, key, &timeline, err);
-	scanning->scanned = found > 0 ? SCANNED_PART : SCANNED_NOTHING;
-	return found < 0 ? -1 : 0;
-}
-
 int event_log_was_scanned(struct store *store, const char *kind, bool *was_scanned,
 			  struct err *err)
 {
-	struct event_scanning scanning = { .kind = kind };
-	int result = store_read(store, event_log_was_scanned_work, &scanning, err);
+	AUTO_STR struct str timeline = STR_INIT;
+	char key[64];
 
-	*was_scanned = scanning.scanned != SCANNED_NOTHING;
-	return result;
+	event_log_scanned_key(kind, key);
+	int found = site_value_read(store, key, &timeline, err);
+	*was_scanned = found > 0;
+	return found < 0 ? -1 : 0;
 }
 
 void event_log_close(struct event_log *log)

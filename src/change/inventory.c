@@ -179,34 +179,18 @@ int inventory_read(struct store *store, const char *kind,
 	return -1;
 }
 
-struct one_row {
-	const char *kind, *name;
-	struct inventory_item *item;
-};
-
-static int inventory_find_row(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct one_row *one = arg;
-	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
-	int found = origin_row_get(tx, one->kind, one->name, &row, err);
-
-	if (found == 0)
-		return err_set(err, ERR_MISSING, "no such %s: \"%s\"",
-			       kind_noun(one->kind), one->name);
-	inventory_item_clear(one->item);
-	*one->item = inventory_take_item(&row);
-	return found < 0 ? -1 : 0;
-}
-
 json_t *inventory_row(struct store *store, const char *kind, const char *name,
 		      struct err *err)
 {
-	struct inventory_item item = { 0 };
-	struct one_row one = { kind, name, &item };
-	json_t *object = NULL;
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	int found = origin_row_read(store, kind, name, &row, err);
 
-	if (store_read(store, inventory_find_row, &one, err) == 0)
-		object = wire_inventory_item_json(kind, &item);
+	if (found == 0)
+		err_set(err, ERR_MISSING, "no such %s: \"%s\"", kind_noun(kind), name);
+	if (found <= 0)
+		return NULL;
+	struct inventory_item item = inventory_take_item(&row);
+	json_t *object = wire_inventory_item_json(kind, &item);
 	inventory_item_clear(&item);
 	return object;
 }

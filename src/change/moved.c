@@ -90,15 +90,6 @@ struct moved_walk {
 	origin_rows page;
 };
 
-static int moved_read_page_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct moved_walk *walk = arg;
-
-	origin_rows_clear(&walk->page);
-	return origin_rows_list(tx, walk->root->kind, walk->after, PAGE, &walk->page,
-				err);
-}
-
 static bool moved_is_missing(int root, const struct origin_row *row)
 {
 	struct stat st;
@@ -113,7 +104,8 @@ static int moved_list_missing(struct moved_walk *walk, struct err *err)
 	int result;
 
 	do {
-		result = store_read(walk->root->store, moved_read_page_work, walk, err);
+		result = origin_rows_read_page(walk->root->store, walk->root->kind,
+					       walk->after, PAGE, &walk->page, err);
 		for (size_t i = 0; i < walk->page.count && result == 0; i++)
 			if (moved_is_missing(walk->root->fd, &walk->page.items[i]))
 				moved_add_row(&walk->rows, &walk->page.items[i]);

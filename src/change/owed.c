@@ -162,39 +162,12 @@ struct settling {
 	size_t settled;
 };
 
-static int owed_read_next_work(struct store_tx *tx, void *arg, struct err *err)
+static void owed_take(struct query *query, void *arg)
 {
-	AUTO_QUERY struct query *query = NULL;
-	struct settling *settling = arg;
-	struct owed *next = &settling->next;
-	int found;
+	struct owed *owed = arg;
 
-	free(TAKE(next->name));
-	if (query_ask(tx, &query, err,
-		      "SELECT name, mark FROM owed WHERE name > ?1 ORDER BY name"
-		      " LIMIT 1",
-		      QUERY_TEXT(settling->after ? settling->after : "")) != 0)
-		return -1;
-	found = query_step(query, err);
-	if (found <= 0)
-		return found;
-	next->name = query_copy_text(query, 0);
-	snprintf(next->mark, sizeof(next->mark), "%s", query_text(query, 1));
-	return 0;
-}
-
-static int forget_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct owed *one = arg;
-
-	return query_write(tx, err, "DELETE FROM owed WHERE name = ?1 AND mark = ?2",
-			   QUERY_TEXT(one->name), QUERY_TEXT(one->mark));
-}
-
-static int forget_all_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	(void)arg;
-	return store_exec(tx, "DELETE FROM owed", err);
+	owed->name = query_copy_text(query, 0);
+	snprintf(owed->mark, sizeof(owed->mark), "%s", query_text(query, 1));
 }
 
 static void owed_give_to_sink(struct settling *settling, const struct change *change)
@@ -235,12 +208,16 @@ static int settle_next(struct settling *settling, struct err *err)
 	struct store *store = settling->notice->options.store;
 	struct owed *next = &settling->next;
 
-	if (store_read(store, owed_read_next_work, settling, err) != 0)
-		return -1;
-	if (!next->name)
-		return 0;
+	int found = store_one(store, owed_take, next, err,
+			      "SELECT name, mark FROM owed WHERE name > ?1 ORDER BY name"
+			      " LIMIT 1",
+			      QUERY_TEXT(settling->after ? settling->after : ""));
+	if (found <= 0)
+		return found;
 	if (report_owed_again(settling, next->name)) {
-		if (store_write(store, forget_work, next, err) != 0)
+		if (store_run(store, err,
+			      "DELETE FROM owed WHERE name = ?1 AND mark = ?2",
+			      QUERY_TEXT(next->name), QUERY_TEXT(next->mark)) != 0)
 			return -1;
 		settling->settled++;
 	}
@@ -256,7 +233,7 @@ static int settle_all(struct notice *notice, const struct stop *stop, size_t *se
 	int result;
 
 	if (!notice->options.sink.take)
-		return store_write(notice->options.store, forget_all_work, NULL, err);
+		return store_run(notice->options.store, err, "DELETE FROM owed");
 	do
 		result = settle_next(&settling, err);
 	while (result > 0 && !(stop && stop_is_requested(stop)));

@@ -576,15 +576,6 @@ static void take_sums(const struct comparisons *all, struct comparison *one)
 		seen->description = notice_digest_reading(reading);
 }
 
-static int repository_read_former_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct repository_seen *seen = arg;
-
-	origin_row_clear(&seen->former);
-	return origin_row_of_identity(tx, seen->identity, &seen->former, err) < 0 ? -1
-										  : 0;
-}
-
 /* Without a time of birth a new directory may have the inode of one that was deleted. */
 static bool is_former_proved(const struct repository_seen *seen)
 {
@@ -602,7 +593,9 @@ static int find_former(const struct comparisons *all, const struct comparison *o
 
 	if (one->base.name || !seen->identity)
 		return 0;
-	if (store_read(all->kind->store, repository_read_former_work, seen, err) != 0)
+	origin_row_clear(&seen->former);
+	if (origin_row_of_identity(all->kind->store, seen->identity, &seen->former, err) <
+	    0)
 		return -1;
 	if (seen->former.name &&
 	    (strcmp(seen->former.name, one->noticed->name) == 0 ||

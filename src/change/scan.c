@@ -137,20 +137,13 @@ static int scan_suspect(struct scan *scan, const char *name, struct err *err)
 		       : scan_compare(scan, &scan->suspects, false, err);
 }
 
-static int scan_read_page_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct scan *scan = arg;
-
-	origin_rows_clear(&scan->rows);
-	return origin_rows_list(tx, scan->request->kind->of.type,
-				scan->after ? scan->after : scan->prefix, PAGE,
-				&scan->rows, err);
-}
-
 static int scan_read_page(struct scan *scan, struct err *err)
 {
 	if (scan_check_stop(scan, err) != 0 ||
-	    store_read(scan->request->kind->store, scan_read_page_work, scan, err) != 0)
+	    origin_rows_read_page(scan->request->kind->store,
+				  scan->request->kind->of.type,
+				  scan->after ? scan->after : scan->prefix, PAGE,
+				  &scan->rows, err) != 0)
 		return -1;
 	scan->at = 0;
 	scan->is_last = scan->rows.count < PAGE;

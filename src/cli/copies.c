@@ -187,24 +187,6 @@ static int copies_ask_has_ended(struct copies_call *call, struct asking *asking,
 	return 1;
 }
 
-struct origin_question {
-	const char *kind, *name;
-	struct origin_row row;
-};
-
-static int copies_ask_read_origin(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct origin_question *question = arg;
-	int found;
-
-	origin_row_clear(&question->row);
-	found = origin_row_get(tx, question->kind, question->name, &question->row, err);
-	if (found == 0)
-		return err_set(err, ERR_MISSING, "no such %s: \"%s\"",
-			       kind_noun(question->kind), question->name);
-	return found < 0 ? -1 : 0;
-}
-
 /* Asked for, it is pending, or still failed and due. One that was put off is pending, or
  * has failed no more often than before. */
 static bool is_verified_anew(const struct origin_row *row, const struct asked *one)
@@ -218,23 +200,18 @@ static bool is_verified_anew(const struct origin_row *row, const struct asked *o
 static int has_ended_origin(struct copies_call *call, struct asking *asking,
 			    const struct asked *one, struct err *err)
 {
-	struct origin_question question = { .kind = one->kind, .name = one->name };
-	int result = store_read(call->data.store, copies_ask_read_origin, &question, err);
-	int ended = 0;
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	int found = origin_row_read(call->data.store, one->kind, one->name, &row, err);
 
-	if (result != 0 && err->class == ERR_MISSING) {
-		ended = 1;
+	if (found < 0)
+		return -1;
+	if (found > 0 && !is_verified_anew(&row, one))
+		return 0;
+	if (found == 0)
 		report_ask_failed(asking, one->name, "it was deleted meanwhile", NULL);
-	} else if (result != 0) {
-		ended = -1;
-	} else if (is_verified_anew(&question.row, one)) {
-		ended = 1;
-		if (question.row.failure)
-			report_ask_failed(asking, one->name, question.row.failure,
-					  question.row.remedy);
-	}
-	origin_row_clear(&question.row);
-	return ended;
+	else if (row.failure)
+		report_ask_failed(asking, one->name, row.failure, row.remedy);
+	return 1;
 }
 
 typedef int (*has_ended_check)(struct copies_call *call, struct asking *asking,
@@ -356,16 +333,18 @@ static int ask_origin(struct copies_call *call, const char *name, int64_t *failu
 		      struct err *err)
 {
 	const char *kind = call->kinds.items[0];
-	struct origin_question question = { .kind = kind, .name = name };
-	int result = store_read(call->data.store, copies_ask_read_origin, &question, err);
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	int found = origin_row_read(call->data.store, kind, name, &row, err);
 
-	*failures = question.row.verification_retry_count;
-	origin_row_clear(&question.row);
-	if (result == 0 && !call->is_dry)
+	*failures = row.verification_retry_count;
+	if (found == 0)
+		return err_set(err, ERR_MISSING, "no such %s: \"%s\"", kind_noun(kind),
+			       name);
+	if (found > 0 && !call->is_dry)
 		return verify_origin_ask_kind(call->data.store, kind, name, 0, err);
-	if (result == 0 && !call->is_json)
+	if (found > 0 && !call->is_json)
 		cli_print("would %s %s", call->verb, name);
-	return result;
+	return found > 0 ? 0 : -1;
 }
 
 static int copies_ask_name_origin(struct copies_call *call, const char *name, void *arg,

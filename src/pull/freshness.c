@@ -396,19 +396,13 @@ static void note_kept(struct freshness *freshness)
 	freshness->noted++;
 }
 
-static int write_pushed(struct store_tx *tx, void *arg, struct err *err)
-{
-	return query_write(tx, err,
-			   "INSERT INTO passed_push (name, since) VALUES (?1, ?2)"
-			   " ON CONFLICT (name) DO NOTHING",
-			   QUERY_TEXT(arg), QUERY_INT(clock_wall_ms()));
-}
-
 int freshness_push_began(struct freshness *freshness, const char *name, struct err *err)
 {
 	freshness_mark_began(freshness, name);
-	AUTO_FREE char *copy = xstrdup(name);
-	int result = store_write(freshness->store, write_pushed, copy, err);
+	int result = store_run(freshness->store, err,
+			       "INSERT INTO passed_push (name, since) VALUES (?1, ?2)"
+			       " ON CONFLICT (name) DO NOTHING",
+			       QUERY_TEXT(name), QUERY_INT(clock_wall_ms()));
 	/* Not before: whoever tidies meanwhile would find no row, and look no more. */
 	note_kept(freshness);
 	if (result != 0)
@@ -428,27 +422,14 @@ bool freshness_cannot_note(struct freshness *freshness)
 /* The rows of pushes. */
 struct pushed_names {
 	struct freshness *freshness;
-	VEC(char *) list; /* owned */
-	size_t left;      /* that are needed still */
+	text_list list;
+	size_t left; /* that are needed still */
 };
-
-static void clear_names(struct pushed_names *names)
-{
-	vec_clear_owned(&names->list);
-}
 
 static int read_names(struct store_tx *tx, void *arg, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	struct pushed_names *names = arg;
-	int found;
-
-	clear_names(names);
-	if (query_open(tx, "SELECT name FROM passed_push", &query, err) != 0)
-		return -1;
-	while ((found = query_step(query, err)) > 0)
-		vec_add(&names->list, query_copy_text(query, 0));
-	return found;
+	text_list_clear(arg);
+	return query_each(tx, query_add_text, arg, err, "SELECT name FROM passed_push");
 }
 
 static bool is_needed(struct freshness *freshness, const char *name)
@@ -471,7 +452,7 @@ static int remove_names(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct pushed_names *names = arg;
 
-	if (read_names(tx, arg, err) != 0)
+	if (read_names(tx, &names->list, err) != 0)
 		return -1;
 	names->left = 0;
 	for (size_t i = 0; i < names->list.count; i++)
@@ -512,7 +493,7 @@ static void freshness_tidy_rows(struct freshness *freshness)
 		log_warn("git.marks_not_removed", LOG_ERR(&err));
 	else if (names.left == 0)
 		none_is_kept(freshness, noted);
-	clear_names(&names);
+	text_list_clear(&names.list);
 }
 
 static void *tidy_run(void *arg)
@@ -530,21 +511,19 @@ static void *tidy_run(void *arg)
 static void read_marks(struct freshness *freshness)
 {
 	static const struct pull_news none;
-	struct pushed_names names = { 0 };
+	AUTO_TEXT_LIST text_list names = { 0 };
 	struct err err;
 	int result = store_read(freshness->store, read_names, &names, &err);
 
-	for (size_t i = 0; result == 0 && i < names.list.count; i++)
-		raise_to(&mark_for_locked(freshness, names.list.items[i], &none)->request,
-			 1);
-	freshness->may_be_kept = result != 0 || names.list.count > 0;
+	for (size_t i = 0; result == 0 && i < names.count; i++)
+		raise_to(&mark_for_locked(freshness, names.items[i], &none)->request, 1);
+	freshness->may_be_kept = result != 0 || names.count > 0;
 	if (result != 0) {
 		log_warn("git.marks_unknown", LOG_ERR(&err));
 		raise_to(&freshness->rest.request, 1); /* any name may be among them */
-	} else if (names.list.count > 0) {
-		log_info("git.marks_found", LOG_NUMBER("repositories", names.list.count));
+	} else if (names.count > 0) {
+		log_info("git.marks_found", LOG_NUMBER("repositories", names.count));
 	}
-	clear_names(&names);
 }
 
 struct freshness *freshness_new(struct store *store, struct pull *pull,

@@ -261,16 +261,6 @@ struct log_cursor {
 	int64_t wait_ms;
 };
 
-static int log_cursor_read_position(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct log_cursor *cursor = arg;
-	AUTO_STR struct str text = STR_INIT;
-	int found = site_value_get(tx, PULL_CURSOR, &text, err);
-
-	cursor->has_at = found > 0 && pull_cursor_parse(text.data, &cursor->at);
-	return found < 0 ? -1 : 0;
-}
-
 static void log_cursor_publish_position(struct log_cursor *cursor)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&cursor->pull->mutex);
@@ -503,12 +493,15 @@ static void pause_for(struct log_cursor *cursor, const struct err *err)
 
 static int know_position(struct log_cursor *cursor, struct err *err)
 {
+	AUTO_STR struct str text = STR_INIT;
+
 	if (cursor->is_known)
 		return 0;
 	cursor->at = (struct pull_cursor){ 0 };
-	if (store_read(cursor->pull->options.store, log_cursor_read_position, cursor,
-		       err) != 0)
+	int found = site_value_read(cursor->pull->options.store, PULL_CURSOR, &text, err);
+	if (found < 0)
 		return -1;
+	cursor->has_at = found > 0 && pull_cursor_parse(text.data, &cursor->at);
 	cursor->is_known = true;
 	log_cursor_publish_position(cursor);
 	return 0;

@@ -76,16 +76,6 @@ static int ageing_run_batch(struct store_tx *tx, void *arg, struct err *err)
 	return ageing->aged > 0 ? ageing_count(tx, ageing, err) : 0;
 }
 
-static int ageing_find_any(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct ageing *ageing = arg;
-
-	ageing->aged = 0;
-	return query_number(tx, &ageing->aged, err, ageing->table->any_sql,
-			    QUERY_TEXT(ageing->kind), QUERY_INT(ageing->proofs->from),
-			    QUERY_INT(ageing->proofs->before));
-}
-
 /* A reader looks first: most times there is nothing to write. */
 int proofs_age(struct store *store, const struct ageing_table *table, const char *kind,
 	       const struct proofs_ageing *proofs, int64_t *aged, struct err *err)
@@ -93,7 +83,9 @@ int proofs_age(struct store *store, const struct ageing_table *table, const char
 	struct ageing ageing = { .table = table, .kind = kind, .proofs = proofs };
 
 	*aged = 0;
-	if (store_read(store, ageing_find_any, &ageing, err) != 0)
+	if (store_one(store, query_take_number, &ageing.aged, err, table->any_sql,
+		      QUERY_TEXT(kind), QUERY_INT(proofs->from),
+		      QUERY_INT(proofs->before)) < 0)
 		return -1;
 	ageing.from = ageing.aged > 0 ? proofs->from : proofs->before;
 	while (ageing.from < proofs->before) {

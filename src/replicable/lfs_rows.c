@@ -277,7 +277,7 @@ int lfs_rows_absent(struct store_tx *tx, enum lfs_side side, const char *kind,
 			  QUERY_INT((int64_t)repository), QUERY_TEXT(kind));
 }
 
-int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
+int lfs_scan_count(struct store *store, enum lfs_side side, const char *kind,
 		   struct lfs_scan *scan, struct err *err)
 {
 	static const char *const sql[] = {
@@ -285,8 +285,10 @@ int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
 		[LFS_REGISTRY] = "SELECT COUNT(*)" ABSENT_IN_REGISTRY,
 	};
 
-	return query_number(tx, &scan->absent, err, sql[side],
-			    QUERY_INT((int64_t)scan->repository), QUERY_TEXT(kind));
+	return store_one(store, query_take_number, &scan->absent, err, sql[side],
+			 QUERY_INT((int64_t)scan->repository), QUERY_TEXT(kind)) < 0
+		       ? -1
+		       : 0;
 }
 
 int lfs_scan_set_absent(struct store_tx *tx, const struct lfs_scan *scan, struct err *err)
@@ -304,7 +306,7 @@ int lfs_rows_forget(struct store_tx *tx, uint64_t repository, struct err *err)
 	return run_for(tx, "DELETE FROM lfs_scan WHERE repository = ?1", repository, err);
 }
 
-int lfs_rows_have_orphans(struct store_tx *tx, enum lfs_side side, struct err *err)
+int lfs_rows_have_orphans(struct store *store, enum lfs_side side, struct err *err)
 {
 	static const char *const sql[] = {
 		[LFS_ORIGIN] = "SELECT 1 FROM lfs_scan s LEFT JOIN origin r"
@@ -313,7 +315,7 @@ int lfs_rows_have_orphans(struct store_tx *tx, enum lfs_side side, struct err *e
 				 " ON r.id = s.repository WHERE r.id IS NULL LIMIT 1",
 	};
 
-	return query_one(tx, NULL, NULL, err, sql[side]);
+	return store_one(store, NULL, NULL, err, sql[side]);
 }
 
 int lfs_rows_prune(struct store_tx *tx, enum lfs_side side, struct err *err)

@@ -77,7 +77,7 @@ int lfs_scans_lacking(struct store_tx *tx, lfs_scans *scans, struct err *err);
 
 /* Counts objects that the repository's history names and that are not here as blobs of
  * that kind. */
-int lfs_scan_count(struct store_tx *tx, enum lfs_side side, const char *kind,
+int lfs_scan_count(struct store *store, enum lfs_side side, const char *kind,
 		   struct lfs_scan *scan, struct err *err);
 
 /* Adds the objects counted there, in byte order of their oids. */
@@ -91,7 +91,7 @@ int lfs_rows_forget(struct store_tx *tx, uint64_t repository, struct err *err);
 
 /* Whether there are records of repositories without a row: 1, 0 or -1; and their
  * removal. */
-int lfs_rows_have_orphans(struct store_tx *tx, enum lfs_side side, struct err *err);
+int lfs_rows_have_orphans(struct store *store, enum lfs_side side, struct err *err);
 int lfs_rows_prune(struct store_tx *tx, enum lfs_side side, struct err *err);
 
 #endif

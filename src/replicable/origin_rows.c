@@ -99,13 +99,22 @@ void origin_rows_clear(origin_rows *rows)
 	vec_clear_each(rows, origin_row_clear);
 }
 
+#define GET_SQL "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name = ?2"
+
 int origin_row_get(struct store_tx *tx, const char *kind, const char *name,
 		   struct origin_row *row, struct err *err)
 {
 	*row = (struct origin_row){ 0 };
-	return query_one(tx, fill_row, row, err,
-			 "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name = ?2",
-			 QUERY_TEXT(kind), QUERY_TEXT(name));
+	return query_one(tx, fill_row, row, err, GET_SQL, QUERY_TEXT(kind),
+			 QUERY_TEXT(name));
+}
+
+int origin_row_read(struct store *store, const char *kind, const char *name,
+		    struct origin_row *row, struct err *err)
+{
+	*row = (struct origin_row){ 0 };
+	return store_one(store, fill_row, row, err, GET_SQL, QUERY_TEXT(kind),
+			 QUERY_TEXT(name));
 }
 
 static void origin_rows_add(struct query *query, void *arg)
@@ -125,28 +134,13 @@ static int origin_rows_add_found(struct query *query, origin_rows *rows, struct 
 	return -1;
 }
 
-int origin_row_of_identity(struct store_tx *tx, const char *identity,
+int origin_row_of_identity(struct store *store, const char *identity,
 			   struct origin_row *row, struct err *err)
 {
 	*row = (struct origin_row){ 0 };
-	return query_one(tx, fill_row, row, err,
+	return store_one(store, fill_row, row, err,
 			 "SELECT " COLUMNS " FROM origin WHERE identity = ?1 LIMIT 1",
 			 QUERY_TEXT(identity));
-}
-
-int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
-		     size_t limit, origin_rows *rows, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-
-	*rows = (origin_rows){ 0 };
-	if (query_ask(tx, &query, err,
-		      "SELECT " COLUMNS " FROM origin WHERE kind = ?1 AND name > ?2"
-		      " ORDER BY name LIMIT ?3",
-		      QUERY_TEXT(kind), QUERY_TEXT(after ? after : ""),
-		      QUERY_INT((int64_t)limit)) != 0)
-		return -1;
-	return origin_rows_add_found(query, rows, err);
 }
 
 int origin_rows_find(struct store_tx *tx, const struct origin_filter *filter,
@@ -172,6 +166,28 @@ int origin_rows_find(struct store_tx *tx, const struct origin_filter *filter,
 		query_bind_text(query, 4, pattern.data);
 	}
 	return origin_rows_add_found(query, rows, err);
+}
+
+struct origin_page {
+	struct origin_filter filter;
+	origin_rows *rows;
+};
+
+static int origin_page_find(struct store_tx *tx, void *arg, struct err *err)
+{
+	const struct origin_page *page = arg;
+
+	return origin_rows_find(tx, &page->filter, page->rows, err);
+}
+
+int origin_rows_read_page(struct store *store, const char *kind, const char *after,
+			  size_t limit, origin_rows *rows, struct err *err)
+{
+	struct origin_page page = { { .kind = kind, .after = after, .limit = limit },
+				    rows };
+
+	origin_rows_clear(rows);
+	return store_read(store, origin_page_find, &page, err);
 }
 
 int origin_kinds(struct store_tx *tx, kind_names *kinds, struct err *err)

@@ -56,16 +56,16 @@ void origin_rows_clear(origin_rows *rows);
 int origin_row_get(struct store_tx *tx, const char *kind, const char *name,
 		   struct origin_row *row, struct err *err);
 
+/* The same in a transaction of its own. */
+int origin_row_read(struct store *store, const char *kind, const char *name,
+		    struct origin_row *row, struct err *err);
+
 /* The repository that had this directory when it was last checked, whatever its name is
  * now. 1: found; 0: not found. The caller clears. */
-int origin_row_of_identity(struct store_tx *tx, const char *identity,
+int origin_row_of_identity(struct store *store, const char *identity,
 			   struct origin_row *row, struct err *err);
 
 /* Up to `limit` rows with names above `after` (NULL: from the first), in byte order. */
-int origin_rows_list(struct store_tx *tx, const char *kind, const char *after,
-		     size_t limit, origin_rows *rows, struct err *err);
-
-/* The same with a filter. */
 struct origin_filter {
 	const char *kind, *after;
 	size_t limit;
@@ -74,6 +74,10 @@ struct origin_filter {
 };
 int origin_rows_find(struct store_tx *tx, const struct origin_filter *filter,
 		     origin_rows *rows, struct err *err);
+
+/* All of a kind, in a transaction of its own; in place of the rows of before. */
+int origin_rows_read_page(struct store *store, const char *kind, const char *after,
+			  size_t limit, origin_rows *rows, struct err *err);
 
 /* Claims unclaimed rows whose verification is due, in one transaction: up to `new_limit`
  * of those never verified (verified_at is 0) or, without any, up to `known_limit` of the

@@ -420,46 +420,32 @@ static void add_row(struct query *query, void *arg)
 	vec_add(rows, row);
 }
 
+#define GET_SQL                                                                          \
+	"SELECT " STORED_ROW_COLUMNS " FROM registry WHERE kind = ?1 AND name = ?2"
+
 int registry_get_in(struct store_tx *tx, const char *kind, const char *name,
 		    struct registry_row *row, struct err *err)
 {
 	*row = (struct registry_row){ 0 };
-	return query_one(tx, take_row, row, err,
-			 "SELECT " STORED_ROW_COLUMNS
-			 " FROM registry WHERE kind = ?1 AND name = ?2",
-			 QUERY_TEXT(kind), QUERY_TEXT(name));
-}
-
-struct reading {
-	const char *kind, *name;
-	struct registry_row *row;
-};
-
-static int registry_read_row(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct reading *reading = arg;
-	int found;
-
-	registry_row_clear(reading->row); /* of a run before */
-	found = registry_get_in(tx, reading->kind, reading->name, reading->row, err);
-	if (found == 0 && kind_is_repository(reading->kind))
-		return err_set(err, ERR_MISSING, "%s: no repository of this name",
-			       reading->name);
-	if (found == 0)
-		return err_set(err, ERR_MISSING,
-			       "%s: the registry has no blob of kind %s "
-			       "with this id",
-			       reading->name, reading->kind);
-	return found > 0 ? 0 : -1;
+	return query_one(tx, take_row, row, err, GET_SQL, QUERY_TEXT(kind),
+			 QUERY_TEXT(name));
 }
 
 int registry_get(struct store *store, const char *kind, const char *name,
 		 struct registry_row *row, struct err *err)
 {
-	struct reading reading = { kind, name, row };
-
 	*row = (struct registry_row){ 0 };
-	return store_read(store, registry_read_row, &reading, err);
+	int found = store_one(store, take_row, row, err, GET_SQL, QUERY_TEXT(kind),
+			      QUERY_TEXT(name));
+
+	if (found == 0 && kind_is_repository(kind))
+		return err_set(err, ERR_MISSING, "%s: no repository of this name", name);
+	if (found == 0)
+		return err_set(err, ERR_MISSING,
+			       "%s: the registry has no blob of kind %s "
+			       "with this id",
+			       name, kind);
+	return found > 0 ? 0 : -1;
 }
 
 /* `kind = 'repository'` is there for its index. */
@@ -670,11 +656,6 @@ int registry_count_here(struct store_tx *tx, const char *kind, int64_t *count,
 	return counter_get(tx, kind, "here", count, err);
 }
 
-struct registry_below {
-	const char *kind, *folder;
-	int64_t found;
-};
-
 /* Mirrors and repositories are in one tree. */
 static const char *registry_kind_beside(const char *kind)
 {
@@ -683,31 +664,19 @@ static const char *registry_kind_beside(const char *kind)
 	return strcmp(kind, KIND_MIRROR) == 0 ? KIND_REPOSITORY : KIND_MIRROR;
 }
 
-static int registry_find_copy_below(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct registry_below *below = arg;
-	AUTO_FREE char *first = xasprintf("%s/", below->folder);
-	AUTO_FREE char *end = xasprintf("%s%c", below->folder, '/' + 1);
-
-	below->found = 0;
-	return query_number(tx, &below->found, err,
-			    "SELECT 1 FROM registry WHERE kind IN (?1, ?4) AND name > ?2"
-			    " AND name < ?3"
-			    " AND (last_success_at > 0 OR generation > 0)"
-			    " UNION ALL SELECT 1 FROM origin WHERE kind IN (?1, ?4)"
-			    " AND name > ?2 AND name < ?3 LIMIT 1",
-			    QUERY_TEXT(below->kind), QUERY_TEXT(first), QUERY_TEXT(end),
-			    QUERY_TEXT(registry_kind_beside(below->kind)));
-}
-
 int registry_has_copies_below(struct store *store, const char *kind, const char *folder,
 			      struct err *err)
 {
-	struct registry_below below = { .kind = kind, .folder = folder };
+	AUTO_FREE char *first = xasprintf("%s/", folder);
+	AUTO_FREE char *end = xasprintf("%s%c", folder, '/' + 1);
 
-	return store_read(store, registry_find_copy_below, &below, err) != 0
-		       ? -1
-		       : below.found > 0;
+	return store_one(store, NULL, NULL, err,
+			 "SELECT 1 FROM registry WHERE kind IN (?1, ?4) AND name > ?2"
+			 " AND name < ?3 AND (last_success_at > 0 OR generation > 0)"
+			 " UNION ALL SELECT 1 FROM origin WHERE kind IN (?1, ?4)"
+			 " AND name > ?2 AND name < ?3 LIMIT 1",
+			 QUERY_TEXT(kind), QUERY_TEXT(first), QUERY_TEXT(end),
+			 QUERY_TEXT(registry_kind_beside(kind)));
 }
 
 /* In counters, of a kind. */

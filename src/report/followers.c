@@ -230,19 +230,6 @@ static int followers_look_up(struct store_tx *tx, void *arg, struct err *err)
 	return 0;
 }
 
-static int followers_write_observing(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct observing *observing = arg;
-
-	return query_write(tx, err,
-			   "INSERT INTO secondary (site, cursor_id, report, seen_at)"
-			   " VALUES (?1, ?2, ?3, ?4) ON CONFLICT (site) DO UPDATE SET"
-			   " cursor_id = ?2, report = ?3, seen_at = ?4",
-			   QUERY_TEXT(observing->site),
-			   QUERY_INT((int64_t)observing->cursor),
-			   QUERY_TEXT(observing->report), QUERY_INT(clock_wall_ms()));
-}
-
 int followers_record(struct store *store, const char *site, uint64_t cursor,
 		     const char *report, struct err *err)
 {
@@ -255,7 +242,12 @@ int followers_record(struct store *store, const char *site, uint64_t cursor,
 		return -1;
 	if (observing.is_known)
 		return 0;
-	return store_write(store, followers_write_observing, &observing, err);
+	return store_run(store, err,
+			 "INSERT INTO secondary (site, cursor_id, report, seen_at)"
+			 " VALUES (?1, ?2, ?3, ?4) ON CONFLICT (site) DO UPDATE SET"
+			 " cursor_id = ?2, report = ?3, seen_at = ?4",
+			 QUERY_TEXT(site), QUERY_INT((int64_t)cursor), QUERY_TEXT(report),
+			 QUERY_INT(clock_wall_ms()));
 }
 
 static int64_t followers_compute_age(int64_t at, int64_t now)

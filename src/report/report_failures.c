@@ -330,23 +330,13 @@ void report_failures_say(const struct report_examples *examples, struct str *out
 }
 
 /* A brief report has counts only. */
-static int report_read_unverifiable(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_QUERY struct query *query = NULL;
-	int64_t *count = arg;
-
-	if (query_open(tx,
-		       "SELECT COUNT(*) FROM registry WHERE " ODD " AND " UNVERIFIABLE,
-		       &query, err) != 0 ||
-	    query_step(query, err) < 0)
-		return -1;
-	*count = query_int(query, 0);
-	return 0;
-}
-
 int report_count_unverifiable(struct store *store, int64_t *count, struct err *err)
 {
-	return store_read(store, report_read_unverifiable, count, err);
+	int found = store_one(store, query_take_number, count, err,
+			      "SELECT COUNT(*) FROM registry WHERE " ODD
+			      " AND " UNVERIFIABLE);
+
+	return found < 0 ? -1 : 0;
 }
 
 int64_t report_failing_copies(const struct registry_counts *counts,

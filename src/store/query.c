@@ -13,19 +13,20 @@ static void add_to_text(struct query *query, void *text)
 	str_add(text, query_text(query, 0));
 }
 
+#define GET_VALUE_SQL "SELECT value FROM site_value WHERE key = ?1"
+#define SET_VALUE_SQL                                                                    \
+	"INSERT INTO site_value (key, value) VALUES (?1, ?2)"                            \
+	" ON CONFLICT (key) DO UPDATE SET value = ?2"
+
 int site_value_get(struct store_tx *tx, const char *key, struct str *out, struct err *err)
 {
-	return query_one(tx, add_to_text, out, err,
-			 "SELECT value FROM site_value WHERE key = ?1", QUERY_TEXT(key));
+	return query_one(tx, add_to_text, out, err, GET_VALUE_SQL, QUERY_TEXT(key));
 }
 
 int site_value_set(struct store_tx *tx, const char *key, const char *value,
 		   struct err *err)
 {
-	return query_write(tx, err,
-			   "INSERT INTO site_value (key, value) VALUES (?1, ?2)"
-			   " ON CONFLICT (key) DO UPDATE SET value = ?2",
-			   QUERY_TEXT(key), QUERY_TEXT(value));
+	return query_write(tx, err, SET_VALUE_SQL, QUERY_TEXT(key), QUERY_TEXT(value));
 }
 
 int site_value_set_number(struct store_tx *tx, const char *key, int64_t value,
@@ -43,42 +44,17 @@ int site_value_remove(struct store_tx *tx, const char *key, struct err *err)
 			   QUERY_TEXT(key));
 }
 
-struct value_call {
-	const char *key, *value;
-	struct str *out;
-	int found;
-};
-
-static int site_value_read_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct value_call *call = arg;
-
-	str_reset(call->out);
-	call->found = site_value_get(tx, call->key, call->out, err);
-	return call->found < 0 ? -1 : 0;
-}
-
 int site_value_read(struct store *store, const char *key, struct str *out,
 		    struct err *err)
 {
-	struct value_call call = { .key = key, .out = out };
-
-	return store_read(store, site_value_read_work, &call, err) == 0 ? call.found : -1;
-}
-
-static int site_value_write_work(struct store_tx *tx, void *arg, struct err *err)
-{
-	const struct value_call *call = arg;
-
-	return site_value_set(tx, call->key, call->value, err);
+	str_reset(out);
+	return store_one(store, add_to_text, out, err, GET_VALUE_SQL, QUERY_TEXT(key));
 }
 
 int site_value_write(struct store *store, const char *key, const char *value,
 		     struct err *err)
 {
-	struct value_call call = { .key = key, .value = value };
-
-	return store_write(store, site_value_write_work, &call, err);
+	return store_run(store, err, SET_VALUE_SQL, QUERY_TEXT(key), QUERY_TEXT(value));
 }
 
 int counter_add(struct store_tx *tx, const char *kind, const char *what, int64_t by,

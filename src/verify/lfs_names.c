@@ -700,50 +700,22 @@ static void visit_due(struct lfs_names *names, const struct lfs_scan *scan)
 	names->spent_ms += clock_boot_ms() - begun_at;
 }
 
-struct count {
-	const struct lfs_names *names;
-	struct lfs_scan scan; /* its name is borrowed */
-};
-
-static int lfs_names_read_count(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct count *count = arg;
-
-	return lfs_scan_count(tx, count->names->options.side, count->names->kind,
-			      &count->scan, err);
-}
-
 static int write_count(struct store_tx *tx, void *arg, struct err *err)
 {
-	const struct count *count = arg;
-
-	return lfs_scan_set_absent(tx, &count->scan, err);
+	return lfs_scan_set_absent(tx, arg, err);
 }
 
 static void visit_naming(struct lfs_names *names, const struct lfs_scan *scan)
 {
-	struct count count = { names, *scan };
+	struct lfs_scan counted = *scan; /* its name is borrowed */
 	struct store *store = names->options.store;
 	struct err err;
 
-	if (store_read(store, lfs_names_read_count, &count, &err) != 0 ||
-	    (count.scan.absent != scan->absent &&
-	     store_write(store, write_count, &count, &err) != 0))
+	if (lfs_scan_count(store, names->options.side, names->kind, &counted, &err) !=
+		    0 ||
+	    (counted.absent != scan->absent &&
+	     store_write(store, write_count, &counted, &err) != 0))
 		log_warn("lfs.not_counted", LOG_ERR(&err), LOG_TEXT("repo", scan->name));
-}
-
-struct orphans {
-	enum lfs_side side;
-	bool are_there;
-};
-
-static int look_for_orphans(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct orphans *orphans = arg;
-	int found = lfs_rows_have_orphans(tx, orphans->side, err);
-
-	orphans->are_there = found > 0;
-	return found < 0 ? -1 : 0;
 }
 
 static int prune(struct store_tx *tx, void *arg, struct err *err)
@@ -756,13 +728,13 @@ static int prune(struct store_tx *tx, void *arg, struct err *err)
 static int lfs_names_visit_all(struct lfs_names *names, struct err *err)
 {
 	struct store *store = names->options.store;
-	struct orphans orphans = { .side = names->options.side };
+	int orphans;
 
 	if (lfs_names_visit_each(names, lfs_names_read_due, visit_due, err) != 0 ||
 	    lfs_names_visit_each(names, read_naming, visit_naming, err) != 0 ||
-	    store_read(store, look_for_orphans, &orphans, err) != 0)
+	    (orphans = lfs_rows_have_orphans(store, names->options.side, err)) < 0)
 		return -1;
-	return orphans.are_there ? store_write(store, prune, names, err) : 0;
+	return orphans > 0 ? store_write(store, prune, names, err) : 0;
 }
 
 /* Nothing is asked as long as nobody wrote to the database and nothing is tried again,

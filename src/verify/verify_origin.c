@@ -330,17 +330,6 @@ struct doubting {
 	struct origin_row row;
 };
 
-static int verify_origin_doubt_read_row(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct doubting *doubting = arg;
-
-	origin_row_clear(&doubting->row);
-	return origin_row_get(tx, KIND_REPOSITORY, doubting->name, &doubting->row, err) <
-			       0
-		       ? -1
-		       : 0;
-}
-
 /* Until it is found whole, or damaged: that is told by `failure`. */
 static int verify_origin_doubt_write_row(struct store_tx *tx, void *arg, struct err *err)
 {
@@ -422,8 +411,8 @@ void verify_origin_doubt(struct verify_origin *verify, const char *name,
 
 	if (!verify_origin_has_repositories(verify) || !may_be_damage(why))
 		return;
-	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
-		       &err) != 0 ||
+	if (origin_row_read(verify->options.store, KIND_REPOSITORY, name, &doubting.row,
+			    &err) < 0 ||
 	    (doubting.row.name && doubting.row.verification != VERIFICATION_FAILED &&
 	     verify_origin_doubt_is_news(verify, &doubting) &&
 	     doubt_now(verify, &doubting, &err) != 0))
@@ -433,30 +422,28 @@ void verify_origin_doubt(struct verify_origin *verify, const char *name,
 
 void verify_origin_look(struct verify_origin *verify, const char *name)
 {
-	struct doubting doubting = { .name = name };
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
 
 	if (verify_origin_has_repositories(verify) &&
-	    store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
-		       ERR_IGNORED) == 0 &&
-	    doubting.row.verification == VERIFICATION_SUCCEEDED) {
+	    origin_row_read(verify->options.store, KIND_REPOSITORY, name, &row,
+			    ERR_IGNORED) > 0 &&
+	    row.verification == VERIFICATION_SUCCEEDED) {
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
-		verify_origin_doubt_put_locked(verify, &doubting.row, true);
+		verify_origin_doubt_put_locked(verify, &row, true);
 	}
-	origin_row_clear(&doubting.row);
 }
 
 void verify_origin_look_now(struct verify_origin *verify, const char *name)
 {
-	struct doubting doubting = { .name = name };
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
 	struct err why;
 
-	if (store_read(verify->options.store, verify_origin_doubt_read_row, &doubting,
-		       ERR_IGNORED) == 0 &&
-	    doubting.row.path &&
-	    verify_origin_glance(verify->lanes.items[0].kind.of.path, doubting.row.path,
+	if (origin_row_read(verify->options.store, KIND_REPOSITORY, name, &row,
+			    ERR_IGNORED) > 0 &&
+	    row.path &&
+	    verify_origin_glance(verify->lanes.items[0].kind.of.path, row.path,
 				 &verify->stop, &why) != 0)
 		verify_origin_doubt(verify, name, &why);
-	origin_row_clear(&doubting.row);
 }
 
 /* A worker rests for so many times of what its work took. */
@@ -680,12 +667,10 @@ static void leave_line_locked(struct verify_origin *verify, const char *name,
 /* One that is gone is forgotten. */
 static bool has_row(struct verify_origin *verify, const char *name)
 {
-	struct doubting doubting = { .name = name };
-	bool is_there = store_read(verify->options.store, verify_origin_doubt_read_row,
-				   &doubting, ERR_IGNORED) != 0 ||
-			doubting.row.name;
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
+	bool is_there = origin_row_read(verify->options.store, KIND_REPOSITORY, name,
+					&row, ERR_IGNORED) != 0;
 
-	origin_row_clear(&doubting.row);
 	if (!is_there) {
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&verify->mutex);
 		leave_line_locked(verify, name, false);

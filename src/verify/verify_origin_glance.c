@@ -63,19 +63,6 @@ int verify_origin_glance(const char *root, const char *path, const struct stop *
 	return result;
 }
 
-struct page {
-	const char *after;
-	origin_rows rows;
-};
-
-static int verify_origin_glance_read_page(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct page *page = arg;
-
-	origin_rows_clear(&page->rows);
-	return origin_rows_list(tx, KIND_REPOSITORY, page->after, PAGE, &page->rows, err);
-}
-
 static int verify_origin_glance_note_failure(struct store *store, const char *name,
 					     const struct err *why,
 					     struct verify_glances *glances,
@@ -130,15 +117,15 @@ int verify_origin_glance_all(struct store *store, const char *root,
 
 	*glances = (struct verify_glances){ 0 };
 	while (result == 0 && count == PAGE) {
-		struct page page = { .after = after };
-		result = store_read(store, verify_origin_glance_read_page, &page, err);
+		AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
+		result = origin_rows_read_page(store, KIND_REPOSITORY, after, PAGE, &rows,
+					       err);
 		if (result == 0)
-			result = look_at_page(store, root, &page.rows, glances, err);
-		count = page.rows.count;
+			result = look_at_page(store, root, &rows, glances, err);
+		count = rows.count;
 		free(TAKE(after));
 		if (count > 0)
-			after = xstrdup(page.rows.items[count - 1].name);
-		origin_rows_clear(&page.rows);
+			after = xstrdup(rows.items[count - 1].name);
 	}
 	return result;
 }

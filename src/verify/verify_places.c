@@ -160,38 +160,22 @@ static char *verify_places_resolve(const struct repo *repo, const char *alternat
 	return path_resolve(path);
 }
 
-struct owner {
-	const char *root, *objects, *name;
-	bool is_there;
-};
-
-static int owner_read(struct store_tx *tx, void *arg, struct err *err)
-{
-	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
-	struct owner *owner = arg;
-	int found = origin_row_get(tx, KIND_REPOSITORY, owner->name, &row, err);
-
-	owner->is_there = false;
-	if (found <= 0)
-		return found;
-	AUTO_FREE char *objects = xasprintf("%s/%s/objects", owner->root, row.path);
-	owner->is_there = strcmp(objects, owner->objects) == 0;
-	return 0;
-}
-
 /* 1: of a repository that is verified by itself. What else is below the root, as the
  * objects of a work tree, nobody else reads. */
 static int has_owner(const struct borrowing *borrowing, const char *root,
 		     const char *path, struct err *err)
 {
 	AUTO_FREE char *name = name_of_objects(root, path);
-	struct owner owner = { .root = root, .objects = path, .name = name };
+	AUTO_ORIGIN_ROW struct origin_row row = { 0 };
 
 	if (!name)
 		return 0;
-	if (store_read(borrowing->batch->verify->options.store, owner_read, &owner,
-		       err) == 0)
-		return owner.is_there;
+	int found = origin_row_read(borrowing->batch->verify->options.store,
+				    KIND_REPOSITORY, name, &row, err);
+	if (found >= 0) {
+		AUTO_FREE char *objects = xasprintf("%s/%s/objects", root, row.path);
+		return found > 0 && strcmp(objects, path) == 0;
+	}
 	if (err->class != ERR_CANCELED) /* it says nothing of the repository */
 		err->class = ERR_BUSY;
 	return -1;

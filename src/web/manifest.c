@@ -123,9 +123,13 @@ static int manifest_list_origin(struct store_tx *tx, void *arg, struct err *err)
 	manifest_rows_clear(rows);
 	while (count == PAGE) {
 		AUTO_ORIGIN_ROWS origin_rows page = { 0 };
-		const char *after =
-			rows->count > 0 ? rows->items[rows->count - 1].name : NULL;
-		if (origin_rows_list(tx, KIND_REPOSITORY, after, PAGE, &page, err) != 0)
+		const struct origin_filter rest = {
+			.kind = KIND_REPOSITORY,
+			.after = rows->count > 0 ? rows->items[rows->count - 1].name
+						 : NULL,
+			.limit = PAGE
+		};
+		if (origin_rows_find(tx, &rest, &page, err) != 0)
 			return -1;
 		count = page.count;
 		for (size_t i = 0; i < count; i++) {

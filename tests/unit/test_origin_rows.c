@@ -179,13 +179,6 @@ TEST(counts_follow_the_states)
 	assert_int_equal(counts.verification[VERIFICATION_FAILED], 1);
 }
 
-static int list_work(struct store_tx *tx, void *arg, struct err *error)
-{
-	origin_rows *rows = arg;
-
-	return origin_rows_list(tx, KIND_REPOSITORY, "a", 2, rows, error);
-}
-
 TEST(pages_are_in_byte_order)
 {
 	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
@@ -193,7 +186,7 @@ TEST(pages_are_in_byte_order)
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		assert_ok(add(names[i], 0));
-	assert_ok(store_read(store, list_work, &rows, &err));
+	assert_ok(origin_rows_read_page(store, KIND_REPOSITORY, "a", 2, &rows, &err));
 	assert_int_equal(rows.count, 2);
 	assert_string_equal(rows.items[0].name, "a/b");
 	assert_string_equal(rows.items[1].name, "b");

@@ -113,11 +113,12 @@ TEST(an_old_database_goes_on_working)
 
 static int read_origin(struct store_tx *tx, void *arg, struct err *error)
 {
+	const struct origin_filter all = { .kind = KIND_REPOSITORY, .limit = 9 };
 	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
 	struct origin_counts counts;
 
 	(void)arg;
-	if (origin_rows_list(tx, KIND_REPOSITORY, NULL, 9, &rows, error) != 0 ||
+	if (origin_rows_find(tx, &all, &rows, error) != 0 ||
 	    origin_count(tx, KIND_REPOSITORY, &counts, error) != 0)
 		return -1;
 	if (rows.count != 1 || strcmp(rows.items[0].name, "p") != 0 ||
@@ -145,18 +146,13 @@ TEST(what_the_primary_has_and_told_is_still_there)
 	store_close(store);
 }
 
-static int read_failing(struct store_tx *tx, void *arg, struct err *error)
-{
-	return origin_rows_list(tx, "lfs", NULL, 9, arg, error);
-}
-
 /* A program that rewords its sentences must not serve what an older one found damaged. */
 TEST(what_was_found_damaged_is_known_by_a_reason_from_schema_7_on)
 {
 	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
 
 	open_old("schema_6.sql");
-	assert_ok(store_read(store, read_failing, &rows, &err));
+	assert_ok(origin_rows_read_page(store, "lfs", NULL, 9, &rows, &err));
 	assert_int_equal(rows.count, 3);
 	assert_int_equal(rows.items[0].failure_reason, REASON_DAMAGED);
 	assert_true(blob_row_is_damaged(&rows.items[0]));
