@@ -129,13 +129,12 @@ struct chunk {
 static struct registry_move compare_page_make_move(const struct compare_step *step)
 {
 	static const enum registry_event events[] = { [COMPARE_ASK] = REGISTRY_ASKED,
+						      [COMPARE_ADOPT] = REGISTRY_ADOPTED,
 						      [COMPARE_REPORT] =
 							      REGISTRY_REPORTED,
 						      [COMPARE_GONE] = REGISTRY_GONE };
-	struct registry_move move = { 0 };
+	struct registry_move move = { .event = events[step->action] };
 
-	if (step->action != COMPARE_ADOPT)
-		move.event = events[step->action];
 	if (step->row)
 		move.id = step->row->id;
 	if (step->item) {
@@ -176,8 +175,7 @@ static int do_step(struct store_tx *tx, struct chunk *chunk,
 		vec_add(asks, ((struct registry_ask){ step->item->name, move }));
 		return 0;
 	}
-	result = step->action == COMPARE_ADOPT ? registry_adopt_in(tx, &move, err)
-					       : registry_move_in(tx, &move, err);
+	result = registry_move_in(tx, &move, err);
 	if (result == 0 && chunk->holds && step->action == COMPARE_GONE &&
 	    !removal_has_no_copy(chunk->root, step->row))
 		result = hold_absent(tx, chunk, step, err);

@@ -107,8 +107,7 @@ static bool is_brought_and_proved(const struct pull_item *item)
 /* The registry knows of a removal; of a deletion that must wait it was told before. */
 static bool is_to_be_told(const struct pull_item *item)
 {
-	return !is_brought_and_proved(item) && item->end != PULL_REMOVED &&
-	       item->end != PULL_LIMITED;
+	return item->end != PULL_REMOVED && item->end != PULL_LIMITED;
 }
 
 static bool is_gone(const struct pull_item *item)
@@ -197,7 +196,7 @@ static struct registry_move make_brought_move(const struct pull_job *job,
 	return (struct registry_move){
 		.id = item->row->id,
 		.claim_token = item->row->claim_token,
-		.event = REGISTRY_BROUGHT,
+		.event = item->is_proved ? REGISTRY_COMPLETED : REGISTRY_BROUGHT,
 		.generation = item->generation,
 		.timeline = item->timeline,
 		.checksum = item->checksum[0] ? item->checksum : NULL,
@@ -293,16 +292,14 @@ static void tell_registry(struct pull_job *job,
 	AUTO_FREE struct registry_move *moves = xcalloc(job->rows.count, sizeof(*moves));
 	AUTO_FREE enum registry_result *results =
 		xcalloc(job->rows.count, sizeof(*results));
-	struct store *store = job->pull->options.store;
 	size_t count = 0;
 	struct err err;
 
 	for (size_t i = 0; i < job->rows.count; i++)
 		if (is_meant(&job->items[i]))
 			moves[count++] = make_move(job, &job->items[i]);
-	if ((is_meant == is_brought_and_proved
-		     ? registry_complete_many(store, moves, count, results, &err)
-		     : registry_move_many(store, moves, count, results, &err)) == 0) {
+	if (registry_move_many(job->pull->options.store, moves, count, results, &err) ==
+	    0) {
 		take_results(job, is_meant, results);
 		return;
 	}
@@ -673,10 +670,7 @@ static void bring_job(struct pull_job *job)
 	}
 	job->took_ms = clock_boot_ms() - started;
 	measure_bringing(job);
-	if (count_items(job, is_brought_and_proved) > 0)
-		tell_registry(job, is_brought_and_proved);
-	if (count_items(job, is_to_be_told) > 0)
-		tell_registry(job, is_to_be_told);
+	tell_registry(job, is_to_be_told);
 	measure_lags(job);
 	job->kind.copies->end(job);
 	report_ends(job);

@@ -25,15 +25,15 @@
 
 /* An enum registry_result, or -1. */
 static int move_row(struct store_tx *tx, const struct registry_move *move,
-		    registry_function function, struct registry_shift *shift,
-		    struct err *err)
+		    struct registry_shift *shift, struct err *err)
 {
 	AUTO_STORED_ROW struct stored_row stored = { 0 };
 	int found = stored_row_load(tx, move->id, &stored, err);
 
 	if (found <= 0)
 		return found < 0 ? -1 : REGISTRY_NO_ROW;
-	enum outcome outcome = function(&stored, move, clock_wall_ms());
+	enum outcome outcome =
+		registry_functions[move->event](&stored, move, clock_wall_ms());
 	if ((outcome == MOVE_DONE || outcome == MOVE_OVERTAKEN) &&
 	    stored_row_save(tx, &stored, shift, err) != 0)
 		return -1;
@@ -43,12 +43,11 @@ static int move_row(struct store_tx *tx, const struct registry_move *move,
 								    : REGISTRY_MOVED;
 }
 
-/* 1: a conflict. */
-static int move_one(struct store_tx *tx, const struct registry_move *move,
-		    registry_function function, struct err *err)
+int registry_move_in(struct store_tx *tx, const struct registry_move *move,
+		     struct err *err)
 {
 	AUTO_REGISTRY_SHIFT struct registry_shift shift = { 0 };
-	int result = move_row(tx, move, function, &shift, err);
+	int result = move_row(tx, move, &shift, err);
 
 	if (result == REGISTRY_NO_ROW)
 		return err_set(err, ERR_MISSING, "the registry has no row %" PRIu64,
@@ -58,33 +57,21 @@ static int move_one(struct store_tx *tx, const struct registry_move *move,
 	return result == REGISTRY_CONFLICT || result == REGISTRY_LOST;
 }
 
-int registry_move_in(struct store_tx *tx, const struct registry_move *move,
-		     struct err *err)
-{
-	return move_one(tx, move, registry_functions[move->event], err);
-}
-
-int registry_adopt_in(struct store_tx *tx, const struct registry_move *move,
-		      struct err *err)
-{
-	return move_one(tx, move, registry_adopted, err);
-}
-
 static int registry_move_ask_row(struct store_tx *tx, const char *kind,
 				 const struct registry_ask *ask,
 				 struct registry_shift *shift, struct err *err)
 {
 	struct registry_move move = ask->move;
-	registry_function function = registry_functions[REGISTRY_ASKED];
 	int result;
 
+	move.event = REGISTRY_ASKED;
 	move.id = replicable_id(kind, ask->name);
-	result = move_row(tx, &move, function, shift, err);
+	result = move_row(tx, &move, shift, err);
 	if (result != REGISTRY_NO_ROW)
 		return result;
 	if (stored_row_add(tx, kind, ask->name, 0, shift, err) < 0)
 		return -1;
-	result = move_row(tx, &move, function, shift, err);
+	result = move_row(tx, &move, shift, err);
 	if (result == REGISTRY_NO_ROW)
 		return err_set(err, ERR_CORRUPT,
 			       "the registry's row of %s has no right id", ask->name);
@@ -137,11 +124,9 @@ int registry_move(struct store *store, const struct registry_move *move, struct 
 	return 0;
 }
 
-/* function NULL: each by its event. */
 struct many {
 	const struct registry_move *moves;
 	size_t count;
-	registry_function function;
 	enum registry_result *results;
 };
 
@@ -151,10 +136,7 @@ static int run_many(struct store_tx *tx, void *arg, struct err *err)
 	const struct many *many = arg;
 
 	for (size_t i = 0; i < many->count; i++) {
-		const struct registry_move *move = &many->moves[i];
-		registry_function function =
-			many->function ? many->function : registry_functions[move->event];
-		int result = move_row(tx, move, function, &shift, err);
+		int result = move_row(tx, &many->moves[i], &shift, err);
 		if (result < 0)
 			return -1;
 		many->results[i] = (enum registry_result)result;
@@ -165,15 +147,7 @@ static int run_many(struct store_tx *tx, void *arg, struct err *err)
 int registry_move_many(struct store *store, const struct registry_move *moves,
 		       size_t count, enum registry_result *results, struct err *err)
 {
-	struct many many = { moves, count, NULL, results };
-
-	return count == 0 ? 0 : store_write(store, run_many, &many, err);
-}
-
-int registry_complete_many(struct store *store, const struct registry_move *brought,
-			   size_t count, enum registry_result *results, struct err *err)
-{
-	struct many many = { brought, count, registry_completed, results };
+	struct many many = { moves, count, results };
 
 	return count == 0 ? 0 : store_write(store, run_many, &many, err);
 }

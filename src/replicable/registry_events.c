@@ -381,8 +381,8 @@ static bool contradicts(const struct registry_row *row, const struct registry_mo
 	       move->checksum && strcmp(row->primary_checksum, move->checksum) != 0;
 }
 
-enum outcome registry_completed(struct stored_row *stored,
-				const struct registry_move *move, int64_t now)
+static enum outcome completed(struct stored_row *stored, const struct registry_move *move,
+			      int64_t now)
 {
 	struct registry_row *row = &stored->row;
 	const bool was_read =
@@ -690,8 +690,8 @@ static enum outcome doubted(struct stored_row *stored, const struct registry_mov
 	return MOVE_DONE;
 }
 
-enum outcome registry_adopted(struct stored_row *stored, const struct registry_move *move,
-			      int64_t now)
+static enum outcome adopted(struct stored_row *stored, const struct registry_move *move,
+			    int64_t now)
 {
 	struct registry_row *row = &stored->row;
 
@@ -712,6 +712,8 @@ const registry_function registry_functions[REGISTRY_EVENTS] = {
 	[REGISTRY_BEGUN] = begun,
 	[REGISTRY_REPORTED] = reported,
 	[REGISTRY_BROUGHT] = registry_events_brought,
+	[REGISTRY_COMPLETED] = completed,
+	[REGISTRY_ADOPTED] = adopted,
 	[REGISTRY_HELD] = held,
 	[REGISTRY_ERRED] = erred,
 	[REGISTRY_ABSENT] = absent,

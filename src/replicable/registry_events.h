@@ -21,12 +21,6 @@ typedef enum outcome (*registry_function)(struct stored_row *stored,
 
 extern const registry_function registry_functions[REGISTRY_EVENTS];
 
-/* BROUGHT and PROVED at once; and registry_adopt_in(). */
-enum outcome registry_completed(struct stored_row *stored,
-				const struct registry_move *move, int64_t now);
-enum outcome registry_adopted(struct stored_row *stored, const struct registry_move *move,
-			      int64_t now);
-
 /* A verification is its worker's until then. */
 void registry_begin_verification(struct registry_row *row, int64_t until);
 /* When the next one is due; of one at work, when that was: what it proved before is no

@@ -34,14 +34,22 @@ enum registry_event {
 	REGISTRY_SUPERSEDED, /* neither proved nor disproved: it changed while it was
 				verified, or could not be read; err, recorded if that
 				kept it from being verified */
-	REGISTRY_REVERIFY, /* a person asked: proofs no longer count, and copies are read
-			      again at once; rows not synced are brought and completely
-			      examined. Not for a gone row */
-	REGISTRY_DOUBTED,  /* the copy may be damaged (err): the row is no longer synced,
-			      the whole copy is examined in delay_ms, and a retry is not
-			      counted. A started one is examined afterwards, a failed one
-			      when it is due. With a generation: applies only to a synced
-			      row of that generation */
+	REGISTRY_COMPLETED, /* BROUGHT and PROVED at once: a sync that ended by verifying.
+			       Kinds other than repositories are not proved, but verified
+			       at once, if the primary has reported another checksum
+			       meanwhile */
+	REGISTRY_ADOPTED,   /* the row is of this generation without having been brought,
+			       since the checksum is the same. Takes over timeline,
+			       generation, checksum and size. A conflict: the checksum
+			       differs, or the row is not synced: ask for it */
+	REGISTRY_REVERIFY,  /* a person asked: proofs no longer count, and copies are read
+			       again at once; rows not synced are brought and completely
+			       examined. Not for a gone row */
+	REGISTRY_DOUBTED,   /* the copy may be damaged (err): the row is no longer synced,
+			       the whole copy is examined in delay_ms, and a retry is not
+			       counted. A started one is examined afterwards, a failed one
+			       when it is due. With a generation: applies only to a synced
+			       row of that generation */
 	REGISTRY_EVENTS,
 };
 
@@ -60,7 +68,7 @@ struct registry_move {
 	const char *checksum; /* PROVED: as computed; REPORTED: the primary's; ASKED, and
 				 BROUGHT of kinds other than repositories: the primary's,
 				 may be NULL */
-	uint64_t size;        /* ASKED, BROUGHT, adopted: in bytes; 0 for repositories */
+	uint64_t size;        /* ASKED, BROUGHT, ADOPTED: in bytes; 0 for repositories */
 	bool may_go_back;   /* ASKED: a generation below the wanted one is news, too, and
 			       restarts the generations: the primary went back */
 	int64_t changed_at; /* ASKED, GONE: when, by the primary's clock; 0: unknown */
@@ -105,12 +113,6 @@ enum registry_result {
 int registry_move_many(struct store *store, const struct registry_move *moves,
 		       size_t count, enum registry_result *results, struct err *err);
 
-/* BROUGHT and PROVED in one commit: syncs that ended by verifying. Kinds other than
- * repositories are not proved, but verified at once, if the primary has reported another
- * checksum meanwhile. Otherwise as registry_move_many(). */
-int registry_complete_many(struct store *store, const struct registry_move *brought,
-			   size_t count, enum registry_result *results, struct err *err);
-
 /* ASKED; adds the row if it is missing. move->id is not read. */
 int registry_ask_in(struct store_tx *tx, const char *kind, const char *name,
 		    const struct registry_move *move, struct err *err);
@@ -122,11 +124,5 @@ struct registry_ask {
 };
 int registry_ask_many_in(struct store_tx *tx, const char *kind,
 			 const struct registry_ask *asks, size_t count, struct err *err);
-
-/* The row is of this generation without having been brought, since the checksum is the
- * same. Takes over timeline, generation, checksum and size. 1: the checksum differs, or
- * the row is not synced: ask for it. */
-int registry_adopt_in(struct store_tx *tx, const struct registry_move *move,
-		      struct err *err);
 
 #endif

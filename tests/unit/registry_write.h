@@ -28,13 +28,15 @@ static inline int registry_add(struct store *to, const char *kind,
 	return store_write(to, registry_add_work, &added, error);
 }
 
-/* registry_complete_many() for one; ERR_CONFLICT, ERR_MISSING. */
+/* COMPLETED for one; ERR_CONFLICT, ERR_MISSING. */
 static inline int registry_complete(struct store *to, const struct registry_move *brought,
 				    struct err *error)
 {
+	struct registry_move completed = *brought;
 	enum registry_result result;
 
-	if (registry_complete_many(to, brought, 1, &result, error) != 0)
+	completed.event = REGISTRY_COMPLETED;
+	if (registry_move_many(to, &completed, 1, &result, error) != 0)
 		return -1;
 	if (result == REGISTRY_NO_ROW)
 		return err_set(error, ERR_MISSING, "no row");

@@ -272,12 +272,12 @@ TEST(many_are_completed_at_once)
 	ask("b", 1, SUM);
 	assert_ok(registry_claim(store, KIND, 2, 60000, &rows, &err));
 	for (size_t i = 0; i < 2; i++) {
-		brought[i] = move_of(REGISTRY_BROUGHT, 1, SUM);
+		brought[i] = move_of(REGISTRY_COMPLETED, 1, SUM);
 		brought[i].id = rows.items[i].id;
 		brought[i].claim_token = rows.items[i].claim_token;
 	}
 	ask("b", 2, NULL); /* meanwhile */
-	assert_ok(registry_complete_many(store, brought, 2, results, &err));
+	assert_ok(registry_move_many(store, brought, 2, results, &err));
 	assert_int_equal(look("a")->verification, VERIFICATION_SUCCEEDED);
 	assert_true(row.verification_due_at > clock_wall_ms());
 	assert_int_equal(look("b")->state, REGISTRY_PENDING);

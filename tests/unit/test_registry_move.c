@@ -782,10 +782,11 @@ TEST(copies_that_are_disproved_again_and_again_back_off)
 static int adopt(struct store_tx *tx, void *arg, struct err *error)
 {
 	const struct registry_move adopted = { .id = replicable_id(KIND_REPOSITORY, "a"),
+					       .event = REGISTRY_ADOPTED,
 					       .generation = 9,
 					       .timeline = "t9",
 					       .checksum = arg };
-	int result = registry_adopt_in(tx, &adopted, error);
+	int result = registry_move_in(tx, &adopted, error);
 
 	return result > 0 ? err_set(error, ERR_CONFLICT, "not adopted") : result;
 }
