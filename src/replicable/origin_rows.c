@@ -16,6 +16,7 @@
 #include "replicable/kind.h"
 #include "replicable/lfs_rows.h"
 #include "replicable/name.h"
+#include "replicable/registry_row.h"
 #include "store/site_value.h"
 
 #define COLUMNS                                                                          \
@@ -457,63 +458,23 @@ int origin_rows_heal_due(struct store_tx *tx, int64_t now, int64_t latest,
 	return 0;
 }
 
-/* What the counters know of a row. */
-struct counted {
-	char *kind; /* owned */
-	enum registry_verification verification;
-	int64_t size;
-};
-
-#define AUTO_COUNTED __attribute__((cleanup(counted_clear)))
-static void counted_clear(struct counted *counted)
+/* A row comes (+1) or goes (-1). A damaged file may have numbers that are no states. */
+static void origin_rows_count(struct registry_counts *counts,
+			      enum registry_verification verification, uint64_t size,
+			      int64_t by)
 {
-	free(counted->kind);
+	counts->all += by;
+	counts->bytes += by * replicable_counted_size(size);
+	if ((unsigned)verification < VERIFICATION_STATES)
+		counts->verification[verification] += by;
 }
 
-static int count_one(struct store_tx *tx, const char *kind, const char *what, int64_t by,
-		     struct err *err)
+static int origin_counts_write(struct store_tx *tx, const char *kind,
+			       const struct registry_counts *by, struct err *err)
 {
-	return by == 0 ? 0 : counter_add(tx, kind, what, by, err);
-}
+	AUTO_FREE char *counted = xasprintf("origin.%s", kind);
 
-/* by: +1 or -1, to the number of rows whose verification is in this state. */
-static int count_state(struct store_tx *tx, const char *kind,
-		       enum registry_verification verification, int64_t by,
-		       struct err *err)
-{
-	char what[32];
-
-	snprintf(what, sizeof(what), "verification.%d", (int)verification);
-	return counter_add(tx, kind, what, by, err);
-}
-
-/* A row comes (+1) or goes (-1). */
-static int count_row(struct store_tx *tx, const struct counted *row, int64_t by,
-		     struct err *err)
-{
-	AUTO_FREE char *kind = xasprintf("origin.%s", row->kind);
-
-	if (count_one(tx, kind, "all", by, err) != 0 ||
-	    count_one(tx, kind, "bytes",
-		      by * replicable_counted_size((uint64_t)row->size), err) != 0)
-		return -1;
-	return count_state(tx, kind, row->verification, by, err);
-}
-
-static int origin_rows_count_change(struct store_tx *tx, const struct counted *before,
-				    const struct origin_row *row, struct err *err)
-{
-	AUTO_FREE char *kind = xasprintf("origin.%s", before->kind);
-
-	int64_t more = replicable_counted_size(row->size) -
-		       replicable_counted_size((uint64_t)before->size);
-	if (count_one(tx, kind, "bytes", more, err) != 0)
-		return -1;
-	if (before->verification == row->verification)
-		return 0;
-	if (count_state(tx, kind, before->verification, -1, err) != 0)
-		return -1;
-	return count_state(tx, kind, row->verification, 1, err);
+	return registry_counts_write(tx, counted, by, err);
 }
 
 static void origin_rows_bind_time(struct query *query, int at, int64_t value)
@@ -552,9 +513,7 @@ int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_ro
 		   struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
-	AUTO_COUNTED struct counted counted = { .kind = xstrdup(kind),
-						.verification = row->verification,
-						.size = (int64_t)row->size };
+	struct registry_counts counts = { 0 };
 	int64_t added;
 
 	if (query_open(tx,
@@ -576,7 +535,8 @@ int origin_row_add(struct store_tx *tx, const char *kind, const struct origin_ro
 	if (added == 0)
 		return err_set(err, ERR_CONFLICT, "%s: it has been recorded meanwhile",
 			       row->name);
-	return count_row(tx, &counted, 1, err);
+	origin_rows_count(&counts, row->verification, row->size, 1);
+	return origin_counts_write(tx, kind, &counts, err);
 }
 
 static int conflict(const struct origin_row *row, struct err *err)
@@ -585,9 +545,9 @@ static int conflict(const struct origin_row *row, struct err *err)
 		       row->name);
 }
 
-/* Of the row as it stands. */
-static int read_counted(struct store_tx *tx, const struct origin_row *row,
-			struct counted *counted, struct err *err)
+/* Its share as it stands, and its kind, which the caller frees. */
+static int discount(struct store_tx *tx, const struct origin_row *row, char **kind,
+		    struct registry_counts *counts, struct err *err)
 {
 	AUTO_QUERY struct query *query = NULL;
 	int found;
@@ -603,9 +563,9 @@ static int read_counted(struct store_tx *tx, const struct origin_row *row,
 		return -1;
 	if (found == 0)
 		return conflict(row, err);
-	counted->kind = query_copy_text(query, 0);
-	counted->verification = (enum registry_verification)query_int(query, 1);
-	counted->size = query_int(query, 2);
+	*kind = query_copy_text(query, 0);
+	origin_rows_count(counts, (enum registry_verification)query_int(query, 1),
+			  (uint64_t)query_int(query, 2), -1);
 	return 0;
 }
 
@@ -635,12 +595,14 @@ static int origin_rows_write_row(struct store_tx *tx, const struct origin_row *r
 int origin_row_replace(struct store_tx *tx, const struct origin_row *before,
 		       const struct origin_row *row, struct err *err)
 {
-	AUTO_COUNTED struct counted counted = { 0 };
+	AUTO_FREE char *kind = NULL;
+	struct registry_counts counts = { 0 };
 
-	if (read_counted(tx, before, &counted, err) != 0 ||
+	if (discount(tx, before, &kind, &counts, err) != 0 ||
 	    origin_rows_write_row(tx, row, err) != 0)
 		return -1;
-	return origin_rows_count_change(tx, &counted, row, err);
+	origin_rows_count(&counts, row->verification, row->size, 1);
+	return origin_counts_write(tx, kind, &counts, err);
 }
 
 int origin_row_update(struct store_tx *tx, const struct origin_row *row,
@@ -654,17 +616,15 @@ int origin_row_update(struct store_tx *tx, const struct origin_row *row,
 
 int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct err *err)
 {
-	AUTO_QUERY struct query *query = NULL;
-	AUTO_COUNTED struct counted before = { 0 };
+	AUTO_FREE char *kind = NULL;
+	struct registry_counts counts = { 0 };
 
-	if (read_counted(tx, row, &before, err) != 0 ||
-	    query_open(tx, "DELETE FROM origin WHERE id = ?1", &query, err) != 0)
+	if (discount(tx, row, &kind, &counts, err) != 0 ||
+	    query_write(tx, err, "DELETE FROM origin WHERE id = ?1",
+			QUERY_INT((int64_t)row->id)) != 0 ||
+	    (kind_is_repository(kind) && lfs_rows_forget(tx, row->id, err) != 0))
 		return -1;
-	query_bind_int(query, 1, (int64_t)row->id);
-	if (query_run(query, NULL, err) != 0 ||
-	    (kind_is_repository(before.kind) && lfs_rows_forget(tx, row->id, err) != 0))
-		return -1;
-	return count_row(tx, &before, -1, err);
+	return origin_counts_write(tx, kind, &counts, err);
 }
 
 int origin_rows_draw_timelines(struct store_tx *tx, struct err *err)
@@ -673,22 +633,12 @@ int origin_rows_draw_timelines(struct store_tx *tx, struct err *err)
 			  err);
 }
 
-int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *counts,
+int origin_count(struct store_tx *tx, const char *kind, struct registry_counts *counts,
 		 struct err *err)
 {
 	AUTO_FREE char *counted = xasprintf("origin.%s", kind);
-	char what[32];
 
-	*counts = (struct origin_counts){ 0 };
-
-	for (int i = 0; i < VERIFICATION_STATES; i++) {
-		snprintf(what, sizeof(what), "verification.%d", i);
-		if (counter_get(tx, counted, what, &counts->verification[i], err) != 0)
-			return -1;
-	}
-	if (counter_get(tx, counted, "bytes", &counts->bytes, err) != 0)
-		return -1;
-	return counter_get(tx, counted, "all", &counts->all, err);
+	return registry_counts_read(tx, counted, ORIGIN_COUNTERS, counts, err);
 }
 
 #define AGED                                                                             \
@@ -709,6 +659,7 @@ int origin_rows_age_proofs(struct store *store, const char *kind,
 
 int origin_rows_doubt_copies_in(struct store_tx *tx, struct err *err)
 {
+	struct registry_counts counts = { 0 };
 	int64_t doubted;
 
 	if (query_write(
@@ -718,10 +669,9 @@ int origin_rows_doubt_copies_in(struct store_tx *tx, struct err *err)
 		    " AND EXISTS (SELECT 1 FROM registry WHERE registry.id = origin.id"
 		    " AND NOT (state = 2 AND proved <> 0))",
 		    QUERY_INT(clock_wall_ms())) != 0 ||
-	    query_number(tx, &doubted, err, "SELECT changes()") != 0 ||
-	    count_state(tx, "origin." KIND_REPOSITORY, VERIFICATION_SUCCEEDED, -doubted,
-			err) != 0)
+	    query_number(tx, &doubted, err, "SELECT changes()") != 0)
 		return -1;
-	return count_state(tx, "origin." KIND_REPOSITORY, VERIFICATION_PENDING, doubted,
-			   err);
+	counts.verification[VERIFICATION_SUCCEEDED] = -doubted;
+	counts.verification[VERIFICATION_PENDING] = doubted;
+	return origin_counts_write(tx, KIND_REPOSITORY, &counts, err);
 }

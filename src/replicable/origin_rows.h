@@ -150,11 +150,8 @@ int origin_row_remove(struct store_tx *tx, const struct origin_row *row, struct 
  * the former one, nor for another repository under a new name. */
 int origin_rows_draw_timelines(struct store_tx *tx, struct err *err);
 
-/* Counted on writing. */
-struct origin_counts {
-	int64_t all, bytes, verification[VERIFICATION_STATES];
-};
-int origin_count(struct store_tx *tx, const char *kind, struct origin_counts *counts,
+/* Counted on writing: all, bytes, and verification. */
+int origin_count(struct store_tx *tx, const char *kind, struct registry_counts *counts,
 		 struct err *err);
 
 /* The kinds with rows. */

@@ -73,75 +73,94 @@ static bool stored_row_is_here(const struct stored_row *stored)
 	return (stored->wishes & (wish | wish << WISHES_LATER_SHIFT)) == 0;
 }
 
-static void tally_add(struct registry_tally *tally, const struct stored_row *stored,
+static void count_row(struct registry_counts *counts, const struct stored_row *stored,
 		      int64_t by)
 {
 	const struct registry_row *row = &stored->row;
 	int64_t bytes = by * replicable_counted_size(row->size);
 	bool is_to_come = row->state != REGISTRY_SYNCED && !row->is_gone;
 
-	tally->all += by;
-	tally->states[row->state] += by;
-	tally->verification[row->verification] += by;
-	tally->held += row->held_reason ? by : 0;
-	tally->gone += row->is_gone ? by : 0;
-	tally->proved += row->is_proved && row->state == REGISTRY_SYNCED ? by : 0;
-	tally->never_copied += registry_row_was_never_copied(row) ? by : 0;
-	tally->here += stored_row_is_here(stored) ? by : 0;
-	tally->bytes += bytes;
-	tally->bytes_to_come += is_to_come ? bytes : 0;
+	counts->all += by;
+	counts->states[row->state] += by;
+	counts->verification[row->verification] += by;
+	counts->held += row->held_reason ? by : 0;
+	counts->gone += row->is_gone ? by : 0;
+	counts->proved += row->is_proved && row->state == REGISTRY_SYNCED ? by : 0;
+	counts->never_copied += registry_row_was_never_copied(row) ? by : 0;
+	counts->here += stored_row_is_here(stored) ? by : 0;
+	counts->bytes += bytes;
+	counts->bytes_to_come += is_to_come ? bytes : 0;
 }
 
-static void tally_add_tally(struct registry_tally *tally,
-			    const struct registry_tally *other, int64_t by)
-{
-	tally->all += by * other->all;
-	tally->held += by * other->held;
-	tally->gone += by * other->gone;
-	tally->proved += by * other->proved;
-	tally->never_copied += by * other->never_copied;
-	tally->here += by * other->here;
-	tally->bytes += by * other->bytes;
-	tally->bytes_to_come += by * other->bytes_to_come;
-	for (size_t i = 0; i < REGISTRY_STATES; i++)
-		tally->states[i] += by * other->states[i];
-	for (size_t i = 0; i < VERIFICATION_STATES; i++)
-		tally->verification[i] += by * other->verification[i];
-}
-
-static int apply_one(struct store_tx *tx, const char *kind, const char *what, int64_t by,
-		     struct err *err)
-{
-	return by == 0 ? 0 : counter_add(tx, kind, what, by, err);
-}
-
-static int apply_states(struct store_tx *tx, const char *kind, const char *what,
-			const int64_t *by, size_t count, struct err *err)
-{
-	for (size_t i = 0; i < count; i++) {
-		char name[32];
-		snprintf(name, sizeof(name), "%s.%zu", what, i);
-		if (apply_one(tx, kind, name, by[i], err) != 0)
-			return -1;
+#define COUNTER(what, field)                                                             \
+	{                                                                                \
+		what, offsetof(struct registry_counts, field)                            \
 	}
+
+static const struct counter {
+	const char *what;
+	size_t offset;
+} counters[] = {
+	COUNTER("all", all),
+	COUNTER("bytes", bytes),
+	COUNTER("verification.0", verification[0]),
+	COUNTER("verification.1", verification[1]),
+	COUNTER("verification.2", verification[2]),
+	COUNTER("verification.3", verification[3]),
+	COUNTER("verification.4", verification[4]),
+	COUNTER("held", held),
+	COUNTER("gone", gone),
+	COUNTER("proved", proved),
+	COUNTER("never_copied", never_copied),
+	COUNTER("bytes_to_come", bytes_to_come),
+	COUNTER("state.0", states[0]),
+	COUNTER("state.1", states[1]),
+	COUNTER("state.2", states[2]),
+	COUNTER("state.3", states[3]),
+	COUNTER("state.4", states[4]),
+	COUNTER("here", here),
+};
+
+_Static_assert(ARRAY_SIZE(counters) ==
+		       offsetof(struct registry_counts, behind_since) / sizeof(int64_t),
+	       "each has a name in the database");
+
+static int64_t counter_of(const struct registry_counts *counts, size_t at)
+{
+	return *(const int64_t *)((const char *)counts + counters[at].offset);
+}
+
+static int64_t *counter_at(struct registry_counts *counts, size_t at)
+{
+	return (int64_t *)((char *)counts + counters[at].offset);
+}
+
+void registry_counts_add(struct registry_counts *counts,
+			 const struct registry_counts *other, int64_t by)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
+		*counter_at(counts, i) += by * counter_of(other, i);
+}
+
+int registry_counts_write(struct store_tx *tx, const char *kind,
+			  const struct registry_counts *by, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
+		if (counter_of(by, i) != 0 &&
+		    counter_add(tx, kind, counters[i].what, counter_of(by, i), err) != 0)
+			return -1;
 	return 0;
 }
 
-static int apply_tally(struct store_tx *tx, const char *kind,
-		       const struct registry_tally *by, struct err *err)
+int registry_counts_read(struct store_tx *tx, const char *kind, size_t count,
+			 struct registry_counts *counts, struct err *err)
 {
-	if (apply_one(tx, kind, "all", by->all, err) != 0 ||
-	    apply_one(tx, kind, "held", by->held, err) != 0 ||
-	    apply_one(tx, kind, "gone", by->gone, err) != 0 ||
-	    apply_one(tx, kind, "proved", by->proved, err) != 0 ||
-	    apply_one(tx, kind, "never_copied", by->never_copied, err) != 0 ||
-	    apply_one(tx, kind, "here", by->here, err) != 0 ||
-	    apply_one(tx, kind, "bytes", by->bytes, err) != 0 ||
-	    apply_one(tx, kind, "bytes_to_come", by->bytes_to_come, err) != 0 ||
-	    apply_states(tx, kind, "state", by->states, REGISTRY_STATES, err) != 0)
-		return -1;
-	return apply_states(tx, kind, "verification", by->verification,
-			    VERIFICATION_STATES, err);
+	*counts = (struct registry_counts){ 0 };
+	for (size_t i = 0; i < count; i++)
+		if (counter_get(tx, kind, counters[i].what, counter_at(counts, i), err) !=
+		    0)
+			return -1;
+	return 0;
 }
 
 int registry_shift_apply(struct store_tx *tx, struct registry_shift *shift,
@@ -149,9 +168,9 @@ int registry_shift_apply(struct store_tx *tx, struct registry_shift *shift,
 {
 	if (!shift->kind)
 		return 0;
-	if (apply_tally(tx, shift->kind, &shift->tally, err) != 0)
+	if (registry_counts_write(tx, shift->kind, &shift->counts, err) != 0)
 		return -1;
-	shift->tally = (struct registry_tally){ 0 };
+	shift->counts = (struct registry_counts){ 0 };
 	return 0;
 }
 
@@ -223,7 +242,7 @@ void stored_row_read(struct query *query, void *arg)
 	registry_row_read_columns(query, &stored->row);
 	stored->row.wishes = stored_row_wishes(stored);
 	stored->row.wishes_later = stored->wishes >> WISHES_LATER_SHIFT & WISHES_ALL;
-	tally_add(&stored->before, stored, 1);
+	count_row(&stored->before, stored, 1);
 }
 
 int stored_row_load(struct store_tx *tx, uint64_t id, struct stored_row *stored,
@@ -308,8 +327,8 @@ static int shift_by(struct store_tx *tx, struct registry_shift *shift,
 {
 	if (shift_of(tx, shift, stored->row.kind, err) != 0)
 		return -1;
-	tally_add_tally(&shift->tally, &stored->before, -1);
-	tally_add(&shift->tally, stored, 1);
+	registry_counts_add(&shift->counts, &stored->before, -1);
+	count_row(&shift->counts, stored, 1);
 	return 0;
 }
 
@@ -382,7 +401,7 @@ int stored_row_add(struct store_tx *tx, const char *kind, const char *name,
 		return 1;
 	if (shift_of(tx, shift, kind, err) != 0)
 		return -1;
-	tally_add(&shift->tally, &added, 1);
+	count_row(&shift->counts, &added, 1);
 	return 0;
 }
 
@@ -396,7 +415,7 @@ int stored_row_remove(struct store_tx *tx, const struct stored_row *stored,
 		return -1;
 	if (shift_of(tx, shift, stored->row.kind, err) != 0)
 		return -1;
-	tally_add_tally(&shift->tally, &stored->before, -1);
+	registry_counts_add(&shift->counts, &stored->before, -1);
 	return 0;
 }
 
@@ -587,38 +606,15 @@ struct counting {
 	struct registry_counts *counts;
 };
 
-static int count_states(struct store_tx *tx, const char *kind, const char *what,
-			int64_t *counts, size_t count, struct err *err)
-{
-	for (size_t i = 0; i < count; i++) {
-		char name[32];
-		snprintf(name, sizeof(name), "%s.%zu", what, i);
-		if (counter_get(tx, kind, name, &counts[i], err) != 0)
-			return -1;
-	}
-	return 0;
-}
-
 static int read_counts(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct counting *counting = arg;
 	struct registry_counts *counts = counting->counts;
 
-	if (counter_get(tx, counting->kind, "all", &counts->all, err) != 0 ||
-	    counter_get(tx, counting->kind, "held", &counts->held, err) != 0 ||
-	    counter_get(tx, counting->kind, "gone", &counts->gone, err) != 0 ||
-	    counter_get(tx, counting->kind, "proved", &counts->proved, err) != 0 ||
-	    counter_get(tx, counting->kind, "never_copied", &counts->never_copied, err) !=
-		    0 ||
-	    counter_get(tx, counting->kind, "bytes", &counts->bytes, err) != 0 ||
-	    counter_get(tx, counting->kind, "bytes_to_come", &counts->bytes_to_come,
-			err) != 0 ||
-	    count_states(tx, counting->kind, "state", counts->states, REGISTRY_STATES,
-			 err) != 0 ||
-	    count_states(tx, counting->kind, "verification", counts->verification,
-			 VERIFICATION_STATES, err) != 0)
+	/* `here`, the last one, is read where it is needed. */
+	if (registry_counts_read(tx, counting->kind, ARRAY_SIZE(counters) - 1, counts,
+				 err) != 0)
 		return -1;
-	counts->behind_since = 0;
 	return query_number(tx, &counts->behind_since, err,
 			    "SELECT behind_since FROM registry"
 			    " WHERE behind_since IS NOT NULL AND kind = ?1"

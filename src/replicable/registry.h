@@ -90,16 +90,8 @@ typedef int (*registry_visit)(struct store_tx *tx, const struct registry_row *ro
 int registry_each_in(struct store_tx *tx, const struct registry_filter *filter,
 		     registry_visit visit, void *arg, struct err *err);
 
-/* Counted on writing, so that reading them costs the same for any number of rows. */
-struct registry_counts {
-	int64_t all, states[REGISTRY_STATES], verification[VERIFICATION_STATES];
-	int64_t held, gone;
-	int64_t proved;        /* of synced ones: found equal since their last change */
-	int64_t never_copied;  /* of those to be copied, except held ones */
-	int64_t bytes;         /* of all rows' sizes */
-	int64_t bytes_to_come; /* of rows neither synced nor gone */
-	int64_t behind_since;  /* the oldest of all rows' */
-};
+/* Counted on writing, so that reading them costs the same for any number of rows. All but
+ * `here`. */
 int registry_counts(struct store *store, const char *kind, struct registry_counts *counts,
 		    struct err *err);
 

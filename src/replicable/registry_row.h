@@ -17,28 +17,32 @@
 #define WISH_MEANWHILE 16u /* something was requested while it was started */
 #define WISHES_LATER_SHIFT 5
 
-/* A row's share in the counters. */
-struct registry_tally {
-	int64_t all, held, gone, bytes, bytes_to_come;
-	int64_t proved;       /* of synced rows */
-	int64_t never_copied; /* of those that are to be copied */
-	int64_t here;         /* with a copy that nobody asked to replace */
-	int64_t states[REGISTRY_STATES], verification[VERIFICATION_STATES];
-};
+/* The counters that originals have are the first. */
+#define ORIGIN_COUNTERS (2 + VERIFICATION_STATES)
+
+void registry_counts_add(struct registry_counts *counts,
+			 const struct registry_counts *other, int64_t by);
+
+/* Adds them to those in the database, which stand there by this kind; or reads the first
+ * `count` of those. */
+int registry_counts_write(struct store_tx *tx, const char *kind,
+			  const struct registry_counts *by, struct err *err);
+int registry_counts_read(struct store_tx *tx, const char *kind, size_t count,
+			 struct registry_counts *counts, struct err *err);
 
 struct stored_row {
 	struct registry_row row; /* row.wishes: present and later ones */
 	int64_t asked_at;        /* of the latest requested change; 0: unknown */
 	unsigned wishes;         /* as stored */
 	const char *claim_node;  /* of a claim being made; borrowed */
-	struct registry_tally before;
+	struct registry_counts before;
 };
 
 /* Pending changes of a kind's counters: gathered over many rows, because each counter is
  * a row, too. Begins as zeroes. */
 struct registry_shift {
 	char *kind; /* owned; NULL: nothing yet */
-	struct registry_tally tally;
+	struct registry_counts counts;
 };
 
 #define AUTO_REGISTRY_SHIFT __attribute__((cleanup(registry_shift_clear)))

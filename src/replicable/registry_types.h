@@ -76,6 +76,18 @@ struct registry_row {
 	enum err_reason failure_reason;
 };
 
+/* Of the rows of a kind, or of one row: its share in them. */
+struct registry_counts {
+	int64_t all, states[REGISTRY_STATES], verification[VERIFICATION_STATES];
+	int64_t held, gone;
+	int64_t proved;        /* of synced ones: found equal since their last change */
+	int64_t never_copied;  /* of those to be copied, except held ones */
+	int64_t bytes;         /* of all rows' sizes */
+	int64_t bytes_to_come; /* of rows neither synced nor gone */
+	int64_t here;          /* with a copy that nobody asked to replace */
+	int64_t behind_since;  /* the oldest of all rows'; not a counter */
+};
+
 typedef VEC(struct registry_row) registry_rows;
 #define AUTO_REGISTRY_ROW __attribute__((cleanup(registry_row_clear)))
 #define AUTO_REGISTRY_ROWS __attribute__((cleanup(registry_rows_clear)))

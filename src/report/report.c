@@ -126,16 +126,12 @@ static void report_add_followers(struct report *report)
 static int report_read_primary(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct report *report = arg;
-	struct origin_counts counts;
 	struct event_ends ends;
 
-	if (origin_count(tx, KIND_REPOSITORY, &counts, err) != 0 ||
+	if (origin_count(tx, KIND_REPOSITORY, &report->repositories, err) != 0 ||
 	    event_log_ends(tx, &ends, err) != 0 ||
 	    scan_record_read(tx, KIND_REPOSITORY, &report->scan, err) != 0)
 		return -1;
-	report->repositories.all = counts.all;
-	memcpy(report->repositories.verification, counts.verification,
-	       sizeof(counts.verification));
 	report->first_event = ends.first;
 	report->last_event = ends.last;
 	report->last_event_at = ends.last_at;

@@ -124,16 +124,10 @@ static int list_kinds(const struct report_options *options, store_work find,
 static int report_blobs_read_origin(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct report_kind *kind = arg;
-	struct origin_counts counts;
 
-	if (origin_count(tx, kind->type, &counts, err) != 0 ||
-	    scan_record_read(tx, kind->type, &kind->scan, err) != 0)
+	if (origin_count(tx, kind->type, &kind->counts, err) != 0)
 		return -1;
-	kind->counts.all = counts.all;
-	kind->counts.bytes = counts.bytes;
-	memcpy(kind->counts.verification, counts.verification,
-	       sizeof(counts.verification));
-	return 0;
+	return scan_record_read(tx, kind->type, &kind->scan, err);
 }
 
 int report_blobs_of_origin(const struct report_options *options, struct report *report,

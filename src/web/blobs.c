@@ -649,7 +649,7 @@ int retrieve_many(const struct web_request *request, struct web_response *respon
 
 struct counting {
 	const char *type;
-	struct origin_counts counts;
+	struct registry_counts counts;
 };
 
 static int count_origin(struct store_tx *tx, void *arg, struct err *err)

@@ -102,7 +102,7 @@ static struct origin_row get(const char *name)
 	return get.row;
 }
 
-static struct origin_counts counts;
+static struct registry_counts counts;
 
 static int count_work(struct store_tx *tx, void *arg, struct err *error)
 {

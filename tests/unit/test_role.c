@@ -141,7 +141,7 @@ static int prove_rows(struct store_tx *tx, void *arg, struct err *error)
 }
 
 static struct origin_row row;
-static struct origin_counts counts;
+static struct registry_counts counts;
 
 static int read_original(struct store_tx *tx, void *arg, struct err *error)
 {

@@ -115,7 +115,7 @@ static int read_origin(struct store_tx *tx, void *arg, struct err *error)
 {
 	const struct origin_filter all = { .kind = KIND_REPOSITORY, .limit = 9 };
 	AUTO_ORIGIN_ROWS origin_rows rows = { 0 };
-	struct origin_counts counts;
+	struct registry_counts counts;
 
 	(void)arg;
 	if (origin_rows_find(tx, &all, &rows, error) != 0 ||
