@@ -499,12 +499,28 @@ static int blob_fetch_refuse(void *arg, const char *id, const struct err *why,
 	return 0;
 }
 
+/* What the primary says of one blob in place of its bytes. */
+static int blob_fetch_refuse_frame(void *arg, const struct wire_frame *frame,
+				   struct err *err)
+{
+	struct err why;
+
+	if (strcmp(frame->code, WIRE_TOO_LARGE) == 0)
+		return blob_fetch_refuse(arg, frame->name, NULL, err);
+	err_set(&why, wire_frame_class(frame->code), "the primary: %s",
+		frame->message ? frame->message : frame->code);
+	return blob_fetch_refuse(arg, frame->name, &why, err);
+}
+
 static int blob_fetch_begin_blob(void *arg, const struct wire_frame *frame,
 				 struct err *err)
 {
 	struct fetch *fetch = arg;
-	struct pull_item *item = blob_fetch_next(fetch, frame->name, err);
+	struct pull_item *item;
 
+	if (frame->code)
+		return blob_fetch_refuse_frame(fetch, frame, err);
+	item = blob_fetch_next(fetch, frame->name, err);
 	if (!item)
 		return -1;
 	if (frame->size > BLOB_SMALL_MOST)
@@ -571,11 +587,9 @@ static int blob_fetch_ask_primary(struct fetch *fetch, struct err *err)
 					.ids = fetch->ids,
 					.count = fetch->count,
 					.stall_ms = BLOB_STALL_MS };
-	const struct source_blobs_sink sink = { .begin = blob_fetch_begin_blob,
-						.refuse = blob_fetch_refuse,
-						.bytes = take_bytes,
-						.end = blob_fetch_end_blob,
-						.arg = fetch };
+	const struct source_blobs_sink sink = { { blob_fetch_begin_blob, take_bytes,
+						  blob_fetch_end_blob, fetch },
+						blob_fetch_refuse };
 	int64_t left_ms;
 	int result;
 

@@ -58,15 +58,6 @@ static char *mirror_source_url(struct source *source, const char *name, struct e
 	return mirror ? xstrdup(mirror->url) : NULL;
 }
 
-static int mirror_source_look(struct source *source, const char *name,
-			      struct fingerprint *fingerprint, struct err *err)
-{
-	(void)source;
-	(void)name;
-	(void)fingerprint;
-	return err_set(err, ERR_CONFLICT, "an upstream tells no fingerprints");
-}
-
 /* Not of a directory: its file system may be mounted again, which nobody tells. */
 static bool mirror_source_is_final(const struct mirror *mirror, const struct err *why)
 {
@@ -229,7 +220,6 @@ static void mirror_source_free(struct source *source)
 
 static const struct source_ops mirror_source_ops = {
 	.url = mirror_source_url,
-	.look = mirror_source_look,
 	.read = mirror_source_read,
 	.bring = mirror_source_bring,
 	.take_refusal = mirror_source_take_refusal,

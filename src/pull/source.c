@@ -429,6 +429,7 @@ static int source_file_take(struct source *source, const char *id, char *bytes,
 static int source_file_give(struct source *source, const char *id, char *bytes,
 			    const struct source_blobs_sink *sink, struct err *err)
 {
+	const struct wire_frame_sink *frames = &sink->frames;
 	struct source_file file;
 	struct err why;
 	int taken = source_file_take(source, id, bytes, &file, &why);
@@ -438,12 +439,12 @@ static int source_file_give(struct source *source, const char *id, char *bytes,
 
 	source_file_close(&file);
 	if (taken != 0)
-		return sink->refuse(sink->arg, id, taken < 0 ? &why : NULL, err);
+		return sink->refuse(frames->arg, id, taken < 0 ? &why : NULL, err);
 	source_file_timeline(&file.before, frame.timeline);
-	if (sink->begin(sink->arg, &frame, err) != 0 ||
-	    sink->bytes(sink->arg, bytes, frame.size, err) != 0)
+	if (frames->begin(frames->arg, &frame, err) != 0 ||
+	    frames->bytes(frames->arg, bytes, frame.size, err) != 0)
 		return -1;
-	return sink->end(sink->arg, err);
+	return frames->end(frames->arg, err);
 }
 
 static int source_directory_read_blobs(struct source *source,
@@ -534,42 +535,43 @@ static void source_primary_free(struct source *source)
 	free(primary);
 }
 
+struct source_use {
+	struct source_primary *primary;
+	struct primary_line *line; /* NULL: not open */
+};
+#define AUTO_USE __attribute__((cleanup(source_primary_rest_line)))
+
 /* Its requests take at most most_ms each. */
-static int source_primary_take_line(struct source_primary *primary, int64_t most_ms,
-				    struct primary_line **line, struct err *err)
+static int source_primary_take_line(struct source *source, int64_t most_ms,
+				    struct source_use *use, struct err *err)
 {
+	struct source_primary *primary = use->primary = source_primary_of(source);
+
 	lock(&primary->mutex);
-	*line = primary->resting.count > 0
-			? primary->resting.items[--primary->resting.count]
-			: NULL;
+	use->line = primary->resting.count > 0
+			    ? primary->resting.items[--primary->resting.count]
+			    : NULL;
 	unlock(&primary->mutex);
-	if (!*line && primary_line_open(primary->primary, primary->stop, line, err) != 0)
+	if (!use->line &&
+	    primary_line_open(primary->primary, primary->stop, &use->line, err) != 0)
 		return -1;
-	primary_line_limit(*line, most_ms);
+	primary_line_limit(use->line, most_ms);
 	return 0;
 }
 
-static void source_primary_rest_line(struct source_primary *primary,
-				     struct primary_line *line)
+static void source_primary_rest_line(struct source_use *use)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&primary->mutex);
+	if (!use->line)
+		return;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&use->primary->mutex);
 
-	vec_add(&primary->resting, line);
+	vec_add(&use->primary->resting, TAKE(use->line));
 }
 
 static char *source_primary_url(struct source *source, const char *name, struct err *err)
 {
 	(void)err;
 	return primary_url(source_primary_of(source)->primary, name);
-}
-
-static int source_primary_look(struct source *source, const char *name,
-			       struct fingerprint *fingerprint, struct err *err)
-{
-	(void)source;
-	(void)name;
-	(void)fingerprint;
-	return err_set(err, ERR_CONFLICT, "a primary tells no fingerprints");
 }
 
 /* What a tag finally names its own object tells (objects_peel): no checksum covers what
@@ -618,16 +620,14 @@ static int source_primary_read(struct source *source, const char *name,
 			       struct source_view *view, struct err *err)
 {
 	struct source_primary *primary = source_primary_of(source);
-	struct primary_line *line;
+	AUTO_USE struct source_use use = { 0 };
 	struct wire_refs refs;
-	int result;
 
-	if (source_primary_take_line(primary, primary->valid_ms, &line, err) != 0)
-		return -1; /* a job has no longer */
-	result = primary_refs(line, name, &refs, err);
-	source_primary_rest_line(primary, line);
-	return result == 0 ? source_primary_complete_view(primary, name, &refs, view, err)
-			   : -1;
+	/* A job has no longer. */
+	if (source_primary_take_line(source, primary->valid_ms, &use, err) != 0 ||
+	    primary_refs(use.line, name, &refs, err) != 0)
+		return -1;
+	return source_primary_complete_view(primary, name, &refs, view, err);
 }
 
 static int source_primary_read_since(struct source *source, const char *name,
@@ -642,14 +642,12 @@ static int source_primary_read_since(struct source *source, const char *name,
 					     .base = { .refs = &have->refs,
 						       .sum = &have->sum,
 						       .oid_len = have->oid_len } };
-	struct primary_line *line;
+	AUTO_USE struct source_use use = { 0 };
 	struct wire_refs refs;
-	int result;
 
-	if (source_primary_take_line(primary, primary->valid_ms, &line, err) != 0)
+	if (source_primary_take_line(source, primary->valid_ms, &use, err) != 0)
 		return -1;
-	result = primary_delta(line, &delta, &refs, &view->pack, err);
-	source_primary_rest_line(primary, line);
+	int result = primary_delta(use.line, &delta, &refs, &view->pack, err);
 	return result == 0 ? source_primary_complete_view(primary, name, &refs, view, err)
 			   : result;
 }
@@ -699,8 +697,7 @@ static bool source_primary_takes_pack(const struct source_want *want)
 static int source_primary_bring(struct source *source, const struct source_want *want,
 				struct err *err)
 {
-	struct source_primary *primary = source_primary_of(source);
-	struct primary_line *line;
+	AUTO_USE struct source_use use = { 0 };
 	int result;
 
 	if (source_primary_takes_pack(want))
@@ -711,10 +708,11 @@ static int source_primary_bring(struct source *source, const struct source_want 
 	}
 	if (!bring_packs_is_worth_it(want))
 		return source_fetch(want, NULL, err);
-	if (source_primary_take_line(primary, primary->valid_ms, &line, err) != 0)
+	if (source_primary_take_line(source, source_primary_of(source)->valid_ms, &use,
+				     err) != 0)
 		return -1;
-	result = bring_packs(line, want, err);
-	source_primary_rest_line(primary, line);
+	result = bring_packs(use.line, want, err);
+	source_primary_rest_line(&use); /* git may take long */
 	return result > 0 ? source_fetch(want, NULL, err) : result;
 }
 
@@ -722,51 +720,11 @@ static int source_primary_read_blob(struct source *source, const struct blob_par
 				    int64_t most_ms, const struct blob_part_sink *sink,
 				    struct err *err)
 {
-	struct source_primary *primary = source_primary_of(source);
-	struct primary_line *line;
-	int result;
+	AUTO_USE struct source_use use = { 0 };
 
-	if (source_primary_take_line(primary, most_ms, &line, err) != 0)
-		return -1;
-	result = primary_blob_read(line, part, sink, err);
-	source_primary_rest_line(primary, line);
-	return result;
-}
-
-/* What the primary says of one blob in place of its bytes. */
-static int source_primary_refuse(const struct source_blobs_sink *sink,
-				 const struct wire_frame *frame, struct err *err)
-{
-	struct err why;
-
-	if (strcmp(frame->code, WIRE_TOO_LARGE) == 0)
-		return sink->refuse(sink->arg, frame->name, NULL, err);
-	err_set(&why, wire_frame_class(frame->code), "the primary: %s",
-		frame->message ? frame->message : frame->code);
-	return sink->refuse(sink->arg, frame->name, &why, err);
-}
-
-static int source_primary_begin(void *arg, const struct wire_frame *frame,
-				struct err *err)
-{
-	const struct source_blobs_sink *sink = arg;
-
-	return frame->code ? source_primary_refuse(sink, frame, err)
-			   : sink->begin(sink->arg, frame, err);
-}
-
-static int source_primary_bytes(void *arg, const void *bytes, size_t len, struct err *err)
-{
-	const struct source_blobs_sink *sink = arg;
-
-	return sink->bytes(sink->arg, bytes, len, err);
-}
-
-static int source_primary_end(void *arg, struct err *err)
-{
-	const struct source_blobs_sink *sink = arg;
-
-	return sink->end(sink->arg, err);
+	return source_primary_take_line(source, most_ms, &use, err) != 0
+		       ? -1
+		       : primary_blob_read(use.line, part, sink, err);
 }
 
 static int source_primary_read_blobs(struct source *source, const struct blob_many *many,
@@ -774,41 +732,25 @@ static int source_primary_read_blobs(struct source *source, const struct blob_ma
 				     const struct source_blobs_sink *sink,
 				     struct err *err)
 {
-	struct source_primary *primary = source_primary_of(source);
-	struct source_blobs_sink to = *sink;
-	const struct wire_frame_sink frames = {
-		.begin = source_primary_begin,
-		.bytes = source_primary_bytes,
-		.end = source_primary_end,
-		.arg = &to,
-	};
-	struct primary_line *line;
-	int result;
+	AUTO_USE struct source_use use = { 0 };
 
-	if (source_primary_take_line(primary, most_ms, &line, err) != 0)
-		return -1;
-	result = primary_blob_read_many(line, many, &frames, err);
-	source_primary_rest_line(primary, line);
-	return result;
+	return source_primary_take_line(source, most_ms, &use, err) != 0
+		       ? -1
+		       : primary_blob_read_many(use.line, many, &sink->frames, err);
 }
 
 static int source_primary_doubt(struct source *source, const char *type, const char *name,
 				int64_t most_ms, struct err *err)
 {
-	struct source_primary *primary = source_primary_of(source);
-	struct primary_line *line;
-	int result;
+	AUTO_USE struct source_use use = { 0 };
 
-	if (source_primary_take_line(primary, most_ms, &line, err) != 0)
-		return -1;
-	result = primary_reverify(line, type, name, err);
-	source_primary_rest_line(primary, line);
-	return result;
+	return source_primary_take_line(source, most_ms, &use, err) != 0
+		       ? -1
+		       : primary_reverify(use.line, type, name, err);
 }
 
 static const struct source_ops primary_ops = {
 	.url = source_primary_url,
-	.look = source_primary_look,
 	.read = source_primary_read,
 	.read_since = source_primary_read_since,
 	.bring = source_primary_bring,
@@ -856,6 +798,8 @@ char *source_url(struct source *source, const char *name, struct err *err)
 int source_look(struct source *source, const char *name, struct fingerprint *fingerprint,
 		struct err *err)
 {
+	if (!source->ops->look)
+		return err_set(err, ERR_CONFLICT, "the source tells no fingerprints");
 	return source->ops->look(source, name, fingerprint, err);
 }
 

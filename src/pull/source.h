@@ -77,14 +77,12 @@ struct source_cut_want {
 	const char *scratch;
 };
 
-/* Many small blobs, as they come. A return of -1 ends the reading with that error;
- * refuse: this one has no bytes; why NULL: it is large and must be read alone. */
+/* Many small blobs, as they come. refuse, with the frames' arg: a directory has no bytes
+ * of this one; why NULL: it is large and must be read alone. A primary tells both by the
+ * frame's code. */
 struct source_blobs_sink {
-	int (*begin)(void *arg, const struct wire_frame *frame, struct err *err);
+	struct wire_frame_sink frames;
 	int (*refuse)(void *arg, const char *id, const struct err *why, struct err *err);
-	int (*bytes)(void *arg, const void *bytes, size_t len, struct err *err);
-	int (*end)(void *arg, struct err *err); /* it came whole */
-	void *arg;
 };
 
 /* Blobs up to this size are brought in batches. */
@@ -95,6 +93,7 @@ struct source;
 /* The operations of a source, called by the functions of the same names below. */
 struct source_ops {
 	char *(*url)(struct source *source, const char *name, struct err *err);
+	/* NULL: it tells no fingerprints. */
 	int (*look)(struct source *source, const char *name,
 		    struct fingerprint *fingerprint, struct err *err);
 	int (*read)(struct source *source, const char *name, struct source_view *view,

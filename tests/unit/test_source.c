@@ -77,7 +77,7 @@ static int end(void *arg, struct err *error)
 	return 0;
 }
 
-static const struct source_blobs_sink sink = { begin, refuse, bytes, end, NULL };
+static const struct source_blobs_sink sink = { { begin, bytes, end, NULL }, refuse };
 
 static void read_many(const char *const *ids, size_t count)
 {
