@@ -521,6 +521,19 @@ int dir_make_parents(int dir, const char *path, struct err *err)
 	return dir_make(dir, parent, err);
 }
 
+void dir_remove_above(int dir, const char *path, const char *up_to)
+{
+	AUTO_FREE char *above = xstrdup(path);
+	char *slash;
+
+	while ((!up_to || strcmp(above, up_to) != 0) &&
+	       (slash = strrchr(above, '/')) != NULL) {
+		*slash = '\0';
+		if (unlinkat(dir, above, AT_REMOVEDIR) != 0)
+			break;
+	}
+}
+
 static int remove_tree(int dir, const char *path, struct err *err);
 
 static int remove_below(int fd, const char *path, struct err *err)

@@ -116,6 +116,10 @@ int dir_make(int dir, const char *path, struct err *err);
 /* Makes the directories above path, not path itself. */
 int dir_make_parents(int dir, const char *path, struct err *err);
 
+/* Removes the empty directories above path, the last of them `up_to` (NULL: all that path
+ * names). */
+void dir_remove_above(int dir, const char *path, const char *up_to);
+
 /* Removes path and all below it, also directories of ours that lack permission to enter;
  * never follows a symbolic link. May be absent. */
 int tree_remove(int dir, const char *path, struct err *err);

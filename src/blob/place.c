@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "blob/file.h"
+#include "base/str.h"
 
 #define BESIDE OWN_FOLDER "-incoming"
 #define TRIES 3
@@ -168,21 +168,16 @@ static int make_own(int root, const char *place)
 
 static int place_remember_incoming(int root, const char *place)
 {
-	unsigned char digest[HASH_MAX_SIZE];
-	char hex[BLOB_DIGEST_SIZE], name[32];
-	AUTO_HASH struct hash hash;
+	AUTO_STR struct str name = STR_INIT;
 	AUTO_CLOSE int dir = path_open_beneath(root, PLACE_INCOMING, OPEN_DIRECTORY);
 
 	if (dir < 0)
 		dir = make_own(root, PLACE_INCOMING);
 	if (dir < 0)
 		return -1;
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, place, strlen(place));
-	hash_end(&hash, digest);
-	blob_digest_format(digest, hex);
-	snprintf(name, sizeof(name), PLACE_LINK_PREFIX "%.16s", hex);
-	return symlinkat(place, dir, name) == 0 || errno == EEXIST ? 0 : -1;
+	str_add(&name, PLACE_LINK_PREFIX);
+	hash_add_hex(HASH_SHA256, place, strlen(place), 8, &name);
+	return symlinkat(place, dir, name.data) == 0 || errno == EEXIST ? 0 : -1;
 }
 
 int place_open_incoming(int root, const char *place, struct err *err)

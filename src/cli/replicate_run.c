@@ -250,7 +250,7 @@ static int repositories_discard(struct item *item, struct err *err)
 			.kind = KIND_REPOSITORY,
 			.name = item->name,
 			.operation = "remove",
-			.fence_floor = sync_fence_floor(item->tree->to, item->name),
+			.fence_floor = job_fence_floor(item->tree->to, item->name),
 			.wait_ms = lease_manager_wait_ms(item->tree->data.leases),
 			.stop = item->tree->stop,
 			.run = repositories_trash,

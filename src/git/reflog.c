@@ -243,16 +243,9 @@ static void reflog_split(const struct reflog_tidy *tidy, const struct str *text,
 static int reflog_remove(const struct reflog_tidy *tidy, const char *path,
 			 struct err *err)
 {
-	AUTO_FREE char *above = xstrdup(path);
-	char *slash;
-
 	if (unlinkat(tidy->dir, path, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s", path);
-	while ((slash = strrchr(above, '/')) != NULL) {
-		*slash = '\0';
-		if (unlinkat(tidy->dir, above, AT_REMOVEDIR) != 0)
-			break;
-	}
+	dir_remove_above(tidy->dir, path, NULL);
 	return 0;
 }
 

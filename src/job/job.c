@@ -1,7 +1,9 @@
 #include "job/job.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "git/fence.h"
 #include "replicable/kind.h"
 #include "replicable/name.h"
 
@@ -90,4 +92,15 @@ int job_run(const struct job_request *request, struct err *err)
 	job_log_outcome(request, started, lease != NULL, result, err);
 	log_set_context(before);
 	return result;
+}
+
+uint64_t job_fence_floor(const char *root, const char *name)
+{
+	uint64_t fence = 0;
+	AUTO_FREE char *path = name_to_copy(root, name);
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	if (fd >= 0)
+		fence_read(fd, &fence, ERR_IGNORED);
+	return fence;
 }

@@ -47,4 +47,8 @@ struct job_request {
  * Errors are logged here (event job.failed), with the time it took. */
 int job_run(const struct job_request *request, struct err *err);
 
+/* The fence of a repository or its copy below the root, as a floor for the lease's; 0
+ * without one. */
+uint64_t job_fence_floor(const char *root, const char *name);
+
 #endif

@@ -38,13 +38,6 @@ int place_is_cleared(const char *staging, struct err *err)
 	return err_set(err, ERR_LOST, "a later lease holder cleared %s away", staging);
 }
 
-static int pull_place_sync_parent(const char *path, struct err *err)
-{
-	AUTO_FREE char *parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
-
-	return dir_sync(AT_FDCWD, parent, err);
-}
-
 /* With the names "a" and "a.git/b" the second copy would stand inside the first. */
 static int check_above(const struct placing *placing, struct err *err)
 {
@@ -93,7 +86,7 @@ int place_new(const struct placing *placing, struct err *err)
 	if (done != 0)
 		return -1;
 	failpoint("sync.placed");
-	return pull_place_sync_parent(path, err);
+	return file_sync_parent(AT_FDCWD, path, err);
 }
 
 /* For file systems that cannot exchange. After a crash in between the old copy is in the
@@ -191,7 +184,7 @@ int place_instead(const struct placing *placing, struct err *err)
 	if (done != 0)
 		return -1;
 	log_info("sync.rebuilt", LOG_TEXT("path", placing->below), LOG_TEXT("to", trash));
-	if (pull_place_sync_parent(path, err) != 0)
+	if (file_sync_parent(AT_FDCWD, path, err) != 0)
 		return -1;
 	return dir_sync(root, OWN_FOLDER "/trash", err);
 }

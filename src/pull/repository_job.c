@@ -418,7 +418,7 @@ static int repository_run_leased(const struct pull_job *job, const char *name,
 			.name = name,
 			.id = job->id,
 			.operation = operation,
-			.fence_floor = sync_fence_floor(pull->options.here->root, name),
+			.fence_floor = job_fence_floor(pull->options.here->root, name),
 			.wait_ms = once ? once->lease_wait_ms : job->lease_wait_ms,
 			.bytes = once         ? once->bytes
 				 : job->shown ? &job->shown->bytes
@@ -613,17 +613,14 @@ static int move_folder(const struct renaming *renaming, int root, struct err *er
 {
 	AUTO_FREE char *from = name_to_path(renaming->former.name);
 	AUTO_FREE char *to = name_to_path(renaming->row->name);
-	char *slash = strrchr(to, '/');
 
 	if (dir_make_parents(root, to, err) != 0)
 		return -1;
 	if (renameat2(root, from, root, to, RENAME_NOREPLACE) != 0)
 		return err_errno(err, "cannot move %s to %s", from, to);
 	failpoint("rename.moved");
-	trash_remove_folders(root, from);
-	if (slash)
-		*slash = '\0';
-	if (dir_sync(root, slash ? to : ".", err) != 0)
+	dir_remove_above(root, from, NULL);
+	if (file_sync_parent(root, to, err) != 0)
 		return -1;
 	return dir_sync(root, ".", err);
 }

@@ -388,7 +388,7 @@ static enum maintain_end maintaining_run(struct maintaining *this)
 				       .name = call->name,
 				       .id = id,
 				       .operation = "maintenance",
-				       .fence_floor = sync_fence_floor(root, call->name),
+				       .fence_floor = job_fence_floor(root, call->name),
 				       .timeout_ms = pull_settings_now(pull).timeout_ms,
 				       .stop = call->stop,
 				       .run = maintaining_leased,

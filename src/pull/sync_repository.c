@@ -208,17 +208,6 @@ static bool was_done_meanwhile(const struct sync_request *request, struct checks
 	return true;
 }
 
-uint64_t sync_fence_floor(const char *root, const char *name)
-{
-	uint64_t fence = 0;
-	AUTO_FREE char *path = name_to_copy(root, name);
-	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, ERR_IGNORED);
-
-	if (fd >= 0)
-		fence_read(fd, &fence, ERR_IGNORED);
-	return fence;
-}
-
 /* What is done inside a repository, new or old. */
 struct filling {
 	struct job *job;

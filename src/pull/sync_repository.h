@@ -82,9 +82,6 @@ bool sync_is_recorded(const struct sync_request *request,
 bool sync_is_as_recorded(const struct repo *copy, const struct copy_record *record,
 			 const struct fingerprint *now, struct err *err);
 
-/* The copy's own fence, as a floor for the lease's; 0 without a copy. */
-uint64_t sync_fence_floor(const char *root, const char *name);
-
 /* Does the sync, under the job's lease. Errors have the class of what failed;
  * ERR_MISSING: the source does not have this repository. After an error nothing is half
  * done: the copy is as it was, or as it should be. */

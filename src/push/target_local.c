@@ -353,7 +353,7 @@ static int target_local_destroy(const struct target_call *call, struct err *err)
 	    check_repository(&place, repo, err) != 0 ||
 	    local_delete_move_to_trash(&place, err) != 0)
 		return -1;
-	trash_remove_folders(place.root, place.path);
+	dir_remove_above(place.root, place.path, NULL);
 	trash_expire(place.base);
 	return 0;
 }

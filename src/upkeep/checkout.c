@@ -475,16 +475,6 @@ static int checkout_check_place(const struct checkout *one, struct err *err)
 	return err_remedy(err, "move it away, or give the mirror another name");
 }
 
-static int checkout_sync_link(const struct checkout *one, struct err *err)
-{
-	AUTO_FREE char *parent = xstrdup(one->link);
-	char *slash = strrchr(parent, '/');
-
-	if (slash)
-		*slash = '\0';
-	return dir_sync(one->root, slash ? parent : ".", err);
-}
-
 static int checkout_rename_link(const struct checkout *one, const char *temporary,
 				struct err *err)
 {
@@ -528,8 +518,9 @@ static int checkout_set_link(const struct checkout *one, const char *version,
 		return -1;
 	}
 	failpoint("checkout.switched");
-	return checkout_sync_link(one, err) != 0 ? -1
-						 : checkout_check_link(one, version, err);
+	return file_sync_parent(one->root, one->link, err) != 0
+		       ? -1
+		       : checkout_check_link(one, version, err);
 }
 
 /* What was made for nothing may be as large as what stands. */
@@ -674,19 +665,6 @@ static int checkout_expire_all(const struct checkout *one, int64_t *next_ms,
 	return errno == 0 ? 0 : err_errno(err, "cannot list %s", one->below);
 }
 
-static void checkout_remove_folders(const struct checkout *one)
-{
-	AUTO_FREE char *parent = xstrdup(one->below);
-	char *slash;
-
-	while ((slash = strrchr(parent, '/')) != NULL &&
-	       strcmp(parent, CHECKOUT_FOLDER)) {
-		*slash = '\0';
-		if (unlinkat(one->root, parent, AT_REMOVEDIR) != 0)
-			break;
-	}
-}
-
 int checkout_expire(const struct checkout_call *call, int64_t *next_ms, struct err *err)
 {
 	AUTO_CHECKOUT struct checkout one;
@@ -703,7 +681,7 @@ int checkout_expire(const struct checkout_call *call, int64_t *next_ms, struct e
 		return 0;
 	if (tree_remove(one.root, one.below, err) != 0)
 		return -1;
-	checkout_remove_folders(&one);
+	dir_remove_above(one.root, one.below, CHECKOUT_FOLDER);
 	return 0;
 }
 
@@ -716,7 +694,7 @@ static int checkout_remove_link(const struct checkout *one, struct err *err)
 	if (unlinkat(one->root, one->link, 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove %s", one->link);
 	failpoint("checkout.unlinked");
-	return checkout_sync_link(one, err);
+	return file_sync_parent(one->root, one->link, err);
 }
 
 int checkout_drop(const struct checkout_call *call, struct err *err)
@@ -741,6 +719,6 @@ int checkout_trash(const struct checkout_call *call, struct err *err)
 		return -1;
 	if (renameat(one.root, one.below, one.root, to) != 0)
 		return err_errno(err, "cannot move %s to the trash", one.below);
-	checkout_remove_folders(&one);
+	dir_remove_above(one.root, one.below, CHECKOUT_FOLDER);
 	return dir_sync(one.root, OWN_FOLDER "/trash", err);
 }

@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "git/fence.h"
 #include "git/lock_file.h"
 #include "job/job.h"
 #include "replicable/kind.h"
@@ -262,17 +261,6 @@ int removal_may(struct store *store, const struct removal_limit *limit, bool *ma
 	return 0;
 }
 
-static uint64_t fence_floor(const char *root, const char *path)
-{
-	uint64_t fence = 0;
-	AUTO_FREE char *whole = xasprintf("%s/%s", root, path);
-	AUTO_CLOSE int fd = dir_open(AT_FDCWD, whole, ERR_IGNORED);
-
-	if (fd >= 0)
-		fence_read(fd, &fence, ERR_IGNORED);
-	return fence;
-}
-
 static void removal_refuse_wanted(struct removal_copy *copy)
 {
 	err_set(&copy->why, ERR_CONFLICT,
@@ -469,7 +457,7 @@ int removal_run(const struct removal_request *request, struct err *err)
 			.name = request->name,
 			.id = request->job,
 			.operation = "remove",
-			.fence_floor = fence_floor(request->root, path),
+			.fence_floor = job_fence_floor(request->root, request->name),
 			.wait_ms = request->wait_ms,
 			.stop = request->stop,
 			.run = removal_run_leased,

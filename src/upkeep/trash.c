@@ -150,18 +150,6 @@ static void trash_add_escaped(const char *path, struct str *out)
 		str_truncate(out, 240);
 }
 
-void trash_remove_folders(int root, const char *path)
-{
-	AUTO_FREE char *parent = xstrdup(path);
-	char *slash;
-
-	while ((slash = strrchr(parent, '/')) != NULL) {
-		*slash = '\0';
-		if (unlinkat(root, parent, AT_REMOVEDIR) != 0)
-			break;
-	}
-}
-
 /* The copy of `g` would stand where the folder of `g.git/h` does. A copy that is damaged
  * has something of a repository left. One that a file system does not show now is not
  * missing. */
@@ -189,7 +177,7 @@ static int trash_raise_fence(const struct job *job, int root, const char *path,
 	AUTO_CLOSE int copy = dir_open(root, path, err);
 
 	if (copy < 0 && err->class == ERR_MISSING)
-		trash_remove_folders(root, path);
+		dir_remove_above(root, path, NULL);
 	if (copy < 0 || trash_check_copy(copy, path, err) != 0)
 		return -1;
 	return fence_raise_anew(copy, job->fence, err);
@@ -221,7 +209,7 @@ int trash_put(struct job *job, const char *root, const char *path, char **to,
 	failpoint("trash.moved");
 	if (dir_sync(fd, TRASH, err) != 0)
 		return -1;
-	trash_remove_folders(fd, path);
+	dir_remove_above(fd, path, NULL);
 	log_info("trash.put", LOG_TEXT("path", path), LOG_TEXT("to", name));
 	*to = TAKE(name);
 	return dir_sync(fd, ".", err);

@@ -25,9 +25,6 @@ char *trash_make_place(const struct job *job, int root, const char *path,
 int trash_put(struct job *job, const char *root, const char *path, char **to,
 	      struct err *err);
 
-/* Removes empty folders above <root>/<path>, after that was removed. */
-void trash_remove_folders(int root, const char *path);
-
 /* Deletes copies older than TRASH_KEEP_MS. Failures are logged and retried next time. */
 void trash_expire(const char *root);
 

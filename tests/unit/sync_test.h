@@ -78,7 +78,7 @@ static inline int sync_by(struct sync_request request)
 					      .kind = KIND_REPOSITORY,
 					      .name = "a",
 					      .operation = "sync",
-					      .fence_floor = sync_fence_floor(here, "a"),
+					      .fence_floor = job_fence_floor(here, "a"),
 					      .run = work,
 					      .arg = &request },
 		       &err);
