@@ -42,6 +42,7 @@ struct nonces {
 	struct map counts; /* by site */
 	int64_t since;     /* boot ms of the recent one's start */
 	int directory, fd; /* or -1 */
+	bool is_failing;   /* told in the log */
 };
 
 struct nonces *nonces_new(void)
@@ -69,11 +70,13 @@ void nonces_free(struct nonces *nonces)
 	free(nonces);
 }
 
-/* Once: until the next start nothing is written. */
+/* Until the next generation's file is begun. */
 static void stop_writing(struct nonces *nonces)
 {
-	log_warn("access.nonces_not_kept", LOG_NUMBER("errno", errno),
-		 LOG_TEXT("message", strerror(errno)));
+	if (!nonces->is_failing)
+		log_warn("access.nonces_not_kept", LOG_NUMBER("errno", errno),
+			 LOG_TEXT("message", strerror(errno)));
+	nonces->is_failing = true;
 	if (nonces->fd >= 0)
 		close(nonces->fd);
 	nonces->fd = -1;
@@ -89,11 +92,13 @@ static void open_recent(struct nonces *nonces)
 
 static void turn_files(struct nonces *nonces)
 {
-	if (nonces->fd < 0)
+	if (nonces->directory < 0)
 		return;
-	close(nonces->fd);
+	if (nonces->fd >= 0)
+		close(nonces->fd);
 	nonces->fd = -1;
-	if (renameat(nonces->directory, RECENT, nonces->directory, OLDER) != 0)
+	if (renameat(nonces->directory, RECENT, nonces->directory, OLDER) != 0 &&
+	    errno != ENOENT)
 		stop_writing(nonces);
 	else
 		open_recent(nonces);
@@ -157,8 +162,12 @@ static void write_down(struct nonces *nonces, const char *key)
 		return;
 	line = xasprintf("%s\n", key);
 	len = (ssize_t)strlen(line);
-	if (write(nonces->fd, line, (size_t)len) != len)
+	if (write(nonces->fd, line, (size_t)len) != len) {
 		stop_writing(nonces);
+	} else if (nonces->is_failing) {
+		nonces->is_failing = false;
+		log_info("access.nonces_kept_again");
+	}
 }
 
 static bool has_too_many_locked(struct nonces *nonces, const char *site)

@@ -1,6 +1,8 @@
 #include "test.h"
 
 #include <jwt.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "net/nonces.h"
@@ -262,6 +264,36 @@ TEST(what_a_process_before_accepted_is_not_good_again)
 	nonces_free(nonces);
 }
 
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_return_code(getrlimit(RLIMIT_FSIZE, &limit), errno);
+	limit.rlim_cur = bytes;
+	assert_return_code(setrlimit(RLIMIT_FSIZE, &limit), errno);
+}
+
+/* As on a disk that was full for a while. */
+TEST(nonces_are_written_down_again_when_that_is_possible)
+{
+	int64_t kept = nonces_keep_ms;
+	struct nonces *nonces = nonces_of_root();
+
+	limit_files(0);
+	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_NEW);
+	nonces_keep_ms = 0;
+	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_NEW);
+	limit_files(RLIM_INFINITY);
+	assert_int_equal(nonces_take(nonces, "paris", "3"), NONCE_NEW);
+	nonces_keep_ms = kept;
+	nonces_free(nonces);
+	nonces = nonces_of_root();
+	assert_int_equal(nonces_take(nonces, "paris", "3"), NONCE_USED);
+	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_NEW);
+	nonces_free(nonces);
+}
+
 TEST(a_site_has_so_many_and_takes_none_from_others)
 {
 	uint64_t each = nonces_each;
@@ -361,6 +393,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			what_a_process_before_accepted_is_not_good_again, test_make_root,
 			test_remove_root),
+		cmocka_unit_test_setup_teardown(
+			nonces_are_written_down_again_when_that_is_possible,
+			test_make_root, test_remove_root),
 		cmocka_unit_test(a_site_has_so_many_and_takes_none_from_others),
 		cmocka_unit_test(a_nonce_is_kept_for_as_long_as_its_token_can_be_good),
 		CASE(a_secret_is_read_without_white_space_at_its_end),
