@@ -8,6 +8,7 @@
  * long it was ready to wait.
  */
 #include <assert.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -93,6 +94,15 @@ static int fail_disk(const struct store_conn *conn, const char *what, struct err
 			       "writing and is healthy; work goes on by itself");
 }
 
+/* False: errno says what is lacking. Never the database itself: to close it would drop
+ * this process's locks. */
+static bool can_open(const char *directory)
+{
+	AUTO_CLOSE int fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return fd >= 0 || (errno != EMFILE && errno != ENFILE && errno != ENOMEM);
+}
+
 /* SQLite keeps an errno, but often of a later call; so the reason is looked for anew,
  * in the file and in its directory, where the log has to be made. */
 static int fail_rights(const struct store_conn *conn, const char *what, struct err *err)
@@ -102,9 +112,12 @@ static int fail_rights(const struct store_conn *conn, const char *what, struct e
 	AUTO_FREE char *directory =
 		xstrndup(place, slash && slash > place ? (size_t)(slash - place) : 1);
 
-	if (access(directory, W_OK | X_OK) == 0 && access(place, R_OK | W_OK) == 0)
+	if (access(directory, W_OK | X_OK) == 0 && access(place, R_OK | W_OK) == 0 &&
+	    can_open(directory))
 		return fail_disk(conn, what, err);
 	err_errno(err, "database %s: %s", place, what);
+	if (err->class == ERR_INTERNAL) /* no descriptors: it passes, too */
+		err->class = ERR_DISK;
 	if (err->class == ERR_MISSING) {
 		err->class = ERR_CONFIG;
 		err_remedy(err, "make that directory, or name another one");

@@ -203,6 +203,33 @@ TEST(missing_rights_are_told)
 	assert_int_equal(chmod(root, 0700), 0);
 }
 
+static rlim_t limit_descriptors(rlim_t count)
+{
+	struct rlimit limit;
+	rlim_t before;
+
+	assert_return_code(getrlimit(RLIMIT_NOFILE, &limit), errno);
+	before = limit.rlim_cur;
+	limit.rlim_cur = count;
+	assert_return_code(setrlimit(RLIMIT_NOFILE, &limit), errno);
+	return before;
+}
+
+TEST(a_lack_of_descriptors_is_not_told_as_a_broken_disk)
+{
+	struct store *store = open_items("db");
+	rlim_t before = limit_descriptors(0);
+
+	int result = store_read(store, read_count, &(int64_t){ 0 }, &err);
+	limit_descriptors(before);
+	assert_int_equal(result, -1);
+	assert_int_equal(err.class, ERR_DISK);
+	assert_int_equal(err.sys_errno, EMFILE);
+	assert_non_null(strstr(err.remedy, "open files"));
+	assert_int_equal(count_items(store), 0);
+	store_close(store);
+}
+
 static void *release_soon(void *arg)
 {
 	poll(NULL, 0, 50);
@@ -376,6 +403,7 @@ int main(void)
 		STORE_CASE(damage_inside_is_told),
 		STORE_CASE(what_cannot_be_a_database_is_explained),
 		STORE_CASE(missing_rights_are_told),
+		STORE_CASE(a_lack_of_descriptors_is_not_told_as_a_broken_disk),
 		STORE_CASE(a_lock_of_another_process_is_waited_for_then_told),
 		STORE_CASE(a_lock_is_waited_for_when_a_new_file_is_opened),
 		STORE_CASE(a_killed_writer_has_lost_nothing_it_acknowledged),
