@@ -66,10 +66,12 @@ static int spool_read_path(int dir, const char *file, struct str *path, struct e
 	return 0;
 }
 
-/* What the machine cannot read now, or the disk, is as good as before when it can. */
+/* What the machine cannot read now, or the disk, is as good as before when it can; and
+ * what another user's push has left, when it may be read. */
 static bool spool_is_invalid(const struct err *err)
 {
-	return err_is_of_data(err) && err->class != ERR_DISK;
+	return err_is_of_data(err) && err->class != ERR_DISK &&
+	       err->sys_errno != EACCES && err->sys_errno != EPERM;
 }
 
 /* Once for all of a look: a lack of descriptors or of memory is each one's. */

@@ -134,17 +134,31 @@ static bool refrelay_hook_is_settled(const char *answer)
 	       hook_text_begins_with(answer, "no missing ");
 }
 
+/* What root makes, in a push of its own, becomes the user's that the node runs as. */
+static bool give_away(int fd, int directory)
+{
+	struct stat st;
+
+	return geteuid() != 0 ||
+	       (fstat(directory, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) == 0);
+}
+
 static int open_spool(int data)
 {
 	int spool = refrelay_hook_open_directory(data, HOOK_SPOOL);
+	bool is_made;
 
 	if (spool >= 0 || errno != ENOENT)
 		return spool;
-	if (mkdirat(data, HOOK_SPOOL, 0700) != 0 && errno != EEXIST)
+	is_made = mkdirat(data, HOOK_SPOOL, 0700) == 0;
+	if ((!is_made && errno != EEXIST) || fsync(data) != 0)
 		return -1;
-	if (fsync(data) != 0)
+	spool = refrelay_hook_open_directory(data, HOOK_SPOOL);
+	if (spool >= 0 && is_made && !give_away(spool, data)) {
+		close(spool);
 		return -1;
-	return refrelay_hook_open_directory(data, HOOK_SPOOL);
+	}
+	return spool;
 }
 
 /* A push of a thousand refs runs a thousand hooks: when one has waited in vain, those of
@@ -212,7 +226,7 @@ static bool refrelay_hook_write_file(int spool, const char *name)
 	ssize_t put = write(fd, path, len);
 	if (put >= 0 && (size_t)put < len)
 		errno = ENOSPC;
-	is_written = put == (ssize_t)len && fsync(fd) == 0;
+	is_written = put == (ssize_t)len && give_away(fd, spool) && fsync(fd) == 0;
 	int saved = errno;
 	close(fd);
 	errno = saved;

@@ -257,6 +257,21 @@ without_a_node_a_push_is_spooled() {
 	[ -z "$(find site/data/spool -name '.?*')" ]
 }
 
+# The node, as another user, must be able to read it.
+what_root_spools_becomes_the_nodes() {
+	[ "$(id -u)" -eq 0 ] || skip "only root can make another user's files"
+	make_site
+	expect 0 site hooks install
+	chown 65534:65534 site/data
+	push 2>err
+	[ ! -s err ] || fail "$(<err)"
+	[ "$(spooled)" -ge 2 ]
+	[ -z "$(find site/data/spool '(' -not -uid 65534 -o -not -gid 65534 ')' -print)" ]
+	chown 65533:65533 site/data/spool
+	push
+	[ "$(find site/data/spool -type f -uid 65533 -gid 65533 | wc -l)" -ge 2 ]
+}
+
 two_pushes_at_once_are_both_told() {
 	local pid name
 	make_site
@@ -792,6 +807,7 @@ tap_test "a large push needs nobody who reads stdin" a_large_push_needs_no_reade
 tap_test "a kept hook that says no is obeyed" a_kept_hook_that_says_no_is_obeyed
 tap_test "kept hooks run as git runs them" kept_hooks_run_as_git_runs_them
 tap_test "without a node a push is spooled" without_a_node_a_push_is_spooled
+tap_test "what root spools becomes the node's" what_root_spools_becomes_the_nodes
 tap_test "two pushes at once are both told" two_pushes_at_once_are_both_told
 tap_test "a hook never fails a push" a_hook_never_fails_a_push
 tap_test "a full disk fails no push" a_full_disk_fails_no_push

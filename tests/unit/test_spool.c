@@ -137,7 +137,7 @@ TEST(what_makes_no_sense_is_set_aside_and_stops_nobody)
 
 TEST(what_cannot_be_read_now_stays)
 {
-	static const int codes[] = { ENOMEM, EIO, EMFILE, ESTALE };
+	static const int codes[] = { ENOMEM, EIO, EMFILE, ESTALE, EACCES, EPERM };
 
 	spool("100.1", "/root/a");
 	spool("notes.txt", "/root/a");
