@@ -188,8 +188,8 @@ void pull_job_begin_metrics(const struct kinds_here *here);
  * its row, claim and event, and no more. */
 void pull_move_later(struct pull *pull, const struct registry_move *move);
 
-/* Writes those, as soon as that is possible. Called by the scheduler; -1: it still cannot
- * be written. */
+/* Writes those, as soon as that is possible. Called by the scheduler; -1: some still
+ * cannot be written. */
 int pull_give_back_now(struct pull *pull, struct err *err);
 
 #endif

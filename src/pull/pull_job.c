@@ -308,34 +308,55 @@ static void tell_registry(struct pull_job *job,
 		give_back_later(job, &moves[i]);
 }
 
-static bool take_given_back(struct pull *pull, struct given_back *one)
+static size_t count_given_back(struct pull *pull)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
-	if (pull->given_back.count == 0)
-		return false;
-	*one = pull->given_back.items[--pull->given_back.count];
-	return true;
+	return pull->given_back.count;
 }
 
+/* The last one takes its place. */
+static struct given_back take_given_back(struct pull *pull, size_t at)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+	struct given_back one = pull->given_back.items[at];
+
+	pull->given_back.items[at] = pull->given_back.items[--pull->given_back.count];
+	return one;
+}
+
+static int give_back_one(struct pull *pull, const struct given_back *one, struct err *err)
+{
+	const struct registry_move move = {
+		.id = one->id,
+		.claim_token = one->claim_token,
+		.event = (enum registry_event)one->event,
+	};
+
+	return registry_move(pull->options.store, &move, err) == 0 ||
+			       err->class == ERR_CONFLICT || err->class == ERR_MISSING
+		       ? 0
+		       : -1;
+}
+
+/* From the end, where what fails is put back: each is tried once. A database that is
+ * locked takes its time, with all of them. */
 int pull_give_back_now(struct pull *pull, struct err *err)
 {
-	struct given_back one;
+	struct err why = { 0 };
+	int result = 0;
 
-	while (take_given_back(pull, &one)) {
-		const struct registry_move move = {
-			.id = one.id,
-			.claim_token = one.claim_token,
-			.event = (enum registry_event)one.event,
-		};
-		if (registry_move(pull->options.store, &move, err) == 0 ||
-		    err->class == ERR_CONFLICT || err->class == ERR_MISSING)
+	for (size_t rest = count_given_back(pull); rest > 0 && why.class != ERR_BUSY;
+	     rest--) {
+		struct given_back one = take_given_back(pull, rest - 1);
+		if (give_back_one(pull, &one, &why) == 0)
 			continue;
+		*err = why;
+		result = -1;
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 		vec_add(&pull->given_back, one);
-		return -1;
 	}
-	return 0;
+	return result;
 }
 
 /*

@@ -263,6 +263,7 @@ void lane_clear(struct lane *lane)
 
 #define LOOK_LEAST_MS 100
 #define LOOK_MOST_MS 60000
+#define BROKEN_MOST_MS 5000
 #define UPKEEP_MS ((int64_t)24 * 3600 * 1000)
 /* Work ends by its timeout, and then says so; a row of which nothing is heard even then
  * is anybody's. */
@@ -279,7 +280,10 @@ struct scheduler {
 	int64_t clock_lead_ms; /* clock_was_set_back() */
 	bool is_more_often;    /* verifications than what is due was told */
 	struct proofs_ageing proofs;
-	bool is_broken; /* told in the log */
+	bool is_broken;       /* told in the log */
+	int64_t broken_ms;    /* the pause after a failure; 0: none failed */
+	int64_t give_back_ms; /* the same of rows that could not be given back, ... */
+	int64_t give_back_at; /* ... and its end, boot ms */
 };
 
 static void set_due(struct lane *lane, const char *kind, int64_t due_at)
@@ -446,6 +450,35 @@ static int scheduler_age_proofs(struct scheduler *scheduler, struct err *err)
 	return 0;
 }
 
+static int64_t scheduler_lengthen(int64_t pause_ms)
+{
+	return pause_ms == 0 ? LOOK_LEAST_MS : int64_min(2 * pause_ms, BROKEN_MOST_MS);
+}
+
+static void scheduler_tell_broken(struct scheduler *scheduler, const struct err *err)
+{
+	if (!scheduler->is_broken)
+		log_error("scheduler.failed", LOG_ERR(err));
+	scheduler->is_broken = true;
+	failpoint("scheduler.failed");
+}
+
+/* One row that fails, as on a damaged page, must not keep others from being claimed. */
+static void scheduler_give_back(struct scheduler *scheduler)
+{
+	struct err err;
+
+	if (clock_boot_ms() < scheduler->give_back_at)
+		return;
+	if (pull_give_back_now(scheduler->pull, &err) == 0) {
+		scheduler->give_back_ms = scheduler->give_back_at = 0;
+		return;
+	}
+	scheduler_tell_broken(scheduler, &err);
+	scheduler->give_back_ms = scheduler_lengthen(scheduler->give_back_ms);
+	scheduler->give_back_at = clock_boot_ms() + scheduler->give_back_ms;
+}
+
 static void scheduler_run_step(struct scheduler *scheduler)
 {
 	int64_t next_at = 0;
@@ -454,18 +487,21 @@ static void scheduler_run_step(struct scheduler *scheduler)
 	begin_look(scheduler->pull);
 	obey_settings(scheduler);
 	begin_upkeep(scheduler->pull);
-	if (scheduler_heal_due(scheduler, &err) == 0 &&
-	    scheduler_age_proofs(scheduler, &err) == 0 &&
-	    pull_give_back_now(scheduler->pull, &err) == 0 &&
-	    scheduler_fill_lanes(scheduler, &next_at, &err) == 0) {
-		scheduler->is_broken = false;
-		scheduler_wait_for_work(scheduler->pull, scheduler_sleep_until(next_at));
+	scheduler_give_back(scheduler);
+	if (scheduler_heal_due(scheduler, &err) != 0 ||
+	    scheduler_age_proofs(scheduler, &err) != 0 ||
+	    scheduler_fill_lanes(scheduler, &next_at, &err) != 0) {
+		scheduler_tell_broken(scheduler, &err);
+		scheduler->broken_ms = scheduler_lengthen(scheduler->broken_ms);
+		stop_wait(&scheduler->pull->stop, scheduler->broken_ms);
 		return;
 	}
-	if (!scheduler->is_broken)
-		log_error("scheduler.failed", LOG_ERR(&err));
-	scheduler->is_broken = true;
-	stop_wait(&scheduler->pull->stop, LOOK_LEAST_MS);
+	int64_t until = scheduler_sleep_until(next_at);
+	if (scheduler->give_back_at > 0)
+		until = int64_min(until, scheduler->give_back_at);
+	scheduler->broken_ms = 0;
+	scheduler->is_broken = scheduler->give_back_at > 0;
+	scheduler_wait_for_work(scheduler->pull, until);
 }
 
 static void open_lanes(struct scheduler *scheduler)

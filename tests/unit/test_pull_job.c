@@ -588,6 +588,27 @@ TEST(a_row_of_which_nothing_can_be_written_is_given_back_later)
 	assert_int_equal(state_of("brought"), REGISTRY_PENDING);
 }
 
+TEST(each_row_is_given_back_though_others_fail)
+{
+	static char damage[] = "CREATE TRIGGER damaged BEFORE UPDATE ON registry"
+			       " WHEN OLD.name = 'broken'"
+			       " BEGIN SELECT RAISE(ABORT, 'damaged'); END";
+	static const char *const names[] = { "brought", "flaky", "broken" };
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		add(names[i]);
+		AUTO_REGISTRY_ROW struct registry_row row = row_of(names[i]);
+		pull_move_later(&pull, &(struct registry_move){
+					       .id = row.id, .event = REGISTRY_ASKED });
+		last = row.id;
+	}
+	assert_ok(store_write(store, exec_in, damage, &err));
+	assert_int_equal(pull_give_back_now(&pull, &err), -1);
+	assert_int_equal(pull.given_back.count, 1);
+	assert_int_equal(pull.given_back.items[0].id, last);
+}
+
 TEST(each_kind_that_is_configured_is_there_with_its_parts)
 {
 	static const char text[] = "[site]\nrepositories = /copies\n"
@@ -634,6 +655,7 @@ int main(void)
 		JOB_CASE(a_stop_gives_rows_back_unworked),
 		JOB_CASE(one_run_hears_of_each_row_unless_it_is_stopped),
 		JOB_CASE(a_row_of_which_nothing_can_be_written_is_given_back_later),
+		JOB_CASE(each_row_is_given_back_though_others_fail),
 		JOB_CASE(each_kind_that_is_configured_is_there_with_its_parts),
 	};
 

@@ -1,0 +1,144 @@
+/*
+ * What the scheduler does while the database fails, as a whole or for one row.
+ */
+#include "fake_primary.h"
+
+#include "base/failpoint.h"
+#include "pull/pull.h"
+#include "replicable/name.h"
+
+#include "registry_write.h"
+
+static struct store *store;
+static struct lease_manager *leases;
+static struct pull *pull;
+static struct kinds_here here;
+
+enum { FAILURES = 5 };
+
+static _Atomic int64_t failed_at[FAILURES]; /* boot ms */
+static _Atomic size_t failures;
+
+void failpoint(const char *name)
+{
+	if (strcmp(name, "scheduler.failed") != 0)
+		return;
+	if (failures < FAILURES)
+		failed_at[failures] = clock_boot_ms();
+	failures++;
+}
+
+static void begin(void)
+{
+	AUTO_FREE char *copies = xasprintf("%s/copies", root);
+	const struct pull_options options = {
+		.store = store,
+		.leases = leases,
+		.primary = &fake,
+		.here = &here,
+		.settings = { .repository_capacity = 4,
+			      .verification_capacity = 2,
+			      .consistency_interval_ms = 60000,
+			      .timeout_ms = 60000,
+			      .reverify_ms = 3600000,
+			      .delete_brake = 0.05 },
+	};
+
+	kinds_fill(&here, copies);
+	assert_ok(pull_start(&options, &pull, &err));
+}
+
+static int set_up(void **state)
+{
+	if (test_make_root(state) != 0)
+		return -1;
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+	AUTO_FREE char *directory = xasprintf("%s/leases", root);
+	const struct lease_options options = { .directory = directory };
+
+	fake_init();
+	failures = 0;
+	assert_ok(git_setup(root, &err));
+	assert_ok(store_open(url, &store, &err));
+	assert_ok(lease_manager_open_local(store, &options, &leases, &err));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake.refs_hang = false;
+	if (pull)
+		pull_stop(TAKE(pull), 0);
+	lease_manager_close(leases);
+	store_close(store);
+	kinds_clear(&here);
+	fake_clear();
+	return test_remove_root(state);
+}
+
+static bool is_in_state(const char *name, enum registry_state state)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	return registry_get(store, KIND_REPOSITORY, name, &row, ERR_IGNORED) == 0 &&
+	       row.state == state;
+}
+
+static int run_sql(struct store_tx *tx, void *arg, struct err *error)
+{
+	return store_exec(tx, arg, error);
+}
+
+static void sql(char *text)
+{
+	assert_ok(store_write(store, run_sql, text, &err));
+}
+
+/* As on a damaged page. */
+TEST(a_row_that_cannot_be_given_back_keeps_no_other_from_being_brought)
+{
+	static char damage[] = "CREATE TRIGGER damaged BEFORE UPDATE ON registry"
+			       " WHEN OLD.name = 'a'"
+			       " BEGIN SELECT RAISE(ABORT, 'damaged'); END";
+	static char mend[] = "DROP TRIGGER damaged";
+
+	fake.refs_hang = true;
+	appear("a", REPORTED);
+	begin();
+	eventually(fake.hanging > 0);
+	sql(damage);
+	fake.refs_hang = false;
+	eventually(failures > 1);
+	appear("b", REPORTED);
+	eventually(is_in_state("b", REGISTRY_SYNCED));
+	assert_true(is_in_state("a", REGISTRY_STARTED));
+	sql(mend);
+	eventually(is_in_state("a", REGISTRY_SYNCED));
+}
+
+TEST(a_database_that_fails_is_asked_less_and_less)
+{
+	static char away[] = "ALTER TABLE registry RENAME TO away";
+	static char back[] = "ALTER TABLE away RENAME TO registry";
+
+	begin();
+	sql(away);
+	eventually(failures >= FAILURES);
+	assert_true(failed_at[FAILURES - 1] - failed_at[0] >= 1400);
+	sql(back);
+	appear("a", REPORTED);
+	eventually(is_in_state("a", REGISTRY_SYNCED));
+}
+
+#define SCHEDULER_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SCHEDULER_CASE(
+			a_row_that_cannot_be_given_back_keeps_no_other_from_being_brought),
+		SCHEDULER_CASE(a_database_that_fails_is_asked_less_and_less),
+	};
+
+	return cmocka_run_group_tests(tests, make_objects, remove_objects);
+}
