@@ -53,6 +53,11 @@ static int write_alive(struct store_tx *tx, void *arg, struct err *err)
 	return site_value_remove(tx, STOPPED_KEY, err);
 }
 
+static int prove_database(struct store_tx *tx, void *arg, struct err *err)
+{
+	return store_check_place(tx, err) == 0 ? write_alive(tx, arg, err) : -1;
+}
+
 static int write_stopped(struct store_tx *tx, void *arg, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
@@ -86,7 +91,7 @@ static int prove_all(const struct vitals_options *options, struct err *err)
 {
 	const struct kind *kind = NULL;
 
-	if (store_write_quietly(options->store, write_alive, NULL, err) != 0 ||
+	if (store_write_quietly(options->store, prove_database, NULL, err) != 0 ||
 	    disk_prove(options->data, err) != 0)
 		return -1;
 	while ((kind = kinds_next(options->here, kind)) != NULL)

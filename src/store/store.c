@@ -165,6 +165,11 @@ int store_exec(struct store_tx *tx, const char *sql, struct err *err)
 	return 0;
 }
 
+int store_check_place(struct store_tx *tx, struct err *err)
+{
+	return store_sqlite_check_place(tx->conn, err);
+}
+
 static void store_readers_init(struct store_readers *readers)
 {
 	mutex_init(&readers->mutex);

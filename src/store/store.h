@@ -48,6 +48,10 @@ int store_schema_version(void);
 void store_set_node(struct store *store, const char *node);
 const char *store_node(const struct store *store);
 
+/* ERR_DISK: the database's file is no longer at its path, or another one is: what is
+ * written will be missing after the next start. In any work. */
+int store_check_place(struct store_tx *tx, struct err *err);
+
 /* The database's file; NULL: in memory. */
 const char *store_file(const struct store *store);
 

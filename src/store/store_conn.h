@@ -73,6 +73,7 @@ const volatile void *store_sqlite_header(struct store_conn *conn);
 bool store_sqlite_stamp(const volatile void *header,
 			struct store_stamp *stamp); /* any thread */
 
+int store_sqlite_check_place(struct store_conn *conn, struct err *err);
 int store_sqlite_control(struct store_conn *conn, enum store_control what,
 			 struct err *err);
 int store_sqlite_exec(struct store_conn *conn, const char *sql, struct err *err);

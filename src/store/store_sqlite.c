@@ -134,6 +134,23 @@ static int fail_corrupt(const struct store_conn *conn, const char *what, struct 
 			       "-shm; it is recreated, and no repository is touched");
 }
 
+/* SQLite compares the file's number only. */
+int store_sqlite_check_place(struct store_conn *conn, struct err *err)
+{
+	int has_moved = 0;
+
+	sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
+	if (!has_moved)
+		return 0;
+	if (access(conn->place, F_OK) != 0 && errno != ENOENT)
+		return err_errno(err, "database %s", conn->place);
+	err_set(err, ERR_DISK,
+		"database %s: the file was removed or replaced while in use",
+		conn->place);
+	return err_remedy(err, "stop refrelay, put the right file back with its -wal and "
+			       "-shm, and start it");
+}
+
 int store_sqlite_fail(const struct store_conn *conn, int code, const char *sql,
 		      struct err *err)
 {

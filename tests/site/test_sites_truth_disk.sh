@@ -35,6 +35,17 @@ is_ready() {
 	[ "$(curl -sS -o ready -w '%{http_code}' "$(site_url paris)/readyz")" = "$1" ]
 }
 
+# What is written goes to a file that the next start does not find.
+its_file_is_moved() {
+	mv paris/data/refrelay.db paris/data/moved
+	wait_until $THIRTY_SECONDS is_ready 503
+	was_logged paris node.not_written 'err=.*removed or replaced while in use'
+	wait_until $THIRTY_SECONDS says_nothing_of_it london
+	mv paris/data/moved paris/data/refrelay.db
+	wait_until 20 all_say_it
+	wait_until 10 is_ready 200
+}
+
 a_full_disk_of_the_database() {
 	begin
 	mount_here paris/data
@@ -59,6 +70,7 @@ a_full_disk_of_the_database() {
 	rm paris/data/filler
 	wait_until 20 all_say_it
 	wait_until 10 is_ready 200
+	its_file_is_moved
 }
 
 a_full_disk_of_the_copies() {
@@ -120,7 +132,7 @@ nothing_was_ever_kept() {
 	[ ! -e paris/data ]
 }
 
-tap_test "the database's disk is full" a_full_disk_of_the_database
+tap_test "the database's disk is full, or its file is moved" a_full_disk_of_the_database
 tap_test "the copies' disk is full" a_full_disk_of_the_copies
 tap_test "the disk is read-only, and no node runs" a_read_only_disk
 tap_test "a running node is looked at through a read-only mount" a_read_only_view

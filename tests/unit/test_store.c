@@ -394,6 +394,35 @@ TEST(eight_threads_lose_nothing)
 	store_close(store);
 }
 
+static int check_place(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_check_place(tx, error);
+}
+
+/* Another process may work on it, too. */
+TEST(a_file_that_is_replaced_while_it_is_used_is_noticed)
+{
+	struct store *store = open_items("db");
+	sqlite3 *other;
+
+	assert_int_equal(sqlite3_open(path_of("db"), &other), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(other, "VACUUM", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(other);
+	assert_ok(store_write(store, check_place, NULL, &err));
+	assert_return_code(renameat(root_fd, "db", root_fd, "away"), errno);
+	assert_fails(store_write(store, check_place, NULL, &err), ERR_DISK);
+	assert_non_null(strstr(err.remedy, "put the right file back"));
+	assert_ok(file_replace(root_fd, "db", "another", 7, FILE_NO_SYNC, &err));
+	assert_fails(store_write(store, check_place, NULL, &err), ERR_DISK);
+	assert_return_code(renameat(root_fd, "away", root_fd, "db"), errno);
+	assert_ok(store_write(store, check_place, NULL, &err));
+	store_close(store);
+	assert_ok(store_open("sqlite::memory:", &store, &err));
+	assert_ok(store_write(store, check_place, NULL, &err));
+	store_close(store);
+}
+
 TEST(a_store_in_memory_needs_no_file)
 {
 	struct add bad = { .id = 7, .rows = 3, .how = FAILS };
@@ -657,6 +686,7 @@ int main(void)
 		STORE_CASE(a_reader_sees_one_picture_and_blocks_no_writer),
 		STORE_CASE(eight_read_at_once_and_others_wait),
 		STORE_CASE(eight_threads_lose_nothing),
+		STORE_CASE(a_file_that_is_replaced_while_it_is_used_is_noticed),
 		STORE_CASE(a_store_in_memory_needs_no_file),
 		STORE_CASE(the_schema_is_there),
 		STORE_CASE(files_are_private_and_not_inherited),

@@ -144,6 +144,19 @@ TEST(a_directory_that_cannot_be_written_is_named)
 	close(fd);
 }
 
+TEST(a_database_that_is_no_longer_at_its_place_is_not_written)
+{
+	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
+
+	store_close(TAKE(store));
+	assert_ok(store_open(url, &store, &err));
+	assert_return_code(renameat(root_fd, "db", root_fd, "away"), errno);
+	begin(NULL);
+	look();
+	assert_true(signs.failing_age_ms >= 0);
+	assert_non_null(strstr(signs.write_failure.text, "removed or replaced"));
+}
+
 TEST(what_a_node_of_another_version_leaves_out_is_not_known)
 {
 	int fd;
@@ -201,6 +214,7 @@ int main(void)
 		ALIVE(what_a_node_says_is_what_a_command_hears),
 		ALIVE(what_a_node_of_another_version_leaves_out_is_not_known),
 		ALIVE(an_end_is_told_from_a_sign_of_life),
+		ALIVE(a_database_that_is_no_longer_at_its_place_is_not_written),
 		ALIVE(a_directory_that_cannot_be_written_is_named),
 	};
 
