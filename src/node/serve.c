@@ -14,6 +14,7 @@
 #include "node/settings.h"
 #include "pull/followed.h"
 #include "pull/pull.h"
+#include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "replicable/registry.h"
 #include "report/report.h"
@@ -40,12 +41,39 @@ static int read_before(struct store_tx *tx, void *arg, struct err *err)
 	return event_log_ends(tx, &change->ends, err);
 }
 
+static int forget_deletion(struct store_tx *tx, const struct registry_row *row, void *arg,
+			   struct err *err)
+{
+	(void)arg;
+	return registry_remove_in(tx, row->id, err) < 0 ? -1 : 0;
+}
+
+/* Another primary deleted them. What they name may have been this site's own since, and
+ * changed: the comparison finds out what is to go. */
+static int forget_deletions(struct store_tx *tx, struct err *err)
+{
+	AUTO_KIND_NAMES kind_names kinds = { 0 };
+
+	if (registry_kinds_in(tx, &kinds, err) != 0)
+		return -1;
+	for (size_t i = 0; i < kinds.count; i++) {
+		const struct registry_filter gone = { .kind = kinds.items[i],
+						      .state = REGISTRY_ANY,
+						      .gone_only = true };
+		if (strcmp(gone.kind, KIND_MIRROR) != 0 &&
+		    registry_each_in(tx, &gone, forget_deletion, NULL, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int forget_position(struct store_tx *tx, void *arg, struct err *err)
 {
 	(void)arg;
 	if (site_value_remove(tx, PULL_CURSOR, err) != 0 ||
 	    site_value_remove(tx, PULL_COMPARED, err) != 0 ||
-	    registry_disown_blobs_in(tx, err) != 0 || followed_forget_in(tx, err) != 0)
+	    registry_disown_blobs_in(tx, err) != 0 || followed_forget_in(tx, err) != 0 ||
+	    forget_deletions(tx, err) != 0)
 		return -1;
 	return copies_root_doubt(tx, err);
 }

@@ -113,6 +113,45 @@ TEST(whom_a_former_primary_follows_is_another_one)
 	assert_int_equal(followed_was_another(store, &paris, &err), 0);
 }
 
+static int delete_row(struct store_tx *tx, void *arg, struct err *error)
+{
+	const char *kind = arg;
+	const struct registry_move gone = { .id = replicable_id(kind, "a"),
+					    .event = REGISTRY_GONE };
+
+	return registry_move_in(tx, &gone, error) < 0 ? -1 : 0;
+}
+
+static bool is_to_be_deleted(const char *kind)
+{
+	struct registry_counts counted;
+
+	assert_ok(registry_counts(store, kind, &counted, &err));
+	assert_int_equal(counted.all, 1 + counted.gone);
+	return counted.gone > 0;
+}
+
+/* By the time it is a secondary again, they have been originals, and may have changed.
+ * What is a mirror was this site's own decision. */
+TEST(a_former_primary_carries_out_no_deletions_of_before)
+{
+	char kinds[][16] = { KIND_REPOSITORY, "uploads", KIND_MIRROR };
+	const char *const names[] = { "a", "b" };
+
+	begin(SITE_SECONDARY);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		assert_ok(registry_add(store, kinds[i], names, 2, &err));
+		assert_ok(store_write(store, delete_row, kinds[i], &err));
+	}
+	begin(SITE_SECONDARY);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		assert_true(is_to_be_deleted(kinds[i]));
+	begin(SITE_PRIMARY);
+	begin(SITE_SECONDARY);
+	assert_false(is_to_be_deleted(KIND_REPOSITORY) || is_to_be_deleted("uploads"));
+	assert_true(is_to_be_deleted(KIND_MIRROR));
+}
+
 static int add_original(struct store_tx *tx, void *arg, struct err *error)
 {
 	char *name = arg;
@@ -190,6 +229,7 @@ int main(void)
 		ROLE_CASE(a_primary_that_was_none_meanwhile_begins_another_log),
 		ROLE_CASE(a_secondary_that_was_none_meanwhile_forgets_its_position),
 		ROLE_CASE(whom_a_former_primary_follows_is_another_one),
+		ROLE_CASE(a_former_primary_carries_out_no_deletions_of_before),
 		ROLE_CASE(what_was_not_proved_as_a_copy_is_not_verified_by_a_promotion),
 	};
 
