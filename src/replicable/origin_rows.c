@@ -657,7 +657,8 @@ int origin_rows_age_proofs(struct store *store, const char *kind,
 	return proofs_age(store, &table, kind, proofs, aged, err);
 }
 
-int origin_rows_doubt_copies_in(struct store_tx *tx, struct err *err)
+static int origin_rows_doubt_copies_of(struct store_tx *tx, const char *kind,
+				       struct err *err)
 {
 	struct registry_counts counts = { 0 };
 	int64_t doubted;
@@ -665,13 +666,25 @@ int origin_rows_doubt_copies_in(struct store_tx *tx, struct err *err)
 	if (query_write(
 		    tx, err,
 		    "UPDATE origin SET verification_state = 0, verification_due_at ="
-		    " ?1 WHERE kind = '" KIND_REPOSITORY "' AND verification_state = 2"
+		    " ?1 WHERE kind = ?2 AND verification_state = 2"
 		    " AND EXISTS (SELECT 1 FROM registry WHERE registry.id = origin.id"
 		    " AND NOT (state = 2 AND proved <> 0))",
-		    QUERY_INT(clock_wall_ms())) != 0 ||
+		    QUERY_INT(clock_wall_ms()), QUERY_TEXT(kind)) != 0 ||
 	    query_number(tx, &doubted, err, "SELECT changes()") != 0)
 		return -1;
 	counts.verification[VERIFICATION_SUCCEEDED] = -doubted;
 	counts.verification[VERIFICATION_PENDING] = doubted;
-	return origin_counts_write(tx, KIND_REPOSITORY, &counts, err);
+	return origin_counts_write(tx, kind, &counts, err);
+}
+
+int origin_rows_doubt_copies_in(struct store_tx *tx, struct err *err)
+{
+	AUTO_KIND_NAMES kind_names kinds = { 0 };
+
+	if (origin_kinds(tx, &kinds, err) != 0)
+		return -1;
+	for (size_t i = 0; i < kinds.count; i++)
+		if (origin_rows_doubt_copies_of(tx, kinds.items[i], err) != 0)
+			return -1;
+	return 0;
 }

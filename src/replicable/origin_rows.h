@@ -125,8 +125,8 @@ int origin_rows_age_proofs(struct store *store, const char *kind,
 			   const struct proofs_ageing *proofs, int64_t *aged,
 			   struct err *err);
 
-/* Where this site was a secondary: repositories whose copies were not proved then are
- * pending, and due now. */
+/* Where this site was a secondary: what was not proved then as a copy is pending, and due
+ * now. */
 int origin_rows_doubt_copies_in(struct store_tx *tx, struct err *err);
 
 /* Inserts a new row (generation 1 or more); row->kind is not read. ERR_CONFLICT: it

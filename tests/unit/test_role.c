@@ -152,10 +152,12 @@ TEST(a_former_primary_carries_out_no_deletions_of_before)
 	assert_true(is_to_be_deleted(KIND_MIRROR));
 }
 
+static const char *kind_here; /* of the originals */
+
 static int add_original(struct store_tx *tx, void *arg, struct err *error)
 {
 	char *name = arg;
-	const struct origin_row added = { .id = replicable_id(KIND_REPOSITORY, name),
+	const struct origin_row added = { .id = replicable_id(kind_here, name),
 					  .name = name,
 					  .path = name,
 					  .timeline = "1111111111111111",
@@ -165,7 +167,7 @@ static int add_original(struct store_tx *tx, void *arg, struct err *error)
 					  .verified_at = 1,
 					  .verification_due_at = INT64_MAX };
 
-	return origin_row_add(tx, KIND_REPOSITORY, &added, error);
+	return origin_row_add(tx, kind_here, &added, error);
 }
 
 static int prove_rows(struct store_tx *tx, void *arg, struct err *error)
@@ -184,9 +186,9 @@ static struct registry_counts counts;
 
 static int read_original(struct store_tx *tx, void *arg, struct err *error)
 {
-	if (origin_row_get(tx, KIND_REPOSITORY, arg, &row, error) < 0)
+	if (origin_row_get(tx, kind_here, arg, &row, error) < 0)
 		return -1;
-	return origin_count(tx, KIND_REPOSITORY, &counts, error);
+	return origin_count(tx, kind_here, &counts, error);
 }
 
 /* ... and then it is due. */
@@ -203,22 +205,35 @@ static bool is_pending(const char *name)
 	return is_due;
 }
 
-/* A secondary that pushes knows its repositories before it is a primary. */
-TEST(what_was_not_proved_as_a_copy_is_not_verified_by_a_promotion)
+static void add_copies_and_originals(const char *kind)
 {
 	const char *const copies[] = { "proved", "damaged" };
 	char names[][8] = { "proved", "damaged", "never" };
 
-	begin(SITE_SECONDARY);
-	assert_ok(registry_add(store, KIND_REPOSITORY, copies, ARRAY_SIZE(copies), &err));
+	kind_here = kind;
+	assert_ok(registry_add(store, kind, copies, ARRAY_SIZE(copies), &err));
 	assert_ok(store_write(store, prove_rows, NULL, &err));
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		assert_ok(store_write(store, add_original, names[i], &err));
+}
+
+/* A secondary that pushes knows its repositories before it is a primary; one that was the
+ * primary before knows its blobs, too. */
+TEST(what_was_not_proved_as_a_copy_is_not_verified_by_a_promotion)
+{
+	static const char *const kinds[] = { KIND_REPOSITORY, "uploads" };
+
+	begin(SITE_SECONDARY);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		add_copies_and_originals(kinds[i]);
 	begin(SITE_PRIMARY);
-	assert_true(is_pending("damaged"));
-	assert_false(is_pending("proved") || is_pending("never"));
-	assert_int_equal(counts.verification[VERIFICATION_PENDING], 1);
-	assert_int_equal(counts.verification[VERIFICATION_SUCCEEDED], 2);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		kind_here = kinds[i];
+		assert_true(is_pending("damaged"));
+		assert_false(is_pending("proved") || is_pending("never"));
+		assert_int_equal(counts.verification[VERIFICATION_PENDING], 1);
+		assert_int_equal(counts.verification[VERIFICATION_SUCCEEDED], 2);
+	}
 }
 
 #define ROLE_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
