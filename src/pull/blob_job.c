@@ -165,10 +165,23 @@ static bool may_be_here(const struct blob_work *work, const struct pull_item *it
 	       (uint64_t)st.st_size == item->row->size;
 }
 
+/* Since the first one was waited for: this site may have lacked a change for long before
+ * it was pointed at this primary. */
+static int64_t blob_waits_since(struct pull *pull, int64_t now)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	if (pull->waits_since == 0)
+		pull->waits_since = now;
+	return pull->waits_since;
+}
+
 static void wait_for_checksum(const struct blob_work *work, struct pull_item *item)
 {
-	int64_t since = item->row->behind_since;
-	int64_t waited = pull_now_ms(work->job->pull) - since;
+	const int64_t now = pull_now_ms(work->job->pull);
+	const int64_t asked_since = blob_waits_since(work->job->pull, now);
+	const int64_t since = item->row->behind_since;
+	const int64_t waited = now - (since > asked_since ? since : asked_since);
 
 	if (since == 0 || waited >= WAIT_IN_ALL_MS)
 		return;

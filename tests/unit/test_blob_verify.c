@@ -1,5 +1,5 @@
 /*
- * How long a job of blobs reads what is here.
+ * How long a job of blobs reads what is here, and waits for its checksum.
  */
 #include "blob_job_test.h"
 
@@ -124,6 +124,35 @@ TEST(who_looks_for_what_is_here_has_no_more_time_than_its_job)
 	assert_int_equal(many_asked + parts_asked, 0);
 }
 
+static int make_due(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx, "UPDATE registry SET due_at = 1", error);
+}
+
+/* As at a secondary that lacks a change of long ago when it is pointed at a new primary,
+ * or is pointed at it late. */
+TEST(what_may_be_here_waits_for_its_checksum_since_it_was_asked_for)
+{
+	const int64_t hour_ms = (int64_t)3600 * 1000;
+
+	put_text("a", "text")->has_no_checksum = true;
+	write_file("files", "a", "text");
+	ask_for("files", "a",
+		(struct registry_move){ .generation = 1,
+					.timeline = T1,
+					.size = 4,
+					.changed_at = clock_wall_ms() - 2 * hour_ms });
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_PENDING);
+	assert_int_equal(many_asked + parts_asked, 0);
+	pull.waits_since -= hour_ms;
+	assert_ok(store_write(store, make_due, NULL, &err));
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_SYNCED);
+	assert_int_equal(many_asked + parts_asked, 1);
+}
+
 #define VERIFY_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -133,6 +162,8 @@ int main(void)
 		VERIFY_CASE(
 			one_of_several_that_was_not_read_in_time_is_read_anew_at_once),
 		VERIFY_CASE(who_looks_for_what_is_here_has_no_more_time_than_its_job),
+		VERIFY_CASE(
+			what_may_be_here_waits_for_its_checksum_since_it_was_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
