@@ -326,7 +326,8 @@ bool mirror_checkout_is_due(const struct mirror_checkout_site *site,
 
 struct mirror_checkout_run {
 	const struct mirror_checkout_site *site;
-	const struct mirror *mirror;
+	const char *name;
+	const struct mirror *mirror; /* NULL: it is none any more */
 };
 
 /* job_work */
@@ -350,24 +351,74 @@ static uint64_t mirror_checkout_fence(const char *root, const char *name)
 	return fence;
 }
 
+static int mirror_checkout_run_job(struct mirror_checkout_run *run, job_work work,
+				   const struct stop *stop, struct err *err)
+{
+	const struct mirror_checkout_site *site = run->site;
+
+	return job_run(&(struct job_request){ .leases = site->leases,
+					      .kind = KIND_MIRROR,
+					      .name = run->name,
+					      .operation = "checkout",
+					      .fence_floor = mirror_checkout_fence(
+						      site->root, run->name),
+					      .timeout_ms = site->timeout_ms,
+					      .stop = stop,
+					      .run = work,
+					      .arg = run },
+		       err);
+}
+
 void mirror_checkout_look_after(const struct mirror_checkout_site *site,
 				const struct mirror *mirror, const struct stop *stop)
 {
-	struct mirror_checkout_run run = { site, mirror };
+	struct mirror_checkout_run run = { site, mirror->name, mirror };
 
-	if (!mirror_checkout_is_due(site, mirror))
-		return;
-	job_run(&(struct job_request){ .leases = site->leases,
-				       .kind = KIND_MIRROR,
-				       .name = mirror->name,
-				       .operation = "checkout",
-				       .fence_floor = mirror_checkout_fence(site->root,
-									    mirror->name),
-				       .timeout_ms = site->timeout_ms,
-				       .stop = stop,
-				       .run = mirror_checkout_leased,
-				       .arg = &run },
-		ERR_IGNORED);
+	if (mirror_checkout_is_due(site, mirror))
+		mirror_checkout_run_job(&run, mirror_checkout_leased, stop, ERR_IGNORED);
+}
+
+/*
+ * At a secondary, which keeps no mirrors, so that no poll looks after them.
+ */
+
+/* job_work */
+static int mirror_checkout_trash_leased(struct job *job, void *arg, struct err *err)
+{
+	const struct mirror_checkout_run *run = arg;
+	const struct checkout_call call = { .job = job,
+					    .root = run->site->root,
+					    .name = run->name };
+	struct mirror_checkout_work work = { .name = run->name };
+
+	if (checkout_trash(&call, err) != 0 ||
+	    store_write(run->site->store, mirror_checkout_write, &work, err) != 0)
+		return -1;
+	log_info("checkout.dropped", LOG_TEXT("name", run->name));
+	return 0;
+}
+
+static int mirror_checkout_read_names(struct store_tx *tx, void *arg, struct err *err)
+{
+	return query_each(tx, query_add_text, arg, err,
+			  "SELECT name FROM mirror_checkout");
+}
+
+int mirror_checkouts_trash_all(const struct mirror_checkout_site *site, struct err *err)
+{
+	AUTO_TEXT_LIST text_list names = { 0 };
+
+	if (store_read(site->store, mirror_checkout_read_names, &names, err) != 0)
+		return -1;
+	for (size_t i = 0; i < names.count; i++) {
+		struct mirror_checkout_run run = { .site = site, .name = names.items[i] };
+		/* perhaps its file system is not mounted: the row stays */
+		if (!checkout_is_any(site->root, run.name))
+			continue;
+		mirror_checkout_run_job(&run, mirror_checkout_trash_leased, NULL,
+					ERR_IGNORED);
+	}
+	return 0;
 }
 
 json_t *mirror_checkout_json(struct store *store, const char *root, const char *name,

@@ -51,6 +51,11 @@ bool mirror_checkout_is_due(const struct mirror_checkout_site *site,
 void mirror_checkout_look_after(const struct mirror_checkout_site *site,
 				const struct mirror *mirror, const struct stop *stop);
 
+/* At the start of a secondary, which keeps no mirrors: removes the links, which would
+ * lead to the same commit for ever, and moves the trees to the trash. What cannot be
+ * moved is logged, and left for the next start. */
+int mirror_checkouts_trash_all(const struct mirror_checkout_site *site, struct err *err);
+
 /* In a transaction: removes rows without a mirror. */
 int mirror_checkouts_forget_in(struct store_tx *tx, struct err *err);
 

@@ -332,6 +332,16 @@ static void node_wake_mirrors(void *arg)
 	pull_wake(node->services.mirror_pull);
 }
 
+static struct mirror_checkout_site node_checkouts(const struct node *node)
+{
+	return (struct mirror_checkout_site){
+		.store = node->data.store,
+		.leases = node->data.leases,
+		.root = node->settings.site.repositories,
+		.timeout_ms = node->settings.pull.timeout_ms,
+	};
+}
+
 /* What they bring is noticed like any other change. */
 static int start_mirrors(struct node *node, struct err *err)
 {
@@ -369,18 +379,14 @@ static int start_mirrors(struct node *node, struct err *err)
 		return -1;
 	services->mirrors = &settings->mirrors;
 	if (mirror_poll_start(
-		    &(struct mirror_poll_options){
-			    .store = node->data.store,
-			    .mirrors = &settings->mirrors,
-			    .root = settings->site.repositories,
-			    .marks = node->marks,
-			    .checkouts = { .store = node->data.store,
-					   .leases = node->data.leases,
-					   .root = settings->site.repositories,
-					   .timeout_ms = settings->pull.timeout_ms },
-			    .wake = node_wake_mirrors,
-			    .stands = node_mirror_stands,
-			    .arg = node },
+		    &(struct mirror_poll_options){ .store = node->data.store,
+						   .mirrors = &settings->mirrors,
+						   .root = settings->site.repositories,
+						   .marks = node->marks,
+						   .checkouts = node_checkouts(node),
+						   .wake = node_wake_mirrors,
+						   .stands = node_mirror_stands,
+						   .arg = node },
 		    &services->mirror_poll, err) != 0)
 		return -1;
 	node->list_readers = list_readers_start(
@@ -492,6 +498,9 @@ static int start_secondary(struct node *node, struct err *err)
 	primary_trust(services->primary, settings->site.primary_ca_file);
 	primary_set_bandwidth(services->primary, settings->pull.bandwidth);
 	if (node->push.sink && open_notice(node, err) != 0)
+		return -1;
+	const struct mirror_checkout_site checkouts = node_checkouts(node);
+	if (mirror_checkouts_trash_all(&checkouts, err) != 0)
 		return -1;
 	if (pull_start(
 		    &(struct pull_options){ .store = node->data.store,

@@ -538,6 +538,28 @@ is_removed_with_its_mirror() {
 	(cd -P /proc/self/fd/8 && test -s part-1/file-1.txt)
 }
 
+# As by a change of roles. Nobody would keep it up to date.
+goes_where_no_mirrors_are_kept() {
+	start_mirroring
+	stop_site paris
+	git config --file paris/refrelay.conf --remove-section mirror.acme/a
+	set_conf paris site.role secondary
+	set_conf paris primary.url "$(site_url london)/"
+	set_conf paris primary.secretFile "$PWD/secret"
+	start_site paris
+	was_logged paris checkout.dropped name=acme/a
+	[ ! -L "$LINK" ]
+	[ ! -e paris/git/.refrelay/checkouts/acme ]
+	wait_until 30 in_sync
+	# And back.
+	stop_site paris
+	git config --file paris/refrelay.conf --remove-section primary
+	set_conf paris site.role standalone
+	mirror acme/a interval 1h checkout true
+	start_site paris
+	wait_until 60 shows
+}
+
 # So that the next poll tries again.
 make_due() {
 	python3 - <<-'END'
@@ -685,6 +707,7 @@ tap_test "a full disk takes nothing away, and is told of" its_disk_is_full
 tap_test "a default branch that is not there" branch_is_unborn
 tap_test "switched off it goes, and comes back" is_gone_when_switched_off
 tap_test "it goes with its mirror" is_removed_with_its_mirror
+tap_test "it goes where mirrors are kept no more" goes_where_no_mirrors_are_kept
 tap_test "what others have in its place stays" nothing_of_others_is_replaced
 tap_test "the authority of caFile is trusted, by us and by git" trusts_an_authority_of_its_own
 tap_done
