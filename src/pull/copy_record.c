@@ -270,6 +270,7 @@ static void copy_generation(const json_t *object, struct copy_record *record)
 		return;
 	memcpy(record->timeline, timeline, TIMELINE_SIZE);
 	record->generation = (uint64_t)generation;
+	record->is_foreign = json_is_true(json_object_get(object, "foreign"));
 	copy_record_number(object, "pushed_deletions", &record->pushed);
 }
 
@@ -411,6 +412,8 @@ static int copy_record_put(int dir, const struct copy_record *record, struct err
 	if (record->timeline[0]) {
 		json_put_text(object, "timeline", record->timeline);
 		json_put_number(object, "generation", (int64_t)record->generation);
+		if (record->is_foreign)
+			json_put_bool(object, "foreign", true);
 		json_put_number(object, "pushed_deletions", (int64_t)record->pushed);
 	}
 	if (record->fence > 0)
@@ -458,6 +461,7 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 			       fingerprint_is_settled(proof->source_fingerprint)) &&
 			      fingerprint_is_settled(refs),
 		.generation = proof->generation,
+		.is_foreign = proof->is_foreign,
 		.pushed = proof->pushed,
 		.fence = proof->fence,
 	};

@@ -30,6 +30,7 @@ struct copy_record {
 	bool is_settled;              /* equal fingerprints prove that nothing changed */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
 	uint64_t generation;
+	bool is_foreign; /* the source was an upstream: so are timeline and generation */
 	uint64_t pushed; /* refs that pushes had deleted there (change/pushed.h) */
 	uint64_t fence;  /* of its writer (git/fence.h); 0: not known */
 	char *directory; /* whose record it is (change/origin_root.h); NULL: not known;
@@ -61,6 +62,7 @@ struct copy_proof {
 	const struct copy_files *files;               /* NULL: none */
 	const char *timeline; /* NULL or "": the source has none */
 	uint64_t generation;
+	bool is_foreign;
 	uint64_t pushed;
 	uint64_t fence; /* 0: the writer has no lease */
 };

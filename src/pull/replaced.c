@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "git/objects.h"
 #include "git/packs.h"
+#include "mirror/upstream.h"
 #include "pull/bring.h"
 #include "pull/hold.h"
 
@@ -22,9 +23,34 @@ bool replaced_is_of_other_hash(const char *path, const struct source_view *view)
 	return record.timeline[0] && copy_record_has_refs(&record, &copy, ERR_IGNORED);
 }
 
+/* Records of earlier versions do not tell. */
+static bool replaced_is_of_upstream(const struct copy_record *record)
+{
+	const struct mirror upstream = { .url = record->source };
+	char timeline[UPSTREAM_TIMELINE_SIZE];
+
+	upstream_timeline(&upstream, timeline);
+	return record->is_foreign || strcmp(record->timeline, timeline) == 0;
+}
+
+/* The URL of an upstream need not end in the name, and its timeline is that URL, which
+ * people change: a copy of another upstream counts as moved here unless it is what was
+ * proved of this name. At a former primary a mirror's copy is what it had at this name,
+ * where the primary of now has the same. */
+static bool replaced_may_be_of_any_name(const struct sync_request *request,
+					const struct copy_record *record,
+					const struct source_view *view)
+{
+	char sum[CHECKSUM_TEXT_SIZE];
+
+	if (!view->is_foreign)
+		return replaced_is_of_upstream(record);
+	checksum_format(&record->sum, sum);
+	return !request->checksum || strcmp(request->checksum, sum) == 0;
+}
+
 /* Somebody has moved it here: it has all that it was brought for, under another name. One
- * that the primary renamed keeps its timeline, and one of an upstream its URL, which need
- * not end in the name. */
+ * that the primary renamed keeps its timeline. */
 bool replaced_is_of_other_name(const struct sync_request *request, const char *path,
 			       const struct source_view *view, struct err *err)
 {
@@ -36,7 +62,8 @@ bool replaced_is_of_other_name(const struct sync_request *request, const char *p
 	copy_record_read(copy, &record);
 	if (!record.timeline[0] || copy_record_is_of_name(&record, request->name) ||
 	    strcmp(record.timeline, view->timeline) == 0 ||
-	    strcmp(record.source, view->url) == 0)
+	    strcmp(record.source, view->url) == 0 ||
+	    replaced_may_be_of_any_name(request, &record, view))
 		return false;
 	err_set(err, ERR_CORRUPT, "in its place stands the copy of %s", record.source);
 	return true;

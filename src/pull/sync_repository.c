@@ -311,6 +311,7 @@ static int sync_repository_prove_copy(const struct filling *filling,
 				      .files = &files,
 				      .timeline = view->timeline,
 				      .generation = view->generation,
+				      .is_foreign = view->is_foreign,
 				      .pushed = view->pushed_settled,
 				      .fence = job->fence },
 		err);

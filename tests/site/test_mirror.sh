@@ -455,6 +455,97 @@ tags_are_looked_at() {
 	tells_tags 3
 }
 
+# The URL of the mirror does not end in its name.
+make_primary() { # SITE OTHER
+	set_conf "$1" site.role primary
+	set_conf "$1" "secondary.$2.secretFile" "$PWD/secret"
+	git config --file "$1/refrelay.conf" --remove-section primary 2>/dev/null || :
+	set_conf "$1" mirror.gh/app.url "$PWD/upstream/app.git"
+	set_conf "$1" mirror.gh/app.interval 1h
+}
+
+make_secondary() { # SITE OTHER
+	set_conf "$1" site.role secondary
+	git config --file "$1/refrelay.conf" --remove-section "secondary.$2" 2>/dev/null || :
+	git config --file "$1/refrelay.conf" --remove-section mirror.gh/app 2>/dev/null || :
+	set_conf "$1" primary.url "$(site_url "$2")/"
+	set_conf "$1" primary.secretFile "$PWD/secret"
+}
+
+stop_sites() {
+	stop_site london
+	stop_site paris
+}
+
+start_as() { # PRIMARY SECONDARY
+	make_primary "$1" "$2"
+	make_secondary "$2" "$1"
+	start_site "$1"
+	start_site "$2"
+}
+
+app_is_everywhere() {
+	local site
+
+	for site in london paris; do
+		[ "$(tip "$site/git/gh/app.git")" = "$(tip upstream/app.git)" ] || return
+	done
+}
+
+# Whether both were proved equal since.
+are_verified() { # SECONDARY
+	at "$1" status >said && head -n 1 said | grep '^in sync, verified: 1 repository'
+}
+
+# The mirror's row says what is there now.
+has_proved() { # SITE
+	local said
+
+	said=$(at "$1" checksum gh/app) &&
+		[ "$(at "$1" mirror show gh/app --json | "$SITE_HELP" member checksum)" = "${said%% *}" ]
+}
+
+nothing_was_damaged() {
+	local site
+
+	for site in london paris; do
+		fails was_logged "$site" 'sync\.damaged|verify\.mismatch|sync\.held'
+		curl -s "$(site_url "$site")/metrics" >metrics
+		fails grep '^refrelay_damage_found_total.* [1-9]' metrics
+		[ -z "$(ls "$site/git/.refrelay/trash" 2>/dev/null)" ]
+	done
+}
+
+# A site that kept the mirror as the primary follows another one, which keeps it now; and
+# is the primary again.
+roles_change() {
+	local inode
+
+	make_sites
+	make_repository upstream/app.git 6
+	make_primary london paris
+	start_sites
+	wait_until 30 app_is_everywhere
+	inode=$(stat -c %i london/git/gh/app.git)
+	stop_sites
+	start_as paris london
+	wait_until 30 are_verified london
+	add_commits upstream/app.git refs/heads/main 1
+	at paris mirror sync gh/app
+	wait_until 30 app_is_everywhere
+	wait_until 30 are_verified london
+	nothing_was_damaged
+	stop_sites
+	start_as london paris
+	wait_until 30 has_proved london
+	wait_until 30 are_verified paris
+	add_commits upstream/app.git refs/heads/main 1
+	at london mirror sync gh/app
+	wait_until 30 app_is_everywhere
+	nothing_was_damaged
+	[ "$(stat -c %i london/git/gh/app.git)" = "$inode" ]
+}
+
 # What `make demo-mirror` runs, which itself looks whether all is as it says.
 the_demo() {
 	"$TESTS/../tools/demo.sh" mirror >shown 2>&1 || { cat shown; return 1; }
@@ -480,5 +571,6 @@ tap_test "a webhook that comes during a job is not lost" told_during_a_job
 tap_test "a mirror without a section is kept until it is removed" removed
 tap_test "a clock that was far ahead is set back" a_clock_is_set_back
 tap_test "what a tag names is not an upstream's to say" tags_are_looked_at
+tap_test "roles change, and the mirror of a former primary stays as it is" roles_change
 tap_test "the demo of mirrors shows what it says" the_demo
 tap_done

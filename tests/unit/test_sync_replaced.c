@@ -2,10 +2,13 @@
 
 #include <dlfcn.h>
 
+#include "mirror/upstream.h"
+
 /* As a primary does. */
 static const struct source_ops *plain_ops;
 static const char *told_timeline;
 static bool is_other_address;
+static const char *upstream_name; /* of a link, there; the source is an upstream */
 static int builds, good_builds = INT_MAX; /* from nothing */
 static struct err build_failure;          /* of those that are too many */
 static bool is_full_when_built;           /* the disk: no file can be replaced */
@@ -47,6 +50,11 @@ static int read_with_timeline(struct source *from, const char *name,
 		free(view->url);
 		view->url = xasprintf("%s/./there/a.git", root);
 	}
+	if (upstream_name) {
+		free(view->url);
+		view->url = xasprintf("%s/there/%s", root, upstream_name);
+		view->is_foreign = true;
+	}
 	return done;
 }
 
@@ -56,7 +64,7 @@ static void break_builds(int after, enum err_class class)
 	err_set(&build_failure, class, "the build broke");
 }
 
-static int mend_with(const char *timeline, bool is_forced)
+static int mend_row_with(const char *timeline, const char *checksum, bool is_forced)
 {
 	struct source_ops telling = *source->ops;
 	int done;
@@ -67,11 +75,18 @@ static int mend_with(const char *timeline, bool is_forced)
 	telling.bring = bring_or_break;
 	builds = 0;
 	source->ops = &telling;
-	done = sync_by((struct sync_request){
-		.mends = true, .may_rebuild = true, .is_forced = is_forced });
+	done = sync_by((struct sync_request){ .mends = true,
+					      .may_rebuild = true,
+					      .checksum = checksum,
+					      .is_forced = is_forced });
 	source->ops = plain_ops;
 	good_builds = INT_MAX;
 	return done;
+}
+
+static int mend_with(const char *timeline, bool is_forced)
+{
+	return mend_row_with(timeline, NULL, is_forced);
 }
 
 #define ONE "1111111111111111"
@@ -307,6 +322,69 @@ TEST(what_others_write_while_it_is_compared_is_not_replaced)
 	assert_int_equal(count_trash(), 0);
 }
 
+static char proved[CHECKSUM_TEXT_SIZE];
+
+/* The upstream's URL does not end in the mirror's name. */
+static void make_mirror(const char *timeline)
+{
+	must("ln -s a.git there/up.git && ln -s a.git there/other.git");
+	upstream_name = "up.git";
+	assert_ok(mend_with(timeline, false));
+	upstream_name = NULL;
+	checksum_format(&result.sum, proved);
+}
+
+static void assert_kept(void)
+{
+	assert_true(result.outcome == SYNC_UNCHANGED || result.outcome == SYNC_UPDATED);
+	assert_int_equal(builds, 0);
+	assert_equal_and_whole();
+	assert_int_equal(count_trash(), 0);
+}
+
+TEST(a_mirror_of_a_former_primary_is_no_copy_of_another_name)
+{
+	make_mirror(ONE);
+	assert_ok(mend_with(OTHER, false));
+	assert_kept();
+}
+
+/* Nor does it end in a digest. */
+TEST(the_record_of_a_mirror_by_an_earlier_version_is_known)
+{
+	AUTO_FREE char *url = xasprintf("%s/there/up.git", root);
+	const struct mirror mirror = { .url = url };
+	char timeline[UPSTREAM_TIMELINE_SIZE];
+
+	upstream_timeline(&mirror, timeline);
+	make_mirror(timeline);
+	must("cd here/a.git/refrelay && sed -n 's/,\"foreign\":true//; s/ *$//; /}$/p' "
+	     "copy "
+	     ">old && grep -q timeline old && ! grep foreign old && mv old copy");
+	assert_ok(mend_with(OTHER, false));
+	assert_kept();
+}
+
+TEST(an_upstream_whose_url_changes_keeps_its_mirror)
+{
+	make_mirror(ONE);
+	upstream_name = "other.git";
+	assert_ok(mend_row_with(OTHER, proved, false));
+	upstream_name = NULL;
+	assert_kept();
+}
+
+TEST(a_mirror_that_was_moved_to_the_name_of_another_is_made_anew)
+{
+	make_mirror(ONE);
+	upstream_name = "other.git";
+	proved[0] ^= 1; /* of what this name had */
+	assert_ok(mend_row_with(OTHER, proved, false));
+	upstream_name = NULL;
+	assert_int_equal(result.outcome, SYNC_CREATED);
+	assert_int_equal(count_trash(), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -328,6 +406,10 @@ int main(void)
 		SYNC_CASE(what_was_built_is_gone_before_the_answer_is_noted),
 		SYNC_CASE(what_cannot_be_compared_for_now_is_compared_later),
 		SYNC_CASE(what_others_write_while_it_is_compared_is_not_replaced),
+		SYNC_CASE(a_mirror_of_a_former_primary_is_no_copy_of_another_name),
+		SYNC_CASE(the_record_of_a_mirror_by_an_earlier_version_is_known),
+		SYNC_CASE(an_upstream_whose_url_changes_keeps_its_mirror),
+		SYNC_CASE(a_mirror_that_was_moved_to_the_name_of_another_is_made_anew),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
