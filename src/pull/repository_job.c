@@ -271,11 +271,11 @@ static int verify_row_ask_again(const struct pull_job *job, struct err *err)
 	if (registry_move(job->pull->options.store, &asked, err) != 0)
 		return -1;
 	pull_signal(job->pull);
-	return err_set(err, ERR_BUSY, "another node has brought it since");
+	return err_set(err, ERR_BUSY, "it was brought since, and not for this row");
 }
 
-/* Another node that works on this tree has brought the mirror since, and proved it: that
- * is no damage. */
+/* Another node that works on this tree has brought the mirror since, and proved it, or
+ * this one, as a secondary: that is no damage. */
 static int verify_row_take_other(struct pull_job *job, const struct repo *copy,
 				 struct err *err)
 {
@@ -287,9 +287,7 @@ static int verify_row_take_other(struct pull_job *job, const struct repo *copy,
 		return 0;
 	copy_record_read(copy->fd, &record);
 	checksum_format(&record.sum, sum);
-	if (!copy_record_is_latest(&record, copy->fd) ||
-	    strcmp(record.timeline, item->row->timeline) != 0 ||
-	    strcmp(sum, item->checksum) != 0)
+	if (!copy_record_is_latest(&record, copy->fd) || strcmp(sum, item->checksum) != 0)
 		return 0;
 	item->of_copy = false;
 	return verify_row_ask_again(job, err);

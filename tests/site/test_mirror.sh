@@ -516,6 +516,16 @@ nothing_was_damaged() {
 	done
 }
 
+# What was to be verified while the site was a secondary.
+mirror_is_overdue() { # SITE
+	python3 - "$1/data/refrelay.db" <<-'END'
+		import sqlite3, sys
+		with sqlite3.connect(sys.argv[1], timeout=20) as base:
+		    changed = base.execute("UPDATE registry SET verification_due_at = 1 WHERE kind = 'mirror'")
+		    assert changed.rowcount == 1, changed.rowcount
+	END
+}
+
 # A site that kept the mirror as the primary follows another one, which keeps it now; and
 # is the primary again.
 roles_change() {
@@ -536,6 +546,7 @@ roles_change() {
 	wait_until 30 are_verified london
 	nothing_was_damaged
 	stop_sites
+	mirror_is_overdue london
 	start_as london paris
 	wait_until 30 has_proved london
 	wait_until 30 are_verified paris
