@@ -322,6 +322,20 @@ char *mirror_job_source(int clone)
 	return record.source ? xstrdup(record.source) : NULL;
 }
 
+/* What is equal to the row counts for the upstream's, even if it came another way. Of
+ * another node's upstream, too, records tell that it was one. */
+bool mirror_job_is_from_elsewhere(const struct registry_row *row, int clone)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+	char sum[CHECKSUM_TEXT_SIZE];
+
+	copy_record_read(clone, &record);
+	checksum_format(&record.sum, sum);
+	return record.timeline[0] && !record.is_foreign &&
+	       strcmp(record.timeline, row->timeline) != 0 &&
+	       (!row->checksum || strcmp(row->checksum, sum) != 0);
+}
+
 const struct copy_kind_ops mirror_copy_ops = {
 	.workers = PULL_SYNC_WORKERS,
 	.is_needed = true,

@@ -24,6 +24,7 @@
 #include "pull/leftovers.h"
 #include "pull/maintainer.h"
 #include "pull/mend.h"
+#include "pull/mirror_job.h"
 #include "pull/pull_parts.h"
 #include "pull/repository_job.h"
 #include "pull/repository_maintenance.h"
@@ -851,7 +852,10 @@ void repository_remove(struct pull_job *job)
 						 .kind = job->kind.type,
 						 .name = job->rows.items[0].name,
 						 .job = job->id,
-						 .stop = &pull->kill };
+						 .stop = &pull->kill,
+						 .is_from_elsewhere =
+							 mirror_job_is_from_elsewhere,
+						 .row = job->items[0].row };
 	struct err err = { 0 };
 
 	maintainer_make_way(pull->maintainer, request.name);

@@ -387,8 +387,18 @@ static void removal_bury_locks(const struct removal_leased *run)
 	lock_file_bury_strangers(copy, LOCK_FILE_OLD_S);
 }
 
+static bool removal_is_from_elsewhere(const struct removal_request *request,
+				      const char *path)
+{
+	AUTO_CLOSE int clone = dir_open(AT_FDCWD, path, ERR_IGNORED);
+
+	return clone >= 0 && request->is_from_elsewhere &&
+	       request->is_from_elsewhere(request->row, clone);
+}
+
 /* What stood at a mirror's name before, and has commits that its upstream lacks, is
- * somebody's own. */
+ * somebody's own; and so is what another primary had at that name, while this site was
+ * its secondary. */
 static bool removal_leaves(const struct removal_leased *run,
 			   const struct removal_copy *copy)
 {
@@ -396,12 +406,17 @@ static bool removal_leaves(const struct removal_leased *run,
 	AUTO_FREE char *path = xasprintf("%s/%s", request->root, run->path);
 
 	if (strcmp(request->kind, KIND_MIRROR) != 0 || request->is_ordered ||
-	    !copy->was_never_equal || !file_is_there(AT_FDCWD, path))
+	    !file_is_there(AT_FDCWD, path) ||
+	    (!copy->was_never_equal && !removal_is_from_elsewhere(request, path)))
 		return false;
 	log_warn("mirror.clone_left", LOG_TEXT("name", request->name),
 		 LOG_TEXT("path", run->path),
-		 LOG_TEXT("remedy", "it was never equal to its upstream: if nobody needs "
-				    "it, remove it"));
+		 LOG_TEXT("remedy", copy->was_never_equal
+					    ? "it was never equal to its upstream: if "
+					      "nobody needs it, remove it"
+					    : "another primary changed it while this "
+					      "site was a secondary: if nobody needs "
+					      "it, remove it"));
 	return true;
 }
 

@@ -63,8 +63,9 @@ struct removal_batch {
 int removal_run_batch(const struct removal_batch *removal, struct err *err);
 
 /* The same for one repository, under its lease. A mirror's clone that was never equal to
- * its upstream stays where it is, unless a person requested it. Errors are the copy's
- * `why`; others as job_run(). For the scheduler's jobs and `repository remove`. */
+ * its upstream, or is no longer what that had, stays where it is, unless a person
+ * requested it. Errors are the copy's `why`; others as job_run(). For the scheduler's
+ * jobs and `repository remove`. */
 struct removal_request {
 	struct store *store;
 	struct lease_manager *leases;
@@ -74,6 +75,10 @@ struct removal_request {
 	int64_t wait_ms; /* for the lease */
 	const struct stop *stop;
 	bool is_ordered; /* requested by a person: not counted for the deletion limit */
+	/* Whether that clone of a mirror has been brought from elsewhere since; NULL: it
+	 * has not. */
+	bool (*is_from_elsewhere)(const struct registry_row *row, int clone);
+	const struct registry_row *row; /* for it */
 };
 
 int removal_run(const struct removal_request *request, struct err *err);

@@ -455,19 +455,33 @@ tags_are_looked_at() {
 	tells_tags 3
 }
 
-# The URL of the mirror does not end in its name.
 make_primary() { # SITE OTHER
 	set_conf "$1" site.role primary
 	set_conf "$1" "secondary.$2.secretFile" "$PWD/secret"
-	git config --file "$1/refrelay.conf" --remove-section primary 2>/dev/null || :
+	leave_out "$1" primary
+}
+
+leave_out() { # SITE SECTION
+	git config --file "$1/refrelay.conf" --remove-section "$2" 2>/dev/null || :
+}
+
+# The URL does not end in the mirror's name.
+mirror_app() { # SITE
 	set_conf "$1" mirror.gh/app.url "$PWD/upstream/app.git"
 	set_conf "$1" mirror.gh/app.interval 1h
 }
 
+mirror_all() { # SITE
+	set_conf "$1" mirrors.all.from directory
+	set_conf "$1" mirrors.all.url "$PWD/upstream"
+	set_conf "$1" mirrors.all.interval 1s
+}
+
 make_secondary() { # SITE OTHER
 	set_conf "$1" site.role secondary
-	git config --file "$1/refrelay.conf" --remove-section "secondary.$2" 2>/dev/null || :
-	git config --file "$1/refrelay.conf" --remove-section mirror.gh/app 2>/dev/null || :
+	leave_out "$1" "secondary.$2"
+	leave_out "$1" mirror.gh/app
+	leave_out "$1" mirrors.all
 	set_conf "$1" primary.url "$(site_url "$2")/"
 	set_conf "$1" primary.secretFile "$PWD/secret"
 }
@@ -494,7 +508,7 @@ app_is_everywhere() {
 
 # Whether both were proved equal since.
 are_verified() { # SECONDARY
-	at "$1" status >said && head -n 1 said | grep '^in sync, verified: 1 repository'
+	at "$1" status >said && head -n 1 said | grep '^in sync, verified: '
 }
 
 # The mirror's row says what is there now.
@@ -534,10 +548,12 @@ roles_change() {
 	make_sites
 	make_repository upstream/app.git 6
 	make_primary london paris
+	mirror_app london
 	start_sites
 	wait_until 30 app_is_everywhere
 	inode=$(stat -c %i london/git/gh/app.git)
 	stop_sites
+	mirror_app paris
 	start_as paris london
 	wait_until 30 are_verified london
 	add_commits upstream/app.git refs/heads/main 1
@@ -547,6 +563,7 @@ roles_change() {
 	nothing_was_damaged
 	stop_sites
 	mirror_is_overdue london
+	mirror_app london
 	start_as london paris
 	wait_until 30 has_proved london
 	wait_until 30 are_verified paris
@@ -555,6 +572,60 @@ roles_change() {
 	wait_until 30 app_is_everywhere
 	nothing_was_damaged
 	[ "$(stat -c %i london/git/gh/app.git)" = "$inode" ]
+}
+
+is_no_mirror() { # NAME
+	expect 4 at london mirror show "$1"
+}
+
+is_away_from() { # SITE NAME
+	[ ! -e "$1/git/$2.git" ]
+}
+
+# While paris was the primary, people pushed there to what london had mirrored, and would
+# have removed. What they left as it was goes.
+a_list_leaves_what_another_primary_changed() {
+	local name
+
+	make_sites
+	for name in app old changed; do
+		make_repository "upstream/$name.git" 2
+	done
+	make_primary london paris
+	mirror_all london
+	start_sites
+	wait_until 30 are_copied app old changed
+	stop_sites
+	mv upstream away
+	mkdir upstream
+	mv away/app.git upstream
+	start_as paris london
+	add_commits paris/git/changed.git refs/heads/main 1
+	wait_until 30 are_copied changed
+	wait_until 30 are_verified london
+	stop_sites
+	mirror_all london
+	start_as london paris
+	wait_until 30 is_no_mirror changed
+	wait_until 30 is_no_mirror old
+	wait_until 30 is_away_from paris old
+	is_away_from london old
+	was_logged london mirror.clone_left 'name=changed .*remedy="another primary changed it'
+	fails was_logged london mirror.clone_left 'name=old '
+	wait_until 30 are_verified paris
+	are_copied app changed
+	[ "$(git -C paris/git/changed.git rev-list --count main)" = 3 ]
+	ls london/git/.refrelay/trash >trash
+	fails grep changed trash
+}
+
+are_copied() { # NAME...
+	local name
+
+	for name; do
+		[ -d "london/git/$name.git" ] &&
+			[ "$(tip "london/git/$name.git")" = "$(tip "paris/git/$name.git")" ] || return
+	done
 }
 
 # What `make demo-mirror` runs, which itself looks whether all is as it says.
@@ -583,5 +654,7 @@ tap_test "a mirror without a section is kept until it is removed" removed
 tap_test "a clock that was far ahead is set back" a_clock_is_set_back
 tap_test "what a tag names is not an upstream's to say" tags_are_looked_at
 tap_test "roles change, and the mirror of a former primary stays as it is" roles_change
+tap_test "a list does not remove what another primary changed meanwhile" \
+	a_list_leaves_what_another_primary_changed
 tap_test "the demo of mirrors shows what it says" the_demo
 tap_done

@@ -243,16 +243,26 @@ TEST(a_removal_puts_the_copy_into_the_trash_and_the_row_out)
 	close_all();
 }
 
+static bool is_called_other(const struct registry_row *row, int clone)
+{
+	return clone >= 0 && text_starts_with(row->name, "other");
+}
+
 static int remove_mirror(const char *name, bool is_ordered)
 {
-	return removal_run(&(struct removal_request){ .store = store,
-						      .leases = leases,
-						      .root = root,
-						      .kind = KIND_MIRROR,
-						      .name = name,
-						      .wait_ms = 1000,
-						      .is_ordered = is_ordered },
-			   &err);
+	const struct registry_row row = { .name = (char *)(uintptr_t)name };
+
+	return removal_run(
+		&(struct removal_request){ .store = store,
+					   .leases = leases,
+					   .root = root,
+					   .kind = KIND_MIRROR,
+					   .name = name,
+					   .wait_ms = 1000,
+					   .is_ordered = is_ordered,
+					   .is_from_elsewhere = is_called_other,
+					   .row = &row },
+		&err);
 }
 
 static void mirror_moves(const char *name, enum registry_event event)
@@ -288,6 +298,24 @@ TEST(a_clone_stays_that_was_never_equal_to_its_upstream)
 	assert_true(exists("own.git"));
 	assert_false(exists("ordered.git"));
 	assert_false(exists("mirrored.git"));
+	close_all();
+}
+
+TEST(a_clone_stays_that_was_brought_from_elsewhere_since)
+{
+	static const char *const names[] = { "other", "other_ordered", "mirrored" };
+
+	open_all();
+	assert_ok(registry_add(store, KIND_MIRROR, names, ARRAY_SIZE(names), &err));
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_FREE char *path = name_to_path(names[i]);
+		assert_ok(repo_make(root_fd, path, 20, &err));
+		mirror_moves(names[i], REGISTRY_BEGUN);
+		mirror_moves(names[i], REGISTRY_BROUGHT);
+		mirror_moves(names[i], REGISTRY_GONE);
+		assert_ok(remove_mirror(names[i], i == 1));
+		assert_int_equal(exists(path), i == 0);
+	}
 	close_all();
 }
 
@@ -568,6 +596,7 @@ int main(void)
 		CASE(what_is_back_at_the_primary_is_held_no_longer),
 		CASE(a_removal_puts_the_copy_into_the_trash_and_the_row_out),
 		CASE(a_clone_stays_that_was_never_equal_to_its_upstream),
+		CASE(a_clone_stays_that_was_brought_from_elsewhere_since),
 		CASE(a_copy_that_cannot_be_looked_at_now_keeps_its_row),
 		CASE(a_removal_ends_what_one_that_died_has_begun),
 		CASE(what_is_wanted_again_is_not_removed),
