@@ -4,9 +4,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "git/fence.h"
 #include "git/refs.h"
 #include "git/repo.h"
+#include "job/job.h"
 #include "replicable/name.h"
 #include "upkeep/checkout.h"
 
@@ -340,17 +340,6 @@ static int mirror_checkout_leased(struct job *job, void *arg, struct err *err)
 	return 0;
 }
 
-static uint64_t mirror_checkout_fence(const char *root, const char *name)
-{
-	AUTO_FREE char *path = name_to_copy(root, name);
-	AUTO_CLOSE int copy = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	uint64_t fence = 0;
-
-	if (copy >= 0)
-		fence_read(copy, &fence, ERR_IGNORED);
-	return fence;
-}
-
 static int mirror_checkout_run_job(struct mirror_checkout_run *run, job_work work,
 				   const struct stop *stop, struct err *err)
 {
@@ -360,8 +349,8 @@ static int mirror_checkout_run_job(struct mirror_checkout_run *run, job_work wor
 					      .kind = KIND_MIRROR,
 					      .name = run->name,
 					      .operation = "checkout",
-					      .fence_floor = mirror_checkout_fence(
-						      site->root, run->name),
+					      .fence_floor = job_fence_floor(site->root,
+									     run->name),
 					      .timeout_ms = site->timeout_ms,
 					      .stop = stop,
 					      .run = work,

@@ -172,9 +172,11 @@ static int has_owner(const struct borrowing *borrowing, const char *root,
 		return 0;
 	int found = origin_row_read(borrowing->batch->verify->options.store,
 				    KIND_REPOSITORY, name, &row, err);
-	if (found >= 0) {
+	if (found == 0)
+		return 0;
+	if (found > 0) {
 		AUTO_FREE char *objects = xasprintf("%s/%s/objects", root, row.path);
-		return found > 0 && strcmp(objects, path) == 0;
+		return strcmp(objects, path) == 0;
 	}
 	if (err->class != ERR_CANCELED) /* it says nothing of the repository */
 		err->class = ERR_BUSY;
