@@ -189,8 +189,6 @@ int scan_meet(struct scan *scan, const struct scan_item *item, struct err *err)
 	const struct origin_row *row;
 
 	scan->result->found++;
-	if (item->fingerprint)
-		scan->result->bytes += item->fingerprint->size;
 	if (scan_pass_rows(scan, item->name, &row, err) != 0)
 		return -1;
 	if (!row || strcmp(row->name, item->name) != 0)

@@ -26,7 +26,7 @@ struct scan_request {
 };
 
 struct scan_result {
-	uint64_t found, bytes;
+	uint64_t found;
 	size_t looked_into, changed;
 	size_t left_out;                 /* repositories or files that cannot be
 					    replicated, or read */

@@ -17,7 +17,6 @@
 struct watched_kind {
 	struct origin_kind kind;
 	struct map troubles;
-	size_t unwatched; /* directories, since the last scan began */
 	struct scan_kept kept;
 	int64_t tended_at;        /* boot ms; 0: never */
 	struct watch_state state; /* guarded by watch.mutex */
@@ -136,13 +135,10 @@ static void watch_enter_directory(void *arg, const char *path)
 {
 	const struct watch_scanning *scanning = arg;
 	const struct watcher_scan *scan = scanning->scan;
-	struct err err;
 
 	if (!scanning->one->kind.of.origin->is_watched)
 		return;
-	if (watcher_add(scan->watcher, scan->kind, path, &err) != 0 &&
-	    err.class != ERR_MISSING)
-		scanning->one->unwatched++;
+	watcher_add(scan->watcher, scan->kind, path, ERR_IGNORED);
 	watcher_breathe(scan->watcher);
 }
 
@@ -162,18 +158,15 @@ static void watch_write_record(struct watch *watch, struct watched_kind *one,
 }
 
 static void watch_keep_state(struct watch *watch, struct watched_kind *one,
-			     const struct scan_result *result, int64_t took_ms)
+			     int64_t took_ms)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 	struct watch_state *state = &one->state;
 
 	state->has_scanned = true;
 	state->is_failing = false;
-	state->last_scan_at = clock_wall_ms();
 	state->scanned_boot = clock_boot_ms();
 	state->took_ms = took_ms;
-	state->found = result->found;
-	state->is_whole = one->unwatched == 0;
 }
 
 static void watch_keep_failure(struct watch *watch, struct watched_kind *one)
@@ -181,7 +174,6 @@ static void watch_keep_failure(struct watch *watch, struct watched_kind *one)
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&watch->mutex);
 
 	one->state.is_failing = true;
-	one->state.is_whole = false;
 }
 
 /* Once for a timeline. One that is drawn during the scan is of the same database. What is
@@ -213,7 +205,7 @@ static void watch_finish_scan(struct watch *watch, struct watched_kind *one,
 	};
 
 	watch_record_scan(watch, one, result);
-	watch_keep_state(watch, one, result, took_ms);
+	watch_keep_state(watch, one, took_ms);
 	memcpy(record.example, result->example, sizeof(record.example));
 	watch_write_record(watch, one, &record);
 	one->kind.of.origin->finish(&one->kind, result, took_ms);
@@ -244,7 +236,6 @@ static int watch_scan(void *arg, const struct watcher_scan *scan, struct err *er
 
 	if (scan->below)
 		return scan_below(&request, scan->below, &result, err);
-	one->unwatched = 0;
 	int status = scan_all(&request, &result, err);
 	if (status == 0)
 		watch_finish_scan(watch, one, &result, clock_boot_ms() - started);

@@ -38,11 +38,9 @@ void watch_wake(struct watch *watch);
 /* The state of one kind, for readiness and status. False: it is not watched. */
 struct watch_state {
 	bool has_scanned;
-	bool is_failing;                            /* the last scan failed */
-	int64_t last_scan_at, interval_ms, took_ms; /* wall; ms */
-	int64_t scanned_boot;                       /* the same by the boot clock */
-	uint64_t found;                             /* replicables */
-	bool is_whole; /* all of its directories are watched */
+	bool is_failing; /* the last scan failed */
+	int64_t interval_ms, took_ms;
+	int64_t scanned_boot; /* boot ms */
 };
 bool watch_look(struct watch *watch, const char *type, struct watch_state *state);
 

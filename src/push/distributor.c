@@ -435,18 +435,6 @@ static void note_result(const struct err *err, bool *is_broken)
 	*is_broken = err != NULL;
 }
 
-static void show_listing(struct distributor *distributor, const struct err *err)
-{
-	struct push *push = distributor->push;
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&push->mutex);
-
-	push->look.is_failing = err != NULL;
-	if (err)
-		push->look.failure = *err;
-	else
-		push->look.last_listed_at = clock_boot_ms();
-}
-
 /* All that is in the store. */
 static void distributor_list_store(struct distributor *distributor)
 {
@@ -469,7 +457,6 @@ static void distributor_list_store(struct distributor *distributor)
 		again_ms = int64_min(again_ms, LIST_RETRY_MS);
 	distributor->list_at =
 		again_ms == INT64_MAX ? INT64_MAX : clock_boot_ms() + again_ms;
-	show_listing(distributor, result != 0 ? &err : NULL);
 	note_result(result != 0 ? &err : NULL, &distributor->is_broken);
 }
 

@@ -37,9 +37,9 @@ bool patience_is_over_for_head(const struct push_remote *remote,
 			       const struct uri_state *state);
 
 struct results_sum {
-	size_t good, final, again;        /* refs; `final`: will not pass by itself */
-	size_t locked;                    /* of `again` */
-	const struct ref_result *example; /* of `again`, else of `final`, or NULL */
+	size_t again;                     /* refs that may pass by themselves */
+	size_t locked;                    /* of them */
+	const struct ref_result *example; /* of them, else of those refused, or NULL */
 };
 void results_sum(const ref_results *results, struct patience patience,
 		 struct results_sum *sum);

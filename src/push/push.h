@@ -61,9 +61,6 @@ void push_wake(struct push *push);
 
 struct push_look {
 	size_t running, waiting_uris;
-	int64_t last_listed_at; /* boot ms */
-	bool is_failing;        /* the store cannot be read */
-	struct err failure;
 };
 void push_look(struct push *push, struct push_look *look);
 

@@ -71,8 +71,7 @@ struct transfer_result {
 	uint64_t sent_bytes; /* as git reports; 0: unknown */
 	unsigned pushes;     /* receive-packs started, or replaced by our own code */
 	bool used_git;
-	bool is_held; /* too many deletions at once: those were not tried */
-	size_t deletions, remote_refs; /* if held */
+	size_t deletions, remote_refs; /* if deletions are held; else 0 */
 };
 void transfer_result_clear(struct transfer_result *result);
 

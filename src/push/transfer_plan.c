@@ -458,7 +458,6 @@ static void transfer_plan_limit_deletions(struct transfer *transfer)
 	copies = count_copies(transfer);
 	if ((double)deletions <= transfer->request->delete_brake * (double)copies)
 		return;
-	result->is_held = true;
 	result->deletions = deletions;
 	result->remote_refs = copies;
 	transfer_plan_hold_deletions(transfer);

@@ -374,8 +374,6 @@ void results_sum(const ref_results *results, struct patience patience,
 	for (size_t i = 0; i < results->count; i++) {
 		const struct ref_result *result = &results->items[i];
 		enum ref_fate fate = fate_of(result, patience);
-		sum->good += fate == REF_GOOD;
-		sum->final += fate == REF_FINAL;
 		sum->again += fate == REF_AGAIN;
 		sum->locked += fate == REF_AGAIN && result->is_lock;
 		if ((fate == REF_AGAIN && sum->again == 1) ||

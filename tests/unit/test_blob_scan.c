@@ -91,6 +91,11 @@ TEST(a_known_one_that_cannot_be_looked_at_is_left_out)
 	pthread_mutex_destroy(&one.mutex);
 }
 
+static int count_work(struct store_tx *tx, void *counts, struct err *error)
+{
+	return origin_count(tx, "files", counts, error);
+}
+
 static size_t count_events(enum event_what what)
 {
 	size_t count = 0;
@@ -103,11 +108,14 @@ static size_t count_events(enum event_what what)
 
 TEST(a_scan_finds_what_nobody_told)
 {
+	struct origin_counts counts;
+
 	must("cd files; mkdir -p a b/c; echo 1 >a.x; echo 2 >a/y; echo 3 >a0; echo 4 "
 	     ">b/c/z");
 	assert_ok(scan(files));
 	assert_int_equal(result.found, 4);
-	assert_int_equal(result.bytes, 8);
+	assert_ok(store_read(store, count_work, &counts, &err));
+	assert_int_equal(counts.bytes, 8);
 	assert_int_equal(result.changed, 4);
 	assert_true(result.is_complete);
 	assert_int_equal(count_events(EVENT_CREATED), 4);

@@ -6,6 +6,15 @@
 #include "change/watch.h"
 #include "verify/verify_origin.h"
 
+static atomic_int limits_told;
+
+void log_write(enum log_level level, const char *ev, const struct log_field *fields)
+{
+	(void)level;
+	(void)fields;
+	atomic_fetch_add(&limits_told, strcmp(ev, "blob_watch.limit") == 0);
+}
+
 static struct watch *watch;
 static struct verify_origin *verifier;
 
@@ -121,7 +130,7 @@ TEST(without_enough_watches_the_scan_tells)
 	must("mkdir files/a files/b; echo 1 >files/b/x");
 	start(100, 1);
 	wait_for_scan();
-	assert_false(state_of("files").is_whole);
+	assert_int_equal(limits_told, 1);
 	must("echo 22 >files/b/x");
 	wait_for(EVENT_UPDATED, "b/x");
 }

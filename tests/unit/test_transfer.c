@@ -193,15 +193,15 @@ TEST(too_many_deletions_wait_for_a_word_while_updates_go)
 	set_refs("refs/heads/main=3");
 	make_many_at_destination(30);
 	assert_ok(push(TASK_ALL_REFS));
-	assert_true(result.is_held);
 	assert_int_equal(result.deletions, 30);
 	assert_int_equal(result.remote_refs, 30);
 	assert_status("refs/heads/main", REF_OK);
 	assert_status("refs/heads/old7", REF_NOT_ATTEMPTED);
+	assert_true(result_of("refs/heads/old7")->is_held);
 	must("test $(git -C dst.git for-each-ref | wc -l) = 31");
 	request.allows_deletions = true;
 	assert_ok(push(TASK_ALL_REFS));
-	assert_false(result.is_held);
+	assert_int_equal(result.deletions, 0);
 	assert_arrived("refs/heads/main=3");
 }
 
@@ -212,7 +212,7 @@ TEST(a_share_of_deletions_below_the_brake_goes)
 	set_refs("refs/heads/main=3");
 	make_many_at_destination(30);
 	assert_ok(push(TASK_ALL_REFS));
-	assert_false(result.is_held);
+	assert_int_equal(result.deletions, 0);
 	assert_arrived("refs/heads/main=3");
 }
 

@@ -177,7 +177,6 @@ TEST(the_spool_and_the_first_scan_come_at_once)
 	struct watch_state seen = look_after_scan(watch);
 
 	assert_true(seen.has_scanned);
-	assert_int_equal(seen.found, 7);
 	assert_int_equal(compared, 1);
 	assert_false(is_there(HOOK_SPOOL "/1.1"));
 	watch_stop(watch);
