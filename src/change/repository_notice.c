@@ -490,17 +490,13 @@ static enum observation repository_classify_failure(const struct comparisons *al
  * there are any. */
 static char *notice_digest_reading(const struct ref_reading *reading)
 {
-	AUTO_HASH struct hash hash;
+	AUTO_STR struct str text = STR_INIT;
 	AUTO_STR struct str hex = STR_INIT;
-	unsigned char digest[HASH_MAX_SIZE];
-	const char *text = reading->description ? reading->description : "";
-	bool has_settings = reading->settings[0] != '\0';
 
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, text, strlen(text) + has_settings);
-	hash_add(&hash, reading->settings, strlen(reading->settings));
-	hash_end(&hash, digest);
-	str_add_hex(&hex, digest, sizeof(digest));
+	str_add(&text, reading->description ? reading->description : "");
+	if (reading->settings[0] != '\0')
+		str_addf(&text, "%c%s", 0, reading->settings);
+	hash_add_hex(HASH_SHA256, text.data, text.len, hash_size(HASH_SHA256), &hex);
 	return str_take(&hex);
 }
 

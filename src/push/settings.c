@@ -795,13 +795,9 @@ static int read_remotes(struct settings_reader *reader, struct err *err)
 static void make_digest(struct settings_reader *reader)
 {
 	AUTO_STR struct str hex = STR_INIT;
-	AUTO_HASH struct hash hash;
-	unsigned char digest[HASH_MAX_SIZE];
 
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, reader->digested.data, reader->digested.len);
-	hash_end(&hash, digest);
-	str_add_hex(&hex, digest, hash_size(HASH_SHA256));
+	hash_add_hex(HASH_SHA256, reader->digested.data, reader->digested.len,
+		     hash_size(HASH_SHA256), &hex);
 	memcpy(reader->settings.digest, hex.data, sizeof(reader->settings.digest));
 }
 

@@ -83,21 +83,13 @@ static void push_sink_compute_digest(const struct taking *taking,
 {
 	const char *before = taking->change->before;
 	const char *checksum = taking->change->checksum;
-	AUTO_HASH struct hash hash;
+	AUTO_STR struct str text = STR_INIT;
 	AUTO_STR struct str hex = STR_INIT;
-	unsigned char sum[HASH_MAX_SIZE];
 
-	if (!checksum)
-		checksum = "deleted";
-	if (!before)
-		before = "none";
-	hash_init(&hash, HASH_SHA256);
-	hash_add(&hash, before, strlen(before) + 1);
-	hash_add(&hash, checksum, strlen(checksum) + 1);
-	hash_add(&hash, taking->settings->digest, strlen(taking->settings->digest));
-	hash_end(&hash, sum);
-	str_add_hex(&hex, sum, (DIGEST_SIZE - 1) / 2);
-	snprintf(digest, DIGEST_SIZE, "%s", hex.data);
+	str_addf(&text, "%s%c%s%c%s", before ? before : "none", 0,
+		 checksum ? checksum : "deleted", 0, taking->settings->digest);
+	hash_add_hex(HASH_SHA256, text.data, text.len, (DIGEST_SIZE - 1) / 2, &hex);
+	memcpy(digest, hex.data, DIGEST_SIZE);
 }
 
 static bool push_sink_names(const struct taking *taking, const char *ref)

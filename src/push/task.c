@@ -217,44 +217,21 @@ void task_order(struct task *task)
 	java_order(&task->refs);
 }
 
-static void end_in_hex(struct hash *hash, char *key)
-{
-	unsigned char digest[HASH_MAX_SIZE];
-	AUTO_STR struct str hex = STR_INIT;
-
-	hash_end(hash, digest);
-	str_add_hex(&hex, digest, hash_size(hash->kind));
-	memcpy(key, hex.data, hex.len + 1);
-}
-
-static void task_hash_text(struct hash *hash, const char *text)
-{
-	hash_add(hash, text, strlen(text));
-}
-
 void task_key(const struct task *task, char key[TASK_KEY_SIZE])
 {
-	AUTO_HASH struct hash hash;
+	AUTO_STR struct str text = STR_INIT;
 
-	hash_init(&hash, HASH_SHA1);
-	task_hash_text(&hash, task->project);
-	task_hash_text(&hash, "\n[");
-	for (size_t i = 0; i < task->refs.count; i++) {
-		task_hash_text(&hash, i > 0 ? ", " : "");
-		task_hash_text(&hash, task->refs.items[i]);
-	}
-	task_hash_text(&hash, "]\n");
-	task_hash_text(&hash, task->uri);
-	task_hash_text(&hash, "\n");
-	task_hash_text(&hash, task->remote);
-	end_in_hex(&hash, key);
+	str_addf(&text, "%s\n[", task->project);
+	for (size_t i = 0; i < task->refs.count; i++)
+		str_addf(&text, "%s%s", i > 0 ? ", " : "", task->refs.items[i]);
+	str_addf(&text, "]\n%s\n%s", task->uri, task->remote);
+	uri_key_of(text.data, key);
 }
 
 void uri_key_of(const char *uri, char key[URI_KEY_SIZE])
 {
-	AUTO_HASH struct hash hash;
+	AUTO_STR struct str hex = STR_INIT;
 
-	hash_init(&hash, HASH_SHA1);
-	task_hash_text(&hash, uri);
-	end_in_hex(&hash, key);
+	hash_add_hex(HASH_SHA1, uri, strlen(uri), hash_size(HASH_SHA1), &hex);
+	memcpy(key, hex.data, URI_KEY_SIZE);
 }

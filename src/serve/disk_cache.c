@@ -515,41 +515,33 @@ void disk_cache_set_limits(struct disk_cache *disk_cache,
 	disk_cache->limits = *limits;
 }
 
-static void hash_item(struct hash *hash, const void *bytes, size_t len)
+static void add_item(struct str *items, const char *text)
 {
-	uint64_t number = len;
+	const uint64_t len = strlen(text);
 
-	hash_add(hash, &number, sizeof(number));
-	hash_add(hash, bytes, len);
-}
-
-static void hash_text(struct hash *hash, const char *text)
-{
-	hash_item(hash, text, strlen(text));
+	str_add_bytes(items, &len, sizeof(len));
+	str_add(items, text);
 }
 
 void disk_cache_name(const struct look *look, char name[GENERATION_NAME_SIZE])
 {
-	AUTO_HASH struct hash hash;
+	AUTO_STR struct str items = STR_INIT;
 	AUTO_STR struct str hex = STR_INIT;
 	AUTO_FREE char *form = xasprintf("shelf %d", DISK_CACHE_FILE_VERSION);
 	AUTO_FREE char *inode = xasprintf("%" PRIuMAX, (uintmax_t)look->inode);
 	char version[GIT_VERSION_SIZE], fingerprint[FINGERPRINT_TEXT_SIZE];
-	unsigned char digest[32];
 
 	git_version(version);
 	fingerprint_format(&look->fingerprint, fingerprint);
-	hash_init(&hash, HASH_SHA256);
-	hash_text(&hash, form);
-	hash_text(&hash, version);
-	hash_text(&hash, REFRELAY_VERSION);
-	hash_text(&hash, look->fingerprint.is_shared ? "" : clock_boot_id());
-	hash_text(&hash, look->path);
-	hash_text(&hash, inode);
-	hash_text(&hash, look->key);
-	hash_text(&hash, fingerprint);
-	hash_end(&hash, digest);
-	str_add_hex(&hex, digest, sizeof(digest));
+	add_item(&items, form);
+	add_item(&items, version);
+	add_item(&items, REFRELAY_VERSION);
+	add_item(&items, look->fingerprint.is_shared ? "" : clock_boot_id());
+	add_item(&items, look->path);
+	add_item(&items, inode);
+	add_item(&items, look->key);
+	add_item(&items, fingerprint);
+	hash_add_hex(HASH_SHA256, items.data, items.len, hash_size(HASH_SHA256), &hex);
 	memcpy(name, hex.data, GENERATION_NAME_SIZE);
 }
 
