@@ -128,7 +128,7 @@ static void check_loops(struct checking *checking, const struct push_settings *s
 	struct err err;
 
 	for (size_t i = 0; i < names->count; i++)
-		destinations_of(settings, names->items[i], &list, ERR_IGNORED);
+		destinations_of(settings, names->items[i], &list);
 	for (size_t i = 0; i < list.count; i++) {
 		if (destination_check_loop(settings, checking->site.repositories,
 					   &list.items[i], &err) == 0)

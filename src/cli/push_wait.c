@@ -446,19 +446,17 @@ static void add_started(struct starting *starting, const struct destination *des
 }
 
 /* Those of the repository's destinations whose tasks are among the keys. */
-static int find_started(struct starting *starting, const char *name, struct err *err)
+static void find_started(struct starting *starting, const char *name)
 {
 	AUTO_DESTINATIONS destination_list list = { 0 };
 
-	if (destinations_of(starting->call->push.settings, name, &list, err) != 0)
-		return -1;
+	destinations_of(starting->call->push.settings, name, &list);
 	for (size_t i = 0; i < list.count; i++) {
 		char key[TASK_KEY_SIZE];
 		key_of_all(&list.items[i], key);
 		if (map_get(&starting->by_key, key))
 			add_started(starting, &list.items[i], key);
 	}
-	return 0;
 }
 
 static int start_all(struct starting *starting, struct err *err)
@@ -478,8 +476,7 @@ static int start_all(struct starting *starting, struct err *err)
 	for (size_t i = 0; i < starting->keys.count; i++)
 		map_put(&starting->by_key, starting->keys.items[i], starting);
 	for (size_t i = 0; i < starting->names.count; i++)
-		if (find_started(starting, starting->names.items[i], err) != 0)
-			return -1;
+		find_started(starting, starting->names.items[i]);
 	return 0;
 }
 
@@ -683,12 +680,12 @@ static int wait_for_all_of(struct commit_wait *wait, const char *name, const cha
 			   struct err *err)
 {
 	AUTO_DESTINATIONS destination_list list = { 0 };
-	int result = destinations_of(wait->call->push.settings, name, &list, err);
+	int result;
 
+	destinations_of(wait->call->push.settings, name, &list);
 	/* Read only now: what waits after the commit was found will read its ref. */
 	listed_tasks_clear(&wait->tasks);
-	if (result == 0)
-		result = task_store_list(wait->call->push.tasks, &wait->tasks, NULL, err);
+	result = task_store_list(wait->call->push.tasks, &wait->tasks, NULL, err);
 	for (size_t i = 0; i < list.count && result == 0; i++)
 		if (push_remote_is_named(wait->call->remotes.items,
 					 list.items[i].remote->name))

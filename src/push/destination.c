@@ -29,85 +29,65 @@ static void add_of_remote(const struct push_remote *remote, const char *project,
 	}
 }
 
-int destinations_of(const struct push_settings *settings, const char *project,
-		    destination_list *list, struct err *err)
+void destinations_of(const struct push_settings *settings, const char *project,
+		     destination_list *list)
 {
-	(void)err;
 	for (size_t i = 0; i < settings->remotes.count; i++) {
 		const struct push_remote *remote = &settings->remotes.items[i];
 		if (push_remote_takes(remote, project))
 			add_of_remote(remote, project, list);
 	}
-	return 0;
 }
 
-static int destination_find_named(const struct push_settings *settings,
-				  const char *remote, const char *project,
-				  const char *uri, struct destination *destination,
-				  struct err *err)
+static bool find_of_remote(const struct push_remote *remote, const char *project,
+			   const char *uri, struct destination *destination)
 {
-	const struct push_remote *found = push_remote_find(settings, remote);
-
-	if (!found)
-		return err_set(err, ERR_MISSING, "remote %s no longer exists", remote);
-	if (!push_remote_takes(found, project))
-		return err_set(err, ERR_MISSING, "remote %s does not take %s", remote,
-			       project);
-	for (size_t i = 0; i < found->urls.count; i++) {
-		if (destination_make(found, i, project, destination, err) != 0)
+	if (!push_remote_takes(remote, project))
+		return false;
+	for (size_t i = 0; i < remote->urls.count; i++) {
+		if (destination_make(remote, i, project, destination, ERR_IGNORED) != 0)
 			continue;
 		if (strcmp(destination->uri, uri) == 0)
-			return 0;
+			return true;
 		destination_clear(destination);
 	}
-	return err_set(err, ERR_MISSING, "remote %s no longer has a URL for %s", remote,
-		       uri);
+	return false;
+}
+
+static bool find_of_any(const struct push_settings *settings, const char *project,
+			const char *uri, struct destination *destination)
+{
+	for (size_t i = 0; i < settings->remotes.count; i++)
+		if (find_of_remote(&settings->remotes.items[i], project, uri,
+				   destination))
+			return true;
+	return false;
 }
 
 int destination_find(const struct push_settings *settings, const char *remote,
 		     const char *project, const char *uri,
 		     struct destination *destination, struct err *err)
 {
-	AUTO_DESTINATIONS destination_list all = { 0 };
-	struct err other;
+	const struct push_remote *found = push_remote_find(settings, remote);
 
-	if (destination_find_named(settings, remote, project, uri, destination, err) == 0)
+	if ((found && find_of_remote(found, project, uri, destination)) ||
+	    find_of_any(settings, project, uri, destination))
 		return 0;
-	if (err->class != ERR_MISSING ||
-	    destinations_of(settings, project, &all, &other) != 0)
-		return -1;
-	for (size_t i = 0; i < all.count; i++)
-		if (strcmp(all.items[i].uri, uri) == 0) {
-			*destination = all.items[i];
-			all.items[i] = (struct destination){ 0 };
-			return 0;
-		}
-	return -1;
-}
-
-static bool destination_list_has_uri(const struct push_remote *remote,
-				     const char *project, const char *uri)
-{
-	for (size_t i = 0; i < remote->urls.count; i++) {
-		struct destination one;
-		if (destination_make(remote, i, project, &one, ERR_IGNORED) != 0)
-			continue;
-		bool is_it = strcmp(one.uri, uri) == 0;
-		destination_clear(&one);
-		if (is_it)
-			return true;
-	}
-	return false;
+	if (!found)
+		return err_set(err, ERR_MISSING, "remote %s no longer exists", remote);
+	if (!push_remote_takes(found, project))
+		return err_set(err, ERR_MISSING, "remote %s does not take %s", remote,
+			       project);
+	return err_set(err, ERR_MISSING, "remote %s no longer has a URL for %s", remote,
+		       uri);
 }
 
 bool destinations_have(const struct push_settings *settings, const char *project,
 		       const char *uri)
 {
-	for (size_t i = 0; i < settings->remotes.count; i++)
-		if (push_remote_takes(&settings->remotes.items[i], project) &&
-		    destination_list_has_uri(&settings->remotes.items[i], project, uri))
-			return true;
-	return false;
+	AUTO_DESTINATION struct destination found = { 0 };
+
+	return find_of_any(settings, project, uri, &found);
 }
 
 void destination_list_clear(destination_list *list)

@@ -39,9 +39,9 @@ int destination_admin(const struct destination *destination, destination_list *a
 		      struct err *err);
 
 /* All destinations of a repository, whatever its refs; URLs in which its name cannot be
- * used are left out and logged. Does not fail now. */
-int destinations_of(const struct push_settings *settings, const char *project,
-		    destination_list *list, struct err *err);
+ * used are left out and logged. */
+void destinations_of(const struct push_settings *settings, const char *project,
+		     destination_list *list);
 
 /* The destination of a task; if its remote is gone, has another URL or does not take the
  * repository, that of a remote with the same URL for it. ERR_MISSING: not found. */

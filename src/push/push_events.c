@@ -134,8 +134,7 @@ void ref_events_add(const struct push_run *run, const struct push_group *group,
 
 	if (!run->push->options.events)
 		return;
-	if (destinations_of(run->settings, group->project, &list, ERR_IGNORED) != 0)
-		return;
+	destinations_of(run->settings, group->project, &list);
 	for (size_t i = 0; i < list.count; i++)
 		vec_add(&left, ((struct node_left){ .destination = &list.items[i] }));
 	for (size_t i = 0; i < group->tasks.count; i++) {

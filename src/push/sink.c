@@ -239,8 +239,7 @@ static int push_sink_take_change(void *arg, const struct change *change, struct 
 
 	if (change->is_first_observation)
 		return 0;
-	if (destinations_of(settings, change->name, &list, err) != 0)
-		return -1;
+	destinations_of(settings, change->name, &list);
 	push_sink_compute_digest(&taking, digest);
 	if (list.count == 0 || (change->is_scanned &&
 				task_store_was_seen(sink->store, change->name, digest)))
@@ -294,8 +293,9 @@ static int start_destination(struct starting *starting,
 static int start_one(struct starting *starting, const char *project, struct err *err)
 {
 	AUTO_DESTINATIONS destination_list list = { 0 };
-	int result = destinations_of(starting->settings, project, &list, err);
+	int result = 0;
 
+	destinations_of(starting->settings, project, &list);
 	for (size_t i = 0; i < list.count && result == 0; i++)
 		result = start_destination(starting, &list.items[i], err);
 	return result;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "push/pattern.h"
 #include "push/transfer_run.h"
 
 enum {
@@ -214,34 +215,18 @@ static void plan_local(struct transfer *transfer, const struct ref *ref)
 	last_item(transfer)->forces = force;
 }
 
-/* The local name that the spec would make `dst` of, or NULL; the caller frees. */
-static char *source_of(const struct push_spec *spec, const char *dst)
-{
-	const char *star = strchr(spec->dst, '*');
-	const char *hole = strchr(spec->src, '*');
-	size_t before, after, len = strlen(dst);
-
-	if (!star || !hole)
-		return strcmp(spec->dst, dst) == 0 ? xstrdup(spec->src) : NULL;
-	before = (size_t)(star - spec->dst);
-	after = strlen(star + 1);
-	if (len < before + after || strncmp(dst, spec->dst, before) != 0 ||
-	    strcmp(dst + len - after, star + 1) != 0)
-		return NULL;
-	return xasprintf("%.*s%.*s%s", (int)(hole - spec->src), spec->src,
-			 (int)(len - before - after), dst + before, hole + 1);
-}
-
 /* The local ref that `dst` is the copy of: it is taken by the spec, not by one before,
  * and nothing excludes it. */
 static char *owner_by(const struct transfer *transfer, const struct push_spec *spec,
 		      const char *dst)
 {
-	AUTO_FREE char *name = source_of(spec, dst);
+	const struct push_spec back = { .src = spec->dst, .dst = spec->src };
+	AUTO_FREE char *name = NULL;
 	AUTO_FREE char *mapped = NULL;
 	bool force;
 
-	if (!name || !transfer_plan_map_name(transfer, name, &mapped, &force) ||
+	if (!push_spec_maps(&back, dst, &name) ||
+	    !transfer_plan_map_name(transfer, name, &mapped, &force) ||
 	    strcmp(mapped, dst) != 0)
 		return NULL;
 	return TAKE(name);

@@ -324,7 +324,7 @@ TEST(gerrit_s_own_file_is_read_as_it_is)
 	assert_int_equal(backup->slow_ms, 5 * 60 * 1000);
 	assert_int_equal(backup->max_retries, 5);
 	assert_true(backup->mirrors);
-	assert_ok(destinations_of(settings, "public/a", &list, &err));
+	destinations_of(settings, "public/a", &list);
 	assert_int_equal(list.count, 4);
 	assert_string_equal(list.items[0].uri, "git@github.com:example/public-a.git");
 	assert_string_equal(list.items[2].uri,
