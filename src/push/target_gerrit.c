@@ -16,11 +16,30 @@
 
 #define SSH_PORT 29418
 
+/* An ssh URL has led to it: "/team/app.git/" is the project team/app. The caller frees.
+ */
+static char *project_of(const struct destination *destination)
+{
+	const char *path = destination->path;
+	size_t len;
+
+	if (destination->kind != URL_SSH)
+		return xstrdup(destination->project);
+	path += strspn(path, "/");
+	len = strlen(path);
+	while (len > 0 && path[len - 1] == '/')
+		len--;
+	if (len > 4 && strncmp(path + len - 4, ".git", 4) == 0)
+		len -= 4;
+	return xstrndup(path, len);
+}
+
 static int missing(const struct destination *destination, struct err *err)
 {
+	AUTO_FREE char *project = project_of(destination);
+
 	return err_set(err, ERR_MISSING, "%.80s has no project %.300s",
-		       destination->host ? destination->host : destination->uri,
-		       destination->project);
+		       destination->host ? destination->host : destination->uri, project);
 }
 
 static int fail_without_plugin(struct err *err)
@@ -34,12 +53,14 @@ static int fail_without_plugin(struct err *err)
 static int target_gerrit_add_name(const struct destination *destination, struct str *line,
 				  struct err *err)
 {
-	if (destination->project[0] == '-') {
+	AUTO_FREE char *project = project_of(destination);
+
+	if (project[0] == '-') {
 		err_set(err, ERR_CONFIG, "Gerrit cannot have a project \"%.300s\"",
-			destination->project);
+			project);
 		return err_because(err, REASON_NO_WAY);
 	}
-	ssh_command_quote(destination->project, line);
+	ssh_command_quote(project, line);
 	return 0;
 }
 
@@ -281,69 +302,6 @@ static int delete_by_http(const struct target_call *call, struct err *err)
 		       : target_gerrit_report_refusal(call, status, &said, err);
 }
 
-/* "/team/app.git/" is the project team/app; the caller frees. */
-static char *project_at(const char *path)
-{
-	size_t len;
-
-	path += strspn(path, "/");
-	len = strlen(path);
-	while (len > 0 && path[len - 1] == '/')
-		len--;
-	if (len > 4 && strncmp(path + len - 4, ".git", 4) == 0)
-		len -= 4;
-	return xstrndup(path, len);
-}
-
-/* A call for that project; the caller frees its name. */
-struct call_by_path {
-	struct destination destination;
-	struct target_call call;
-};
-
-static void call_by_path_init(struct call_by_path *by_path,
-			      const struct target_call *call)
-{
-	by_path->destination = *call->destination;
-	by_path->destination.project = project_at(call->destination->path);
-	by_path->call = *call;
-	by_path->call.destination = &by_path->destination;
-}
-
-static int create_by_path(const struct target_call *call, const char *head,
-			  size_t oid_len, struct err *err)
-{
-	struct call_by_path by_path;
-
-	call_by_path_init(&by_path, call);
-	int result = create_by_ssh(&by_path.call, head, oid_len, err);
-	free(by_path.destination.project);
-	return result;
-}
-
-static int set_head_by_path(const struct target_call *call, const char *head,
-			    struct err *err)
-{
-	struct call_by_path by_path;
-
-	call_by_path_init(&by_path, call);
-	int result = set_head_by_ssh(&by_path.call, head, err);
-	free(by_path.destination.project);
-	return result;
-}
-
-static int delete_by_path(const struct target_call *call, struct err *err)
-{
-	struct call_by_path by_path;
-
-	call_by_path_init(&by_path, call);
-	int result = delete_by_ssh(&by_path.call, err);
-	free(by_path.destination.project);
-	return result;
-}
-
-const struct target_kind target_gerrit_path = { create_by_path, set_head_by_path,
-						delete_by_path };
 const struct target_kind target_gerrit_ssh = { create_by_ssh, set_head_by_ssh,
 					       delete_by_ssh };
 const struct target_kind target_gerrit_http = { create_by_http, set_head_by_http,

@@ -17,12 +17,10 @@ struct target_kind {
 	int (*destroy)(const struct target_call *call, struct err *err);
 };
 
+/* target_gerrit_ssh is also for target_ssh, when a Gerrit answers: it accepts only its
+ * own commands, and its project's name is the URL's path. */
 extern const struct target_kind target_local, target_ssh, target_gerrit_ssh,
 	target_gerrit_http;
-
-/* For target_ssh, when a Gerrit answers: it accepts only its own commands, and its
- * project's name is the URL's path. */
-extern const struct target_kind target_gerrit_path;
 
 /* Whether the Gerrit behind a gerrit+http URL says that it lacks the project. */
 bool target_gerrit_lacks(const struct target_call *call);

@@ -378,7 +378,7 @@ static int target_ssh_create(const struct target_call *call, const char *head,
 	}
 	str_add(&line, " && rm -f " NEW);
 	int done = run_line(call, &line, err);
-	return done > 0 ? target_gerrit_path.create(call, head, oid_len, err) : done;
+	return done > 0 ? target_gerrit_ssh.create(call, head, oid_len, err) : done;
 }
 
 static int target_ssh_set_head(const struct target_call *call, const char *head,
@@ -394,7 +394,7 @@ static int target_ssh_set_head(const struct target_call *call, const char *head,
 	target_ssh_add_head(&line, call->destination->remote, head);
 	str_addf(&line, "; else exit %d; fi", EXIT_MISSING);
 	int done = run_line(call, &line, err);
-	return done > 0 ? target_gerrit_path.set_head(call, head, err) : done;
+	return done > 0 ? target_gerrit_ssh.set_head(call, head, err) : done;
 }
 
 /* A directory "objects" elsewhere than where git and its friends have one. */
@@ -425,7 +425,7 @@ static int target_ssh_destroy(const struct target_call *call, struct err *err)
 	str_addf(&line, "; then exit %d; fi; mv %s %s && rm -rf %s; else exit %d; fi",
 		 EXIT_NESTED, path.data, gone.data, gone.data, EXIT_MISSING);
 	int done = run_line(call, &line, err);
-	return done > 0 ? target_gerrit_path.destroy(call, err) : done;
+	return done > 0 ? target_gerrit_ssh.destroy(call, err) : done;
 }
 
 const struct target_kind target_ssh = { target_ssh_create, target_ssh_set_head,
