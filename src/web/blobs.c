@@ -225,24 +225,8 @@ void web_blobs_begin_metrics(const char *kind)
 	retrieve_count(kind, "batch", 0, 0);
 }
 
-/* A part of a file on its way. */
-struct sending {
-	struct blob_reading reading;
-	char *kind; /* owned */
-	off_t at;
-	uint64_t left, sent;
-};
-
-static bool is_still_the_same(const struct sending *sending)
-{
-	if (blob_reading_holds(&sending->reading))
-		return true;
-	log_warn("blob.cut", LOG_TEXT("kind", sending->kind),
-		 LOG_TEXT("name", sending->reading.row.name));
-	return false;
-}
-
-static ssize_t retrieve_read_file(void *arg, void *buffer, size_t size)
+/* As in web.h. The last byte is always read. */
+static ssize_t sending_read(void *arg, void *buffer, size_t size)
 {
 	struct sending *sending = arg;
 	ssize_t got;
@@ -252,9 +236,10 @@ static ssize_t retrieve_read_file(void *arg, void *buffer, size_t size)
 	if (size > sending->left)
 		size = (size_t)sending->left;
 	do {
-		got = pread(sending->reading.fd, buffer, size, sending->at);
+		got = pread(sending->fd, buffer, size, sending->at);
 	} while (got < 0 && errno == EINTR);
-	if (got <= 0 || ((uint64_t)got == sending->left && !is_still_the_same(sending)))
+	if (got <= 0 || ((uint64_t)got == sending->left && sending->is_same &&
+			 !sending->is_same(sending->arg)))
 		return -1;
 	sending->at += got;
 	sending->left -= (uint64_t)got;
@@ -262,10 +247,10 @@ static ssize_t retrieve_read_file(void *arg, void *buffer, size_t size)
 	return got;
 }
 
-static ssize_t send_file(void *arg, int socket, size_t max)
+static ssize_t sending_send(void *arg, int socket, size_t max)
 {
 	struct sending *sending = arg;
-	ssize_t sent = sendfile(socket, sending->reading.fd, &sending->at, max);
+	ssize_t sent = sendfile(socket, sending->fd, &sending->at, max);
 
 	if (sent > 0) {
 		sending->left -= (uint64_t)sent;
@@ -274,15 +259,56 @@ static ssize_t send_file(void *arg, int socket, size_t max)
 	return sent;
 }
 
-static void retrieve_close_file(void *arg)
+static void sending_close(void *arg)
 {
 	struct sending *sending = arg;
 
-	if (sending->sent > 0) /* not of HEAD */
-		retrieve_count(sending->kind, "file", 1, sending->sent);
-	blob_reading_clear(&sending->reading);
-	free(sending->kind);
+	sending->end(sending);
 	free(sending);
+}
+
+void retrieve_send_part(const struct sending *sending, const struct retrieve_part *part,
+			struct web_response *response)
+{
+	struct sending *stream = xmalloc(sizeof(*stream));
+
+	*stream = *sending;
+	stream->at = (off_t)part->begin;
+	stream->left = part->length;
+	response->content_type = "application/octet-stream";
+	response->length = part->length;
+	response->may_leave_length_out = response->status == 206;
+	response->read = sending_read;
+	response->send = sending_send;
+	response->close = sending_close;
+	response->stream = stream;
+}
+
+struct blob_sending {
+	struct blob_reading reading;
+	char *kind; /* owned */
+};
+
+static bool is_still_the_same(const void *arg)
+{
+	const struct blob_sending *blob = arg;
+
+	if (blob_reading_holds(&blob->reading))
+		return true;
+	log_warn("blob.cut", LOG_TEXT("kind", blob->kind),
+		 LOG_TEXT("name", blob->reading.row.name));
+	return false;
+}
+
+static void blob_sending_end(const struct sending *sending)
+{
+	struct blob_sending *blob = sending->arg;
+
+	if (sending->sent > 0) /* not of HEAD */
+		retrieve_count(blob->kind, "file", 1, sending->sent);
+	blob_reading_clear(&blob->reading);
+	free(blob->kind);
+	free(blob);
 }
 
 /* What could not be read of a blob, as an answer: 404 FILE_NOT_FOUND, 409. -1: it is for
@@ -349,23 +375,19 @@ bool retrieve_choose_part(const struct web_request *request, const char *etag,
 static void send_part(struct blob_reading *reading, const struct kind *kind,
 		      const struct retrieve_part *part, struct web_response *response)
 {
-	response->content_type = "application/octet-stream";
 	if (part->length == 0) {
+		response->content_type = "application/octet-stream";
 		retrieve_count(kind->type, "file", 1, 0);
 		return;
 	}
-	struct sending *sending = xcalloc(1, sizeof(*sending));
-	sending->reading = *reading;
+	struct blob_sending *blob = xmalloc(sizeof(*blob));
+	*blob = (struct blob_sending){ *reading, xstrdup(kind->type) };
 	*reading = (struct blob_reading)BLOB_READING_INIT;
-	sending->kind = xstrdup(kind->type);
-	sending->at = (off_t)part->begin;
-	sending->left = part->length;
-	response->length = part->length;
-	response->may_leave_length_out = response->status == 206;
-	response->read = retrieve_read_file;
-	response->send = send_file;
-	response->close = retrieve_close_file;
-	response->stream = sending;
+	retrieve_send_part(&(struct sending){ .fd = blob->reading.fd,
+					      .arg = blob,
+					      .is_same = is_still_the_same,
+					      .end = blob_sending_end },
+			   part, response);
 }
 
 void retrieve_answer(const struct web_request *request, const struct kind *kind,

@@ -55,6 +55,19 @@ bool retrieve_choose_part(const struct web_request *request, const char *etag,
 			  uint64_t size, struct retrieve_part *part,
 			  struct web_response *response);
 
+/* That part on its way: the answer. */
+struct sending {
+	int fd; /* closed by end */
+	void *arg;
+	bool (*is_same)(
+		const void *arg); /* else its last byte is not sent; may be NULL */
+	void (*end)(const struct sending *sending);
+	off_t at;
+	uint64_t left, sent;
+};
+void retrieve_send_part(const struct sending *sending, const struct retrieve_part *part,
+			struct web_response *response);
+
 /* POST /api/v1/retrieve/TYPE. */
 int retrieve_many(const struct web_request *request, struct web_response *response,
 		  struct err *err);

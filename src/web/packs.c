@@ -6,8 +6,6 @@
  */
 #include "web/packs.h"
 
-#include <sys/sendfile.h>
-
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/metrics.h"
@@ -205,44 +203,6 @@ static int web_packs_list(const struct web_request *request,
 	return 0;
 }
 
-struct pack_sending {
-	int fd; /* owned */
-	off_t at;
-	uint64_t left, sent;
-};
-
-static ssize_t web_packs_read(void *arg, void *buffer, size_t size)
-{
-	struct pack_sending *sending = arg;
-	ssize_t got;
-
-	if (sending->left == 0)
-		return 0;
-	if (size > sending->left)
-		size = (size_t)sending->left;
-	do {
-		got = pread(sending->fd, buffer, size, sending->at);
-	} while (got < 0 && errno == EINTR);
-	if (got <= 0)
-		return -1;
-	sending->at += got;
-	sending->left -= (uint64_t)got;
-	sending->sent += (uint64_t)got;
-	return got;
-}
-
-static ssize_t web_packs_send(void *arg, int socket, size_t max)
-{
-	struct pack_sending *sending = arg;
-	ssize_t sent = sendfile(socket, sending->fd, &sending->at, max);
-
-	if (sent > 0) {
-		sending->left -= (uint64_t)sent;
-		sending->sent += (uint64_t)sent;
-	}
-	return sent;
-}
-
 static void web_packs_count(uint64_t bytes)
 {
 	struct metric *metric = metric_counter("refrelay_packs_retrieved_bytes_total",
@@ -257,13 +217,10 @@ void web_packs_begin_metrics(void)
 	web_packs_count(0);
 }
 
-static void web_packs_close(void *arg)
+static void web_packs_end(const struct sending *sending)
 {
-	struct pack_sending *sending = arg;
-
 	web_packs_count(sending->sent);
 	close(sending->fd);
-	free(sending);
 }
 
 struct pack_file {
@@ -316,19 +273,10 @@ static void web_packs_answer(const struct web_request *request, struct pack_file
 	}
 	web_add_header(response, "ETag", "%s", opened->etag);
 	web_set_header(response, "Accept-Ranges", "bytes");
-	if (!retrieve_choose_part(request, opened->etag, opened->size, &part, response))
-		return;
-	struct pack_sending *sending = xcalloc(1, sizeof(*sending));
-	*sending = (struct pack_sending){ .fd = TAKE_FD(opened->fd),
-					  .at = (off_t)part.begin,
-					  .left = part.length };
-	response->content_type = "application/octet-stream";
-	response->length = part.length;
-	response->may_leave_length_out = response->status == 206;
-	response->read = web_packs_read;
-	response->send = web_packs_send;
-	response->close = web_packs_close;
-	response->stream = sending;
+	if (retrieve_choose_part(request, opened->etag, opened->size, &part, response))
+		retrieve_send_part(&(struct sending){ .fd = TAKE_FD(opened->fd),
+						      .end = web_packs_end },
+				   &part, response);
 }
 
 /* {kind} is the name of the file. */
