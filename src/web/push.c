@@ -83,17 +83,14 @@ static int web_push_get_events(const struct web_request *request,
 /* Borrowed from the body; a NULL that is not counted is behind the last. */
 typedef VEC(const char *) texts;
 
-struct order {
-	texts projects, remotes;
-	const char *url;
-	bool takes_all, is_now;
-};
+enum verb { START = 1, RETRY = 2, DISCARD = 4 };
 
-static void order_clear(struct order *order)
-{
-	vec_clear(&order->projects);
-	vec_clear(&order->remotes);
-}
+struct order {
+	enum verb verb;
+	texts projects, keys, remotes;
+	const char *url;
+	bool takes_all, is_now, is_forced, is_dry, is_orphans, is_unreadable;
+};
 
 static int web_push_refuse_member(struct err *err, const char *key, const char *wanted)
 {
@@ -126,37 +123,82 @@ static int read_flag(const char *key, const json_t *value, bool *flag, struct er
 	return 0;
 }
 
-/* A misspelt member could make more be pushed than was meant. */
+/* A misspelt member could make more be done than was meant. */
 static int web_push_read_member(const char *key, const json_t *value, struct order *order,
 				struct err *err)
 {
-	if (strcmp(key, "all") == 0)
-		return read_flag(key, value, &order->takes_all, err);
-	if (strcmp(key, "now") == 0)
-		return read_flag(key, value, &order->is_now, err);
-	if (strcmp(key, "projects") == 0)
-		return web_push_read_texts(key, value, &order->projects, err);
-	if (strcmp(key, "remotes") == 0)
-		return web_push_read_texts(key, value, &order->remotes, err);
-	if (strcmp(key, "url") != 0)
+	const struct {
+		const char *key;
+		unsigned verbs; /* that know it */
+		bool *flag;
+		texts *list; /* if it is no flag; neither: the URL */
+	} members[] = {
+		{ "all", START | RETRY | DISCARD, &order->takes_all, NULL },
+		{ "now", START, &order->is_now, NULL },
+		{ "force", RETRY, &order->is_forced, NULL },
+		{ "dry_run", DISCARD, &order->is_dry, NULL },
+		{ "orphans", DISCARD, &order->is_orphans, NULL },
+		{ "unreadable", DISCARD, &order->is_unreadable, NULL },
+		{ "projects", START, NULL, &order->projects },
+		{ "keys", RETRY | DISCARD, NULL, &order->keys },
+		{ "remotes", START | RETRY | DISCARD, NULL, &order->remotes },
+		{ "url", START, NULL, NULL },
+	};
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(members) &&
+	       (!(members[i].verbs & order->verb) || strcmp(key, members[i].key) != 0))
+		i++;
+	if (i == ARRAY_SIZE(members))
 		return web_push_refuse_member(err, key, "known");
+	if (members[i].flag)
+		return read_flag(key, value, members[i].flag, err);
+	if (members[i].list)
+		return web_push_read_texts(key, value, members[i].list, err);
 	if (!json_is_string(value))
 		return web_push_refuse_member(err, key, "a text");
 	order->url = json_string_value(value);
 	return 0;
 }
 
-static int read_order(json_t *body, struct order *order, struct err *err)
+/* As the command line has it: all that is to be forgotten is never said by leaving
+ * something out. */
+static bool decision_is_whole(const struct order *order)
+{
+	bool has_keys = order->keys.count > 0, takes_all = order->takes_all;
+	bool has_remotes = order->remotes.count > 0;
+
+	if (has_keys && takes_all)
+		return false;
+	if (order->verb == RETRY)
+		return has_keys || takes_all || has_remotes;
+	if (order->is_unreadable)
+		return !has_keys && !takes_all && !has_remotes && !order->is_orphans;
+	if (order->is_orphans)
+		return !has_keys && !takes_all;
+	return has_keys || (takes_all && has_remotes);
+}
+
+static int order_read(json_t *body, struct order *order, struct err *err)
 {
 	const char *key;
 	json_t *value;
 
-	json_object_foreach(body, key,
-			    value) if (web_push_read_member(key, value, order, err) !=
-				       0) return -1;
-	if (order->takes_all == (order->projects.count > 0))
-		return web_push_refuse_member(
-			err, "all", "the one of \"all\" and \"projects\" to be set");
+	json_object_foreach(body, key, value)
+	{
+		if (web_push_read_member(key, value, order, err) != 0)
+			return -1;
+	}
+	if (order->verb == START)
+		return order->takes_all != (order->projects.count > 0)
+			       ? 0
+			       : web_push_refuse_member(
+					 err, "all",
+					 "the one of \"all\" and \"projects\" to be set");
+	if (!decision_is_whole(order))
+		return err_set(err, ERR_CONFIG,
+			       "it is not said, or said twice, what is to be %s",
+			       order->verb == RETRY ? "retried" : "discarded");
 	return 0;
 }
 
@@ -211,118 +253,9 @@ static int start_and_answer(const struct web_request *request, const struct orde
 	return result;
 }
 
-/* NULL with ERR_CONFIG: it is none. The caller drops it. */
-static json_t *web_push_read_body(const struct web_request *request, struct err *err)
-{
-	json_t *body =
-		json_parse_object(request->body->data, request->body->len, BODY_MAX, err);
-
-	if (!body)
-		err->class = ERR_CONFIG;
-	return body;
-}
-
-static int post_start(const struct web_request *request, struct web_response *response,
-		      struct err *err)
-{
-	struct order order = { 0 };
-	json_auto_t *body = NULL;
-	int result;
-
-	if (!needs_push(request, response))
-		return 0;
-	body = web_push_read_body(request, err);
-	if (!body)
-		return -1;
-	result = read_order(body, &order, err);
-	if (result != 0)
-		err_remedy(err, "send {\"all\":true} or {\"projects\":[...]}, and if "
-				"wanted \"remotes\":[...], \"url\", \"now\"");
-	else
-		result = start_and_answer(request, &order, response, err);
-	order_clear(&order);
-	return result;
-}
-
 /*
  * What was given up, or waits for its next try: tried now, or forgotten.
  */
-
-struct decision {
-	texts keys, remotes;
-	bool is_retry, takes_all, is_forced, is_dry, is_orphans, is_unreadable;
-};
-
-static void decision_clear(struct decision *decision)
-{
-	vec_clear(&decision->keys);
-	vec_clear(&decision->remotes);
-}
-
-static int decision_read_member(const char *key, const json_t *value,
-				struct decision *decision, struct err *err)
-{
-	bool is_retry = decision->is_retry;
-	const struct {
-		const char *key;
-		bool *flag;
-		bool is_known;
-	} flags[] = {
-		{ "all", &decision->takes_all, true },
-		{ "force", &decision->is_forced, is_retry },
-		{ "dry_run", &decision->is_dry, !is_retry },
-		{ "orphans", &decision->is_orphans, !is_retry },
-		{ "unreadable", &decision->is_unreadable, !is_retry },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-		if (flags[i].is_known && strcmp(key, flags[i].key) == 0)
-			return read_flag(key, value, flags[i].flag, err);
-	if (strcmp(key, "keys") == 0)
-		return web_push_read_texts(key, value, &decision->keys, err);
-	if (strcmp(key, "remotes") == 0)
-		return web_push_read_texts(key, value, &decision->remotes, err);
-	return web_push_refuse_member(err, key, "known");
-}
-
-/* As the command line has it: all that is to be forgotten is never said by leaving
- * something out. */
-static bool decision_is_whole(const struct decision *decision)
-{
-	bool has_keys = decision->keys.count > 0, takes_all = decision->takes_all;
-	bool has_remotes = decision->remotes.count > 0;
-
-	if (has_keys && takes_all)
-		return false;
-	if (decision->is_retry)
-		return has_keys || takes_all || has_remotes;
-	if (decision->is_unreadable)
-		return !has_keys && !takes_all && !has_remotes && !decision->is_orphans;
-	if (decision->is_orphans)
-		return !has_keys && !takes_all;
-	return has_keys || (takes_all && has_remotes);
-}
-
-static int decision_read(const struct web_request *request, struct decision *decision,
-			 json_t **body, struct err *err)
-{
-	const char *key;
-	json_t *value;
-
-	*body = web_push_read_body(request, err);
-	if (!*body)
-		return -1;
-	json_object_foreach(*body, key, value)
-	{
-		if (decision_read_member(key, value, decision, err) != 0)
-			return -1;
-	}
-	if (!decision_is_whole(decision))
-		return err_set(err, ERR_CONFIG,
-			       "it is not said, or said twice, what is to be %s",
-			       decision->is_retry ? "retried" : "discarded");
-	return 0;
-}
 
 static void add_acted(void *arg, const struct push_acted *acted)
 {
@@ -361,10 +294,9 @@ static int refuse_unknown_key(const struct push_act_result *result, struct err *
 			  PUSH_KEY_LEAST);
 }
 
-static int decision_run(const struct web_request *request,
-			const struct decision *decision, struct queue_view *view,
-			struct push_settings *settings, struct web_response *response,
-			struct err *err)
+static int decision_run(const struct web_request *request, const struct order *order,
+			struct queue_view *view, struct push_settings *settings,
+			struct web_response *response, struct err *err)
 {
 	AUTO_PUSH_ACT_RESULT struct push_act_result result = { 0 };
 	json_t *entries = json_array();
@@ -372,22 +304,22 @@ static int decision_run(const struct web_request *request,
 		.tasks = request->services->tasks,
 		.leases = request->services->push_leases,
 		.settings = settings,
-		.operation = decision->is_retry ? "retry" : "discard",
+		.operation = order->verb == RETRY ? "retry" : "discard",
 		.stop = request->stop,
-		.keys = decision->keys.items,
-		.key_count = decision->keys.count,
-		.remotes = decision->remotes.items,
-		.is_forced = decision->is_forced,
-		.is_orphans = decision->is_orphans,
-		.is_dry = decision->is_dry,
+		.keys = order->keys.items,
+		.key_count = order->keys.count,
+		.remotes = order->remotes.items,
+		.is_forced = order->is_forced,
+		.is_orphans = order->is_orphans,
+		.is_dry = order->is_dry,
 		.tell = add_acted,
 		.arg = entries,
 	};
-	int done = decision->is_retry ? push_act_retry(&act, view, &result, err)
-				      : push_act_discard(&act, view, &result, err);
+	int done = order->verb == RETRY ? push_act_retry(&act, view, &result, err)
+					: push_act_discard(&act, view, &result, err);
 
 	/* Some may be done even if others failed. */
-	if (result.done > 0 && !decision->is_dry)
+	if (result.done > 0 && !order->is_dry)
 		push_wake(request->services->push);
 	if (done == 0 && json_array_size(entries) == 0 && result.unknown.count > 0)
 		done = refuse_unknown_key(&result, err);
@@ -399,12 +331,12 @@ static int decision_run(const struct web_request *request,
 	return 0;
 }
 
-static int decision_check_remotes(const struct decision *decision,
+static int decision_check_remotes(const struct order *order,
 				  const struct queue_view *view,
 				  const struct push_settings *settings, struct err *err)
 {
-	for (size_t i = 0; i < decision->remotes.count; i++) {
-		const char *remote = decision->remotes.items[i];
+	for (size_t i = 0; i < order->remotes.count; i++) {
+		const char *remote = order->remotes.items[i];
 		if (queue_view_knows_remote(view, settings, remote))
 			continue;
 		err_set(err, ERR_MISSING, "no such remote: \"%s\"", remote);
@@ -413,20 +345,20 @@ static int decision_check_remotes(const struct decision *decision,
 	return 0;
 }
 
-static int drop_unreadable(const struct web_request *request,
-			   const struct decision *decision, const struct queue_view *view,
-			   struct web_response *response, struct err *err)
+static int drop_unreadable(const struct web_request *request, const struct order *order,
+			   const struct queue_view *view, struct web_response *response,
+			   struct err *err)
 {
 	struct push_act_result result = { .done = view->unreadable.count };
 
-	if (!decision->is_dry &&
+	if (!order->is_dry &&
 	    task_store_drop_unreadable(request->services->tasks, &result.done, err) != 0)
 		return -1;
 	answer_acted(&result, json_array(), response);
 	return 0;
 }
 
-static int decide(const struct web_request *request, const struct decision *decision,
+static int decide(const struct web_request *request, const struct order *order,
 		  struct web_response *response, struct err *err)
 {
 	const struct web_services *services = request->services;
@@ -436,53 +368,67 @@ static int decide(const struct web_request *request, const struct decision *deci
 				     &view, err);
 
 	if (result == 0) {
-		result = decision_check_remotes(decision, &view, settings, err);
-		if (result == 0 && decision->is_unreadable)
-			result = drop_unreadable(request, decision, &view, response, err);
+		result = decision_check_remotes(order, &view, settings, err);
+		if (result == 0 && order->is_unreadable)
+			result = drop_unreadable(request, order, &view, response, err);
 		else if (result == 0)
-			result = decision_run(request, decision, &view, settings,
-					      response, err);
+			result = decision_run(request, order, &view, settings, response,
+					      err);
 		queue_view_clear(&view);
 	}
 	push_settings_unref(settings);
 	return result;
 }
 
-static int read_and_decide(const struct web_request *request, struct decision *decision,
-			   const char *remedy, struct web_response *response,
-			   struct err *err)
+static int obey(const struct web_request *request, struct order *order,
+		const char *remedy, struct web_response *response, struct err *err)
 {
 	json_auto_t *body = NULL;
-	int result;
+	int result = -1;
 
 	if (!needs_push(request, response))
 		return 0;
-	result = decision_read(request, decision, &body, err);
-	if (result != 0)
+	body = json_parse_object(request->body->data, request->body->len, BODY_MAX, err);
+	if (!body)
+		err->class = ERR_CONFIG;
+	if (!body || order_read(body, order, err) != 0)
 		err_remedy(err, "%s", remedy);
 	else
-		result = decide(request, decision, response, err);
-	decision_clear(decision);
+		result = order->verb == START
+				 ? start_and_answer(request, order, response, err)
+				 : decide(request, order, response, err);
+	vec_clear(&order->projects);
+	vec_clear(&order->keys);
+	vec_clear(&order->remotes);
 	return result;
+}
+
+static int post_start(const struct web_request *request, struct web_response *response,
+		      struct err *err)
+{
+	return obey(request, &(struct order){ .verb = START },
+		    "send {\"all\":true} or {\"projects\":[...]}, and if wanted "
+		    "\"remotes\":[...], \"url\", \"now\"",
+		    response, err);
 }
 
 static int post_retry(const struct web_request *request, struct web_response *response,
 		      struct err *err)
 {
-	return read_and_decide(request, &(struct decision){ .is_retry = true },
-			       "send {\"keys\":[...]}, {\"all\":true} or "
-			       "{\"remotes\":[...]}, and if wanted \"force\"",
-			       response, err);
+	return obey(request, &(struct order){ .verb = RETRY },
+		    "send {\"keys\":[...]}, {\"all\":true} or {\"remotes\":[...]}, and "
+		    "if wanted \"force\"",
+		    response, err);
 }
 
 static int post_discard(const struct web_request *request, struct web_response *response,
 			struct err *err)
 {
-	return read_and_decide(request, &(struct decision){ 0 },
-			       "send {\"keys\":[...]}, {\"all\":true,\"remotes\":[...]}, "
-			       "{\"orphans\":true} or {\"unreadable\":true}, and if "
-			       "wanted \"dry_run\"",
-			       response, err);
+	return obey(request, &(struct order){ .verb = DISCARD },
+		    "send {\"keys\":[...]}, {\"all\":true,\"remotes\":[...]}, "
+		    "{\"orphans\":true} or {\"unreadable\":true}, and if wanted "
+		    "\"dry_run\"",
+		    response, err);
 }
 
 const struct web_route web_push_routes[] = {

@@ -225,6 +225,8 @@ TEST(an_order_that_is_not_understood_makes_nothing)
 		"{\"all\":true,\"remotes\":\"m1\"}",
 		"{\"all\":true,\"url\":1}",
 		"{\"all\":true,\"now\":1}",
+		"{\"all\":true,\"keys\":[\"012345\"]}",
+		"{\"all\":true,\"dry_run\":true}",
 		"{\"projects\":[1]}",
 		"{\"projects\":[\"^(\"]}",
 	};
@@ -548,6 +550,9 @@ TEST(a_decision_that_is_not_understood_does_nothing)
 		"{\"all\":1}",
 		"{\"all\":true,\"remote\":[\"m1\"]}",
 		"{\"all\":true,\"remotes\":[]}",
+		"{\"all\":true,\"remotes\":[\"m1\"],\"now\":true}",
+		"{\"all\":true,\"remotes\":[\"m1\"],\"projects\":[\"a\"]}",
+		"{\"all\":true,\"remotes\":[\"m1\"],\"url\":\"a\"}",
 	};
 	static const char *const of_discard[] = {
 		"{\"all\":true}",
