@@ -7,7 +7,6 @@
 #include <strings.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "git/lfs_pointer.h"
 #include "net/http.h"
 
@@ -48,6 +47,15 @@ char *lfs_offer_make_url(const char *upstream)
 			 has_git ? "" : git);
 }
 
+json_t *lfs_offer_make_object(const char *oid, uint64_t size)
+{
+	json_t *object = json_object();
+
+	json_put_text(object, "oid", oid);
+	json_put_number(object, "size", (int64_t)size);
+	return object;
+}
+
 char *lfs_offer_make_question(const struct lfs_row *rows, size_t count)
 {
 	json_auto_t *body = json_object();
@@ -57,12 +65,9 @@ char *lfs_offer_make_question(const struct lfs_row *rows, size_t count)
 	json_put_text(body, "operation", "download");
 	json_put(body, "transfers", json_pack("[s]", "basic"));
 	json_put_text(body, "hash_algo", "sha256");
-	for (size_t i = 0; i < count; i++) {
-		json_t *object = json_object();
-		json_put_text(object, "oid", rows[i].oid);
-		json_put_number(object, "size", (int64_t)rows[i].size);
-		json_array_append_new(objects, object);
-	}
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(objects,
+				      lfs_offer_make_object(rows[i].oid, rows[i].size));
 	json_put(body, "objects", objects);
 	json_render(body, &text);
 	return str_take(&text);
@@ -157,16 +162,11 @@ static void lfs_offer_read_object(const json_t *object, int64_t wall_ms,
 	}
 }
 
-static const json_t *lfs_offer_find(const json_t *objects, const char *oid, size_t at)
+const json_t *lfs_offer_find(const json_t *objects, const char *oid, size_t at)
 {
-	const char *shown =
-		json_string_value(json_object_get(json_array_get(objects, at), "oid"));
-
-	if (shown && strcmp(shown, oid) == 0)
-		return json_array_get(objects, at);
-	for (size_t i = 0; i < json_array_size(objects); i++) {
-		const json_t *one = json_array_get(objects, i);
-		shown = json_string_value(json_object_get(one, "oid"));
+	for (size_t i = 0; i <= json_array_size(objects); i++) {
+		const json_t *one = json_array_get(objects, i == 0 ? at : i - 1);
+		const char *shown = json_string_value(json_object_get(one, "oid"));
 		if (shown && strcmp(shown, oid) == 0)
 			return one;
 	}

@@ -8,6 +8,7 @@
 #define MIRROR_LFS_OFFER_H
 
 #include "base/base.h"
+#include "base/json.h"
 #include "base/vec.h"
 #include "replicable/lfs_rows.h"
 
@@ -39,6 +40,13 @@ char *lfs_offer_make_url(const char *upstream);
 
 /* The question's body. The caller frees. */
 char *lfs_offer_make_question(const struct lfs_row *rows, size_t count);
+
+/* An object as batches name it. */
+json_t *lfs_offer_make_object(const char *oid, uint64_t size);
+
+/* What the objects of an answer say of that oid, perhaps as their number `at`, or NULL.
+ */
+const json_t *lfs_offer_find(const json_t *objects, const char *oid, size_t at);
 
 /* One offer for each of the rows, in their order: objects missing from the answer are
  * marked so; objects that were not requested are ignored. ERR_CORRUPT: invalid answer.

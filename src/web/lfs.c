@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "git/lfs_pointer.h"
+#include "mirror/lfs_offer.h"
 #include "serve/find.h"
 #include "web/answer.h"
 #include "web/lfs_parts.h"
@@ -430,25 +431,6 @@ int lfs_batch_read(const char *text, size_t len, struct lfs_batch *batch, int *s
 	return 0;
 }
 
-static const json_t *lfs_request_find_answer(const json_t *objects, const char *oid,
-					     size_t expected)
-{
-	const json_t *one = json_array_get(objects, expected);
-	const char *shown = json_string_value(json_object_get(one, "oid"));
-	size_t i;
-	json_t *any;
-
-	if (shown && strcmp(shown, oid) == 0)
-		return one;
-	json_array_foreach((json_t *)(uintptr_t)objects, i, any)
-	{
-		shown = json_string_value(json_object_get(any, "oid"));
-		if (shown && strcmp(shown, oid) == 0)
-			return any;
-	}
-	return NULL;
-}
-
 static void lfs_request_take_item(const json_t *one, struct lfs_item *item)
 {
 	const json_t *error = json_object_get(one, "error");
@@ -473,22 +455,13 @@ int lfs_batch_take_answer(const char *text, size_t len, struct lfs_item *const *
 	if (!json_is_array(objects))
 		return err_set(err, ERR_CORRUPT, "the primary's answer is not a batch");
 	for (size_t i = 0; i < count; i++) {
-		const json_t *one = lfs_request_find_answer(objects, items[i]->oid, i);
+		const json_t *one = lfs_offer_find(objects, items[i]->oid, i);
 		if (one)
 			lfs_request_take_item(one, items[i]);
 		else
 			lfs_item_fail(items[i], 500, "the primary says nothing of it");
 	}
 	return 0;
-}
-
-static json_t *object_json(const struct lfs_item *item)
-{
-	json_t *object = json_object();
-
-	json_put_text(object, "oid", item->oid);
-	json_put_number(object, "size", (int64_t)item->size);
-	return object;
 }
 
 json_t *lfs_batch_body(enum lfs_operation operation, struct lfs_item *const *items,
@@ -500,7 +473,8 @@ json_t *lfs_batch_body(enum lfs_operation operation, struct lfs_item *const *ite
 	json_put_text(body, "operation", operation == LFS_UPLOAD ? "upload" : "download");
 	json_put(body, "transfers", json_pack("[s]", "basic"));
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(objects, object_json(items[i]));
+		json_array_append_new(
+			objects, lfs_offer_make_object(items[i]->oid, items[i]->size));
 	json_put(body, "objects", objects);
 	json_put_text(body, "hash_algo", "sha256");
 	return body;
@@ -549,7 +523,7 @@ json_t *lfs_batch_answer(const struct lfs_batch *batch, const char *base)
 	json_put_text(answer, "transfer", "basic");
 	for (size_t i = 0; i < batch->items.count; i++) {
 		const struct lfs_item *item = &batch->items.items[i];
-		json_t *object = object_json(item);
+		json_t *object = lfs_offer_make_object(item->oid, item->size);
 		if (item->code)
 			json_put(object, "error", error_json(item));
 		else if (item->is_offered)
