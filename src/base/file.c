@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
+#include "base/clock.h"
 #include "base/flush.h"
 #include "base/str.h"
 
@@ -355,6 +356,13 @@ bool file_is_named(int dir, const char *path, int fd)
 	return fstat(fd, &open) == 0 &&
 	       fstatat(dir, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       named.st_ino == open.st_ino && named.st_dev == open.st_dev;
+}
+
+bool file_is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+	       a->st_size == b->st_size && clock_same_time(&a->st_mtim, &b->st_mtim) &&
+	       clock_same_time(&a->st_ctim, &b->st_ctim);
 }
 
 bool file_is_filled(int dir, const char *path)

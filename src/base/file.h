@@ -96,6 +96,10 @@ bool file_is_there(int dir, const char *path);
 /* Whether path is the name of the file that is open as fd. False: errno may tell why. */
 bool file_is_named(int dir, const char *path, int fd);
 
+/* Whether it is the same file, and nobody has written to it since: nobody can set ctime
+ * back. */
+bool file_is_same(const struct stat *a, const struct stat *b);
+
 /* Whether a file of that name, links followed, has content. */
 bool file_is_filled(int dir, const char *path);
 

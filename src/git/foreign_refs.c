@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "git/lock_file.h"
-#include "git/packed_refs.h"
 
 #define LOOSE_LIMIT 4096
 
@@ -35,7 +34,7 @@ static bool is_packed_as_seen(const struct foreign_refs *refs)
 
 	if (has_packed != refs->has_packed)
 		return false;
-	return !has_packed || packed_refs_is_same_file(&st, &refs->packed);
+	return !has_packed || file_is_same(&st, &refs->packed);
 }
 
 int foreign_refs_read(int dir, const char *owner, struct ref_snapshot *seen,

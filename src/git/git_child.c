@@ -15,36 +15,22 @@
 
 #define ASK_MS 10000
 
-/* Which file would be run. */
-struct program {
-	dev_t device;
-	ino_t inode;
-	off_t size;
-	struct timespec changed;
-};
-
 static struct {
 	pthread_mutex_t mutex;
-	struct program of;
+	struct stat of;                           /* the file that was run */
 	char text[GIT_VERSION_SIZE];              /* "": not known */
 } known = { .mutex = PTHREAD_MUTEX_INITIALIZER }; /* guarded by mutex */
 
-static bool look_in(const char *folder, size_t len, struct program *program)
+static bool look_in(const char *folder, size_t len, struct stat *program)
 {
 	AUTO_FREE char *path =
 		xasprintf("%.*s/git", len ? (int)len : 1, len ? folder : ".");
-	struct stat st;
 
-	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || access(path, X_OK) != 0)
-		return false;
-	*program = (struct program){ .device = st.st_dev,
-				     .inode = st.st_ino,
-				     .size = st.st_size,
-				     .changed = st.st_ctim };
-	return true;
+	return stat(path, program) == 0 && S_ISREG(program->st_mode) &&
+	       access(path, X_OK) == 0;
 }
 
-static bool git_version_find_program(struct program *program)
+static bool git_version_find_program(struct stat *program)
 {
 	const char *path = getenv("PATH");
 
@@ -77,21 +63,14 @@ static bool git_version_ask(char text[GIT_VERSION_SIZE])
 	return true;
 }
 
-static bool git_version_is_same_program(const struct program *a, const struct program *b)
-{
-	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-	       clock_same_time(&a->changed, &b->changed);
-}
-
 void git_version(char text[GIT_VERSION_SIZE])
 {
-	struct program program;
+	struct stat program;
 	bool is_found = git_version_find_program(&program);
 
 	{
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&known.mutex);
-		if (is_found && known.text[0] &&
-		    git_version_is_same_program(&program, &known.of)) {
+		if (is_found && known.text[0] && file_is_same(&program, &known.of)) {
 			memcpy(text, known.text, GIT_VERSION_SIZE);
 			return;
 		}

@@ -35,13 +35,6 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct packed_refs *kept[PLACES]; /* guarded by `mutex` */
 static uint64_t uses;                    /* likewise */
 
-bool packed_refs_is_same_file(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
-	       a->st_size == b->st_size && clock_same_time(&a->st_mtim, &b->st_mtim) &&
-	       clock_same_time(&a->st_ctim, &b->st_ctim);
-}
-
 static void packed_refs_free(struct packed_refs *packed)
 {
 	ref_snapshot_clear(&packed->refs);
@@ -112,7 +105,7 @@ static struct packed_refs *packed_refs_find(const struct stat *st, size_t oid_le
 	for (size_t i = 0; i < PLACES; i++) {
 		struct packed_refs *packed = kept[i];
 		if (!packed || packed->oid_len != oid_len ||
-		    !packed_refs_is_same_file(&packed->st, st))
+		    !file_is_same(&packed->st, st))
 			continue;
 		packed->used = ++uses;
 		packed->users++;
@@ -193,7 +186,7 @@ int packed_refs_read(int dir, size_t oid_len, struct packed_refs **packed,
 		return -1;
 	if (*packed && is_settled && fstat(dir, &directory) == 0 &&
 	    fstatat(dir, "packed-refs", &after, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    packed_refs_is_same_file(&before, &after)) {
+	    file_is_same(&before, &after)) {
 		(*packed)->st = before;
 		(*packed)->directory = directory.st_ino;
 		packed_refs_keep(*packed);

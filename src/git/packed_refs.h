@@ -23,9 +23,6 @@ struct packed_refs;
 MUST_CHECK int packed_refs_read(int dir, size_t oid_len, struct packed_refs **packed,
 				struct err *err);
 
-/* Git replaces the file and never writes into it. */
-bool packed_refs_is_same_file(const struct stat *a, const struct stat *b);
-
 /* Never changes. */
 const struct ref_snapshot *packed_refs_of(const struct packed_refs *packed);
 

@@ -264,17 +264,9 @@ enum {
 	WAITING_MAX = 64,
 };
 
-/* What stat tells, by which a change is seen. */
-struct look {
-	dev_t dev;
-	ino_t ino;
-	off_t size;
-	struct timespec changed, modified;
-};
-
 /* One reading. */
 struct reading {
-	struct look look;
+	struct stat look;
 	bool is_settled;
 	unsigned char digest[HASH_MAX_SIZE];
 	struct password_list list;
@@ -293,27 +285,17 @@ struct password_file {
 	bool is_broken;         /* the last look failed; the list is empty */
 };
 
-static int password_file_inspect(const char *path, struct look *look, struct err *err)
+static int password_file_inspect(const char *path, struct stat *look, struct err *err)
 {
-	struct stat st;
-
-	if (stat(path, &st))
+	if (stat(path, look))
 		return err_errno(err, "%s", path);
-	if (!S_ISREG(st.st_mode)) /* to read another kind could take for ever */
+	if (!S_ISREG(look->st_mode)) /* to read another kind could take for ever */
 		return err_set(err, ERR_CONFIG, "%s is no file", path);
-	if (st.st_mode & S_IWOTH) {
+	if (look->st_mode & S_IWOTH) {
 		err_set(err, ERR_CONFIG, "everybody can change %s", path);
 		return err_remedy(err, "chmod o-w %s, and look who is in it", path);
 	}
-	*look = (struct look){ st.st_dev, st.st_ino, st.st_size, st.st_ctim, st.st_mtim };
 	return 0;
-}
-
-static bool is_same_look(const struct look *a, const struct look *b)
-{
-	return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
-	       clock_same_time(&a->changed, &b->changed) &&
-	       clock_same_time(&a->modified, &b->modified);
 }
 
 static void reading_clear(struct reading *reading)
@@ -333,7 +315,7 @@ static void password_file_digest_text(const struct str *text,
 }
 
 /* `look` was taken before, so that a change meanwhile is seen by the next one. */
-static int read_list(const char *path, const struct look *look, struct reading *reading,
+static int read_list(const char *path, const struct stat *look, struct reading *reading,
 		     struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
@@ -342,8 +324,8 @@ static int read_list(const char *path, const struct look *look, struct reading *
 	*reading = (struct reading){ .look = *look };
 	if (file_read_any(AT_FDCWD, path, FILE_MAX, &text, err))
 		return -1;
-	reading->is_settled = now - clock_ms(&look->changed) > SETTLE_MS &&
-			      now - clock_ms(&look->modified) > SETTLE_MS;
+	reading->is_settled = now - clock_ms(&look->st_ctim) > SETTLE_MS &&
+			      now - clock_ms(&look->st_mtim) > SETTLE_MS;
 	password_file_digest_text(&text, reading->digest);
 	password_list_parse(&text, &reading->list);
 	explicit_bzero(text.data, text.len);
@@ -364,7 +346,7 @@ int password_file_open(const char *path, struct password_file **file, struct err
 {
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	struct reading reading;
-	struct look look;
+	struct stat look;
 
 	if (password_file_inspect(path, &look, err) ||
 	    read_list(path, &look, &reading, err)) {
@@ -439,14 +421,14 @@ static bool password_file_take_locked(struct password_file *file, struct reading
 }
 
 /* `before`: the last look, if it is as good as the file; else NULL. */
-static void password_file_refresh(struct password_file *file, const struct look *before)
+static void password_file_refresh(struct password_file *file, const struct stat *before)
 {
 	struct reading reading = { 0 };
 	struct err err = { 0 };
-	struct look look;
+	struct stat look;
 	int result = password_file_inspect(file->path, &look, &err);
 
-	if (result == 0 && before && is_same_look(before, &look))
+	if (result == 0 && before && file_is_same(before, &look))
 		return;
 	if (result == 0)
 		result = read_list(file->path, &look, &reading, &err);
@@ -466,7 +448,7 @@ static void password_file_refresh(struct password_file *file, const struct look 
 static bool look_if_due(struct password_file *file)
 {
 	int64_t began = clock_boot_ms();
-	struct look before;
+	struct stat before;
 	bool is_settled;
 
 	lock(&file->mutex);
