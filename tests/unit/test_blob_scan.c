@@ -108,7 +108,7 @@ static size_t count_events(enum event_what what)
 
 TEST(a_scan_finds_what_nobody_told)
 {
-	struct origin_counts counts;
+	struct registry_counts counts;
 
 	must("cd files; mkdir -p a b/c; echo 1 >a.x; echo 2 >a/y; echo 3 >a0; echo 4 "
 	     ">b/c/z");
