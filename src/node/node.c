@@ -828,8 +828,8 @@ static int node_read_settings_again(const struct node *node, const struct conf *
 }
 
 /* A certificate that is over keeps nothing else from being set: a reload may be there to
- * revoke a right, and the one that is shown may be over, too. */
-static void node_set_transport(const struct node *node, const struct transport *transport)
+ * revoke a right, and the one that is shown may be over, too. 1: so it is. */
+static int node_set_transport(const struct node *node, const struct transport *transport)
 {
 	struct transport set = *transport; /* borrows */
 	struct err err;
@@ -840,6 +840,7 @@ static void node_set_transport(const struct node *node, const struct transport *
 		set.identity = NULL;
 	}
 	web_server_set(node->server, &set);
+	return !set.identity && transport->identity;
 }
 
 int node_reload(struct node *node, const struct conf *conf, struct err *err)
@@ -847,6 +848,7 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	AUTO_SETTINGS struct node_settings settings;
 	struct access *access = NULL;
 	struct err later;
+	int result;
 
 	if (node_read_settings_again(node, conf, &settings, err) != 0 ||
 	    node_check_tree(&settings, err) != 0 ||
@@ -888,12 +890,12 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 		pushes_set(node->services.pushes, &settings.serve);
 	if (node->services.freshness)
 		freshness_set(node->services.freshness, settings.serve.fresh_for_ms);
-	node_set_transport(node, &settings.transport);
+	result = node_set_transport(node, &settings.transport);
 	if (node->push.push)
 		node_push_set(&node->push, settings.push);
 	node_start_alerts(node, conf, &settings);
 	log_info("node.reloaded", LOG_TEXT("site", node->settings.site.name));
-	return 0;
+	return result;
 }
 
 /* Who takes work in goes first, who is asked by others last. */

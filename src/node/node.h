@@ -17,7 +17,7 @@ int node_start(const struct conf *conf, struct node **node, struct err *err);
 
 /* Takes over the settings that can change while it runs: secrets, capacities, intervals.
  * The log names the others as needing a restart. -1: the new configuration is wrong;
- * nothing was changed. */
+ * nothing was changed. 1: all was taken over but the certificate, which has expired. */
 int node_reload(struct node *node, const struct conf *conf, struct err *err);
 
 /* Ends it within two seconds: work is done, or pending again. Only pushes to remotes to

@@ -200,7 +200,8 @@ static void count_failed(bool has_failed)
 {
 	struct metric *gauge = metric_gauge("refrelay_configuration_failed",
 					    "1: the last reload failed, and the previous "
-					    "configuration stays in force.");
+					    "configuration stays in force, or only the "
+					    "previous certificate.");
 
 	metric_set(metric_at(gauge), has_failed);
 }
@@ -214,7 +215,7 @@ static void reload(const struct cli *cli, struct node *node)
 	notify_reloading();
 	if (cli_load_config(cli, &conf, &err) == 0)
 		result = node_reload(node, conf, &err);
-	if (result != 0)
+	if (result < 0)
 		log_error("node.reload_failed", LOG_ERR(&err),
 			  LOG_TEXT("remedy", err.remedy));
 	count_failed(result != 0);

@@ -143,6 +143,11 @@ answers_to() { # STATUS TOKEN
 		"$U/info/refs?service=git-upload-pack")" = "$1" ]
 }
 
+configuration_failed_is() { # VALUE TOKEN
+	curl -kfsS -m 10 -u "x:$2" -o metrics "$(site_url one)/metrics" &&
+		grep -x "refrelay_configuration_failed $1" metrics
+}
+
 an_expired_one_that_is_shown() {
 	local before after
 
@@ -164,9 +169,11 @@ an_expired_one_that_is_shown() {
 	answers_to 401 "$before"
 	answers_to 200 "$after"
 	was_logged one node.certificate_expired
+	wait_until 10 configuration_failed_is 1 "$after"
 	# And it can be replaced.
 	use_certificate first
 	reload_one node.reloaded
+	wait_until 10 configuration_failed_is 0 "$after"
 	trusting first curl -fsS -m 10 -u "x:$after" "$U/info/refs?service=git-upload-pack" >answer
 	[ "$(logged one node.certificate_expired)" -eq 1 ]
 }
