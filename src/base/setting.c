@@ -405,7 +405,9 @@ static int refuse_unknown(const struct setting_table *const *tables,
 	return err_set(err, ERR_CONFIG, "%s:%u: %s", entry->file, entry->line, text.data);
 }
 
-/* Of a section without keys nobody would see that it lacks those that it needs. */
+/* Of a section without keys nobody would see that it lacks those that it needs: what it
+ * is for would be left out of replication. Without those of others less is permitted or
+ * told, and whoever takes the keys out, as of a token, wants that. */
 static int settings_check_headers(const struct setting_table *const *tables,
 				  const struct conf *conf, struct err *err)
 {
@@ -413,7 +415,7 @@ static int settings_check_headers(const struct setting_table *const *tables,
 
 	for (size_t at = 0; (empty = conf_next_empty(conf, &at)) != NULL;)
 		for (size_t i = 0; tables[i]; i++) {
-			if (!tables[i]->has_subsection || tables[i]->is_lenient ||
+			if (!tables[i]->needs_keys ||
 			    strcasecmp(tables[i]->section, empty->section) != 0)
 				continue;
 			err_set(err, ERR_CONFIG,

@@ -71,6 +71,7 @@ struct setting_table {
 	const struct setting *rows; /* ends with a key of NULL */
 	bool has_subsection;
 	bool is_lenient; /* unknown keys here are ignored */
+	bool needs_keys; /* a subsection without any is an error, not as if absent */
 };
 
 /* Sets the defaults in *target, then the configured values. Fields without a default are
@@ -120,7 +121,7 @@ const struct setting *settings_find(const struct setting_table *const *tables,
 				    const struct conf_entry *entry);
 
 /* Finds the first entry that is not in a table: ERR_CONFIG, with the nearest known
- * name; and a section with a subsection, but without any key. */
+ * name; and a section that needs keys, but has none. */
 int settings_check(const struct setting_table *const *tables, const struct conf *conf,
 		   struct err *err);
 

@@ -14,9 +14,9 @@ static const struct setting rows[] = {
 	{ 0 },
 };
 
-const struct setting_table blob_settings_table = { .section = "blob",
-						   .rows = rows,
-						   .has_subsection = true };
+const struct setting_table blob_settings_table = {
+	.section = "blob", .rows = rows, .has_subsection = true, .needs_keys = true
+};
 
 void blob_kinds_clear(struct blob_kinds *kinds)
 {

@@ -32,7 +32,8 @@ static const struct setting mirror_list_rows[] = {
 
 const struct setting_table mirror_list_settings_table = { .section = "mirrors",
 							  .rows = mirror_list_rows,
-							  .has_subsection = true };
+							  .has_subsection = true,
+							  .needs_keys = true };
 
 static bool mirror_list_may_be_path(const struct mirror_list *list)
 {

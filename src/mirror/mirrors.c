@@ -12,23 +12,36 @@
 #include "replicable/name.h"
 
 #define MIRROR(kind, member) SETTING_AT(kind, struct mirror, member)
-#define MIRROR_REFS(member)                                                              \
-	.type = SETTING_OWN, .offset = offsetof(struct mirror, member),                  \
-	.read = mirror_add_refs, .is_repeated = true, .at_start = true
+#define MIRROR_LIST(member, reader)                                                      \
+	.type = SETTING_OWN, .offset = offsetof(struct mirror, member), .read = reader,  \
+	.is_repeated = true, .at_start = true
 
-/* With a branch's short name, which is easily written there, a mirror would lose all its
- * refs. */
+static bool mirror_pattern_is_vain(const char *pattern)
+{
+	static const char *const folders[] = { "refs/heads", "refs/tags",
+					       "refs/remotes" };
+	size_t plain = strcspn(pattern, "*?[\\"), len = strlen("refs/");
+
+	if (text_ends_with(pattern, "/") ||
+	    strncmp(pattern, "refs/", pattern[plain] && plain < len ? plain : len) != 0)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		if (strcmp(pattern, folders[i]) == 0)
+			return true;
+	return false;
+}
+
+/* With a branch's short name, or a folder of refs, which are easily written there, a
+ * mirror would lose all its refs. */
 static int mirror_add_refs(const struct setting *row, const struct conf_entry *entry,
 			   void *target, struct err *err)
 {
-	const char *pattern = entry->value ? entry->value : "";
-	size_t plain = strcspn(pattern, "*?[\\"), len = strlen("refs/");
-
-	if (entry->file && pattern[0] &&
-	    strncmp(pattern, "refs/", pattern[plain] && plain < len ? plain : len) != 0) {
+	if (entry->file && entry->value && entry->value[0] &&
+	    mirror_pattern_is_vain(entry->value)) {
 		conf_error(entry, err,
-			   "\"%.60s\" matches no ref: full names begin with refs/",
-			   pattern);
+			   "\"%.60s\" matches no ref: full names are like "
+			   "refs/heads/main",
+			   entry->value);
 		return err_remedy(err, "write it as refs/heads/main or refs/heads/*");
 	}
 	return setting_add_text(row, entry, target, err);
@@ -39,8 +52,8 @@ static const struct setting mirror_rows[] = {
 	{ "interval", MIRROR(DURATION, interval_ms), "5m", .min = CONF_SECOND,
 	  .at_start = true },
 	{ "webhookSecretFile", MIRROR(PATH, webhook_secret_file), .at_start = true },
-	{ "refs", MIRROR_REFS(refs) },
-	{ "excludeRefs", MIRROR_REFS(exclude_refs) },
+	{ "refs", MIRROR_LIST(refs, mirror_add_refs) },
+	{ "excludeRefs", MIRROR_LIST(exclude_refs, setting_add_text) },
 	{ "caFile", MIRROR(PATH, ca_file), .at_start = true },
 	{ "depth", MIRROR(NUMBER, depth), "0", .max = MIRROR_DEPTH_MOST,
 	  .at_start = true },
@@ -68,7 +81,8 @@ static const struct setting watcher_rows[] = {
 
 const struct setting_table mirror_settings_table = { .section = "mirror",
 						     .rows = mirror_rows,
-						     .has_subsection = true };
+						     .has_subsection = true,
+						     .needs_keys = true };
 const struct setting_table watcher_settings_table = { .section = "watcher",
 						      .rows = watcher_rows,
 						      .has_subsection = true };

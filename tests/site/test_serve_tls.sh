@@ -176,6 +176,10 @@ an_expired_one_that_is_shown() {
 	wait_until 10 configuration_failed_is 0 "$after"
 	trusting first curl -fsS -m 10 -u "x:$after" "$U/info/refs?service=git-upload-pack" >answer
 	[ "$(logged one node.certificate_expired)" -eq 1 ]
+	# Its keys as comments revoke it, too.
+	sed -i '/^\[token "dev"\]/,$s/^[[:space:]]\(file\|rights\) = /#&/' one/refrelay.conf
+	reload_one node.reloaded
+	answers_to 401 "$after"
 }
 
 refuses_to_start() { # WORDS

@@ -64,14 +64,18 @@ static const struct setting_table table = { .section = "sample", .rows = rows };
 static const struct setting_table more = { .section = "sample", .rows = more_rows };
 static const struct setting_table named = { .section = "named",
 					    .rows = needed_rows,
+					    .has_subsection = true,
+					    .needs_keys = true };
+static const struct setting_table token = { .section = "token",
+					    .rows = needed_rows,
 					    .has_subsection = true };
 static const struct setting_table needed = { .section = "needed", .rows = needed_rows };
 static const struct setting_table lenient = { .section = "remote",
 					      .rows = remote_rows,
 					      .has_subsection = true,
 					      .is_lenient = true };
-static const struct setting_table *const tables[] = { &table, &more, &named, &lenient,
-						      NULL };
+static const struct setting_table *const tables[] = { &table, &more,    &named,
+						      &token, &lenient, NULL };
 
 static struct sample sample;
 
@@ -238,10 +242,11 @@ TEST(what_is_unknown_is_told_with_the_nearest_name)
 	}
 }
 
-TEST(a_named_section_without_keys_is_told)
+TEST(a_section_without_the_keys_that_it_needs_is_told)
 {
 	static const char *const fine[] = {
 		"[remote \"r\"]\n",
+		"[token \"t\"]\n#path = x\n",
 		"[sample]\n[named]\n[other \"x\"]\n",
 		"[named \"p\"]\npath = x\n[named \"p\"]\n",
 		"[named \"p\"]\n#path = x\n[NAMED \"p\"]\n\npath = x\n",
@@ -487,7 +492,7 @@ int main(void)
 		SAMPLE_CASE(fields_are_compared_and_digested_by_their_rows),
 		cmocka_unit_test(what_is_known_passes),
 		cmocka_unit_test(what_is_unknown_is_told_with_the_nearest_name),
-		cmocka_unit_test(a_named_section_without_keys_is_told),
+		cmocka_unit_test(a_section_without_the_keys_that_it_needs_is_told),
 		cmocka_unit_test(very_long_names_are_only_unknown),
 		cmocka_unit_test(sections_of_others_may_have_any_key),
 		cmocka_unit_test(what_is_not_built_yet_is_known_by_its_row),
