@@ -1255,18 +1255,25 @@ function whenSeen() {
 		resolve, { once: true })) : null;
 }
 
+/* An answer to an ended run may be another token's. */
+async function learnWho(run) {
+	const who = await ask("/api/v1/whoami");
+	if (run === start.run)
+		S.who = who;
+}
+
 async function follow(run) {
 	if (!S.who)
-		S.who = await ask("/api/v1/whoami");
+		await learnWho(run);
 	/* What is shown must not get old while the answer waits for a change. */
 	const isYoung = !S.awayAt && Date.now() - S.shownAt < OLD_MS / 2;
 	const wait = S.version && isYoung ? "?wait=10&version=" + encodeURIComponent(S.version) : "";
 	const status = await ask("/api/v1/status" + wait);
 	const arrived = Date.now();
+	if (S.awayAt)
+		await learnWho(run);
 	if (run !== start.run)
 		return;
-	if (S.awayAt)
-		S.who = await ask("/api/v1/whoami");
 	Object.assign(S, { status, version: status.version, shownAt: arrived, awayAt: 0,
 		clock: Date.parse(status.at) - arrived });
 	await refresh();

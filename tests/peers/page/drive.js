@@ -352,10 +352,11 @@ const scenarios = {
 	// if the request that ran meanwhile has ended; and so does who was refused at first.
 	async cancel(browser, url, token, name) {
 		const status = await wellStatus(url);
-		let asked = 0, isRefused = false;
+		let asked = 0, isRefused = false, isAway = false;
 		const page = await open(browser, url, { mock: { "**/api/v1/status*": (route) => {
 			asked++;
-			return isRefused ? route.fulfill({ status: 403, json: { message: "no right", remedy: "ask" } })
+			return isAway ? route.abort()
+				: isRefused ? route.fulfill({ status: 403, json: { message: "no right", remedy: "ask" } })
 				: route.fulfill({ json: status });
 		} } });
 		await sees(page, "#sentence", "");
@@ -387,10 +388,25 @@ const scenarios = {
 		await visit(page, "#/item/repository/" + encodeURIComponent(name));
 		await sees(page, ".who", "this machine, read-only");
 		assert.equal(await page.getByRole("button", { name: "Sync", exact: true }).count(), 0);
+		let late = null; // the answer that was asked for without the token
+		await page.route("**/api/v1/whoami", (route) => {
+			if (late || route.request().headers().authorization)
+				return route.continue();
+			late = route;
+		});
+		isAway = true;
+		await sees(page, "#away", "does not answer since");
+		isAway = false;
+		while (!late)
+			await sleep(20);
 		await page.getByRole("button", { name: "Sign in" }).click();
 		await page.getByLabel("Token").fill(token);
 		await page.keyboard.press("Enter");
 		await sees(page, ".who", "operator");
+		const signedIn = asked;
+		await late.continue();
+		while (asked < signedIn + 3)
+			await sleep(20);
 		assert.equal(await page.locator(".who", { hasText: "read-only" }).count(), 0);
 		await page.getByRole("button", { name: "Sync", exact: true }).waitFor();
 		await leave(page);
