@@ -109,8 +109,7 @@ static int mirror_request_check_row(struct store_tx *tx, const char *mirror,
 	if (found <= 0 || !row.is_gone)
 		return found < 0 ? -1 : 0;
 	err_set(err, ERR_MISSING, "%s is to be removed: its list has it no more", mirror);
-	AUTO_FREE char *operand = name_to_operand(mirror);
-	return err_remedy(err, "refrelay mirror show %s tells more", operand);
+	return name_remedy(err, "for more, run refrelay mirror show", mirror);
 }
 
 static int mirror_request_insert(struct store_tx *tx, void *arg, struct err *err)

@@ -40,13 +40,12 @@ static const struct mirror *mirror_source_find(struct source *source, const char
 		mirrors_find(mirror_source_of(source)->manner.mirrors, name);
 
 	if (!mirror) {
-		AUTO_FREE char *operand = name_to_operand(name);
 		err_set(err, ERR_CONFIG,
 			"the configuration has no [mirror \"%s\"], nor has a list of "
 			"[mirrors] the name",
 			name);
-		err_remedy(err, "put the section back, or refrelay mirror remove %s",
-			   operand);
+		name_remedy(err, "put the section back, or run refrelay mirror remove",
+			    name);
 	}
 	return mirror;
 }

@@ -253,6 +253,14 @@ char *name_to_operand(const char *name)
 	return str_take(&text);
 }
 
+int name_remedy(struct err *err, const char *command, const char *name)
+{
+	AUTO_FREE char *operand = name_to_operand(name);
+	bool fits = strlen(command) + 1 + strlen(operand) < sizeof(err->remedy);
+
+	return err_remedy(err, "%s %s", command, fits ? operand : "NAME");
+}
+
 uint64_t replicable_id(const char *kind, const char *name)
 {
 	unsigned char digest[32];

@@ -48,6 +48,10 @@ char *name_to_copy(const char *root, const char *name); /* "<root>/<name>.git" *
  * where it must be, after "--" if it looks like an option. The caller frees. */
 char *name_to_operand(const char *name);
 
+/* Adds a remedy to *err that ends in such a command: with NAME for a name with which it
+ * would be cut. Returns -1. */
+int name_remedy(struct err *err, const char *command, const char *name);
+
 /* The id of a replicable in leases and rows. It depends only on kind and name, so that
  * every process and node, with or without a database, computes the same one: the first 62
  * bits of the SHA-256 of "<kind>:<name>", never 0. */

@@ -225,11 +225,12 @@ int rows_get(const struct web_request *request, struct web_response *response,
 static int rows_remedy_deleted(const struct registry_row *row, struct err *err)
 {
 	const bool is_blob = !kind_is_repository(row->kind);
-	AUTO_FREE char *operand = name_to_operand(row->name);
-
-	return err_remedy(err, "if that is right, run on this machine: refrelay %s%s %s",
+	AUTO_FREE char *command =
+		xasprintf("if that is right, run on this machine: refrelay %s%s",
 			  is_blob ? "blob remove --type " : "repository remove",
-			  is_blob ? row->kind : "", operand);
+			  is_blob ? row->kind : "");
+
+	return name_remedy(err, command, row->name);
 }
 
 static int rows_refuse_deleted(const struct registry_row *row, struct err *err)

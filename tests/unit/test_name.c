@@ -87,6 +87,22 @@ TEST(a_name_in_a_command_to_paste_is_one_operand)
 	}
 }
 
+TEST(a_remedy_has_no_command_that_is_cut)
+{
+	char name[sizeof(err.remedy) - sizeof("do ") + 2];
+
+	memset(name, 'a', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	name_remedy(&err, "do", name);
+	assert_string_equal(err.remedy, "do NAME");
+	name[sizeof(name) - 2] = '\0'; /* without this one it just fits */
+	name_remedy(&err, "do", name);
+	assert_string_equal(err.remedy + strlen("do "), name);
+	name[0] = ';'; /* the quotes count */
+	name_remedy(&err, "do", name);
+	assert_string_equal(err.remedy, "do NAME");
+}
+
 /* Fixed: other processes, nodes and versions must come to the same number. */
 TEST(an_id_follows_from_kind_and_name_alone)
 {
@@ -105,6 +121,7 @@ int main(void)
 		CASE(long_names_are_refused_before_a_file_system_refuses_them),
 		CASE(a_name_has_no_trailing_git_and_a_copy_always_has_it),
 		CASE(a_name_in_a_command_to_paste_is_one_operand),
+		CASE(a_remedy_has_no_command_that_is_cut),
 		CASE(an_id_follows_from_kind_and_name_alone),
 	};
 
