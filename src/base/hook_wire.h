@@ -86,6 +86,8 @@ static inline bool boot_id_read(const char *text, char id[BOOT_ID_LEN + 1])
 #define HOOK_CHANGED "changed "
 #define HOOK_CHANGED_BLOB "changed-blob "
 #define HOOK_ALIVE "alive"
+#define HOOK_MIRRORS "mirrors"
+#define HOOK_NO_MIRRORS "no-mirrors"
 #define HOOK_OK "ok"
 #define HOOK_NO "no "
 

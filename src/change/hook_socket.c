@@ -211,7 +211,8 @@ static void hook_socket_handle_message(struct hook_socket *socket, const char *m
 	if (strcmp(message, "wake") == 0) {
 		if (socket->options.wake)
 			socket->options.wake(socket->options.arg);
-		str_add(answer, HOOK_OK);
+		str_addf(answer, HOOK_OK " %s",
+			 socket->options.has_mirrors ? HOOK_MIRRORS : HOOK_NO_MIRRORS);
 	} else if (strcmp(message, HOOK_ALIVE) == 0 && socket->options.alive) {
 		str_add(answer, HOOK_OK " ");
 		socket->options.alive(socket->options.arg, answer);

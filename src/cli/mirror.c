@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hook_wire.h"
 #include "base/json.h"
 #include "cli/site.h"
 #include "lease/manager.h"
@@ -16,6 +17,7 @@
 #include "mirror/marks.h"
 #include "mirror/requests.h"
 #include "mirror/then_queue.h"
+#include "pull/pull.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "report/report.h"
@@ -24,7 +26,8 @@
 #include "upkeep/removal.h"
 
 #define LOOK_MS 50
-/* A node with a free worker takes a request up within moments. */
+/* A node with a free worker takes a request up within moments. After them, and as often,
+ * it is looked at whether others have the mirror. */
 #define LATE_MS 1000
 
 struct mirror_call {
@@ -37,9 +40,13 @@ struct mirror_call {
 	struct site_data data;
 	struct mirrors mirrors;
 	const struct mirror *mirror; /* of that name; NULL: the configuration has none */
+	uint64_t capacity;           /* sync: of the node's workers, as configured */
 	bool is_partly; /* the mirror was brought, its working tree not made */
 	bool is_noted;  /* that it waits for a free worker */
-	int64_t since;  /* boot ms; others may have worked on the mirror all the time */
+	/* Boot ms: when the lease is looked at next; since when each look saw it held, 0:
+	 * the last one did not; and when the node was told of the request, or was last
+	 * asked why nobody works on it. */
+	int64_t look_at, held_since, asked_at;
 	struct stop stop;
 };
 
@@ -525,15 +532,11 @@ static int mirror_give_up(const struct mirror_call *call,
 	return result > 0 ? -1 : result;
 }
 
-static int mirror_refuse_alone(const struct mirror_call *call,
-			       const struct mirror_request *request, struct err *err)
+static int mirror_say_alone(const struct mirror_request *request, struct err *why)
 {
-	struct err why;
-
-	err_set(&why, ERR_CONFLICT, "no node is running here that could bring %s",
+	err_set(why, ERR_CONFLICT, "no node is running here that could bring %s",
 		request->mirror);
-	err_remedy(&why, "start it: refrelay serve");
-	return mirror_give_up(call, request, &why, err);
+	return err_remedy(why, "start it: refrelay serve");
 }
 
 /* Also if it cannot be told. */
@@ -556,39 +559,72 @@ static bool mirror_may_be_held(const struct mirror_call *call,
 	return !is_known && err.class != ERR_MISSING;
 }
 
-/* Others that have the mirror later may have it for a whole wait again. */
-static int mirror_wait_for_worker(struct mirror_call *call)
+/* Why nobody works on it. 1: it waits for a worker, for as long as that takes; 0: *why
+ * says what else it is. An older node does not tell whether it takes mirrors, nor does
+ * one that is too slow to answer. */
+static int mirror_ask_node(struct mirror_call *call, const struct mirror_request *request,
+			   struct err *why)
 {
-	if (!call->is_noted)
-		cli_note("the node has no free worker for %s yet, see "
-			 "sync.repositoryCapacity; if its section is new, restart the "
-			 "node",
-			 call->mirror->name);
-	call->is_noted = true;
-	call->since = clock_boot_ms();
-	return 1;
+	char answer[sizeof(HOOK_NO_MIRRORS)] = "";
+
+	if (site_wake_to_hear(call->site.data, answer, sizeof(answer)) == 0) {
+		mirror_say_alone(request, why);
+	} else if (call->capacity == 0) {
+		err_set(why, ERR_CONFIG,
+			"the node updates no mirrors: sync.repositoryCapacity is 0");
+		err_remedy(why, "raise it, and reload the node");
+	} else if (strcmp(answer, HOOK_NO_MIRRORS) == 0) {
+		err_set(why, ERR_CONFIG,
+			"the node updates no mirrors: it had none when it started");
+		err_remedy(why, "restart it");
+	} else if (strcmp(answer, HOOK_MIRRORS) != 0) {
+		lease_say_timeout(request->mirror, &(struct lease_holder){ 0 }, why);
+	} else {
+		if (!call->is_noted)
+			cli_note("the node has no free worker for %s yet, see "
+				 "sync.repositoryCapacity",
+				 request->mirror);
+		call->is_noted = true;
+		call->asked_at = clock_boot_ms();
+		return 1;
+	}
+	return 0;
+}
+
+/* 1: it goes on; 0: *why says why not. */
+static int mirror_look(struct mirror_call *call, const struct mirror_request *request,
+		       struct err *why)
+{
+	struct lease_holder holder;
+	bool is_held = mirror_may_be_held(call, request, &holder);
+	int64_t now = clock_boot_ms();
+
+	call->look_at = now + LATE_MS;
+	if (!is_held) {
+		call->held_since = 0;
+		return now - call->asked_at <= call->wait_ms + LATE_MS
+			       ? 1
+			       : mirror_ask_node(call, request, why);
+	}
+	if (call->held_since == 0)
+		call->held_since = now;
+	if (now - call->held_since < call->wait_ms)
+		return 1;
+	lease_say_timeout(request->mirror, &holder, why);
+	return 0;
 }
 
 /* 1: it goes on. */
 static int mirror_check_patience(struct mirror_call *call,
 				 const struct mirror_request *request, struct err *err)
 {
-	struct lease_holder holder;
 	struct err why;
-	int woken;
 
-	if (stop_is_requested(&call->stop)) {
+	if (stop_is_requested(&call->stop))
 		err_set(&why, ERR_CANCELED, "interrupted");
-	} else if (request->state != MIRROR_REQUEST_WAITING ||
-		   clock_boot_ms() - call->since <= call->wait_ms + LATE_MS) {
+	else if (request->state != MIRROR_REQUEST_WAITING ||
+		 clock_boot_ms() < call->look_at || mirror_look(call, request, &why) > 0)
 		return 1;
-	} else if (mirror_may_be_held(call, request, &holder) ||
-		   (woken = site_wake(call->site.data)) < 0) {
-		lease_say_timeout(request->mirror, &holder, &why);
-	} else {
-		return woken > 0 ? mirror_wait_for_worker(call)
-				 : mirror_refuse_alone(call, request, err);
-	}
 	if (mirror_give_up(call, request, &why, err) != 0)
 		return -1;
 	*err = why; /* the node has it, and brings it to its end */
@@ -646,6 +682,7 @@ static int mirror_sync(struct mirror_call *call, struct err *err)
 {
 	AUTO_MIRROR_REQUEST struct mirror_request request = { 0 };
 	const struct watcher *watcher = NULL;
+	struct err why;
 
 	if (!call->mirror)
 		return mirror_refuse_unknown(call, err);
@@ -659,12 +696,15 @@ static int mirror_sync(struct mirror_call *call, struct err *err)
 	request.wait_ms = call->wait_ms;
 	request.is_once = true;
 	request.wishes = call->is_forced ? REGISTRY_WISH_FORCE : 0;
-	call->since = clock_boot_ms();
+	call->asked_at = clock_boot_ms();
+	call->look_at = call->asked_at + LATE_MS;
 	if (mirror_request_add(call->data.store, &request, err) != 0)
 		return -1;
-	if (site_wake(call->site.data) == 0 &&
-	    mirror_refuse_alone(call, &request, err) != 0)
-		return -1;
+	if (site_wake(call->site.data) == 0) {
+		mirror_say_alone(&request, &why);
+		if (mirror_give_up(call, &request, &why, err) != 0)
+			return -1;
+	}
 	return mirror_wait_for(call, &request, err) != 0
 		       ? -1
 		       : mirror_end_sync(call, &request, err);
@@ -729,13 +769,16 @@ static int mirror_open(const struct cli *cli, struct mirror_call *call, bool wri
 		       struct err *err)
 {
 	AUTO_CONF struct conf *conf = NULL;
+	struct pull_settings pulls = { 0 };
 
 	if (cli_load_config(cli, &conf, err) != 0 ||
 	    site_from_conf(conf, &call->site, err) != 0 ||
 	    mirrors_read(conf, &call->mirrors, err) != 0)
 		return -1;
-	if (writes && site_data_check_owner(call->site.data, err) != 0)
+	if (writes && (site_data_check_owner(call->site.data, err) != 0 ||
+		       settings_read(&pull_settings_table, conf, NULL, &pulls, err) != 0))
 		return -1;
+	call->capacity = pulls.repository_capacity;
 	if (!writes)
 		site_note_if_alone(&call->site);
 	if ((writes ? site_data_open(&call->site, &call->data, err)

@@ -276,7 +276,12 @@ int site_check_apart(const struct site *site, struct err *err)
 
 int site_wake(const char *data)
 {
-	return hook_socket_report(data, "wake", 1000, NULL, 0, ERR_IGNORED);
+	return site_wake_to_hear(data, NULL, 0);
+}
+
+int site_wake_to_hear(const char *data, char *answer, size_t size)
+{
+	return hook_socket_report(data, "wake", 1000, answer, size, ERR_IGNORED);
 }
 
 void site_note_if_alone(const struct site *site)

@@ -44,6 +44,8 @@ bool site_shares_tree(const struct site *site);
 /* Has the node of site.data, if one runs, look at once. 0: none runs. Nodes on other
  * hosts look at their next interval. */
 int site_wake(const char *data);
+/* With its answer, cut to size (hook_socket.h). */
+int site_wake_to_hear(const char *data, char *answer, size_t size);
 
 /* For commands that print what the node has recorded: notes that none runs here, so that
  * it may be old. */

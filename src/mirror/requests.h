@@ -25,8 +25,8 @@ struct mirror_request {
 	char *mirror;     /* owned, as all of these texts */
 	char *watcher;    /* NULL: any that may */
 	int64_t asked_at; /* wall ms, as all of these times */
-	int64_t wait_ms;  /* for the lease: in all, but for the time until a worker was
-			     free; or for each try */
+	int64_t wait_ms;  /* for the lease: in all, but anew if nothing is left of it when
+			     a worker begins; or for each try */
 	bool is_once;     /* the requester waits for the end: one try */
 	unsigned wishes;  /* for the mirror's row (replicable/registry.h); not stored
 			     here */

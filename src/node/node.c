@@ -685,6 +685,7 @@ static int node_start_socket(struct node *node, struct err *err)
 				node->services.pull ? settings->site.repositories : NULL,
 			.copy_changed = copy_changed,
 			.wake = node_wake_services,
+			.has_mirrors = node->services.mirror_pull != NULL,
 			.alive = say_alive,
 			.arg = node },
 		&node->socket, err);

@@ -235,7 +235,8 @@ static int mirror_job_find_watcher(const struct pull_job *job,
 	return mirrors_find_watcher(mirrors, mirror, request->watcher, watcher, err);
 }
 
-/* Whoever waits for it has waited longer only because no worker was free. */
+/* With nothing left, mostly because no worker was free for so long, it begins anew. So
+ * others may have the mirror for two whole waits: before this job begins, and in it. */
 static int64_t mirror_job_wait_ms(const struct mirror_request *request)
 {
 	int64_t left = request->asked_at + request->wait_ms - clock_wall_ms();

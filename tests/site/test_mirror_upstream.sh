@@ -164,12 +164,25 @@ syncs_b_without_a_worker() { # WAIT
 	wait_until 20 asked_for POST $((before + 1))
 	"$REFRELAY" -c paris/refrelay.conf mirror sync b --wait "$1" >said 2>&1 &
 	waiter=$!
-	wait_until 20 grep 'no free worker for b' said
+	wait_until 60 grep 'no free worker for b' said
 }
 
-# Nobody works on b meanwhile, and who does then is waited for; but a node that ends is not.
+is_past() { # MICROSECONDS
+	[ "${EPOCHREALTIME/.}" -ge "$1" ]
+}
+
+holds_b() { # the lease, while ./held is there
+	touch held
+	rm -f holds
+	"$REFRELAY" -c paris/refrelay.conf lease run clone:b -- \
+		sh -c 'touch holds; while [ -e held ]; do sleep 0.05; done' &
+	wait_until 10 test -e holds
+}
+
+# Nobody works on b meanwhile, and who does then is waited for, for all of the time given; but a node that ends
+# is not.
 no_worker_is_free() {
-	local waiter
+	local waiter began
 
 	make_hostile_sites
 	stop_site paris
@@ -177,21 +190,53 @@ no_worker_is_free() {
 	set_conf paris lease.prefix 'x:'
 	set_conf paris lease.keyFormat 'x:clone:${name}'
 	start_site paris
-	syncs_b_without_a_worker 5s
-	touch held
-	"$REFRELAY" -c paris/refrelay.conf lease run clone:b -- \
-		sh -c 'touch holds; while [ -e held ]; do sleep 0.05; done' &
-	wait_until 10 test -e holds
+	syncs_b_without_a_worker 20s
+	holds_b
 	rules
 	wait_until 10 was_logged paris 'lease\.waiting' 'lease_key=x:clone:b '
 	rm held
 	expect 0 wait "$waiter"
 	grep "git/b.git main $(tip london/git/b.git)" said
 	wait_until 20 is_mirrored a
+	syncs_b_without_a_worker 3s
+	wait_until 10 is_past $((${EPOCHREALTIME/.} + 2000000)) # well into the next look at the node
+	holds_b
+	began=${EPOCHREALTIME/.}
+	expect 5 wait "$waiter"
+	is_past $((began + 3000000))
+	grep 'Lock timeout.*: held by' said
+	rm held
+	rules
+	wait_until 20 is_mirrored a
 	syncs_b_without_a_worker 1s
 	kill_site paris
 	expect 1 wait "$waiter"
 	grep 'no node is running here' said
+}
+
+# Whoever waits for a node that will never do it would wait for ever.
+no_worker_ever() {
+	make_mirror_sites
+	set_conf london http.anonymousRead true
+	make_repository london/git/a.git 2
+	start_site london
+	start_site paris
+	mirror a interval 1h
+	expect 2 at paris mirror sync a --wait 0s
+	grep 'the node updates no mirrors: it had none' err
+	stop_site paris
+	set_conf paris sync.repositoryCapacity 0
+	start_site paris
+	expect 2 at paris mirror sync a --wait 0s
+	grep 'the node updates no mirrors: sync.repositoryCapacity is 0' err
+	set_conf paris sync.repositoryCapacity 1
+	reload paris
+	at paris mirror sync a
+	# Its section is new, and the node has others.
+	make_repository london/git/b.git 2
+	mirror b interval 1h
+	expect 2 at paris mirror sync b --wait 0s
+	grep 'the configuration has no .mirror "b".' err
 }
 
 # A lease that is never renewed is the fetch's last moment: what needs longer fails as such, with the
@@ -473,6 +518,7 @@ tap_test "by ssh a key that is refused is marked, and an unknown host is not ask
 tap_test "by git:// it is polled as well" by_git
 tap_test "objects that come cut, turned, garbled or not at all fail their own mirror" hostile
 tap_test "one waits for a free worker as long as that takes" no_worker_is_free
+tap_test "nobody waits for a node that takes no mirrors, or none at the moment" no_worker_ever
 tap_test "a fetch that is longer than a lease that is never renewed says so, and is tried again later" outlasts_its_lease
 tap_test "a pack that is too large, or would be unpacked, fails its own mirror" too_large
 tap_test "a pack for which there is no room leaves some for others" no_room

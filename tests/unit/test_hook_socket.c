@@ -106,7 +106,7 @@ TEST(a_wake_reaches_its_receiver)
 	struct hook_socket *socket = open_with(NULL);
 
 	assert_int_equal(tell("wake"), 1);
-	assert_string_equal(answer, "");
+	assert_string_equal(answer, HOOK_NO_MIRRORS);
 	assert_int_equal(woken, 1);
 	hook_socket_stop(socket);
 }
