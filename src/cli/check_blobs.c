@@ -215,9 +215,11 @@ static void report_unreadable(struct checking *checking, const struct queue_view
 
 	if (view->unreadable.count > 0)
 		check_say(checking, CHECK_NOTE, "tasks",
-			  "inspect them, push those repositories again, then remove the "
-			  "files: refrelay push discard --unreadable",
-			  "%zu file%s no task, e.g. %s", view->unreadable.count,
+			  "check their owner and mode; inspect what is no task, push "
+			  "those repositories again, then remove the files: refrelay "
+			  "push discard --unreadable",
+			  "%zu file%s no task or cannot be read, e.g. %s",
+			  view->unreadable.count,
 			  view->unreadable.count == 1 ? " is" : "s are",
 			  view->unreadable.example);
 }

@@ -124,11 +124,10 @@ static void print_queue(const struct push_call *call, const struct queue_view *v
 	printf("%zu running, %zu waiting, %zu of them failing; %zu given up\n", running,
 	       view->uris.count - running, failing, view->letters.count);
 	if (view->unreadable.count > 0)
-		cli_print("%zu unreadable file%s, e.g. %s (to remove %s: refrelay "
-			  "push discard --unreadable)",
+		cli_print("%zu unreadable file%s, e.g. %s (check owner and mode; to "
+			  "remove what is no task: refrelay push discard --unreadable)",
 			  view->unreadable.count, view->unreadable.count == 1 ? "" : "s",
-			  view->unreadable.example,
-			  view->unreadable.count == 1 ? "it" : "them");
+			  view->unreadable.example);
 }
 
 static void report_nodes(const struct queue_view *view)

@@ -160,9 +160,9 @@ static int discard_unreadable(struct push_call *call, struct err *err)
 	if (queue_view_read(call->push.tasks, call->push.leases, call->push.settings,
 			    &view, err) != 0)
 		return -1;
+	count = view.unreadable.count - view.unreadable.kept;
 	if (call->is_dry)
-		printf("would discard %zu file%s\n", view.unreadable.count,
-		       view.unreadable.count == 1 ? "" : "s");
+		printf("would discard %zu file%s\n", count, count == 1 ? "" : "s");
 	queue_view_clear(&view);
 	if (call->is_dry)
 		return EXIT_DONE;

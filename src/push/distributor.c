@@ -373,7 +373,7 @@ static void leftovers_recover(struct distributor *distributor)
 #define GAUGES_EVERY_MS 15000
 #define DEAD_LETTERS_EVERY_MS 15000
 #define LIST_RETRY_MS 5000
-#define UNWATCHED_MS 10000 /* where the kernel tells of no changes in the store */
+#define UNWATCHED_MS 10000 /* where no news of the store would tell what comes */
 #define PRESENCE_EVERY_MS 10000
 #define SWEEP_EVERY_MS 600000
 
@@ -425,6 +425,14 @@ static void distributor_hear_store(struct distributor *distributor)
 		int64_min(distributor->leftovers_at, clock_boot_ms() + LEFTOVERS_LOOK_MS);
 }
 
+/* The kernel tells of no changes there, or not that a file can be read again. */
+static bool is_to_be_listed_again(const struct distributor *distributor)
+{
+	struct task_store *tasks = distributor->push->options.tasks;
+
+	return !task_store_is_watched(tasks) || task_store_is_troubled(tasks);
+}
+
 static void note_result(const struct err *err, bool *is_broken)
 {
 	if (err && !*is_broken)
@@ -451,7 +459,7 @@ static void distributor_list_store(struct distributor *distributor)
 	}
 	if (interval_ms > 0)
 		again_ms = int64_min(again_ms, interval_ms);
-	if (!task_store_is_watched(distributor->push->options.tasks))
+	if (is_to_be_listed_again(distributor))
 		again_ms = int64_min(again_ms, UNWATCHED_MS);
 	if (result != 0)
 		again_ms = int64_min(again_ms, LIST_RETRY_MS);
@@ -510,7 +518,7 @@ static void list_if_due(struct distributor *distributor)
 	    distributor->must_list_requests)
 		if (requests_list(distributor, ERR_IGNORED) != 0)
 			distributor->list_at = clock_boot_ms() + LIST_RETRY_MS;
-	if (!task_store_is_watched(distributor->push->options.tasks))
+	if (is_to_be_listed_again(distributor))
 		distributor->list_at =
 			int64_min(distributor->list_at, clock_boot_ms() + UNWATCHED_MS);
 }

@@ -217,6 +217,19 @@ int task_store_done(struct task_store *store, const struct claimed_task *task,
 	return remove_running(store, task, err);
 }
 
+/* It was read before. A file that cannot be opened just now waits all the same. */
+static void note_given_back(struct task_store *store, int waiting,
+			    const struct claimed_task *task)
+{
+	struct stat st;
+
+	if (fstatat(waiting, task->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    clock_ms(&st.st_mtim) == task->since)
+		store_note_task(store, waiting, task->name, &st, &task->task);
+	else /* it is another file now */
+		store_notice_name(store, waiting, task->name, false);
+}
+
 int task_store_give_back(struct task_store *store, const struct claimed_task *task,
 			 struct err *err)
 {
@@ -228,9 +241,12 @@ int task_store_give_back(struct task_store *store, const struct claimed_task *ta
 		waiting < 0 ? -1 : open_running(store, uri_key, false, err);
 	if (running < 0)
 		return err->class == ERR_MISSING ? 0 : -1; /* another has recovered it */
-	if (renameat(running, task->name, waiting, task->name) != 0 && errno != ENOENT)
+	if (renameat(running, task->name, waiting, task->name) == 0)
+		note_given_back(store, waiting, task);
+	else if (errno == ENOENT) /* another has recovered it */
+		store_notice_name(store, waiting, task->name, false);
+	else
 		return err_errno(err, "cannot move %s back to waiting/", task->name);
-	store_notice_name(store, waiting, task->name, false);
 	return 0;
 }
 

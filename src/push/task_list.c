@@ -52,11 +52,13 @@ void store_notice_name(struct task_store *store, int dir, const char *name,
 
 	if (!is_store_name(name))
 		return;
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(st.st_mode)) {
+	bool is_seen = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	if (is_seen ? S_ISDIR(st.st_mode) : errno == ENOENT) {
 		task_index_drop(&store->index, name, births);
 		return;
 	}
-	if (task_index_knows(&store->index, name, st.st_ino, clock_ms(&st.st_mtim)))
+	if (is_seen &&
+	    task_index_knows(&store->index, name, st.st_ino, clock_ms(&st.st_mtim)))
 		return;
 	if (store_read_task(dir, name, &task, &st, &err) == 0) {
 		store_note_task(store, dir, name, &st, &task);
@@ -195,11 +197,19 @@ static int list_waiting(struct task_store *store, bool *found_dirs, struct err *
 	return list_waiting_locked(store, found_dirs, err);
 }
 
+static void task_list_forget_trouble(struct task_store *store)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->index.mutex);
+
+	store->index.is_troubled = false;
+}
+
 int task_store_refresh(struct task_store *store, waiting_uri_seen seen,
 		       running_uri_seen running, void *arg, struct err *err)
 {
 	bool found_dirs = false;
 
+	task_list_forget_trouble(store);
 	store_watch_again(store);
 	if (task_store_list_running(store, running, arg, err) != 0 ||
 	    list_waiting(store, &found_dirs, err) != 0)
@@ -451,7 +461,15 @@ bool task_index_trouble(struct task_index *index, const char *name)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
 
+	index->is_troubled = true;
 	return map_put(&index->troubles, name, index) == NULL;
+}
+
+bool task_store_is_troubled(struct task_store *store)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->index.mutex);
+
+	return store->index.is_troubled;
 }
 
 enum { DIGEST_MAX = 256 };
@@ -508,10 +526,11 @@ static void task_list_add_file(const struct listing_place *place, int dir,
 	struct err err;
 
 	if (store_read_task(dir, name, &one.task, &st, &err) != 0) {
-		if (place->unreadable && is_no_task(&err) &&
+		if (place->unreadable && err.class != ERR_MISSING &&
 		    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 			vec_add(&place->unreadable->waiting, st.st_ino);
 			unreadable_add(place->unreadable, place->path, name);
+			place->unreadable->kept += !is_no_task(&err);
 		}
 		return;
 	}

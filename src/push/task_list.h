@@ -21,17 +21,19 @@ struct listed_task {
 typedef VEC(struct listed_task) listed_tasks;
 void listed_tasks_clear(listed_tasks *tasks);
 
-/* Files that are not tasks: their number, each once. */
+/* Files that are not tasks, or cannot be read: their number, each once. */
 struct unreadable {
 	size_t count;
+	size_t kept; /* of them: may be tasks, but cannot be read now */
 	char example[256];
 	/* Inodes of those in waiting/: a node may set them aside meanwhile. */
 	VEC(ino_t) waiting;
 };
 void unreadable_clear(struct unreadable *unreadable);
 
-/* All waiting and running tasks, read now, by URI. Files that are not tasks, and that
- * nodes have not yet set aside, are added to `unreadable` (may be NULL). */
+/* All waiting and running tasks, read now, by URI. Files that cannot be read, or are not
+ * tasks and that nodes have not yet set aside, are added to `unreadable` (may be NULL).
+ */
 int task_store_list(struct task_store *store, listed_tasks *tasks,
 		    struct unreadable *unreadable, struct err *err);
 
@@ -39,7 +41,7 @@ int task_store_list(struct task_store *store, listed_tasks *tasks,
 int task_store_unreadable(struct task_store *store, struct unreadable *unreadable,
 			  struct err *err);
 
-/* Removes the files that were set aside, and those in waiting/. */
+/* Removes the files that were set aside, and those in waiting/ that are not tasks. */
 int task_store_drop_unreadable(struct task_store *store, size_t *dropped,
 			       struct err *err);
 
@@ -84,6 +86,7 @@ struct task_index {
 	struct map tasks;      /* by name */
 	struct map uris;
 	struct map troubles; /* names that could not be read, and were logged */
+	bool is_troubled;    /* one of them, since the last refresh */
 	TAILQ_HEAD(, known_uri) changed;
 	uint64_t births, rounds;
 };
@@ -123,7 +126,8 @@ void task_index_compare(struct task_index *index, const listed_names *listed,
 /* Reports each URI that changed since its last report, without holding the mutex. */
 void task_index_report(struct task_index *index, waiting_uri_seen seen, void *arg);
 
-/* Whether this is the first trouble with the name; remembers it. */
+/* Whether this is the first trouble with the name; remembers it, and that there is one.
+ */
 bool task_index_trouble(struct task_index *index, const char *name);
 
 #endif

@@ -349,7 +349,9 @@ static int drop_unreadable(const struct web_request *request, const struct order
 			   const struct queue_view *view, struct web_response *response,
 			   struct err *err)
 {
-	struct push_act_result result = { .done = view->unreadable.count };
+	struct push_act_result result = {
+		.done = view->unreadable.count - view->unreadable.kept,
+	};
 
 	if (!order->is_dry &&
 	    task_store_drop_unreadable(request->services->tasks, &result.done, err) != 0)

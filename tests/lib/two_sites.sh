@@ -10,6 +10,7 @@
 #	spool_is_empty			no hook's word waits for the primary
 #	unwatch SITE			a change of its disk is for verifications to find
 #	in_copy REPOSITORY COMMAND...	git there, without hooks
+#	make_unprivileged		nodes started from now on read no more than their user may
 #
 # To change a setting for a test: `set_conf SITE SECTION.KEY VALUE`, before or after the start.
 
@@ -179,6 +180,17 @@ in_copy() { # REPOSITORY COMMAND...
 	local repository=$1
 	shift
 	git -c core.hooksPath=/dev/null -C "paris/git/$repository" "$@"
+}
+
+# Also where the tests run as root, who may read all.
+make_unprivileged() {
+	[ "$(id -u)" -eq 0 ] || return 0
+	cat >unprivileged <<-END
+		#!/bin/sh
+		exec setpriv --bounding-set=-dac_override,-dac_read_search "$REFRELAY" "\$@"
+	END
+	chmod +x unprivileged
+	export REFRELAY=$PWD/unprivileged
 }
 
 start_sites() {

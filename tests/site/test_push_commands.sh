@@ -568,7 +568,7 @@ what_is_no_task_can_be_removed() {
 	expect 0 at home push queue
 	grep -q '^1 unreadable file, .*/waiting/0123' out
 	expect 0 at home check
-	grep -q '^note   tasks  .*1 file is no task, .*discard --unreadable' out
+	grep -q '^note   tasks  .*1 file is no task or cannot be read, .*discard --unreadable' out
 	start_site home
 	wait_until 10 is_set_aside
 	queue_is 1 'q["unreadable"]'

@@ -204,6 +204,32 @@ old_key() { # REF
 	printf 'a\n%s\n%s\nm' "$1" "$(uri_of m/a)" | sha1sum | cut -d ' ' -f 1
 }
 
+# Its owner is root, say, who copied the store.
+what_cannot_be_read_is_told_and_done_when_it_can_be() {
+	local key path
+	make_usual
+	make_unprivileged
+	start_ready n
+	expect 0 at n status
+	key=$(write_task aside a refs/heads/b1 "$(uri_of m/a)" m)
+	path=store/ref-updates/waiting/$key
+	chmod 0 "store/ref-updates/aside/$key"
+	mv "store/ref-updates/aside/$key" "$path"
+	wait_until 10 was_logged n task.unreadable
+	expect 3 at n status
+	grep -q '1 unreadable file is in the task store' out
+	expect 0 at n push discard --unreadable --dry-run
+	grep -qx 'would discard 0 files' out
+	expect 0 at n push discard --unreadable
+	[ -e "$path" ]
+	chmod 600 "$path"
+	wait_until 15 has_ref m/a refs/heads/b1
+	wait_until 10 store_is_empty
+	expect 0 at n status
+	[ "$(logged n task.unreadable)" -eq 1 ]
+	stop_site n
+}
+
 files_of_older_releases_are_done() {
 	local store=store/ref-updates key
 	make_usual
@@ -419,6 +445,8 @@ tap_test "names and contents are byte for byte those of Gerrit" \
 tap_test "a reader never sees a part of a file" a_reader_never_sees_a_part_of_a_file
 tap_test "what is no task is set aside, and the others are done" \
 	what_is_no_task_is_set_aside_and_the_others_are_done
+tap_test "what cannot be read is told, and done when it can be" \
+	what_cannot_be_read_is_told_and_done_when_it_can_be
 tap_test "two refs of a file are one push" \
 	two_refs_are_one_push_in_either_order 'refs/heads/b1 refs/heads/b2'
 tap_test "two refs of a file are one push in the other order, too" \

@@ -41,6 +41,9 @@ int linkat(int from, const char *path, int to, const char *name, int flags)
  * its first listing lasts. */
 static atomic_int openings, listings, listing_waits_for;
 
+/* Likewise: a file that cannot be opened, or not even be looked at. */
+static const char *unopened, *unseen;
+
 int openat(int dir, const char *path, int flags, ...)
 {
 	va_list args;
@@ -48,6 +51,10 @@ int openat(int dir, const char *path, int flags, ...)
 	va_start(args, flags);
 	mode_t mode = (flags & O_CREAT) ? va_arg(args, mode_t) : 0;
 	va_end(args);
+	if (unopened && strcmp(path, unopened) == 0) {
+		errno = EMFILE;
+		return -1;
+	}
 	openings += text_ends_with(path, "/ref-updates/waiting");
 	if (strcmp(path, ".") == 0 && atomic_fetch_add(&listings, 1) == 0 &&
 	    listing_waits_for > 0) {
@@ -55,6 +62,15 @@ int openat(int dir, const char *path, int flags, ...)
 		usleep(10000); /* a long one */
 	}
 	return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
+int fstatat(int dir, const char *path, struct stat *st, int flags)
+{
+	if (unseen && strcmp(path, unseen) == 0) {
+		errno = ESTALE;
+		return -1;
+	}
+	return (int)syscall(SYS_newfstatat, dir, path, st, flags);
 }
 
 /* Likewise: the file server's clock, set ahead. */
@@ -638,6 +654,84 @@ TEST(a_file_that_may_not_be_read_stays)
 	claimed_tasks_clear(&tasks);
 }
 
+/* As long as this node has no descriptor left. */
+TEST(what_is_given_back_waits_though_it_cannot_be_opened)
+{
+	AUTO_FREE char *name = xstrdup(add("a"));
+	claimed_tasks tasks;
+
+	refresh();
+	tasks = claim(URI);
+	assert_int_equal(tasks.count, 1);
+	task_store_report(store, seen, &reports);
+	assert_int_equal(last.tasks, 0);
+	unopened = name;
+	assert_ok(task_store_give_back(store, &tasks.items[0], &err));
+	task_store_report(store, seen, &reports);
+	assert_int_equal(last.tasks, 1);
+	assert_int_equal(last.since, tasks.items[0].since);
+	assert_false(task_store_is_troubled(store));
+	unopened = NULL;
+	claimed_tasks_clear(&tasks);
+	tasks = claim(URI);
+	assert_int_equal(tasks.count, 1);
+	claimed_tasks_clear(&tasks);
+}
+
+TEST(what_replaced_the_file_that_is_given_back_is_read)
+{
+	AUTO_FREE char *name = xstrdup(add("a"));
+	claimed_tasks tasks = claim(URI);
+	char uri_key[URI_KEY_SIZE];
+
+	uri_key_of(URI, uri_key);
+	write_to("{\"project\":\"p\",\"ref\":\"b\",\"uri\":\"git://h/q.git\","
+		 "\"remote\":\"r\"}",
+		 "ref-updates/running/%s/%s", uri_key, name);
+	AUTO_FREE char *path = xasprintf("ref-updates/running/%s/%s", uri_key, name);
+	set_time(path, long_ago);
+	assert_ok(task_store_give_back(store, &tasks.items[0], &err));
+	task_store_report(store, seen, &reports);
+	assert_string_equal(last_uri, "git://h/q.git");
+	claimed_tasks_clear(&tasks);
+}
+
+TEST(what_cannot_be_read_is_looked_for_again_and_counted)
+{
+	AUTO_FREE char *name = xstrdup(add("a"));
+	struct unreadable unreadable = { 0 };
+	listed_tasks listed = { 0 };
+	claimed_tasks tasks;
+	size_t dropped;
+
+	refresh();
+	assert_false(task_store_is_troubled(store));
+	unopened = name;
+	tasks = claim(URI);
+	assert_int_equal(tasks.count, 0);
+	assert_true(task_store_is_troubled(store));
+	assert_int_equal(WAITS, 1);
+	refresh();
+	assert_true(task_store_is_troubled(store));
+	assert_ok(task_store_list(store, &listed, &unreadable, &err));
+	assert_int_equal(unreadable.count, 1);
+	assert_int_equal(unreadable.kept, 1);
+	unreadable_clear(&unreadable);
+	assert_ok(task_store_drop_unreadable(store, &dropped, &err));
+	assert_int_equal(dropped, 0);
+	unopened = NULL;
+	unseen = name;
+	refresh();
+	assert_true(task_store_is_troubled(store));
+	unseen = NULL;
+	refresh();
+	assert_false(task_store_is_troubled(store));
+	tasks = claim(URI);
+	assert_int_equal(tasks.count, 1);
+	claimed_tasks_clear(&tasks);
+	listed_tasks_clear(&listed);
+}
+
 TEST(what_gerrit_and_old_layouts_left_is_adopted_with_its_time)
 {
 	char uri_key[URI_KEY_SIZE];
@@ -774,6 +868,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(a_file_that_may_not_be_read_stays,
 						open_store_as_nobody,
 						close_store_as_nobody),
+		STORE_CASE(what_is_given_back_waits_though_it_cannot_be_opened),
+		STORE_CASE(what_replaced_the_file_that_is_given_back_is_read),
+		STORE_CASE(what_cannot_be_read_is_looked_for_again_and_counted),
 		STORE_CASE(what_gerrit_and_old_layouts_left_is_adopted_with_its_time),
 		STORE_CASE(what_comes_and_goes_is_heard_of),
 		STORE_CASE(a_file_that_is_just_being_written_is_not_set_aside),
