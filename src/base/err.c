@@ -53,6 +53,7 @@ static const char *const reasons[] = {
 	[REASON_WANTED] = "wanted",
 	[REASON_NO_WAY] = "no_way",
 	[REASON_ELSEWHERE] = "elsewhere",
+	[REASON_HERE] = "here",
 };
 
 static enum err_class class_of_errno(int code)

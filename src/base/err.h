@@ -58,6 +58,7 @@ enum err_reason {
 	REASON_WANTED,    /* not to be removed: the primary has it */
 	REASON_NO_WAY,    /* a destination: what is asked of it cannot be done there */
 	REASON_ELSEWHERE, /* ... another host than its own could not be reached */
+	REASON_HERE,      /* ... this node's own directory for it cannot be used */
 	REASONS,
 };
 

@@ -241,14 +241,28 @@ static void orphan(struct push_run *run, const struct push_group *group,
 	push_settle_give_back(run, group);
 }
 
-/* This node's disk, not the destination, is at fault, and other nodes may reach the
- * repository: so nothing is written that would keep them from it. */
-static void push_group_put_off(struct push_run *run, const struct push_group *group,
-			       const struct err *why)
+/* Not for want of memory: a repository that needs more than there is would be tried each
+ * minute, and nobody told. */
+bool push_is_this_nodes_fault(const struct err *why)
+{
+	return why->reason == REASON_HERE || why->sys_errno == EMFILE ||
+	       why->sys_errno == ENFILE || why->sys_errno == EAGAIN ||
+	       why->sys_errno == ENOEXEC;
+}
+
+/* This node, not the destination, is at fault, and other nodes may reach the repository:
+ * so nothing is written that would keep them from it. */
+void push_note_put_off(struct push_run *run, const struct err *why)
 {
 	log_warn("push.put_off", LOG_ERR(why), LOG_TEXT("uri", run->uri),
 		 LOG_TEXT("remedy", why->remedy));
 	run->is_away = true;
+}
+
+void push_group_put_off(struct push_run *run, const struct push_group *group,
+			const struct err *why)
+{
+	push_note_put_off(run, why);
 	push_settle_give_back(run, group);
 }
 
@@ -259,7 +273,7 @@ static bool push_group_is_away(const struct push_run *run, const struct push_gro
 	const struct push_options *options = &run->push->options;
 
 	if (found < 0)
-		return why->class == ERR_DISK && !err_is_of_data(why);
+		return !err_is_of_data(why);
 	return found == 0 && options->is_deleted &&
 	       !options->is_deleted(options->arg, group->project, why);
 }
@@ -647,6 +661,10 @@ static void fail_group(struct push_run *run, const struct push_group *group,
 	if (why->class == ERR_CANCELED) {
 		run->is_interrupted = true;
 		push_settle_give_back(run, group);
+		return;
+	}
+	if (push_is_this_nodes_fault(why)) {
+		push_group_put_off(run, group, why);
 		return;
 	}
 	push_group_note_host(run, why);

@@ -422,6 +422,8 @@ int push_report_failure(const char *tail, struct err *err)
 		return -1;
 	if (err->reason == REASON_SILENT)
 		return err_remedy(err, SILENT);
+	if (tail[0]) /* of this machine, or of the destination's */
+		err->sys_errno = 0;
 	if (!git_message_find(SPEAKER_PUSH, tail, err) && err->class == ERR_INTERNAL)
 		git_message_guess(tail, err);
 	return -1;

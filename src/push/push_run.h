@@ -42,7 +42,7 @@ struct push_run {
 	bool is_head;     /* what is to be tried again is HEAD alone */
 	bool has_refused; /* the destination, other refs than deletions; or all failed */
 	bool is_lock, has_orphans;
-	bool is_away;        /* a repository is out of this node's reach */
+	bool is_away;        /* a repository is out of this node's reach, or a push */
 	bool is_held;        /* a deletion waits for a person */
 	bool has_changed;    /* its list of dead letters */
 	bool has_letters;    /* new ones, which are not written yet */
@@ -84,6 +84,14 @@ bool push_was_interrupted(const struct err *why);
 /* For requests to its destination other than pushes. */
 struct target_call push_group_call(const struct push_run *run,
 				   const struct push_group *group);
+
+/* Whether this node lacks what a push anywhere needs: space for its own files, a
+ * descriptor, a process, the program. */
+bool push_is_this_nodes_fault(const struct err *why);
+/* The run is tried again in a minute, and no failure is counted; the tasks wait again. */
+void push_note_put_off(struct push_run *run, const struct err *why);
+void push_group_put_off(struct push_run *run, const struct push_group *group,
+			const struct err *why);
 
 bool has_request(const struct push_run *run, enum uri_request request);
 /* The time of the next try, after the last failure, has not come. */

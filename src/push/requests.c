@@ -224,6 +224,10 @@ static bool delete_now(struct push_run *run, const struct push_group *group)
 		return true;
 	}
 	err_prefix(&why, "deleting %s", run->uri);
+	if (push_is_this_nodes_fault(&why)) {
+		push_group_put_off(run, group, &why);
+		return true;
+	}
 	if (why.reason == REASON_NO_WAY) {
 		log_error("push.not_deleted", LOG_ERR(&why), LOG_TEXT("uri", run->uri),
 			  LOG_TEXT("remedy", why.remedy));
@@ -392,6 +396,11 @@ static void fail_head(struct push_run *run, const struct push_group *group,
 	if (push_was_interrupted(why)) {
 		put_back_head(run);
 		run->is_interrupted = true;
+		return;
+	}
+	if (push_is_this_nodes_fault(why)) {
+		put_back_head(run);
+		push_note_put_off(run, why);
 		return;
 	}
 	if (why->reason == REASON_NO_WAY ||

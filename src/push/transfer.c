@@ -77,6 +77,16 @@ static void transfer_close(struct transfer *transfer)
 	view_remove(&transfer->view);
 }
 
+/* Whatever is missing, it is not the destination. */
+static int blame_view(struct err *err)
+{
+	if (err->reason == REASON_LOCAL_REPOSITORY)
+		return -1;
+	if (err->class == ERR_MISSING)
+		err->class = ERR_DISK;
+	return err_because(err, REASON_HERE);
+}
+
 static int need_view(struct transfer *transfer, struct err *err)
 {
 	const struct transfer_request *request = transfer->request;
@@ -85,7 +95,9 @@ static int need_view(struct transfer *transfer, struct err *err)
 	if (transfer->view.path)
 		return 0;
 	return view_create(request->directory, request->repository,
-			   transfer->local.oid_len, &transfer->view, err);
+			   transfer->local.oid_len, &transfer->view, err) == 0
+		       ? 0
+		       : blame_view(err);
 }
 
 /* `args` must have room for what is always there. */
@@ -251,7 +263,7 @@ static int fill_view(struct transfer *transfer, const push_items *items, struct 
 		if (!items->items[i]->result.is_deletion)
 			vec_add(&refs.refs, items->items[i]->value);
 	vec_sort(&refs.refs, ref_compare_names);
-	return view_fill(&transfer->view, &refs, err);
+	return view_fill(&transfer->view, &refs, err) == 0 ? 0 : blame_view(err);
 }
 
 /* What git said of each ref, with the item it is about. */

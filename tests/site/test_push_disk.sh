@@ -153,6 +153,36 @@ the_store_is_unmounted() {
 	stop_site home
 }
 
+# Git pushes from files of ours there. That is no failure of the destination, for which no
+# node would be allowed another try.
+the_data_of_the_node_is_full() {
+	[ "$(id -u)" -eq 0 ] || skip "only root can mount a file system of a certain size"
+	mkdir -p home/data
+	mount -t tmpfs -o size=4m,mode=700 refrelay-test home/data 2>/dev/null ||
+		skip "no tmpfs can be mounted here"
+	trap 'umount -l "$TEST_DIR/home/data" 2>/dev/null || true' EXIT
+	make_node home
+	add_remote home near replicationRetry 0 replicationMaxRetries 1
+	make_source a
+	make_destination near/a
+	start_ready home
+	expect 0 at home push start --wait
+	head -c 20000000 /dev/zero >home/data/filler 2>/dev/null || true
+	add_commits git/a.git refs/heads/main 1
+	at home push start a
+	wait_until 10 was_logged home push.put_off
+	wait_until 15 tells 'could not write to its disk'
+	[ -z "$(letters)" ]
+	queue_says 'not q["queue"][0]["failures"]'
+	rm home/data/filler
+	stop_site home
+	start_site home
+	wait_until 10 arrived near a
+	wait_until 10 store_is_empty
+	wait_until 15 is_well
+	stop_site home
+}
+
 waits_for_disk() { # REPOSITORY
 	at home push queue --json >queue || return
 	python3 -c '
@@ -241,6 +271,7 @@ tap_test "no inode is left in the store" no_inode_is_left
 tap_test "the store is read-only" the_store_is_read_only
 tap_test "the store is unmounted while the node runs" the_store_is_unmounted
 tap_test "the store is unmounted while no node runs" it_is_unmounted_while_no_node_runs
+tap_test "the node's own data are full" the_data_of_the_node_is_full
 tap_test "a destination is unmounted" a_destination_is_unmounted
 tap_test "the store is replaced by a copy of it" it_is_replaced_while_the_node_runs
 tap_done

@@ -10,6 +10,8 @@
 #include "push/push.h"
 #include "push/uri_state.h"
 
+#define WAITING "ls ev/ref-updates/waiting"
+
 struct node {
 	struct task_store *tasks;
 	struct lease_manager *leases;
@@ -195,6 +197,28 @@ static inline size_t count_letters(const struct node *node, dead_letters *letter
 	dead_letters_clear(letters);
 	assert_ok(task_store_dead_letters(node->tasks, letters, &err));
 	return letters->count;
+}
+
+/* A push to its first URL began, and ended. */
+static inline bool was_tried(const struct node *node, const char *project)
+{
+	AUTO_DESTINATION struct destination to = { 0 };
+	AUTO_FREE char *key = NULL;
+	struct lease_holder holder;
+
+	assert_ok(destination_make(&node->settings->remotes.items[0], 0, project, &to,
+				   &err));
+	key = xasprintf(PUSH_URI_LEASE "%s", to.uri_key);
+	return lease_inspect(node->leases, key, &holder, &err) == 0 && holder.fence > 0 &&
+	       !holder.held;
+}
+
+/* Nothing that is written down keeps another node from it. */
+static inline void assert_only_waits(void)
+{
+	assert_int_equal(count_of(WAITING), 1);
+	assert_int_equal(count_of("ls -p ev/refrelay | grep -v /"), 0);
+	assert_int_equal(count_of("ls ev/refrelay/failed"), 0);
 }
 
 #define ENGINE_CASE(name)                                                                \

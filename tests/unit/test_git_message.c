@@ -229,6 +229,22 @@ TEST(what_git_lacked_has_a_code)
 }
 
 /* What stands for a shell there quotes the line that it does not run. */
+/* The destination's git may be who lacks it. */
+TEST(what_git_lacked_in_a_push_is_not_said_to_be_lacking_here)
+{
+	static const char said[] = "remote: fatal: cannot fork: too many open files";
+
+	err_set(&err, ERR_INTERNAL, "git exited with code 128");
+	git_message_find(SPEAKER_GIT, said, &err);
+	assert_int_equal(err.sys_errno, EAGAIN);
+	push_report_failure(said, &err);
+	assert_int_equal(err.sys_errno, 0);
+	errno = EAGAIN;
+	err_errno(&err, "cannot start git");
+	push_report_failure("", &err);
+	assert_int_equal(err.sys_errno, EAGAIN);
+}
+
 TEST(an_account_without_a_shell_is_a_matter_of_configuration)
 {
 	static const char *const said[] = {
@@ -412,6 +428,8 @@ int main(void)
 		cmocka_unit_test(a_damaged_commit_graph_is_damage),
 		cmocka_unit_test(what_git_says_of_a_working_tree_has_a_class),
 		cmocka_unit_test(what_git_lacked_has_a_code),
+		cmocka_unit_test(
+			what_git_lacked_in_a_push_is_not_said_to_be_lacking_here),
 		cmocka_unit_test(an_account_without_a_shell_is_a_matter_of_configuration),
 		cmocka_unit_test(
 			what_the_source_or_the_way_to_it_refuses_is_none_of_the_copy),

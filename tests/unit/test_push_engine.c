@@ -16,7 +16,6 @@
 #include "push/task_list.h"
 
 #define PATIENCE_MS 30000
-#define WAITING "ls ev/ref-updates/waiting"
 #define RUNNING "find ev/ref-updates/running -type f"
 
 /* How often the names in waiting/ were brought to disk, where no log does that. */
@@ -387,27 +386,6 @@ TEST(a_task_of_a_renamed_remote_goes_where_its_url_says)
 }
 
 /* A node has had its URI, and let it go. */
-static bool was_tried(const struct node *node, const char *project)
-{
-	AUTO_DESTINATION struct destination to = { 0 };
-	AUTO_FREE char *key = NULL;
-	struct lease_holder holder;
-
-	assert_ok(destination_make(&node->settings->remotes.items[0], 0, project, &to,
-				   &err));
-	key = xasprintf(PUSH_URI_LEASE "%s", to.uri_key);
-	return lease_inspect(node->leases, key, &holder, &err) == 0 && holder.fence > 0 &&
-	       !holder.held;
-}
-
-/* Nothing that is written down keeps another node from it. */
-static void assert_only_waits(void)
-{
-	assert_int_equal(count_of(WAITING), 1);
-	assert_int_equal(count_of("ls -p ev/refrelay | grep -v /"), 0);
-	assert_int_equal(count_of("ls ev/refrelay/failed"), 0);
-}
-
 TEST(tasks_of_a_missing_repository_are_given_up_once_it_is_known_to_be_deleted)
 {
 	struct node node = { 0 };
