@@ -73,15 +73,19 @@ static void take_results(struct pull_item **placed, const blob_arrivals *arrival
  * was the primary. Or it was brought of another history: the primary is another one, or
  * was restored, and may have less than this site; so its row says, or what came. One that
  * was deleted and created anew counts the same: what is deleted goes to the trash in any
- * case. By its id an object is known to be the same. */
+ * case. Not what is the same, as most is after a promotion: an object by its id, and
+ * what came with the content that was proved here last. */
 static bool is_to_be_kept(const struct blob_work *work, const struct pull_item *item)
 {
 	const struct registry_row *row = item->row;
 
 	if (work->kind->layout == BLOB_LFS || work->job->pull->options.once)
 		return false;
-	return row->last_success_at == 0 || row->generation == 0 ||
-	       item->generation < row->generation ||
+	if (row->last_success_at == 0)
+		return true;
+	if (row->checksum && strcmp(row->checksum, blob_of(item)->digest) == 0)
+		return false;
+	return row->generation == 0 || item->generation < row->generation ||
 	       strcmp(item->timeline, row->timeline) != 0;
 }
 

@@ -288,6 +288,7 @@ static bool record_brought(struct stored_row *stored, const struct registry_move
 	struct registry_row *row = &stored->row;
 	bool is_other = is_other_timeline(row, move);
 
+	registry_set_text(&row->checksum, NULL); /* recorded or not, it is another copy */
 	/* The row's timeline is the newer one: it came while this was being brought. */
 	*recorded = !(is_other && *row->timeline && (stored->wishes & WISH_MEANWHILE));
 	if (!*recorded)
@@ -308,7 +309,6 @@ static bool record_brought(struct stored_row *stored, const struct registry_move
 		registry_set_text(&row->primary_checksum, NULL);
 	}
 	row->generation = move->generation;
-	registry_set_text(&row->checksum, NULL);
 	if (move->generation > row->generation_wanted) {
 		row->generation_wanted = move->generation;
 		row->size = move->size;

@@ -1,8 +1,10 @@
 /*
- * How long a job of blobs reads what is here, and waits for its checksum.
+ * How long a job of blobs reads what is here, and waits for its checksum; and what is
+ * here that another primary has as well.
  */
 #include "blob_job_test.h"
 
+#include <glob.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -153,6 +155,68 @@ TEST(what_may_be_here_waits_for_its_checksum_since_it_was_asked_for)
 	assert_int_equal(many_asked + parts_asked, 1);
 }
 
+/* No file was replaced by another. */
+static bool is_trash_empty(void)
+{
+	AUTO_FREE char *trash = file_of("files", ".refrelay/trash/*/*");
+	glob_t found;
+	int result = glob(trash, 0, NULL, &found);
+
+	if (result == 0)
+		globfree(&found);
+	return result == GLOB_NOMATCH;
+}
+
+/* As of a secondary that was promoted, and has not read its files yet: all of them would
+ * be kept. */
+TEST(what_another_primary_has_as_well_leaves_nothing_in_the_trash)
+{
+	const int64_t hour_ms = (int64_t)3600 * 1000;
+
+	put_text("a", "text");
+	tell("files", "a");
+	assert_true(run_job("files") && is_proved("files", "a"));
+	put_text("a", "text")->has_no_checksum = true;
+	ask_for("files", "a",
+		(struct registry_move){ .generation = 2,
+					.timeline = T2,
+					.size = 4,
+					.changed_at = clock_wall_ms() - 2 * hour_ms });
+	their_timeline = T2;
+	pull.waits_since = pull_now_ms(&pull) - hour_ms;
+	assert_true(run_job("files"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_SYNCED);
+	assert_int_equal(many_asked, 2);
+	assert_true(is_trash_empty());
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "a");
+	assert_string_equal(row.timeline, T2);
+}
+
+static void hear_of_another_primary(void)
+{
+	before_answer = NULL;
+	ask_for("files", "a", (struct registry_move){ .generation = 1, .timeline = T2 });
+}
+
+/* Then the row says what was proved before it. */
+TEST(what_was_brought_while_the_primary_became_another_is_not_overwritten)
+{
+	put_text("a", "old");
+	tell("files", "a");
+	assert_true(run_job("files") && is_proved("files", "a"));
+	put_text("a", "newer");
+	tell("files", "a");
+	before_answer = hear_of_another_primary;
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "a"));
+	assert_int_equal(state_of("files", "a"), REGISTRY_PENDING);
+	their_timeline = T2;
+	put_text("a", "old")->generation = 1;
+	assert_true(run_job("files"));
+	assert_true(is_here("files", "a"));
+	assert_false(is_trash_empty());
+}
+
 #define VERIFY_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -164,6 +228,9 @@ int main(void)
 		VERIFY_CASE(who_looks_for_what_is_here_has_no_more_time_than_its_job),
 		VERIFY_CASE(
 			what_may_be_here_waits_for_its_checksum_since_it_was_asked_for),
+		VERIFY_CASE(what_another_primary_has_as_well_leaves_nothing_in_the_trash),
+		VERIFY_CASE(
+			what_was_brought_while_the_primary_became_another_is_not_overwritten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
