@@ -128,10 +128,15 @@ static void blob_clear_way(const struct blob_work *work, const struct pull_item 
 #define WAIT_MOST_MS ((int64_t)60 * 1000)
 #define WAIT_IN_ALL_MS ((int64_t)3600 * 1000)
 
+/* One that cannot be read in time is brought: that goes on where it was left. */
 static bool is_candidate(const struct pull_item *item)
 {
-	return item->row->timeline[0] && item->row->generation_wanted > 0 &&
-	       !(item->row->wishes & REGISTRY_WISH_REBUILD);
+	const struct registry_row *row = item->row;
+
+	return row->timeline[0] && row->generation_wanted > 0 &&
+	       !(row->wishes & REGISTRY_WISH_REBUILD) &&
+	       !(row->failure_class &&
+		 strcmp(row->failure_class, err_class_name(ERR_TIMEOUT)) == 0);
 }
 
 /* 1: it is; 0: not, or it cannot be told; -1: stop. */
@@ -146,8 +151,10 @@ static int has_content(const struct blob_work *work, struct pull_item *item,
 	if (!expected[0] || blob_open(work->root, item->row->name, &fd, &st, err) != 0 ||
 	    (item->row->size > 0 && (uint64_t)st.st_size != item->row->size))
 		return 0;
+	blob_of(item)->was_read = true;
 	if (blob_work_digest(work, item, fd, digest, err) != 0)
-		return err->class == ERR_CANCELED || err->class == ERR_TIMEOUT ? -1 : 0;
+		return err->class == ERR_CANCELED || pull_job_ran_out(work->job, err) ? -1
+										      : 0;
 	item->size = blob_of(item)->fingerprint.size;
 	return strcmp(digest, expected) == 0;
 }
@@ -214,23 +221,48 @@ static void blob_present_make_durable(struct blob_work *work)
 		pull_job_fail_here(work->job, PULL_UNCHANGED, &err);
 }
 
-static void blob_find_present(struct blob_work *work)
+static void blob_present_look(struct blob_work *work, struct pull_item *item)
+{
+	char digest[BLOB_DIGEST_SIZE];
+	struct err err;
+	int has = has_content(work, item, digest, &err);
+
+	if (has < 0)
+		pull_item_fail(item, &err);
+	else if (has > 0)
+		adopt(item, digest);
+	else if (blob_work_can_check(work) && may_be_here(work, item))
+		wait_for_checksum(work, item);
+}
+
+/* Reading others took the time of all. Those that were read fail by it, and so are not
+ * read the next time. */
+static void blob_present_defer(struct blob_work *work)
 {
 	struct pull_item *item;
+	struct err err;
+
+	err_set(&err, ERR_CANCELED, "others took long");
+	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));)
+		if (!blob_of(item)->was_read)
+			pull_item_fail(item, &err);
+}
+
+static void blob_find_present(struct blob_work *work)
+{
+	bool has_read = false;
+	struct pull_item *item;
+	int64_t left_ms;
 
 	for (size_t at = 0; (item = pull_job_next(work->job, &at, PULL_OPEN));) {
-		char digest[BLOB_DIGEST_SIZE];
-		struct err err;
-		if (!is_candidate(item))
-			continue;
-		int has = has_content(work, item, digest, &err);
-		if (has < 0)
-			pull_item_fail(item, &err);
-		else if (has > 0)
-			adopt(item, digest);
-		else if (blob_work_can_check(work) && may_be_here(work, item))
-			wait_for_checksum(work, item);
+		if (has_read && blob_work_time(work, &left_ms, ERR_IGNORED) != 0)
+			break;
+		if (is_candidate(item))
+			blob_present_look(work, item);
+		has_read |= blob_of(item)->was_read;
 	}
+	if (has_read && blob_work_time(work, &left_ms, ERR_IGNORED) != 0)
+		blob_present_defer(work);
 	blob_present_make_durable(work);
 }
 
@@ -308,7 +340,7 @@ int blob_work_digest(const struct blob_work *work, const struct pull_item *item,
 	if (blob_digest_until(fd, &blob_of(item)->fingerprint, digest, &patience, err) ==
 	    0)
 		return 0;
-	if (err->class == ERR_TIMEOUT)
+	if (pull_job_ran_out(work->job, err))
 		err_remedy(err, "raise sync.timeout, or see why the disk is slow");
 	return -1;
 }

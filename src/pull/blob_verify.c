@@ -74,8 +74,8 @@ static int check_one(struct blob_work *work, struct pull_item *item, struct err 
 }
 
 /* Large ones are not kept unrecorded until all are read, nor beyond their claims: those
- * that are not read by then are due again at once. Only the first had all of the job's
- * time. */
+ * that are not read by then are due again at once. Only the first is known to have had at
+ * least half of the job's time (pull_job_run()). */
 void blob_verify_job(struct pull_job *job)
 {
 	const int64_t spell_ms = pull_settings_now(job->pull).timeout_ms / 4;
@@ -92,7 +92,7 @@ void blob_verify_job(struct pull_job *job)
 		memcpy(item->timeline, item->row->timeline, sizeof(item->timeline));
 		if (check_one(job->own, item, &item->why) == 0)
 			item->why.class = ERR_NONE;
-		else if (item->why.class == ERR_TIMEOUT && read > 1)
+		else if (pull_job_ran_out(job, &item->why) && read > 1)
 			err_set(&item->why, ERR_CANCELED, "others took long");
 	}
 	job->rests = job->rows.items[0].verified_at != 0;

@@ -22,6 +22,7 @@
 /* The blob-specific part of an item. */
 struct blob_item {
 	bool is_large;                  /* requested alone */
+	bool was_read;                  /* what was here, before it is brought */
 	bool is_doubtful;               /* once more it differed from what the primary
 					   says */
 	struct lease *lease;            /* owned; NULL with an immutable kind */

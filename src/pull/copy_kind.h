@@ -167,6 +167,9 @@ size_t pull_job_count(const struct pull_job *job, enum pull_end end);
 /* ... all of them fail instead. */
 void pull_job_fail_here(struct pull_job *job, enum pull_end end, const struct err *why);
 
+/* Whether it is the job's own deadline that passed, and not that of a file server. */
+bool pull_job_ran_out(const struct pull_job *job, const struct err *why);
+
 /* Ends the item as removal_run_batch() says: copy and row were removed, or why not. -1:
  * they were not. */
 int pull_item_end_removed(struct pull_item *item, const struct err *why);

@@ -69,6 +69,12 @@ size_t pull_job_count(const struct pull_job *job, enum pull_end end)
 	return count;
 }
 
+bool pull_job_ran_out(const struct pull_job *job, const struct err *why)
+{
+	return why->class == ERR_TIMEOUT &&
+	       (why->sys_errno == 0 || clock_boot_ms() >= job->until);
+}
+
 void pull_job_fail_here(struct pull_job *job, enum pull_end end, const struct err *why)
 {
 	struct pull_item *item;
@@ -185,7 +191,7 @@ static struct registry_move make_verified_move(const struct pull_job *job,
 
 	if (move.event == REGISTRY_PROVED)
 		move.timeout_ms = reverify_ms(job);
-	else if (item->why.class == ERR_TIMEOUT)
+	else if (pull_job_ran_out(job, &item->why))
 		move.timeout_ms = TIMEOUT_SHARE * pull_settings_now(job->pull).timeout_ms;
 	return move;
 }
@@ -741,15 +747,15 @@ static void verify_job(struct pull_job *job)
 		stop_wait(&job->pull->stop, clock_boot_ms() - started);
 }
 
-/* It may have waited for long behind other large ones: before the rest of its time is too
- * short, it is claimed anew. */
+/* It may have waited for long behind other large ones, or behind upkeep: before the rest
+ * of its time is too short, it is claimed anew. What was proved is not doubted for that.
+ */
 static bool is_too_late(struct pull_job *job)
 {
 	int64_t timeout_ms = pull_settings_now(job->pull).timeout_ms;
 
 	job->until = job->claimed_at + timeout_ms;
-	return !job->is_verification &&
-	       clock_boot_ms() - job->claimed_at > timeout_ms / 2;
+	return clock_boot_ms() - job->claimed_at > timeout_ms / 2;
 }
 
 static void upkeep(struct pull_job *job)

@@ -8,14 +8,19 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#define TIME_MS 1000
+#define TIME_MS 2000
 
-/* While it reads a large file its time passes. */
+/* While it reads a large file its time passes, or the file's server is away. */
 static const struct pull_job *running;
+static bool is_away;
 
 /* The library's. */
 ssize_t preadv2(int fd, const struct iovec *to, int count, off_t offset, int flags)
 {
+	if (is_away && to->iov_len > 100000) {
+		errno = ETIMEDOUT;
+		return -1;
+	}
 	while (running && offset > 0 && to->iov_len > 100000 &&
 	       clock_boot_ms() < running->until)
 		usleep(1000);
@@ -27,7 +32,7 @@ static int set_up(void **state)
 	if (test_make_root(state) != 0)
 		return -1;
 	open_all();
-	pull.settings.timeout_ms = TIME_MS;
+	is_away = false;
 	return 0;
 }
 
@@ -58,10 +63,12 @@ static void have_proved(void)
 
 static void run_slowly(struct pull_job *job)
 {
+	pull.settings.timeout_ms = TIME_MS;
 	job->claimed_at = clock_boot_ms();
 	running = job;
 	run_rows(job);
 	running = NULL;
+	pull.settings.timeout_ms = 60000;
 }
 
 static void verify_slowly(void)
@@ -107,16 +114,82 @@ TEST(one_of_several_that_was_not_read_in_time_is_read_anew_at_once)
 	assert_true(other.is_proved && other.verification_due_at > clock_wall_ms());
 }
 
-TEST(who_looks_for_what_is_here_has_no_more_time_than_its_job)
+/* It would be read again and again, and nobody told. */
+TEST(a_file_whose_server_is_away_was_not_left_by_its_job)
 {
-	struct pull_job *job = new_job("files", false);
+	const int64_t now = clock_wall_ms();
+
+	put_text("a", "");
+	put_many("big", 2 * MIB);
+	tell("files", "a");
+	tell("files", "big");
+	have_proved();
+	is_away = true;
+	assert_true(run_verification("files"));
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
+	assert_false(row.is_proved);
+	assert_string_equal(row.failure_class, "timeout");
+	assert_string_equal(row.remedy ? row.remedy : "", "");
+	assert_in_range(row.verification_due_at - now, 600000, 630000);
+}
+
+/* Larger than one piece of it. */
+static void have_file(const char *id)
+{
 	AUTO_FREE char *text = xmalloc(MIB + 1);
 
 	memset(text, 'x', MIB);
 	text[MIB] = '\0';
-	put_text("big", text);
-	write_file("files", "big", text);
-	tell("files", "big");
+	put_text(id, text);
+	write_file("files", id, text);
+	tell("files", id);
+}
+
+static int make_due(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return store_exec(tx, "UPDATE registry SET due_at = name <> 'big'", error);
+}
+
+TEST(what_cannot_be_read_because_its_server_is_away_is_brought)
+{
+	have_file("big");
+	is_away = true;
+	assert_true(run_job("files"));
+	is_away = false;
+	assert_int_equal(many_asked, 1);
+	assert_true(is_here("files", "big"));
+}
+
+TEST(what_was_not_come_to_while_another_was_read_is_not_blamed)
+{
+	struct pull_job *job = new_job("files", false);
+
+	have_file("big");
+	put_text("here", "text");
+	write_file("files", "here", "text");
+	tell("files", "here");
+	put_text("new", "text");
+	tell("files", "new");
+	assert_ok(store_write(store, make_due, NULL, &err));
+	assert_ok(registry_claim(store, "files", 10, 60000, &job->rows, &err));
+	assert_string_equal(job->rows.items[0].name, "big");
+	run_slowly(job);
+	assert_int_equal(state_of("files", "big"), REGISTRY_FAILED);
+	for (size_t i = 0; i < 2; i++) {
+		const char *id = i == 0 ? "here" : "new";
+		AUTO_REGISTRY_ROW struct registry_row row = row_of("files", id);
+		assert_int_equal(row.state, REGISTRY_PENDING);
+		assert_int_equal(row.retry_count, 0);
+		assert_null(row.failure_class);
+	}
+}
+
+TEST(who_looks_for_what_is_here_has_no_more_time_than_its_job)
+{
+	struct pull_job *job = new_job("files", false);
+
+	have_file("big");
 	assert_ok(registry_claim(store, "files", 10, 60000, &job->rows, &err));
 	run_slowly(job);
 	AUTO_REGISTRY_ROW struct registry_row row = row_of("files", "big");
@@ -124,12 +197,12 @@ TEST(who_looks_for_what_is_here_has_no_more_time_than_its_job)
 	assert_string_equal(row.failure_class, "timeout");
 	assert_non_null(strstr(row.failure, "too long to read"));
 	assert_int_equal(many_asked + parts_asked, 0);
-}
-
-static int make_due(struct store_tx *tx, void *arg, struct err *error)
-{
-	(void)arg;
-	return store_exec(tx, "UPDATE registry SET due_at = 1", error);
+	assert_ok(store_write(store, make_due, NULL, &err));
+	job = new_job("files", false); /* and does not look again */
+	assert_ok(registry_claim(store, "files", 10, 60000, &job->rows, &err));
+	run_slowly(job);
+	assert_int_equal(many_asked + parts_asked, 1);
+	assert_true(is_here("files", "big"));
 }
 
 /* As at a secondary that lacks a change of long ago when it is pointed at a new primary,
@@ -225,6 +298,9 @@ int main(void)
 		VERIFY_CASE(a_blob_that_cannot_be_read_in_time_is_proved_no_longer),
 		VERIFY_CASE(
 			one_of_several_that_was_not_read_in_time_is_read_anew_at_once),
+		VERIFY_CASE(a_file_whose_server_is_away_was_not_left_by_its_job),
+		VERIFY_CASE(what_cannot_be_read_because_its_server_is_away_is_brought),
+		VERIFY_CASE(what_was_not_come_to_while_another_was_read_is_not_blamed),
 		VERIFY_CASE(who_looks_for_what_is_here_has_no_more_time_than_its_job),
 		VERIFY_CASE(
 			what_may_be_here_waits_for_its_checksum_since_it_was_asked_for),

@@ -501,6 +501,33 @@ TEST(a_verification_that_did_not_end_is_due_again_by_its_reason)
 	assert_int_equal(skipped.verification_due_at, due_at);
 }
 
+/* Behind upkeep, which shares its workers: too little of its time would be left. */
+TEST(a_verification_that_waited_for_most_of_its_claim_is_claimed_anew)
+{
+	const int64_t due_at = clock_wall_ms() - CONF_DAY;
+	AUTO_FREE char *old = xasprintf("UPDATE registry SET verification_state = 2,"
+					" proved = 1, verification_due_at = %" PRId64,
+					due_at);
+
+	add("slow");
+	run(false);
+	assert_ok(store_write(store, exec_in, old, &err));
+	worked = 0;
+	struct pull_job *job = new_job(true);
+	assert_int_equal(job->rows.count, 1);
+	job->claimed_at -= pull.settings.timeout_ms / 2 + 1000;
+	running++;
+	pull_job_run(job);
+	assert_int_equal(worked + running, 0);
+	AUTO_REGISTRY_ROW struct registry_row row = row_of("slow");
+	assert_true(row.is_proved);
+	assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
+	assert_int_equal(row.verification_due_at, due_at);
+	assert_null(row.failure_class);
+	run(true);
+	assert_int_equal(worked, 1);
+}
+
 /* Of a repository that is gone while its new name never came here. */
 static int64_t wait_of_renamed(int64_t behind_ms)
 {
@@ -651,6 +678,8 @@ int main(void)
 		JOB_CASE(too_many_that_are_gone_wait_for_a_person),
 		JOB_CASE(a_verification_proves_disproves_or_says_nothing),
 		JOB_CASE(a_verification_that_did_not_end_is_due_again_by_its_reason),
+		JOB_CASE(
+			a_verification_that_waited_for_most_of_its_claim_is_claimed_anew),
 		JOB_CASE(what_waits_for_its_rename_waits_longer_each_time),
 		JOB_CASE(a_stop_gives_rows_back_unworked),
 		JOB_CASE(one_run_hears_of_each_row_unless_it_is_stopped),
