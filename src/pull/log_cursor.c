@@ -244,13 +244,14 @@ struct log_cursor {
 	struct primary_line *line; /* NULL: not open yet */
 	struct lease *lease;
 	struct pull_cursor at;
-	bool is_known;   /* `at` was read from the database */
-	bool has_at;     /* there is a position */
-	bool is_heard;   /* the last answer led to the log's end: waiting is worth it */
-	bool was_spared; /* a lost connection was not counted since */
-	bool has_news;   /* the last answer gave the scheduler work */
-	bool is_broken;  /* our own database fails; told in the log */
-	bool is_good;    /* the primary was last told that this site is in sync */
+	bool is_known;     /* `at` was read from the database */
+	bool has_at;       /* there is a position */
+	bool is_heard;     /* the last answer led to the log's end: waiting is worth it */
+	bool was_spared;   /* a lost connection was not counted since */
+	bool has_news;     /* the last answer gave the scheduler work */
+	bool has_doubtful; /* a comparison is to be asked for at the log's end */
+	bool is_broken;    /* our own database fails; told in the log */
+	bool is_good;      /* the primary was last told that this site is in sync */
 	unsigned failures;
 	uint64_t last_event; /* newest at the primary, as written */
 	uint64_t finished;   /* jobs, when the primary was told last */
@@ -329,8 +330,7 @@ static int log_cursor_commit_answer(struct log_cursor *cursor,
 	vec_clear(&folded);
 	if (result != 0)
 		return -1;
-	if (taking.has_doubtful)
-		comparison_ask(cursor->pull);
+	cursor->has_doubtful |= taking.has_doubtful;
 	cursor->last_event = answer->ends.last;
 	cursor->has_at = to != NULL;
 	if (to)
@@ -361,6 +361,7 @@ static int log_cursor_start_over(struct log_cursor *cursor,
 	if (log_cursor_commit_answer(cursor, answer, NULL, err) != 0)
 		return -1;
 	number = comparison_ask(cursor->pull);
+	cursor->has_doubtful = false;
 	while (!comparison_wait(cursor->pull, number, COMPARISON_LOOK_MS))
 		if (stop_is_requested(&cursor->pull->stop) ||
 		    lease_check(cursor->lease, err) != 0)
@@ -491,12 +492,21 @@ static void pause_for(struct log_cursor *cursor, const struct err *err)
 	stop_wait(&cursor->pull->stop, backoff_ms(3, random_roll()));
 }
 
+/* Once for all that is read in one go: what is asked for begins anew each time. */
+static void ask_about_doubtful(struct log_cursor *cursor)
+{
+	if (cursor->has_doubtful)
+		comparison_ask(cursor->pull);
+	cursor->has_doubtful = false;
+}
+
 static int know_position(struct log_cursor *cursor, struct err *err)
 {
 	AUTO_STR struct str text = STR_INIT;
 
 	if (cursor->is_known)
 		return 0;
+	ask_about_doubtful(cursor); /* another may have read on from here */
 	cursor->at = (struct pull_cursor){ 0 };
 	int found = site_value_read(cursor->pull->options.store, PULL_CURSOR, &text, err);
 	if (found < 0)
@@ -515,9 +525,10 @@ static void report_news(struct log_cursor *cursor, uint64_t last_event,
 	bool is_late = answered_at - cursor->asked_at > cursor->wait_ms + LATE_MS;
 
 	cursor->is_heard = cursor->has_at && cursor->at.id == last_event;
-	if (cursor->is_heard)
-		news_all(cursor->pull, cursor->request,
-			 is_late ? cursor->asked_at : answered_at);
+	if (!cursor->is_heard)
+		return;
+	ask_about_doubtful(cursor);
+	news_all(cursor->pull, cursor->request, is_late ? cursor->asked_at : answered_at);
 }
 
 static void log_cursor_run_step(struct log_cursor *cursor)

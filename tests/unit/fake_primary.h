@@ -39,6 +39,7 @@ struct primary {
 	atomic_bool is_down, refs_hang, is_part;
 	atomic_bool is_unscanned;  /* it has not looked at its blobs */
 	atomic_bool is_new;        /* ... nor at its repositories */
+	atomic_size_t events_most; /* in one answer; 0: as many as are asked for */
 	atomic_size_t most;        /* repositories on a page of its inventory; 0: all */
 	atomic_bool is_blind;      /* its inventory is empty, under the same tag */
 	const char *address;       /* a link to its directory, if not that itself */
@@ -290,12 +291,13 @@ static bool read_events(const struct wire_events_question *question,
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
 	uint64_t next = question->has_cursor ? question->after : fake.first - 1;
+	size_t most = fake.events_most ? fake.events_most : question->limit;
 
 	answer->how = how_to_read(question);
 	answer->time_ms = clock_wall_ms();
 	set_ends(&answer->ends);
 	for (; answer->how == EVENTS_READ && next < fake.events.count &&
-	       answer->events.count < question->limit;
+	       answer->events.count < most;
 	     next++)
 		copy_event(&fake.events.items[next], &answer->events);
 	return answer->events.count > 0 || answer->how != EVENTS_READ;

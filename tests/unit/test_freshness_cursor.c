@@ -5,6 +5,7 @@
 #include "fake_primary.h"
 
 #include "pull/freshness.h"
+#include "pull/pull_parts.h"
 #include "replicable/name.h"
 
 static struct store *store;
@@ -258,6 +259,42 @@ TEST(a_deletion_of_what_was_never_known_here_makes_the_site_compare)
 	eventually(is_known_gone("a"));
 }
 
+static uint64_t comparisons_asked(void)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	return pull->asked;
+}
+
+static void tell_of_others(size_t count)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
+	struct place *place = find_place("a");
+
+	if (!place)
+		abort();
+	for (size_t i = 0; i < count; i++) {
+		draw(place->timeline);
+		log_event("repository", "a", EVENT_DELETED);
+	}
+	must("rm -rf primary/a.git");
+	free(place->name);
+	fake.places.count--;
+}
+
+/* Each one begins the comparison of all kinds anew. */
+TEST(many_deletions_of_what_was_never_known_here_make_the_site_compare_once)
+{
+	appear("a", REPORTED);
+	begin(60000);
+	eventually(judge("a") == FRESH);
+	uint64_t before = comparisons_asked();
+	fake.events_most = 1;
+	tell_of_others(50);
+	eventually(is_known_gone("a"));
+	assert_int_equal(comparisons_asked(), before + 1);
+}
+
 #define CURSOR_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -275,6 +312,8 @@ int main(void)
 		CURSOR_CASE(what_was_deleted_created_and_deleted_again_is_gone),
 		CURSOR_CASE(
 			a_deletion_of_what_was_never_known_here_makes_the_site_compare),
+		CURSOR_CASE(
+			many_deletions_of_what_was_never_known_here_make_the_site_compare_once),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
