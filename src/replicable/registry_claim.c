@@ -552,7 +552,8 @@ int registry_heal_due(struct store *store, const struct registry_delays *longest
 	" AND state = 2 AND verification_state = 2 AND proved = 1"
 
 /* What is at work may never end, or again and again without a result: it stays at work,
- * but counts no longer. */
+ * but counts no longer; and if it is given back, it goes before what is due later, as
+ * the others that age. */
 #define AGED_AT_WORK                                                                     \
 	" FROM registry WHERE kind = ?1 AND verification_was_due_at IS NOT NULL"         \
 	" AND verification_was_due_at < ?2 AND state = 2 AND verification_state = 1"     \
@@ -562,7 +563,7 @@ const char registry_aged_at_work_sql[] = "SELECT 1" AGED_AT_WORK " LIMIT 1";
 
 struct ageing_at_work {
 	const char *kind;
-	int64_t before, aged;
+	int64_t before, interval_ms, aged;
 };
 
 static int find_aged_at_work(struct store_tx *tx, void *arg, struct err *err)
@@ -578,20 +579,24 @@ static int age_at_work(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct ageing_at_work *ageing = arg;
 
-	if (query_write(
-		    tx, err,
-		    "UPDATE registry SET proved = 0 WHERE id IN (SELECT id" AGED_AT_WORK
-		    ")",
-		    QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before)) != 0 ||
+	if (query_write(tx, err,
+			"UPDATE registry SET proved = 0,"
+			" verification_was_due_at = verification_was_due_at - ?3"
+			" WHERE id IN (SELECT id" AGED_AT_WORK ")",
+			QUERY_TEXT(ageing->kind), QUERY_INT(ageing->before),
+			QUERY_INT(ageing->interval_ms)) != 0 ||
 	    query_number(tx, &ageing->aged, err, "SELECT changes()") != 0)
 		return -1;
 	return counter_add(tx, ageing->kind, "proved", -ageing->aged, err);
 }
 
-static int age_proofs_at_work(struct store *store, const char *kind, int64_t before,
-			      int64_t *aged, struct err *err)
+static int age_proofs_at_work(struct store *store, const char *kind,
+			      const struct proofs_ageing *proofs, int64_t *aged,
+			      struct err *err)
 {
-	struct ageing_at_work ageing = { .kind = kind, .before = before };
+	struct ageing_at_work ageing = { .kind = kind,
+					 .before = proofs->before,
+					 .interval_ms = proofs->interval_ms };
 
 	if (store_read(store, find_aged_at_work, &ageing, err) != 0 ||
 	    (ageing.aged > 0 && store_write(store, age_at_work, &ageing, err) != 0))
@@ -611,6 +616,6 @@ int registry_age_proofs(struct store *store, const char *kind,
 	};
 
 	return proofs_age(store, &table, kind, proofs, aged, err) == 0
-		       ? age_proofs_at_work(store, kind, proofs->before, aged, err)
+		       ? age_proofs_at_work(store, kind, proofs, aged, err)
 		       : -1;
 }

@@ -284,11 +284,11 @@ TEST(a_proof_ages_while_a_verification_is_at_work_that_does_not_end)
 {
 	AUTO_REGISTRY_ROWS registry_rows rows = { 0 };
 	struct registry_counts before, after;
-	const int64_t now = clock_wall_ms();
+	const int64_t minute_ms = 60000, now = clock_wall_ms();
 
 	open_with_rows();
-	prove("a", now - 7000);
-	prove("b", now - 1000);
+	prove("a", now - 7 * minute_ms);
+	prove("b", now - minute_ms);
 	for (int i = 0; i < 2; i++) { /* the first is too late */
 		registry_rows_clear(&rows);
 		assert_ok(registry_claim_verification(store, KIND_REPOSITORY, 9,
@@ -297,21 +297,22 @@ TEST(a_proof_ages_while_a_verification_is_at_work_that_does_not_end)
 	assert_int_equal(rows.count, 2);
 	assert_ok(registry_counts(store, KIND_REPOSITORY, &before, &err));
 	assert_int_equal(before.proved, 2);
-	assert_int_equal(age_proofs(5000), 1);
-	assert_int_equal(age_proofs(5000), 0);
+	assert_int_equal(age_proofs(5 * minute_ms), 1);
+	assert_int_equal(age_proofs(5 * minute_ms), 0);
 	assert_ok(registry_counts(store, KIND_REPOSITORY, &after, &err));
 	assert_int_equal(after.proved, 1);
 	assert_memory_equal(after.verification, before.verification,
 			    sizeof(after.verification));
 	assert_false(read_row()->is_proved);
 	assert_int_equal(row.verification, VERIFICATION_STARTED);
+	assert_int_equal(row.verification_was_due_at, now - 12 * minute_ms);
 	assert_ok(send((struct registry_move){ .event = REGISTRY_PROVED,
 					       .claim_token = row.claim_token,
 					       .generation = 1,
 					       .checksum = "1-00",
 					       .timeout_ms = 60000 }));
 	assert_true(read_row()->is_proved);
-	assert_int_equal(age_proofs(5000), 0);
+	assert_int_equal(age_proofs(5 * minute_ms), 0);
 	close_all();
 }
 
