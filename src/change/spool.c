@@ -21,7 +21,7 @@ struct spool {
 	struct notice *notice;
 	VEC(struct spooled) files;
 	size_t done;
-	bool is_told; /* that a file cannot be read now */
+	bool has_left, is_told; /* a file that cannot be read now */
 };
 
 static void spool_clear(struct spool *spool)
@@ -74,12 +74,14 @@ static bool spool_is_invalid(const struct err *err)
 	       err->sys_errno != EACCES && err->sys_errno != EPERM;
 }
 
-/* Once for all of a look: a lack of descriptors or of memory is each one's. */
+/* Once for all of them: a lack of descriptors or of memory is each one's, and a file of
+ * another user's stays so until somebody mends it. */
 static void spool_leave(struct spool *spool, const char *file, const struct err *err)
 {
 	if (!spool->is_told)
-		log_warn("spool.deferred", LOG_ERR(err), LOG_TEXT("file", file));
-	spool->is_told = true;
+		log_warn("spool.deferred", LOG_ERR(err), LOG_TEXT("file", file),
+			 LOG_TEXT("remedy", err->remedy));
+	spool->has_left = spool->is_told = true;
 }
 
 static void spool_take_file(struct spool *spool, const char *file)
@@ -188,11 +190,12 @@ static int work_on_batch(struct spool *spool, struct err *err)
 	return 0;
 }
 
-int spool_work(struct notice *notice, const char *data, size_t *count, struct err *err)
+int spool_work(struct notice *notice, const char *data, bool *is_told, size_t *count,
+	       struct err *err)
 {
 	AUTO_FREE char *path = xasprintf("%s/" HOOK_SPOOL, data);
 	AUTO_CLOSE int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct spool spool = { .dir = dir, .notice = notice };
+	struct spool spool = { .dir = dir, .notice = notice, .is_told = *is_told };
 	size_t before;
 	bool is_full;
 
@@ -205,9 +208,11 @@ int spool_work(struct notice *notice, const char *data, size_t *count, struct er
 		is_full = spool.files.count == BATCH;
 		spool_clear(&spool);
 		*count = spool.done;
+		*is_told = spool.is_told;
 		if (result != 0)
 			return -1;
 	} while (is_full && spool.done > before);
+	*is_told = spool.has_left;
 	return 0;
 }
 

@@ -13,8 +13,11 @@
 
 /* Compares the repositories named in the files, each once, and removes the files when
  * that is durable. An unreadable or invalid file is moved to data/spool/bad and logged;
- * if a repository fails temporarily its files stay. *count: how many were done. */
-int spool_work(struct notice *notice, const char *data, size_t *count, struct err *err);
+ * if a repository fails temporarily its files stay. *count: how many were done.
+ * *is_told: whether the log names a file that cannot be read now; kept by the caller, for
+ * the next time. */
+int spool_work(struct notice *notice, const char *data, bool *is_told, size_t *count,
+	       struct err *err);
 
 /* How many files there are. */
 size_t spool_count(const char *data);

@@ -27,6 +27,7 @@ struct watch {
 	struct watch_options options;
 	char *data;                     /* owned; NULL: none */
 	int64_t prune_at, tend_at;      /* boot ms; its thread only */
+	bool is_spool_told;             /* for spool_work() */
 	VEC(struct watched_kind) kinds; /* fixed */
 	struct watcher *watcher;
 };
@@ -42,9 +43,12 @@ static void watch_work_spool(struct watch *watch)
 	struct err err;
 	size_t count;
 
-	if (spool_is_empty(watch->data))
+	if (spool_is_empty(watch->data)) {
+		watch->is_spool_told = false;
 		return;
-	if (spool_work(watch->options.notice, watch->data, &count, &err) != 0)
+	}
+	if (spool_work(watch->options.notice, watch->data, &watch->is_spool_told, &count,
+		       &err) != 0)
 		log_warn("spool.failed", LOG_ERR(&err));
 	else if (count > 0)
 		log_info("spool.done", LOG_NUMBER("files", count));

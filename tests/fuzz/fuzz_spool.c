@@ -37,6 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	AUTO_FREE char *text = xstrndup((const char *)data, len);
 	char *name = text, *end = strchr(text, '\n');
+	bool is_told = false;
 	size_t count = 0;
 	struct err err;
 
@@ -54,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	size_t at = (size_t)(end - text);
 	put(name, data + at, len - at);
 	put("9.9", "/root/honest", strlen("/root/honest"));
-	int result = spool_work(&notice, directory, &count, &err);
+	int result = spool_work(&notice, directory, &is_told, &count, &err);
 	assert(result == 0 && count >= 1 && !is_there("9.9"));
 	if (is_there(name))
 		assert(ends_with_later((const char *)data + at, len - at));

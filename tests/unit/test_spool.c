@@ -7,6 +7,7 @@
 #include "change/spool.h"
 
 static size_t done;
+static bool is_told;
 static int read_fails; /* with this */
 
 /* The library's. */
@@ -35,7 +36,7 @@ static bool is_spooled(const char *name)
 
 static void work(void)
 {
-	assert_ok(spool_work(&stub, root, &done, &err));
+	assert_ok(spool_work(&stub, root, &is_told, &done, &err));
 }
 
 TEST(no_spool_is_an_empty_one)
@@ -154,6 +155,38 @@ TEST(what_cannot_be_read_now_stays)
 	assert_true(spool_is_empty(root));
 }
 
+static bool work_tells(void)
+{
+	AUTO_CLOSE int saved = fcntl(2, F_DUPFD_CLOEXEC, 0);
+	AUTO_CLOSE int fd =
+		openat(root_fd, "log", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	struct stat st;
+
+	dup2(fd, 2);
+	log_set_level(LOG_LEVEL_WARN);
+	work();
+	log_set_level(LOG_LEVEL_NONE);
+	dup2(saved, 2);
+	assert_return_code(fstat(fd, &st), errno);
+	return st.st_size > 0;
+}
+
+TEST(what_cannot_be_read_is_told_once_until_all_can_be)
+{
+	spool("100.1", "/root/a");
+	spool("100.2", "/root/b");
+	read_fails = EACCES;
+	assert_true(work_tells());
+	assert_false(work_tells());
+	read_fails = 0;
+	assert_false(work_tells());
+	assert_true(spool_is_empty(root));
+	spool("100.3", "/root/a");
+	read_fails = EACCES;
+	assert_true(work_tells());
+	read_fails = 0;
+}
+
 TEST(a_file_that_is_being_written_is_left_alone)
 {
 	struct timespec old[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
@@ -187,7 +220,7 @@ TEST(more_than_one_batch_is_worked_through)
 TEST(a_spool_that_cannot_be_read_is_an_error)
 {
 	write_file(HOOK_SPOOL, "a file");
-	assert_fails(spool_work(&stub, root, &done, &err), ERR_MISSING);
+	assert_fails(spool_work(&stub, root, &is_told, &done, &err), ERR_MISSING);
 	assert_int_equal(done, 0);
 }
 
@@ -202,6 +235,7 @@ int main(void)
 		STUB_CASE(what_could_not_be_recorded_is_not_done),
 		STUB_CASE(what_makes_no_sense_is_set_aside_and_stops_nobody),
 		STUB_CASE(what_cannot_be_read_now_stays),
+		STUB_CASE(what_cannot_be_read_is_told_once_until_all_can_be),
 		STUB_CASE(a_file_that_is_being_written_is_left_alone),
 		STUB_CASE(more_than_one_batch_is_worked_through),
 		STUB_CASE(a_spool_that_cannot_be_read_is_an_error),
