@@ -134,13 +134,17 @@ static bool refrelay_hook_is_settled(const char *answer)
 	       hook_text_begins_with(answer, "no missing ");
 }
 
-/* What root makes, in a push of its own, becomes the user's that the node runs as. */
-static bool give_away(int fd, int directory)
+/* What root makes, in a push of its own, becomes the user's that the node runs as. The
+ * spool may be another of root's hooks', which is about to give it away. */
+static bool give_away(int fd, int spool, int data)
 {
 	struct stat st;
 
-	return geteuid() != 0 ||
-	       (fstat(directory, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) == 0);
+	if (geteuid() != 0)
+		return true;
+	if (fstat(spool, &st) != 0 || (st.st_uid == 0 && fstat(data, &st) != 0))
+		return false;
+	return st.st_uid == 0 || fchown(fd, st.st_uid, st.st_gid) == 0;
 }
 
 static int open_spool(int data)
@@ -154,7 +158,7 @@ static int open_spool(int data)
 	if ((!is_made && errno != EEXIST) || fsync(data) != 0)
 		return -1;
 	spool = refrelay_hook_open_directory(data, HOOK_SPOOL);
-	if (spool >= 0 && is_made && !give_away(spool, data)) {
+	if (spool >= 0 && is_made && !give_away(spool, data, data)) {
 		close(spool);
 		return -1;
 	}
@@ -174,13 +178,15 @@ static bool was_late(int data)
 	return llabs((long long)now.tv_sec - (long long)st.st_mtim.tv_sec) < LATE_S;
 }
 
+/* Made anew, for an old one may be another user's. */
 static void note_late(int data)
 {
 	int spool = open_spool(data);
-	int fd = openat(spool, LATE_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
+	unlinkat(spool, LATE_MARK, 0);
+	int fd = openat(spool, LATE_MARK, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd >= 0)
-		futimens(fd, NULL);
+		give_away(fd, spool, data);
 }
 
 /* The answer's length; 0: there is none. */
@@ -215,7 +221,7 @@ static bool refrelay_hook_report_to_node(int data)
 	return got > 0 && refrelay_hook_is_settled(answer);
 }
 
-static bool refrelay_hook_write_file(int spool, const char *name)
+static bool refrelay_hook_write_file(int data, int spool, const char *name)
 {
 	int fd = openat(spool, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	size_t len = strlen(path);
@@ -226,7 +232,7 @@ static bool refrelay_hook_write_file(int spool, const char *name)
 	ssize_t put = write(fd, path, len);
 	if (put >= 0 && (size_t)put < len)
 		errno = ENOSPC;
-	is_written = put == (ssize_t)len && give_away(fd, spool) && fsync(fd) == 0;
+	is_written = put == (ssize_t)len && give_away(fd, spool, data) && fsync(fd) == 0;
 	int saved = errno;
 	close(fd);
 	errno = saved;
@@ -234,7 +240,7 @@ static bool refrelay_hook_write_file(int spool, const char *name)
 }
 
 /* ".<time>.<pid>", then without the first dot: readers look at whole ones only. */
-static bool refrelay_hook_write_spool(int spool)
+static bool refrelay_hook_write_spool(int data, int spool)
 {
 	struct timespec now;
 	char name[80] = ".", digits[NUMBER_SIZE];
@@ -244,7 +250,7 @@ static bool refrelay_hook_write_spool(int spool)
 	hook_text_add(name, sizeof(name), number((uint64_t)now.tv_nsec, 9, digits));
 	hook_text_add(name, sizeof(name), ".");
 	hook_text_add_number(name, sizeof(name), (uint64_t)getpid());
-	if (refrelay_hook_write_file(spool, name) &&
+	if (refrelay_hook_write_file(data, spool, name) &&
 	    renameat(spool, name, spool, name + 1) == 0)
 		return fsync(spool) == 0;
 	int saved = errno;
@@ -276,7 +282,7 @@ static void refrelay_hook_report_change(int repository, const char *data_name)
 	if (refrelay_hook_report_to_node(data))
 		return;
 	spool = open_spool(data);
-	if (spool < 0 || !refrelay_hook_write_spool(spool))
+	if (spool < 0 || !refrelay_hook_write_spool(data, spool))
 		complain_errno(LATER "cannot write to the node's spool");
 }
 

@@ -87,6 +87,19 @@ static size_t count_spool(void)
 	return count;
 }
 
+static size_t count_spool_of(uid_t user)
+{
+	size_t count = 0;
+	struct dirent *entry;
+	struct stat st;
+	AUTO_CLOSEDIR DIR *dir = dir_list(root_fd, HOOK_SPOOL);
+
+	while (dir && (entry = readdir(dir)) != NULL)
+		count += fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 &&
+			 S_ISREG(st.st_mode) && st.st_uid == user;
+	return count;
+}
+
 TEST(a_change_is_answered_with_its_event)
 {
 	struct hook_socket *socket = open_with(&stub);
@@ -390,6 +403,25 @@ TEST(a_hook_waits_a_second_and_no_longer)
 	assert_int_equal(count_spool(), 11);
 }
 
+/* Also while another of root's hooks is just making the spool. */
+TEST(what_root_leaves_in_the_spool_is_the_nodes)
+{
+	struct timespec old[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
+	AUTO_CLOSE int deaf = -1;
+	struct stat st;
+
+	if (geteuid() != 0)
+		skip();
+	deaf = open_deaf();
+	assert_return_code(fchown(root_fd, 65534, 65534), errno);
+	write_file(HOOK_SPOOL "/.late", "");
+	assert_return_code(utimensat(root_fd, HOOK_SPOOL "/.late", old, 0), errno);
+	hook_ends_well(start_hook(root));
+	assert_int_equal(count_spool_of(65534), 2);
+	assert_return_code(fstatat(root_fd, HOOK_SPOOL "/.late", &st, 0), errno);
+	assert_true(st.st_mtime > 1000000);
+}
+
 /* How often threads of the socket have gone to sleep, so far. */
 static long long count_sleeps(void)
 {
@@ -486,6 +518,7 @@ int main(void)
 		STUB_CASE(a_long_path_of_the_data_directory_is_no_hindrance),
 		STUB_CASE(a_hook_spools_only_what_telling_again_may_mend),
 		STUB_CASE(a_hook_waits_a_second_and_no_longer),
+		STUB_CASE(what_root_leaves_in_the_spool_is_the_nodes),
 		STUB_CASE(a_hook_waits_no_longer_to_get_in),
 		STUB_CASE(a_node_that_was_late_is_asked_again),
 		STUB_CASE(an_idle_socket_never_wakes),
