@@ -147,8 +147,11 @@ int store_sqlite_check_place(struct store_conn *conn, struct err *err)
 	err_set(err, ERR_DISK,
 		"database %s: the file was removed or replaced while in use",
 		conn->place);
-	return err_remedy(err, "stop refrelay, put the right file back with its -wal and "
-			       "-shm, and start it");
+	/* SQLite leaves the log of a file that was moved, and would play it into any. */
+	return err_remedy(err, "stop refrelay, put the right file back with its own -wal "
+			       "and -shm, and start it; those left here belong to the "
+			       "file that was in use: remove them if you restore a "
+			       "backup");
 }
 
 int store_sqlite_fail(const struct store_conn *conn, int code, const char *sql,

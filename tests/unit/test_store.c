@@ -413,6 +413,7 @@ TEST(a_file_that_is_replaced_while_it_is_used_is_noticed)
 	assert_return_code(renameat(root_fd, "db", root_fd, "away"), errno);
 	assert_fails(store_write(store, check_place, NULL, &err), ERR_DISK);
 	assert_non_null(strstr(err.remedy, "put the right file back"));
+	assert_non_null(strstr(err.remedy, "remove them if you restore a backup"));
 	assert_ok(file_replace(root_fd, "db", "another", 7, FILE_NO_SYNC, &err));
 	assert_fails(store_write(store, check_place, NULL, &err), ERR_DISK);
 	assert_return_code(renameat(root_fd, "away", root_fd, "db"), errno);
