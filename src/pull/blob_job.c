@@ -174,23 +174,25 @@ static bool may_be_here(const struct blob_work *work, const struct pull_item *it
 
 /* Since the first one was waited for: this site may have lacked a change for long before
  * it was pointed at this primary. */
-static int64_t blob_waits_since(struct pull *pull, int64_t now)
+static int64_t blob_waited_ms(struct pull *pull)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
 	if (pull->waits_since == 0)
-		pull->waits_since = now;
-	return pull->waits_since;
+		pull->waits_since = clock_boot_ms();
+	return clock_boot_ms() - pull->waits_since;
 }
 
 static void wait_for_checksum(const struct blob_work *work, struct pull_item *item)
 {
-	const int64_t now = pull_now_ms(work->job->pull);
-	const int64_t asked_since = blob_waits_since(work->job->pull, now);
-	const int64_t since = item->row->behind_since;
-	const int64_t waited = now - (since > asked_since ? since : asked_since);
+	struct pull *pull = work->job->pull;
+	int64_t waited;
 
-	if (since == 0 || waited >= WAIT_IN_ALL_MS)
+	if (item->row->behind_since == 0)
+		return;
+	waited = int64_min(pull_now_ms(pull) - item->row->behind_since,
+			   blob_waited_ms(pull));
+	if (waited >= WAIT_IN_ALL_MS)
 		return;
 	item->wait_ms = waited < WAIT_LEAST_MS  ? WAIT_LEAST_MS
 			: waited > WAIT_MOST_MS ? WAIT_MOST_MS

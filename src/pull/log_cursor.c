@@ -264,11 +264,14 @@ struct log_cursor {
 
 static void log_cursor_publish_position(struct log_cursor *cursor)
 {
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&cursor->pull->mutex);
+	struct pull *pull = cursor->pull;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
 
-	cursor->pull->state.has_cursor = cursor->has_at;
-	cursor->pull->state.cursor = cursor->has_at ? cursor->at.id : 0;
-	memcpy(cursor->pull->news.timeline, cursor->at.timeline, TIMELINE_SIZE);
+	if (cursor->has_at && strcmp(pull->news.timeline, cursor->at.timeline) != 0)
+		pull->waits_since = 0;
+	pull->state.has_cursor = cursor->has_at;
+	pull->state.cursor = cursor->has_at ? cursor->at.id : 0;
+	memcpy(pull->news.timeline, cursor->at.timeline, TIMELINE_SIZE);
 }
 
 /* "ID AT_MS"; when the newest was is known of those that came along, else now. */

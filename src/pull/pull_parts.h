@@ -71,7 +71,8 @@ struct pull {
 	struct map unknown_kinds;    /* of events that were skipped */
 	struct map reverified; /* blobs that the primary was asked to read again... */
 	int64_t reverified_at; /* ... since then, boot ms: blob_job.c */
-	int64_t waits_since;   /* for checksums, pull_now_ms(); 0: never: blob_job.c */
+	int64_t waits_since;   /* boot ms, for the checksums of the log that is followed;
+				* 0: never: blob_job.c */
 	struct map too_large;  /* LFS objects that came with more than maxSize... */
 	int64_t too_large_at;  /* ... since then, boot ms: mirror_lfs.c */
 	VEC(struct given_back) given_back; /* pull_move_later() */

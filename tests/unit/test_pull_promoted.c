@@ -4,6 +4,7 @@
 #include "fake_primary.h"
 
 #include "pull/pull.h"
+#include "pull/pull_parts.h"
 #include "replicable/name.h"
 
 #include "registry_write.h"
@@ -308,6 +309,38 @@ TEST(what_is_being_asked_for_at_another_primary_is_held_when_that_has_ended)
 	must("test -e copies/a.git");
 }
 
+/* Once for each log that is followed: see pull_parts.h. */
+static bool waits_for_checksums(void)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	return pull->waits_since != 0;
+}
+
+static bool has_cursor_begun_to_wait(void)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	if (pull->state.has_cursor)
+		pull->waits_since = 1;
+	return pull->state.has_cursor;
+}
+
+TEST(another_log_has_as_long_for_its_checksums_as_the_first_had)
+{
+	appear("a", REPORTED);
+	begin();
+	eventually(has_cursor_begun_to_wait());
+	appear("b", REPORTED);
+	eventually(is_here("b"));
+	assert_true(waits_for_checksums());
+	lock(&fake.mutex);
+	draw(fake.timeline);
+	unlock(&fake.mutex);
+	appear("c", REPORTED);
+	eventually(is_here("c") && !waits_for_checksums());
+}
+
 #define PROMOTED_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -319,6 +352,7 @@ int main(void)
 		PROMOTED_CASE(
 			a_primary_that_moved_or_began_another_log_is_followed_when_it_drops_commits),
 		PROMOTED_CASE(what_another_primary_lacks_is_held),
+		PROMOTED_CASE(another_log_has_as_long_for_its_checksums_as_the_first_had),
 		PROMOTED_CASE(
 			a_primary_that_moved_or_began_another_log_is_followed_when_it_lacks_something),
 		PROMOTED_CASE(what_another_primary_cannot_read_yet_is_held_when_it_can),
