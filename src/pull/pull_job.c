@@ -321,14 +321,22 @@ static size_t count_given_back(struct pull *pull)
 	return pull->given_back.count;
 }
 
-/* The last one takes its place. */
-static struct given_back take_given_back(struct pull *pull, size_t at)
+static struct given_back take_given_back(struct pull *pull)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-	struct given_back one = pull->given_back.items[at];
 
-	pull->given_back.items[at] = pull->given_back.items[--pull->given_back.count];
-	return one;
+	return pull->given_back.items[--pull->given_back.count];
+}
+
+/* To the other end: it is the last one to be tried again. */
+static void put_given_back(struct pull *pull, const struct given_back *one)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
+
+	vec_add(&pull->given_back, *one);
+	memmove(pull->given_back.items + 1, pull->given_back.items,
+		(pull->given_back.count - 1) * sizeof(*one));
+	pull->given_back.items[0] = *one;
 }
 
 static int give_back_one(struct pull *pull, const struct given_back *one, struct err *err)
@@ -345,22 +353,21 @@ static int give_back_one(struct pull *pull, const struct given_back *one, struct
 		       : -1;
 }
 
-/* From the end, where what fails is put back: each is tried once. A database that is
- * locked takes its time, with all of them. */
+/* Each is tried once. A database that is locked, or on a failing disk, takes its time
+ * with each; but the disk may fail for one alone. */
 int pull_give_back_now(struct pull *pull, struct err *err)
 {
 	struct err why = { 0 };
 	int result = 0;
 
-	for (size_t rest = count_given_back(pull); rest > 0 && why.class != ERR_BUSY;
-	     rest--) {
-		struct given_back one = take_given_back(pull, rest - 1);
+	for (size_t rest = count_given_back(pull);
+	     rest > 0 && why.class != ERR_BUSY && why.class != ERR_DISK; rest--) {
+		struct given_back one = take_given_back(pull);
 		if (give_back_one(pull, &one, &why) == 0)
 			continue;
 		*err = why;
 		result = -1;
-		AUTO_UNLOCK pthread_mutex_t *held = lock(&pull->mutex);
-		vec_add(&pull->given_back, one);
+		put_given_back(pull, &one);
 	}
 	return result;
 }

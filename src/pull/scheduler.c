@@ -280,8 +280,7 @@ struct scheduler {
 	int64_t clock_lead_ms; /* clock_was_set_back() */
 	bool is_more_often;    /* verifications than what is due was told */
 	struct proofs_ageing proofs;
-	bool is_broken;       /* told in the log */
-	int64_t broken_ms;    /* the pause after a failure; 0: none failed */
+	int64_t broken_ms;    /* the pause after failures; 0: none since a success */
 	int64_t give_back_ms; /* the same of rows that could not be given back, ... */
 	int64_t give_back_at; /* ... and its end, boot ms */
 };
@@ -455,11 +454,11 @@ static int64_t scheduler_lengthen(int64_t pause_ms)
 	return pause_ms == 0 ? LOOK_LEAST_MS : int64_min(2 * pause_ms, BROKEN_MOST_MS);
 }
 
-static void scheduler_tell_broken(struct scheduler *scheduler, const struct err *err)
+static void scheduler_note_broken(int64_t *pause_ms, const struct err *err)
 {
-	if (!scheduler->is_broken)
+	if (*pause_ms == 0)
 		log_error("scheduler.failed", LOG_ERR(err));
-	scheduler->is_broken = true;
+	*pause_ms = scheduler_lengthen(*pause_ms);
 	failpoint("scheduler.failed");
 }
 
@@ -474,8 +473,7 @@ static void scheduler_give_back(struct scheduler *scheduler)
 		scheduler->give_back_ms = scheduler->give_back_at = 0;
 		return;
 	}
-	scheduler_tell_broken(scheduler, &err);
-	scheduler->give_back_ms = scheduler_lengthen(scheduler->give_back_ms);
+	scheduler_note_broken(&scheduler->give_back_ms, &err);
 	scheduler->give_back_at = clock_boot_ms() + scheduler->give_back_ms;
 }
 
@@ -491,8 +489,7 @@ static void scheduler_run_step(struct scheduler *scheduler)
 	if (scheduler_heal_due(scheduler, &err) != 0 ||
 	    scheduler_age_proofs(scheduler, &err) != 0 ||
 	    scheduler_fill_lanes(scheduler, &next_at, &err) != 0) {
-		scheduler_tell_broken(scheduler, &err);
-		scheduler->broken_ms = scheduler_lengthen(scheduler->broken_ms);
+		scheduler_note_broken(&scheduler->broken_ms, &err);
 		stop_wait(&scheduler->pull->stop, scheduler->broken_ms);
 		return;
 	}
@@ -500,7 +497,6 @@ static void scheduler_run_step(struct scheduler *scheduler)
 	if (scheduler->give_back_at > 0)
 		until = int64_min(until, scheduler->give_back_at);
 	scheduler->broken_ms = 0;
-	scheduler->is_broken = scheduler->give_back_at > 0;
 	scheduler_wait_for_work(scheduler->pull, until);
 }
 

@@ -615,11 +615,9 @@ TEST(a_row_of_which_nothing_can_be_written_is_given_back_later)
 	assert_int_equal(state_of("brought"), REGISTRY_PENDING);
 }
 
-TEST(each_row_is_given_back_though_others_fail)
+/* Returns the last one's id. */
+static uint64_t move_three_later(void)
 {
-	static char damage[] = "CREATE TRIGGER damaged BEFORE UPDATE ON registry"
-			       " WHEN OLD.name = 'broken'"
-			       " BEGIN SELECT RAISE(ABORT, 'damaged'); END";
 	static const char *const names[] = { "brought", "flaky", "broken" };
 	uint64_t last = 0;
 
@@ -630,8 +628,36 @@ TEST(each_row_is_given_back_though_others_fail)
 					       .id = row.id, .event = REGISTRY_ASKED });
 		last = row.id;
 	}
+	return last;
+}
+
+TEST(each_row_is_given_back_though_others_fail)
+{
+	static char damage[] = "CREATE TRIGGER damaged BEFORE UPDATE ON registry"
+			       " WHEN OLD.name = 'broken'"
+			       " BEGIN SELECT RAISE(ABORT, 'damaged'); END";
+	const uint64_t last = move_three_later();
+
 	assert_ok(store_write(store, exec_in, damage, &err));
 	assert_int_equal(pull_give_back_now(&pull, &err), -1);
+	assert_int_equal(pull.given_back.count, 1);
+	assert_int_equal(pull.given_back.items[0].id, last);
+}
+
+/* All of it, or one page of it. */
+TEST(a_disk_that_fails_is_asked_once_and_then_for_others_first)
+{
+	static char fill[] = "CREATE TABLE filler (bytes);"
+			     "CREATE TRIGGER full BEFORE UPDATE ON registry"
+			     " WHEN OLD.name = 'broken' BEGIN"
+			     " INSERT INTO filler VALUES (zeroblob(32 << 20)); END;"
+			     "PRAGMA max_page_count = 2000";
+	const uint64_t last = move_three_later();
+
+	assert_ok(store_write(store, exec_in, fill, &err));
+	assert_fails(pull_give_back_now(&pull, &err), ERR_DISK);
+	assert_int_equal(pull.given_back.count, 3);
+	assert_fails(pull_give_back_now(&pull, &err), ERR_DISK);
 	assert_int_equal(pull.given_back.count, 1);
 	assert_int_equal(pull.given_back.items[0].id, last);
 }
@@ -685,6 +711,7 @@ int main(void)
 		JOB_CASE(one_run_hears_of_each_row_unless_it_is_stopped),
 		JOB_CASE(a_row_of_which_nothing_can_be_written_is_given_back_later),
 		JOB_CASE(each_row_is_given_back_though_others_fail),
+		JOB_CASE(a_disk_that_fails_is_asked_once_and_then_for_others_first),
 		JOB_CASE(each_kind_that_is_configured_is_there_with_its_parts),
 	};
 

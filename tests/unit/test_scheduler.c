@@ -28,6 +28,17 @@ void failpoint(const char *name)
 	failures++;
 }
 
+static size_t count_logged(void)
+{
+	AUTO_STR struct str log = STR_INIT;
+	size_t count = 0;
+
+	assert_ok(file_read(root_fd, "log", 1 << 20, &log, &err));
+	for (const char *at = log.data; (at = strstr(at, "ev=scheduler.failed")); at++)
+		count++;
+	return count;
+}
+
 static void begin(void)
 {
 	AUTO_FREE char *copies = xasprintf("%s/copies", root);
@@ -116,11 +127,41 @@ TEST(a_row_that_cannot_be_given_back_keeps_no_other_from_being_brought)
 	eventually(is_in_state("a", REGISTRY_SYNCED));
 }
 
+static char away[] = "ALTER TABLE registry RENAME TO away";
+static char back[] = "ALTER TABLE away RENAME TO registry";
+
+TEST(a_database_that_fails_is_told_though_a_row_was_before)
+{
+	static char damage[] = "CREATE TRIGGER damaged BEFORE UPDATE ON registry"
+			       " WHEN OLD.name = 'a'"
+			       " BEGIN SELECT RAISE(ABORT, 'damaged'); END";
+	AUTO_CLOSE int saved = fcntl(2, F_DUPFD_CLOEXEC, 0);
+	AUTO_CLOSE int log =
+		openat(root_fd, "log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+	fake.refs_hang = true;
+	appear("a", REPORTED);
+	begin();
+	eventually(fake.hanging > 0);
+	sql(damage);
+	dup2(log, 2);
+	log_set_level(LOG_LEVEL_ERROR);
+	fake.refs_hang = false;
+	eventually(count_logged() == 1);
+	for (size_t i = 2; i < 4; i++) {
+		sql(away);
+		eventually(count_logged() == i);
+		sql(back);
+		appear(i == 2 ? "b" : "c", REPORTED);
+		eventually(is_in_state(i == 2 ? "b" : "c", REGISTRY_SYNCED));
+	}
+	pull_stop(TAKE(pull), 0);
+	log_set_level(LOG_LEVEL_NONE);
+	dup2(saved, 2);
+}
+
 TEST(a_database_that_fails_is_asked_less_and_less)
 {
-	static char away[] = "ALTER TABLE registry RENAME TO away";
-	static char back[] = "ALTER TABLE away RENAME TO registry";
-
 	begin();
 	sql(away);
 	eventually(failures >= FAILURES);
@@ -137,6 +178,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SCHEDULER_CASE(
 			a_row_that_cannot_be_given_back_keeps_no_other_from_being_brought),
+		SCHEDULER_CASE(a_database_that_fails_is_told_though_a_row_was_before),
 		SCHEDULER_CASE(a_database_that_fails_is_asked_less_and_less),
 	};
 
