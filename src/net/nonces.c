@@ -41,6 +41,7 @@ struct nonces {
 		older;     /* guarded by mutex, as all below; values mean nothing */
 	struct map counts; /* by site */
 	int64_t since;     /* boot ms of the recent one's start */
+	char *path;        /* of the directory; NULL: they are not written down */
 	int directory, fd; /* or -1 */
 	bool is_failing;   /* told in the log */
 };
@@ -66,6 +67,7 @@ void nonces_free(struct nonces *nonces)
 		close(nonces->fd);
 	if (nonces->directory >= 0)
 		close(nonces->directory);
+	free(nonces->path);
 	pthread_mutex_destroy(&nonces->mutex);
 	free(nonces);
 }
@@ -82,17 +84,38 @@ static void stop_writing(struct nonces *nonces)
 	nonces->fd = -1;
 }
 
+/* A process or machine that died may have left its last line cut. */
+static int end_cut_line(int fd)
+{
+	const off_t size = lseek(fd, 0, SEEK_END);
+	char last = '\n';
+
+	if (size < 0 || (size > 0 && pread(fd, &last, 1, size - 1) != 1))
+		return -1;
+	return last == '\n' || write(fd, "\n", 1) == 1 ? 0 : -1;
+}
+
 static void open_recent(struct nonces *nonces)
 {
 	nonces->fd = openat(nonces->directory, RECENT,
-			    O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (nonces->fd < 0)
+			    O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (nonces->fd < 0 || end_cut_line(nonces->fd) != 0)
 		stop_writing(nonces);
+}
+
+static bool nonces_open_directory(struct nonces *nonces)
+{
+	if (nonces->directory < 0)
+		nonces->directory =
+			open(nonces->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (nonces->directory < 0)
+		stop_writing(nonces);
+	return nonces->directory >= 0;
 }
 
 static void turn_files(struct nonces *nonces)
 {
-	if (nonces->directory < 0)
+	if (!nonces->path || !nonces_open_directory(nonces))
 		return;
 	if (nonces->fd >= 0)
 		close(nonces->fd);
@@ -143,11 +166,9 @@ void nonces_keep(struct nonces *nonces, const char *directory)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&nonces->mutex);
 
-	nonces->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (nonces->directory < 0) {
-		stop_writing(nonces);
+	nonces->path = xstrdup(directory);
+	if (!nonces_open_directory(nonces))
 		return;
-	}
 	nonces_read_file(nonces, OLDER);
 	nonces_read_file(nonces, RECENT);
 	open_recent(nonces);

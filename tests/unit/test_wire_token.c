@@ -264,14 +264,18 @@ TEST(what_a_process_before_accepted_is_not_good_again)
 	nonces_free(nonces);
 }
 
-static void limit_files(rlim_t bytes)
+/* What it was. */
+static rlim_t limit_files(rlim_t bytes)
 {
 	struct rlimit limit;
+	rlim_t old;
 
 	signal(SIGXFSZ, SIG_IGN);
 	assert_return_code(getrlimit(RLIMIT_FSIZE, &limit), errno);
+	old = limit.rlim_cur;
 	limit.rlim_cur = bytes;
 	assert_return_code(setrlimit(RLIMIT_FSIZE, &limit), errno);
+	return old;
 }
 
 /* As on a disk that was full for a while. */
@@ -280,17 +284,52 @@ TEST(nonces_are_written_down_again_when_that_is_possible)
 	int64_t kept = nonces_keep_ms;
 	struct nonces *nonces = nonces_of_root();
 
-	limit_files(0);
+	rlim_t old = limit_files(0);
 	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_NEW);
 	nonces_keep_ms = 0;
 	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_NEW);
-	limit_files(RLIM_INFINITY);
+	limit_files(old);
 	assert_int_equal(nonces_take(nonces, "paris", "3"), NONCE_NEW);
 	nonces_keep_ms = kept;
 	nonces_free(nonces);
 	nonces = nonces_of_root();
 	assert_int_equal(nonces_take(nonces, "paris", "3"), NONCE_USED);
 	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_NEW);
+	nonces_free(nonces);
+}
+
+/* As when its file system was away, or the process had no descriptors left. */
+TEST(nonces_are_written_down_when_their_directory_can_be_opened)
+{
+	AUTO_FREE char *directory = xasprintf("%s/data", root);
+	int64_t kept = nonces_keep_ms;
+	struct nonces *nonces = nonces_new();
+
+	nonces_keep(nonces, directory);
+	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_NEW);
+	assert_return_code(mkdir(directory, 0700), errno);
+	nonces_keep_ms = 0; /* the next begins another file */
+	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_NEW);
+	nonces_keep_ms = kept;
+	nonces_free(nonces);
+	nonces = nonces_new();
+	nonces_keep(nonces, directory);
+	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_USED);
+	nonces_free(nonces);
+}
+
+TEST(a_line_that_was_cut_takes_no_other_with_it)
+{
+	struct nonces *nonces;
+
+	assert_ok(file_replace(root_fd, "nonces", "1 paris\n2 par", 13, FILE_NO_SYNC,
+			       &err));
+	nonces = nonces_of_root();
+	assert_int_equal(nonces_take(nonces, "paris", "3"), NONCE_NEW);
+	nonces_free(nonces);
+	nonces = nonces_of_root();
+	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_USED);
+	assert_int_equal(nonces_take(nonces, "paris", "3"), NONCE_USED);
 	nonces_free(nonces);
 }
 
@@ -396,6 +435,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			nonces_are_written_down_again_when_that_is_possible,
 			test_make_root, test_remove_root),
+		cmocka_unit_test_setup_teardown(
+			nonces_are_written_down_when_their_directory_can_be_opened,
+			test_make_root, test_remove_root),
+		cmocka_unit_test_setup_teardown(
+			a_line_that_was_cut_takes_no_other_with_it, test_make_root,
+			test_remove_root),
 		cmocka_unit_test(a_site_has_so_many_and_takes_none_from_others),
 		cmocka_unit_test(a_nonce_is_kept_for_as_long_as_its_token_can_be_good),
 		CASE(a_secret_is_read_without_white_space_at_its_end),
