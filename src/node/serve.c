@@ -49,7 +49,8 @@ static int forget_deletion(struct store_tx *tx, const struct registry_row *row, 
 }
 
 /* Another primary deleted them. What they name may have been this site's own since, and
- * changed: the comparison finds out what is to go. */
+ * changed: the comparison holds the repositories among them, or leaves them alone; blobs
+ * stay. */
 static int forget_deletions(struct store_tx *tx, struct err *err)
 {
 	AUTO_KIND_NAMES kind_names kinds = { 0 };

@@ -35,6 +35,7 @@
 #include "pull/copy_kind.h"
 #include "pull/decisions.h"
 #include "pull/followed.h"
+#include "pull/leftovers.h"
 #include "pull/primary.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
@@ -152,9 +153,7 @@ static int hold_absent(struct store_tx *tx, struct chunk *chunk,
 		       const struct compare_step *step, struct err *err)
 {
 	chunk->held++;
-	return removal_hold_in(tx, step->row,
-			       "the primary is another one than before and lacks it",
-			       err);
+	return removal_hold_in(tx, step->row, FOLLOWED_LACKS, err);
 }
 
 /* A worker's end would release it again: the next pass meets it. */
@@ -524,19 +523,23 @@ static void add_skipped(struct pass *pass, const struct inventory_page *page)
 }
 
 /* Once a start, when it is known what the primary has; after a failure, with the next
- * comparison. */
-static void look_for_leftovers(struct consistency *work, struct pass *pass)
+ * comparison, which is as this one. */
+static int look_for_leftovers(const struct consistency *work, struct pass *pass)
 {
+	const struct leftovers_call call = { .kind = &pass->kind,
+					     .rows = pass->rows,
+					     .is_of_another = pass->is_of_another };
 	struct err err;
 
 	if (pass->has_no_leftovers || pass->is_part || !pass->kind.copies->take_leftovers)
-		return;
-	pass->has_no_leftovers = pass->kind.copies->take_leftovers(
-					 work->pull, &pass->kind, pass->rows, &err) == 0;
+		return 0;
+	pass->has_no_leftovers =
+		pass->kind.copies->take_leftovers(work->pull, &call, &err) == 0;
 	if (pass->has_no_leftovers)
-		return;
+		return 0;
 	log_warn("leftovers.failed", LOG_ERR(&err));
 	pass->clean_etag[0] = '\0'; /* the next one reads the inventory again */
+	return -1;
 }
 
 static struct followed followed_by(const struct consistency *work,
@@ -559,16 +562,17 @@ static int look_at_followed(const struct consistency *work, struct pass *pass,
 }
 
 /* From now on what the primary lacks was deleted there; unless something of it was not
- * compared yet. */
+ * compared yet, or what has no row was not looked for. */
 static int keep_followed(const struct consistency *work, struct pass *pass,
 			 struct err *err)
 {
 	const struct followed now = followed_by(work, pass);
+	const bool has_rows_for_all = look_for_leftovers(work, pass) == 0;
 
 	if (pass->held > 0)
 		removal_report_held(pass->kind.type, pass->held);
 	pass->held = 0;
-	if (pass->is_of_another && (pass->is_part || pass->left > 0))
+	if (pass->is_of_another && (pass->is_part || pass->left > 0 || !has_rows_for_all))
 		return 0;
 	return followed_keep(work->pull->options.store, &now, err);
 }
@@ -602,7 +606,7 @@ static int take_page(struct consistency *work, struct pass *pass,
 	failpoint("consistency.compared");
 	if (pass->after)
 		return 0;
-	if (keep_skipped(work, pass, err) != 0 || keep_followed(work, pass, err) != 0)
+	if (keep_skipped(work, pass, err) != 0)
 		return -1;
 	pass->clean_etag[0] = '\0';
 	if (pass->found == 0 && pass->left == 0 && pass->skipped.left_out == 0) {
@@ -614,8 +618,7 @@ static int take_page(struct consistency *work, struct pass *pass,
 	}
 	if (end_pass(work, pass, err) != 0)
 		return -1;
-	look_for_leftovers(work, pass);
-	return 0;
+	return keep_followed(work, pass, err);
 }
 
 /* A pass that was asked for looks at everything, a usual one begins with the question

@@ -142,9 +142,8 @@ struct copy_kind_ops {
 	/* Copies without a row: adds to *found. May be NULL. */
 	int (*count_leftovers)(struct store *store, const struct kind *kind,
 			       struct leftovers_found *found, struct err *err);
-	/* Handles them, after everything was compared; `rows`: how many the registry has.
-	 * May be NULL. */
-	int (*take_leftovers)(struct pull *pull, const struct kind *kind, int64_t rows,
+	/* Handles them, after everything was compared. May be NULL. */
+	int (*take_leftovers)(struct pull *pull, const struct leftovers_call *call,
 			      struct err *err);
 };
 

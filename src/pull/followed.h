@@ -8,6 +8,9 @@
 
 #include "store/store.h"
 
+/* What a row is held for that such a primary lacks. */
+#define FOLLOWED_LACKS "the primary is another one than before and lacks it"
+
 struct followed {
 	const char *kind;
 	const char *timeline; /* of its log */

@@ -5,11 +5,13 @@
 #include "blob/walk.h"
 #include "pull/copy_kind.h"
 #include "pull/copy_record.h"
+#include "pull/followed.h"
 #include "pull/pull_parts.h"
 #include "replicable/discover.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "store/site_value.h"
+#include "upkeep/removal.h"
 
 #define BATCH 1000
 
@@ -18,6 +20,7 @@ struct leftovers {
 	VEC(char *) names; /* to be looked up, then those without a row; owned */
 	VEC(char *) paths; /* of repositories, below the root: the same order; owned */
 	int64_t taken;
+	bool holds; /* those that are taken wait for a person's decision */
 };
 
 static void leftovers_clear(struct leftovers *leftovers)
@@ -175,6 +178,14 @@ static bool is_own_copy(const struct pull *pull, int root, const char *name,
 	return record.timeline[0] && copy_record_is_of(&record, copy, source);
 }
 
+static int leftovers_hold(struct store_tx *tx, const char *name, struct err *err)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+	int found = registry_get_in(tx, KIND_REPOSITORY, name, &row, err);
+
+	return found > 0 ? removal_hold_in(tx, &row, FOLLOWED_LACKS, err) : found;
+}
+
 static int mark_gone(struct store_tx *tx, const char *name, struct err *err)
 {
 	const struct registry_move asked = { .event = REGISTRY_ASKED };
@@ -196,7 +207,8 @@ static int mark_all_gone(struct store_tx *tx, void *arg, struct err *err)
 		const char *name = leftovers->names.items[i];
 		int found =
 			name[0] ? leftovers_has_row(tx, KIND_REPOSITORY, name, err) : 1;
-		if (found < 0 || (!found && mark_gone(tx, name, err) != 0))
+		if (found < 0 || (!found && mark_gone(tx, name, err) != 0) ||
+		    (!found && leftovers->holds && leftovers_hold(tx, name, err) != 0))
 			return -1;
 		leftovers->taken += !found;
 	}
@@ -229,20 +241,22 @@ static int take_up_copies(struct pull *pull, int root, struct leftovers *leftove
 	report_foreign(KIND_REPOSITORY, &found);
 	if (store_write(pull->options.store, mark_all_gone, leftovers, err) != 0)
 		return -1;
-	if (leftovers->taken > 0)
+	if (leftovers->taken > 0 && leftovers->holds)
+		removal_report_held(KIND_REPOSITORY, leftovers->taken);
+	else if (leftovers->taken > 0)
 		log_warn("leftovers.gone", LOG_NUMBER("copies", leftovers->taken));
 	pull_signal(pull);
 	return 0;
 }
 
-int leftovers_take_repositories(struct pull *pull, const struct kind *kind, int64_t rows,
+int leftovers_take_repositories(struct pull *pull, const struct leftovers_call *call,
 				struct err *err)
 {
-	struct leftovers leftovers = { 0 };
+	const struct kind *kind = call->kind;
+	struct leftovers leftovers = { .holds = call->is_of_another };
 	AUTO_CLOSE int root = dir_open(AT_FDCWD, kind->path, err);
 	int result = -1;
 
-	(void)rows;
 	if (root >= 0 && pull_check_root(pull, kind->type, err) == 0)
 		result = read_tree(pull->options.store, kind->path, &leftovers, err);
 	if (result == 0)
@@ -251,12 +265,13 @@ int leftovers_take_repositories(struct pull *pull, const struct kind *kind, int6
 	return result;
 }
 
-int leftovers_take_blobs(struct pull *pull, const struct kind *kind, int64_t rows,
+int leftovers_take_blobs(struct pull *pull, const struct leftovers_call *call,
 			 struct err *err)
 {
+	const struct kind *kind = call->kind;
 	struct leftovers_found found = { 0 };
 
-	if (rows > 0)
+	if (call->rows > 0)
 		return 0;
 	if (count_blobs(pull->options.store, kind->blobs, &pull->stop, &found, err) != 0)
 		return -1;

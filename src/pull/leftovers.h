@@ -32,9 +32,14 @@ int leftovers_count_blobs(struct store *store, const struct kind *kind,
 /* After a comparison of the whole inventory of a kind: takes over the copies that are
  * ours, and logs the rest. Blobs may be very many: they are searched for only with a new
  * database. */
-int leftovers_take_repositories(struct pull *pull, const struct kind *kind, int64_t rows,
+struct leftovers_call {
+	const struct kind *kind;
+	int64_t rows;       /* of the registry */
+	bool is_of_another; /* the primary may never have had them: they are held */
+};
+int leftovers_take_repositories(struct pull *pull, const struct leftovers_call *call,
 				struct err *err);
-int leftovers_take_blobs(struct pull *pull, const struct kind *kind, int64_t rows,
+int leftovers_take_blobs(struct pull *pull, const struct leftovers_call *call,
 			 struct err *err);
 
 #endif

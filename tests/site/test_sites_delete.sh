@@ -105,6 +105,30 @@ repositories_that_come_back_are_held_no_more() {
 	fails grep -aq ' ev=trash.put ' paris/log
 }
 
+# While it was no secondary they were originals; and the primary is another one then, even
+# at the same address.
+held_ones_of_a_former_secondary_are_held_again() {
+	make_40
+	delete_30
+	mv away/r?.git away/r1?.git away/r2?.git london/git
+	wait_until 30 held_is 1
+	stop_site paris
+	cp paris/refrelay.conf secondary.conf
+	git config --file paris/refrelay.conf --remove-section primary
+	set_conf paris site.role standalone
+	start_site paris
+	stop_site paris
+	mv secondary.conf paris/refrelay.conf
+	start_site paris
+	wait_until 30 held_is 1
+	at paris repository list --state held | grep 'the primary is another one than before'
+	[ "$(copies)" = 40 ]
+	[ "$(in_trash)" = 0 ]
+	at paris repository remove r30
+	[ "$(in_trash)" = 1 ]
+	converge
+}
+
 all_are_held_or_in_trash() { # N
 	local held
 	held=$(status_of paris repositories.held)
@@ -317,6 +341,8 @@ tap_test "a mass deletion is held and told until a person confirms it" \
 	a_mass_deletion_is_held_and_told
 tap_test "repositories that come back are held no more" \
 	repositories_that_come_back_are_held_no_more
+tap_test "what a former secondary held is held again" \
+	held_ones_of_a_former_secondary_are_held_again
 tap_test "the brake counts what went before" \
 	the_brake_counts_what_went_before
 tap_test "a few deletions need nobody" \
