@@ -9,6 +9,7 @@
 #include "job/job.h"
 #include "replicable/name.h"
 #include "upkeep/checkout.h"
+#include "upkeep/copies_root.h"
 
 /* After a failure the next poll tries, and the longer it fails, the later. */
 #define AGAIN_LEAST_MS ((int64_t)60 * 1000)
@@ -380,7 +381,9 @@ static int mirror_checkout_trash_leased(struct job *job, void *arg, struct err *
 					    .name = run->name };
 	struct mirror_checkout_work work = { .name = run->name };
 
-	if (checkout_trash(&call, err) != 0 ||
+	if (copies_root_check_copy(run->site->store, KIND_REPOSITORY, run->site->root,
+				   run->name, err) != 0 ||
+	    checkout_trash(&call, err) != 0 ||
 	    store_write(run->site->store, mirror_checkout_write, &work, err) != 0)
 		return -1;
 	log_info("checkout.dropped", LOG_TEXT("name", run->name));
@@ -393,21 +396,58 @@ static int mirror_checkout_read_names(struct store_tx *tx, void *arg, struct err
 			  "SELECT name FROM mirror_checkout");
 }
 
-int mirror_checkouts_trash_all(const struct mirror_checkout_site *site, struct err *err)
+struct checkouts_trash {
+	struct mirror_checkout_site site;
+	text_list names; /* owned */
+	struct stop stop;
+	pthread_t thread;
+};
+
+static void *checkouts_trash_run(void *arg)
+{
+	struct checkouts_trash *trash = arg;
+
+	for (size_t i = 0; i < trash->names.count && !stop_is_requested(&trash->stop);
+	     i++) {
+		struct mirror_checkout_run run = { .site = &trash->site,
+						   .name = trash->names.items[i] };
+		/* perhaps its file system is not mounted: the row stays */
+		if (!checkout_is_any(trash->site.root, run.name))
+			continue;
+		mirror_checkout_run_job(&run, mirror_checkout_trash_leased, &trash->stop,
+					ERR_IGNORED);
+	}
+	return NULL;
+}
+
+int checkouts_trash_start(const struct mirror_checkout_site *site,
+			  struct checkouts_trash **trash, struct err *err)
 {
 	AUTO_TEXT_LIST text_list names = { 0 };
 
+	*trash = NULL;
 	if (store_read(site->store, mirror_checkout_read_names, &names, err) != 0)
 		return -1;
-	for (size_t i = 0; i < names.count; i++) {
-		struct mirror_checkout_run run = { .site = site, .name = names.items[i] };
-		/* perhaps its file system is not mounted: the row stays */
-		if (!checkout_is_any(site->root, run.name))
-			continue;
-		mirror_checkout_run_job(&run, mirror_checkout_trash_leased, NULL,
-					ERR_IGNORED);
-	}
+	if (names.count == 0)
+		return 0;
+	*trash = xcalloc(1, sizeof(**trash));
+	(*trash)->site = *site;
+	(*trash)->names = names;
+	names = (text_list){ 0 };
+	stop_init(&(*trash)->stop);
+	thread_start(&(*trash)->thread, "checkouts-trash", checkouts_trash_run, *trash);
 	return 0;
+}
+
+void checkouts_trash_stop(struct checkouts_trash *trash)
+{
+	if (!trash)
+		return;
+	stop_request(&trash->stop);
+	thread_join(trash->thread);
+	stop_clear(&trash->stop);
+	text_list_clear(&trash->names);
+	free(trash);
 }
 
 json_t *mirror_checkout_json(struct store *store, const char *root, const char *name,

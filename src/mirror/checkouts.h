@@ -52,9 +52,15 @@ void mirror_checkout_look_after(const struct mirror_checkout_site *site,
 				const struct mirror *mirror, const struct stop *stop);
 
 /* At the start of a secondary, which keeps no mirrors: removes the links, which would
- * lead to the same commit for ever, and moves the trees to the trash. What cannot be
- * moved is logged, and left for the next start. */
-int mirror_checkouts_trash_all(const struct mirror_checkout_site *site, struct err *err);
+ * lead to the same commit for ever, and moves the trees to the trash, in a thread of its
+ * own. What cannot be moved is logged, and left for the next start. The root must have
+ * been judged (upkeep/copies_root.h). */
+struct checkouts_trash;
+int checkouts_trash_start(const struct mirror_checkout_site *site,
+			  struct checkouts_trash **trash, struct err *err);
+
+/* Joins it; NULL is allowed. */
+void checkouts_trash_stop(struct checkouts_trash *trash);
 
 /* In a transaction: removes rows without a mirror. */
 int mirror_checkouts_forget_in(struct store_tx *tx, struct err *err);

@@ -180,6 +180,8 @@ struct node {
 	struct kinds_here mirrors;         /* none, if there are no mirrors */
 	struct credential_marks *marks;    /* theirs */
 	struct list_readers *list_readers; /* likewise */
+	struct checkouts_trash
+		*checkouts_trash; /* of a secondary; NULL: there are none */
 	struct mirror_lfs_parts mirror_lfs;
 	struct then_teller *teller;   /* NULL: nobody is told of what they bring */
 	struct web_services services; /* all parts; those of the other role are NULL */
@@ -500,8 +502,6 @@ static int start_secondary(struct node *node, struct err *err)
 	if (node->push.sink && open_notice(node, err) != 0)
 		return -1;
 	const struct mirror_checkout_site checkouts = node_checkouts(node);
-	if (mirror_checkouts_trash_all(&checkouts, err) != 0)
-		return -1;
 	if (pull_start(
 		    &(struct pull_options){ .store = node->data.store,
 					    .leases = node->data.leases,
@@ -516,7 +516,8 @@ static int start_secondary(struct node *node, struct err *err)
 					    .report_arg = &node->life,
 					    .published = node->notice ? published : NULL,
 					    .arg = node },
-		    &services->pull, err) != 0)
+		    &services->pull, err) != 0 ||
+	    checkouts_trash_start(&checkouts, &node->checkouts_trash, err) != 0)
 		return -1;
 	serve_on_doubt(services->serve, node_doubt_copy, services->pull);
 	services->forwarder = forwarder_new(settings->site.name);
@@ -918,6 +919,7 @@ void node_stop(struct node *node)
 	hook_socket_stop(node->socket);
 	list_readers_stop(node->list_readers);
 	mirror_poll_stop(services->mirror_poll);
+	checkouts_trash_stop(node->checkouts_trash);
 	pull_stop(services->mirror_pull, PULL_GRACE_MS);
 	then_teller_stop(node->teller);
 	pull_stop(services->pull, PULL_GRACE_MS);

@@ -547,7 +547,7 @@ goes_where_no_mirrors_are_kept() {
 	set_conf paris primary.url "$(site_url london)/"
 	set_conf paris primary.secretFile "$PWD/secret"
 	start_site paris
-	was_logged paris checkout.dropped name=acme/a
+	wait_until 30 was_logged paris checkout.dropped name=acme/a
 	[ ! -L "$LINK" ]
 	[ ! -e paris/git/.refrelay/checkouts/acme ]
 	wait_until 30 in_sync

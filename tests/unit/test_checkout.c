@@ -1,11 +1,13 @@
 #include "test.h"
 
+#include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "git/repo.h"
 #include "lease/lease.h"
+#include "mirror/checkouts.h"
 #include "replicable/discover.h"
 #include "replicable/name.h"
 #include "store/store.h"
@@ -58,6 +60,16 @@ int symlinkat(const char *target, int dir, const char *path)
 			usleep(10000); /* until its keeper knows */
 	}
 	return (int)syscall(SYS_symlinkat, target, dir, path);
+}
+
+/* Whoever moves a tree waits meanwhile. */
+static atomic_bool is_slow;
+
+int renameat(int from, const char *old, int to, const char *new)
+{
+	while (text_starts_with(old, ".refrelay/checkouts/") && atomic_load(&is_slow))
+		usleep(10000);
+	return (int)syscall(SYS_renameat2, from, old, to, new, 0);
 }
 
 static void open_leases(int64_t ttl_ms)
@@ -467,6 +479,57 @@ TEST(one_that_is_dropped_goes_later_and_one_that_is_removed_to_the_trash)
 	close_all();
 }
 
+static int add_checkouts(struct store_tx *tx, void *arg, struct err *e)
+{
+	(void)arg;
+	return store_exec(tx,
+			  "INSERT INTO mirror_checkout (name) VALUES ('away/a'),"
+			  " ('b'), ('c');"
+			  "INSERT INTO site_value (key, value)"
+			  " VALUES ('origin.mounts', '[\"away\"]')",
+			  e);
+}
+
+/* In a thread, which ends before it is done where the node stops. */
+TEST(where_no_mirrors_are_kept_all_go_but_those_of_another_file_system)
+{
+	struct checkouts_trash *trash = NULL;
+
+	open_all();
+	assert_ok(dir_make(root_fd, "away", &err)); /* its file system is not mounted */
+	assert_ok(dir_make(root_fd, ".refrelay/checkouts/away/a.git", &err));
+	assert_ok(dir_make(root_fd, ".refrelay/checkouts/b.git", &err));
+	assert_ok(dir_make(root_fd, ".refrelay/checkouts/c.git", &err));
+	assert_ok(store_write(store, add_checkouts, NULL, &err));
+	const struct mirror_checkout_site site = {
+		.store = store, .leases = leases, .root = root, .timeout_ms = 60000
+	};
+	is_slow = true;
+	assert_ok(checkouts_trash_start(&site, &trash, &err));
+	assert_true(checkout_is_any(root, "b"));
+	is_slow = false;
+	while (checkout_is_any(root, "c"))
+		usleep(10000);
+	checkouts_trash_stop(trash);
+	assert_false(checkout_is_any(root, "b"));
+	assert_true(checkout_is_any(root, "away/a"));
+	close_all();
+}
+
+TEST(where_there_are_no_working_trees_no_thread_looks_for_them)
+{
+	struct checkouts_trash *trash = NULL;
+
+	open_all();
+	const struct mirror_checkout_site site = {
+		.store = store, .leases = leases, .root = root, .timeout_ms = 60000
+	};
+	assert_ok(checkouts_trash_start(&site, &trash, &err));
+	assert_null(trash);
+	checkouts_trash_stop(trash);
+	close_all();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -481,6 +544,8 @@ int main(void)
 		CASE(who_lost_the_lease_switches_nothing),
 		CASE(nothing_but_its_own_link_is_replaced_or_removed),
 		CASE(one_that_is_dropped_goes_later_and_one_that_is_removed_to_the_trash),
+		CASE(where_no_mirrors_are_kept_all_go_but_those_of_another_file_system),
+		CASE(where_there_are_no_working_trees_no_thread_looks_for_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
