@@ -94,6 +94,9 @@ char *upstream_service_url(const char *url, const char *after);
 /* Whether another credential might work. */
 bool upstream_refuses(const struct err *err);
 
+/* An upstream counts nothing: what it has now is always of the one that is wanted. */
+#define UPSTREAM_GENERATION 1
+
 /* The text that identifies the URL and the depth in records: 16 hexadecimal digits. */
 #define UPSTREAM_TIMELINE_SIZE 17
 void upstream_timeline(const struct mirror *mirror,

@@ -11,9 +11,6 @@
 #include "mirror/upstream_fetch.h"
 #include "replicable/name.h"
 
-/* An upstream counts nothing: what it has now is always of the one that is wanted. */
-#define UPSTREAM_GENERATION 1
-
 struct mirror_source {
 	struct source source;
 	struct upstream_call manner; /* with this one: */

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "git/cuts.h"
 #include "git/objects.h"
 #include "git/packs.h"
 #include "mirror/upstream.h"
@@ -23,14 +24,24 @@ bool replaced_is_of_other_hash(const char *path, const struct source_view *view)
 	return record.timeline[0] && copy_record_has_refs(&record, &copy, ERR_IGNORED);
 }
 
-/* Records of earlier versions do not tell. */
-static bool replaced_is_of_upstream(const struct copy_record *record)
+static bool replaced_has_timeline_of(const struct copy_record *record, char *url)
 {
-	const struct mirror upstream = { .url = record->source };
+	const struct mirror upstream = { .url = url };
 	char timeline[UPSTREAM_TIMELINE_SIZE];
 
 	upstream_timeline(&upstream, timeline);
-	return record->is_foreign || strcmp(record->timeline, timeline) == 0;
+	return strcmp(record->timeline, timeline) == 0;
+}
+
+/* Records of earlier versions do not tell. Their source may be the path of a URL; and
+ * where a mirror was cut, its timeline was made of a depth, too, which nobody knows. */
+static bool replaced_is_of_upstream(const struct copy_record *record, int copy)
+{
+	AUTO_FREE char *url = xasprintf("file://%s", record->source);
+
+	return record->is_foreign || replaced_has_timeline_of(record, record->source) ||
+	       replaced_has_timeline_of(record, url) ||
+	       (record->generation == UPSTREAM_GENERATION && cuts_are_ours(copy));
 }
 
 /* The URL of an upstream need not end in the name, and its timeline is that URL, which
@@ -38,13 +49,13 @@ static bool replaced_is_of_upstream(const struct copy_record *record)
  * proved of this name. At a former primary a mirror's copy is what it had at this name,
  * where the primary of now has the same. */
 static bool replaced_may_be_of_any_name(const struct sync_request *request,
-					const struct copy_record *record,
+					const struct copy_record *record, int copy,
 					const struct source_view *view)
 {
 	char sum[CHECKSUM_TEXT_SIZE];
 
 	if (!view->is_foreign)
-		return replaced_is_of_upstream(record);
+		return replaced_is_of_upstream(record, copy);
 	checksum_format(&record->sum, sum);
 	return !request->checksum || strcmp(request->checksum, sum) == 0;
 }
@@ -63,7 +74,7 @@ bool replaced_is_of_other_name(const struct sync_request *request, const char *p
 	if (!record.timeline[0] || copy_record_is_of_name(&record, request->name) ||
 	    strcmp(record.timeline, view->timeline) == 0 ||
 	    strcmp(record.source, view->url) == 0 ||
-	    replaced_may_be_of_any_name(request, &record, view))
+	    replaced_may_be_of_any_name(request, &record, copy, view))
 		return false;
 	err_set(err, ERR_CORRUPT, "in its place stands the copy of %s", record.source);
 	return true;

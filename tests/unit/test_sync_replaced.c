@@ -350,17 +350,41 @@ TEST(a_mirror_of_a_former_primary_is_no_copy_of_another_name)
 }
 
 /* Nor does it end in a digest. */
-TEST(the_record_of_a_mirror_by_an_earlier_version_is_known)
+static void make_former_mirror(const char *timeline)
 {
-	AUTO_FREE char *url = xasprintf("%s/there/up.git", root);
-	const struct mirror mirror = { .url = url };
-	char timeline[UPSTREAM_TIMELINE_SIZE];
-
-	upstream_timeline(&mirror, timeline);
 	make_mirror(timeline);
 	must("cd here/a.git/refrelay && sed -n 's/,\"foreign\":true//; s/ *$//; /}$/p' "
 	     "copy "
 	     ">old && grep -q timeline old && ! grep foreign old && mv old copy");
+}
+
+static void assert_former_mirror_is_known(const char *scheme)
+{
+	AUTO_FREE char *url = xasprintf("%s%s/there/up.git", scheme, root);
+	const struct mirror mirror = { .url = url };
+	char timeline[UPSTREAM_TIMELINE_SIZE];
+
+	upstream_timeline(&mirror, timeline);
+	make_former_mirror(timeline);
+	assert_ok(mend_with(OTHER, false));
+	assert_kept();
+}
+
+TEST(the_record_of_a_mirror_by_an_earlier_version_is_known)
+{
+	assert_former_mirror_is_known("");
+}
+
+TEST(the_record_of_a_mirror_of_a_file_url_by_an_earlier_version_is_known)
+{
+	assert_former_mirror_is_known("file://");
+}
+
+/* A timeline of a depth that is not known. */
+TEST(the_record_of_a_cut_mirror_by_an_earlier_version_is_known)
+{
+	make_former_mirror(ONE);
+	must("echo settled >here/a.git/refrelay/cuts");
 	assert_ok(mend_with(OTHER, false));
 	assert_kept();
 }
@@ -408,6 +432,9 @@ int main(void)
 		SYNC_CASE(what_others_write_while_it_is_compared_is_not_replaced),
 		SYNC_CASE(a_mirror_of_a_former_primary_is_no_copy_of_another_name),
 		SYNC_CASE(the_record_of_a_mirror_by_an_earlier_version_is_known),
+		SYNC_CASE(
+			the_record_of_a_mirror_of_a_file_url_by_an_earlier_version_is_known),
+		SYNC_CASE(the_record_of_a_cut_mirror_by_an_earlier_version_is_known),
 		SYNC_CASE(an_upstream_whose_url_changes_keeps_its_mirror),
 		SYNC_CASE(a_mirror_that_was_moved_to_the_name_of_another_is_made_anew),
 	};
