@@ -325,12 +325,16 @@ char *mirror_job_source(int clone)
 
 /* What is equal to the row counts for the upstream's, even if it came another way. Of
  * another node's upstream, too, records tell that it was one. */
-bool mirror_job_is_from_elsewhere(const struct registry_row *row, int clone)
+int mirror_job_is_from_elsewhere(const struct registry_row *row, int clone,
+				 struct err *err)
 {
 	AUTO_RECORD struct copy_record record = { 0 };
 	char sum[CHECKSUM_TEXT_SIZE];
 
 	copy_record_read(clone, &record);
+	if (record.is_unread)
+		return err_set(err, ERR_DISK, "the record of %s cannot be read now",
+			       row->name);
 	checksum_format(&record.sum, sum);
 	return record.timeline[0] && !record.is_foreign &&
 	       strcmp(record.timeline, row->timeline) != 0 &&

@@ -23,7 +23,9 @@ bool mirror_job_stands(const char *root, const char *name, const char *checksum)
 char *mirror_job_source(int clone);
 
 /* Whether the clone in this directory is what another primary had of the repository, and
- * not what the row of the mirror says: this site was its secondary since. */
-bool mirror_job_is_from_elsewhere(const struct registry_row *row, int clone);
+ * not what the row of the mirror says: this site was its secondary since. 1, 0, or -1:
+ * that cannot be told now. */
+int mirror_job_is_from_elsewhere(const struct registry_row *row, int clone,
+				 struct err *err);
 
 #endif

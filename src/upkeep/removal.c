@@ -387,28 +387,35 @@ static void removal_bury_locks(const struct removal_leased *run)
 	lock_file_bury_strangers(copy, LOCK_FILE_OLD_S);
 }
 
-static bool removal_is_from_elsewhere(const struct removal_request *request,
-				      const char *path)
+static int removal_is_from_elsewhere(const struct removal_request *request,
+				     const char *path, struct err *err)
 {
-	AUTO_CLOSE int clone = dir_open(AT_FDCWD, path, ERR_IGNORED);
+	AUTO_CLOSE int clone = dir_open(AT_FDCWD, path, err);
 
-	return clone >= 0 && request->is_from_elsewhere &&
-	       request->is_from_elsewhere(request->row, clone);
+	if (clone < 0)
+		return dir_is_absent(err->sys_errno) ? 0 : -1;
+	return request->is_from_elsewhere
+		       ? request->is_from_elsewhere(request->row, clone, err)
+		       : 0;
 }
 
 /* What stood at a mirror's name before, and has commits that its upstream lacks, is
  * somebody's own; and so is what another primary had at that name, while this site was
- * its secondary. */
-static bool removal_leaves(const struct removal_leased *run,
-			   const struct removal_copy *copy)
+ * its secondary. 1: it stays where it is; 0: it goes. */
+static int removal_leaves(const struct removal_leased *run,
+			  const struct removal_copy *copy, struct err *err)
 {
 	const struct removal_request *request = run->request;
 	AUTO_FREE char *path = xasprintf("%s/%s", request->root, run->path);
+	int stays = copy->was_never_equal;
 
 	if (strcmp(request->kind, KIND_MIRROR) != 0 || request->is_ordered ||
-	    !file_is_there(AT_FDCWD, path) ||
-	    (!copy->was_never_equal && !removal_is_from_elsewhere(request, path)))
-		return false;
+	    !file_is_there(AT_FDCWD, path))
+		return 0;
+	if (!stays)
+		stays = removal_is_from_elsewhere(request, path, err);
+	if (stays <= 0)
+		return stays;
 	log_warn("mirror.clone_left", LOG_TEXT("name", request->name),
 		 LOG_TEXT("path", run->path),
 		 LOG_TEXT("remedy", copy->was_never_equal
@@ -417,7 +424,7 @@ static bool removal_leaves(const struct removal_leased *run,
 					    : "another primary changed it while this "
 					      "site was a secondary: if nobody needs "
 					      "it, remove it"));
-	return true;
+	return 1;
 }
 
 static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct err *err)
@@ -425,6 +432,7 @@ static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct
 	const struct removal_leased *run = arg;
 	const struct removal_request *request = run->request;
 	AUTO_FREE char *to = NULL;
+	int stays;
 
 	if (copies_root_check_copy(request->store, request->kind, request->root,
 				   request->name, err) != 0)
@@ -435,8 +443,9 @@ static int removal_trash_copy(void *arg, const struct removal_copy *copy, struct
 						    .name = request->name },
 			   err) != 0)
 		return -1;
-	if (removal_leaves(run, copy))
-		return 0;
+	stays = removal_leaves(run, copy, err);
+	if (stays != 0)
+		return stays > 0 ? 0 : -1;
 	removal_bury_locks(run);
 	return trash_put(run->job, request->root, run->path, &to, err);
 }

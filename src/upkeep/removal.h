@@ -75,9 +75,10 @@ struct removal_request {
 	int64_t wait_ms; /* for the lease */
 	const struct stop *stop;
 	bool is_ordered; /* requested by a person: not counted for the deletion limit */
-	/* Whether that clone of a mirror has been brought from elsewhere since; NULL: it
-	 * has not. */
-	bool (*is_from_elsewhere)(const struct registry_row *row, int clone);
+	/* Whether that clone of a mirror has been brought from elsewhere since: 1, 0, or
+	 * -1: the row stays. NULL: it has not. */
+	int (*is_from_elsewhere)(const struct registry_row *row, int clone,
+				 struct err *err);
 	const struct registry_row *row; /* for it */
 };
 

@@ -26,6 +26,24 @@ int faccessat(int dir, const char *path, int mode, int flags)
 	return (int)syscall(SYS_faccessat2, dir, path, mode, flags);
 }
 
+static bool is_closed; /* the clone "closed": no descriptor is left for it */
+
+int openat(int dir, const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list rest;
+
+	va_start(rest, flags);
+	if (flags & (O_CREAT | __O_TMPFILE))
+		mode = va_arg(rest, mode_t);
+	va_end(rest);
+	if (is_closed && text_ends_with(path, "/closed.git")) {
+		errno = EMFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
 static struct store *store;
 static struct lease_manager *leases;
 
@@ -243,9 +261,12 @@ TEST(a_removal_puts_the_copy_into_the_trash_and_the_row_out)
 	close_all();
 }
 
-static bool is_called_other(const struct registry_row *row, int clone)
+static int is_called_other(const struct registry_row *row, int clone, struct err *e)
 {
-	return clone >= 0 && text_starts_with(row->name, "other");
+	assert_true(clone >= 0);
+	if (text_starts_with(row->name, "unread"))
+		return err_set(e, ERR_DISK, "its record cannot be read");
+	return text_starts_with(row->name, "other");
 }
 
 static int remove_mirror(const char *name, bool is_ordered)
@@ -315,6 +336,29 @@ TEST(a_clone_stays_that_was_brought_from_elsewhere_since)
 		mirror_moves(names[i], REGISTRY_GONE);
 		assert_ok(remove_mirror(names[i], i == 1));
 		assert_int_equal(exists(path), i == 0);
+	}
+	close_all();
+}
+
+/* Of which nobody can tell now whose it is. */
+TEST(a_mirror_that_cannot_be_looked_at_now_keeps_its_row)
+{
+	static const char *const names[] = { "closed", "unread" };
+
+	open_all();
+	assert_ok(registry_add(store, KIND_MIRROR, names, ARRAY_SIZE(names), &err));
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		AUTO_FREE char *path = name_to_path(names[i]);
+		AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+		assert_ok(repo_make(root_fd, path, 20, &err));
+		mirror_moves(names[i], REGISTRY_BEGUN);
+		mirror_moves(names[i], REGISTRY_BROUGHT);
+		mirror_moves(names[i], REGISTRY_GONE);
+		is_closed = i == 0;
+		assert_int_equal(remove_mirror(names[i], false), -1);
+		is_closed = false;
+		assert_true(exists(path));
+		assert_ok(registry_get(store, KIND_MIRROR, names[i], &row, &err));
 	}
 	close_all();
 }
@@ -597,6 +641,7 @@ int main(void)
 		CASE(a_removal_puts_the_copy_into_the_trash_and_the_row_out),
 		CASE(a_clone_stays_that_was_never_equal_to_its_upstream),
 		CASE(a_clone_stays_that_was_brought_from_elsewhere_since),
+		CASE(a_mirror_that_cannot_be_looked_at_now_keeps_its_row),
 		CASE(a_copy_that_cannot_be_looked_at_now_keeps_its_row),
 		CASE(a_removal_ends_what_one_that_died_has_begun),
 		CASE(what_is_wanted_again_is_not_removed),
