@@ -657,6 +657,8 @@ int origin_rows_age_proofs(struct store *store, const char *kind,
 	return proofs_age(store, &table, kind, proofs, aged, err);
 }
 
+/* Blobs are read as originals in that role only, so a row without an attempt since then
+ * tells of no copy. */
 static int origin_rows_doubt_copies_of(struct store_tx *tx, const char *kind,
 				       struct err *err)
 {
@@ -668,7 +670,9 @@ static int origin_rows_doubt_copies_of(struct store_tx *tx, const char *kind,
 		    "UPDATE origin SET verification_state = 0, verification_due_at ="
 		    " ?1 WHERE kind = ?2 AND verification_state = 2"
 		    " AND EXISTS (SELECT 1 FROM registry WHERE registry.id = origin.id"
-		    " AND NOT (state = 2 AND proved <> 0))",
+		    " AND NOT (state = 2 AND proved <> 0)"
+		    " AND (?2 = '" KIND_REPOSITORY "' OR origin.verified_at IS NULL"
+		    " OR origin.verified_at <= registry.last_attempt_at))",
 		    QUERY_INT(clock_wall_ms()), QUERY_TEXT(kind)) != 0 ||
 	    query_number(tx, &doubted, err, "SELECT changes()") != 0)
 		return -1;
