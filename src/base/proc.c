@@ -67,10 +67,12 @@ static void find_line(const char *tail, char line[], size_t size)
 }
 
 /* Whatever kept it from running, no file that it was to work on did: a code that no such
- * file gives. */
+ * file gives. What passes by itself keeps its own. */
 static void blame_machine(struct err *err)
 {
-	err->sys_errno = ENOEXEC;
+	if (err->sys_errno != EAGAIN && err->sys_errno != EMFILE &&
+	    err->sys_errno != ENFILE)
+		err->sys_errno = ENOEXEC;
 }
 
 static int cannot_run(const char *name, int error, struct err *err)

@@ -59,7 +59,8 @@ struct proc_result {
  *  ERR_INTERNAL: it exited with another code or by a signal: see *result (the text
  *  names the program, the code and the last line of its stderr).
  * sys_errno is not 0 where the program had no part in it: ENOMEM for SIGKILL, EINTR for
- * other signals from outside, ENOEXEC if it could not run, else of what failed here.
+ * other signals from outside, ENOEXEC if it could not run (EAGAIN, EMFILE and ENFILE stay
+ * as they are), else of what failed here.
  * *result is always filled and may be NULL. When it returns, no process of the group is
  * left, unless it leaves_jobs. */
 int proc_run(const struct proc_request *request, struct proc_result *result,

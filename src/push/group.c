@@ -241,13 +241,14 @@ static void orphan(struct push_run *run, const struct push_group *group,
 	push_settle_give_back(run, group);
 }
 
-/* Not for want of memory: a repository that needs more than there is would be tried each
- * minute, and nobody told. */
+/* Only what passes by itself. Not what stays until a person mends it, as a program that
+ * is missing, nor want of memory, for a repository that needs more than there is: each
+ * would be tried every minute, and nobody told. */
 bool push_is_this_nodes_fault(const struct err *why)
 {
-	return why->reason == REASON_HERE || why->sys_errno == EMFILE ||
-	       why->sys_errno == ENFILE || why->sys_errno == EAGAIN ||
-	       why->sys_errno == ENOEXEC;
+	return (why->reason == REASON_HERE && why->class == ERR_DISK) ||
+	       why->sys_errno == EMFILE || why->sys_errno == ENFILE ||
+	       why->sys_errno == EAGAIN;
 }
 
 /* This node, not the destination, is at fault, and other nodes may reach the repository:
@@ -636,8 +637,8 @@ static void push_group_report_broken(const struct push_run *run,
 		options->broken(options->arg, group->project, why);
 }
 
-/* While it was pushed its repository went. */
-static void push_group_lose(struct push_run *run, const struct push_group *group,
+/* While it was pushed its repository went. false: it was put off. */
+static bool push_group_lose(struct push_run *run, const struct push_group *group,
 			    const struct err *why)
 {
 	struct err away;
@@ -649,34 +650,35 @@ static void push_group_lose(struct push_run *run, const struct push_group *group
 		give_back_or_up(run, group, why);
 	else
 		push_settle_give_up(run, group, why);
+	return found >= 0;
 }
 
-static void fail_group(struct push_run *run, const struct push_group *group,
+/* false: it did not fail, but was interrupted or put off. */
+static bool fail_group(struct push_run *run, const struct push_group *group,
 		       struct err *why)
 {
 	if (why->class == ERR_LOST) {
 		run->is_stuck = true;
-		return;
+		return false;
 	}
 	if (why->class == ERR_CANCELED) {
 		run->is_interrupted = true;
 		push_settle_give_back(run, group);
-		return;
+		return false;
 	}
+	report_class(group->destination.remote->name, why->class);
 	if (push_is_this_nodes_fault(why)) {
 		push_group_put_off(run, group, why);
-		return;
+		return false;
 	}
 	push_group_note_host(run, why);
 	push_group_report_broken(run, group, why);
-	report_class(group->destination.remote->name, why->class);
-	if (is_local_failure(why) && why->class == ERR_MISSING) {
-		push_group_lose(run, group, why);
-		return;
-	}
+	if (is_local_failure(why) && why->class == ERR_MISSING)
+		return push_group_lose(run, group, why);
 	if (!is_local_failure(why))
 		err_prefix(why, "pushing %s to %s", group->project, run->uri);
 	give_back_or_up(run, group, why);
+	return true;
 }
 
 static void push_group_push_refs(struct push_run *run, struct push_group *group)
@@ -688,8 +690,7 @@ static void push_group_push_refs(struct push_run *run, struct push_group *group)
 	if (group->tasks.count == 0)
 		return;
 	if (transfer(run, group, &result, &why) != 0) {
-		fail_group(run, group, &why);
-		if (!push_was_interrupted(&why))
+		if (fail_group(run, group, &why))
 			ref_events_add(run, group, NULL);
 	} else {
 		failpoint("push.pushed");

@@ -266,6 +266,10 @@ static bool try_deletion(struct push_run *run, const struct push_group *group)
 		run->is_held = true;
 		break;
 	case DELETION_UNKNOWN:
+		if (push_is_this_nodes_fault(&why)) {
+			push_group_put_off(run, group, &why);
+			return true;
+		}
 		break;
 	}
 	push_settle_give_back(run, group);
