@@ -430,7 +430,7 @@ static bool is_to_be_listed_again(const struct distributor *distributor)
 {
 	struct task_store *tasks = distributor->push->options.tasks;
 
-	return !task_store_is_watched(tasks) || task_store_is_troubled(tasks);
+	return !task_store_is_watched(tasks) || task_store_troubled(tasks) > 0;
 }
 
 static void note_result(const struct err *err, bool *is_broken)

@@ -247,8 +247,8 @@ void push_report_dead_letters(struct task_store *tasks,
 	if (task_store_unreadable(tasks, &unreadable, ERR_IGNORED) == 0)
 		metric_set(metric_at(metric_gauge("refrelay_push_unreadable",
 						  "Files of the task store that were set "
-						  "aside.")),
-			   (double)unreadable.count);
+						  "aside, or cannot be read.")),
+			   (double)(unreadable.count + task_store_troubled(tasks)));
 	unreadable_clear(&unreadable);
 	if (task_store_letter_remotes(tasks, letters, ERR_IGNORED) != 0)
 		return;

@@ -201,7 +201,7 @@ static void task_list_forget_trouble(struct task_store *store)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->index.mutex);
 
-	store->index.is_troubled = false;
+	map_clear(&store->index.troubled);
 }
 
 int task_store_refresh(struct task_store *store, waiting_uri_seen seen,
@@ -253,6 +253,7 @@ void task_index_clear(struct task_index *index)
 	map_clear(&index->tasks);
 	map_clear(&index->uris);
 	map_clear(&index->troubles);
+	map_clear(&index->troubled);
 	pthread_mutex_destroy(&index->mutex);
 }
 
@@ -461,15 +462,15 @@ bool task_index_trouble(struct task_index *index, const char *name)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&index->mutex);
 
-	index->is_troubled = true;
+	map_put(&index->troubled, name, index);
 	return map_put(&index->troubles, name, index) == NULL;
 }
 
-bool task_store_is_troubled(struct task_store *store)
+size_t task_store_troubled(struct task_store *store)
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&store->index.mutex);
 
-	return store->index.is_troubled;
+	return store->index.troubled.count;
 }
 
 enum { DIGEST_MAX = 256 };

@@ -86,7 +86,7 @@ struct task_index {
 	struct map tasks;      /* by name */
 	struct map uris;
 	struct map troubles; /* names that could not be read, and were logged */
-	bool is_troubled;    /* one of them, since the last refresh */
+	struct map troubled; /* those of them since the last refresh */
 	TAILQ_HEAD(, known_uri) changed;
 	uint64_t births, rounds;
 };

@@ -109,9 +109,9 @@ int task_store_list_running(struct task_store *store, running_uri_seen running, 
  * finds them; each task_store_refresh() tries to have them watched again. */
 bool task_store_is_watched(const struct task_store *store);
 
-/* Whether a file could not be read or moved since the last task_store_refresh() began:
- * only the next one tries it again. */
-bool task_store_is_troubled(struct task_store *store);
+/* How many files could not be read or moved since the last task_store_refresh() began:
+ * only the next one tries them again. */
+size_t task_store_troubled(struct task_store *store);
 
 /* An inotify descriptor, readable after changes of waiting/; -1: not available.
  * task_store_hear() reads it and handles the changes; true: read everything again. */

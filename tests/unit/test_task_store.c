@@ -6,7 +6,9 @@
 #include <sys/inotify.h>
 #include <sys/syscall.h>
 
+#include "base/metrics.h"
 #include "base/thread.h"
+#include "push/push_run.h"
 #include "push/task_parts.h"
 
 enum { MANY = 100, DAY_MS = 86400 * 1000 };
@@ -670,7 +672,7 @@ TEST(what_is_given_back_waits_though_it_cannot_be_opened)
 	task_store_report(store, seen, &reports);
 	assert_int_equal(last.tasks, 1);
 	assert_int_equal(last.since, tasks.items[0].since);
-	assert_false(task_store_is_troubled(store));
+	assert_int_equal(task_store_troubled(store), 0);
 	unopened = NULL;
 	claimed_tasks_clear(&tasks);
 	tasks = claim(URI);
@@ -696,6 +698,18 @@ TEST(what_replaced_the_file_that_is_given_back_is_read)
 	claimed_tasks_clear(&tasks);
 }
 
+static bool metric_says_unreadable(int count)
+{
+	AUTO_FREE char *line = xasprintf("\nrefrelay_push_unreadable %d\n", count);
+	const struct push_settings none = { 0 };
+	AUTO_STR struct str text = STR_INIT;
+	struct map letters = { 0 };
+
+	push_report_dead_letters(store, &none, &letters);
+	metrics_render_as(METRICS_PROMETHEUS, &text);
+	return strstr(text.data, line) != NULL;
+}
+
 TEST(what_cannot_be_read_is_looked_for_again_and_counted)
 {
 	AUTO_FREE char *name = xstrdup(add("a"));
@@ -705,14 +719,15 @@ TEST(what_cannot_be_read_is_looked_for_again_and_counted)
 	size_t dropped;
 
 	refresh();
-	assert_false(task_store_is_troubled(store));
+	assert_int_equal(task_store_troubled(store), 0);
 	unopened = name;
 	tasks = claim(URI);
 	assert_int_equal(tasks.count, 0);
-	assert_true(task_store_is_troubled(store));
+	assert_int_equal(task_store_troubled(store), 1);
+	assert_true(metric_says_unreadable(1));
 	assert_int_equal(WAITS, 1);
 	refresh();
-	assert_true(task_store_is_troubled(store));
+	assert_int_equal(task_store_troubled(store), 1);
 	assert_ok(task_store_list(store, &listed, &unreadable, &err));
 	assert_int_equal(unreadable.count, 1);
 	assert_int_equal(unreadable.kept, 1);
@@ -722,10 +737,11 @@ TEST(what_cannot_be_read_is_looked_for_again_and_counted)
 	unopened = NULL;
 	unseen = name;
 	refresh();
-	assert_true(task_store_is_troubled(store));
+	assert_int_equal(task_store_troubled(store), 1);
 	unseen = NULL;
 	refresh();
-	assert_false(task_store_is_troubled(store));
+	assert_int_equal(task_store_troubled(store), 0);
+	assert_true(metric_says_unreadable(0));
 	tasks = claim(URI);
 	assert_int_equal(tasks.count, 1);
 	claimed_tasks_clear(&tasks);
