@@ -92,9 +92,9 @@ static const struct setting alert_rows[] = {
 	{ 0 },
 };
 
-const struct setting_table alert_settings_table = { .section = "alert",
-						    .rows = alert_rows,
-						    .has_subsection = true };
+const struct setting_table alert_settings_table = {
+	.section = "alert", .rows = alert_rows, .has_subsection = true, .needs_keys = true
+};
 
 static void alert_free(struct alert *alert)
 {

@@ -406,8 +406,8 @@ static int refuse_unknown(const struct setting_table *const *tables,
 }
 
 /* Of a section without keys nobody would see that it lacks those that it needs: what it
- * is for would be left out of replication. Without those of others less is permitted or
- * told, and whoever takes the keys out, as of a token, wants that. */
+ * is for would be left out of replication, or nobody told of trouble. Without those of
+ * others less is permitted, and whoever takes the keys out, as of a token, wants that. */
 static int settings_check_headers(const struct setting_table *const *tables,
 				  const struct conf *conf, struct err *err)
 {

@@ -112,6 +112,18 @@ TEST(what_makes_no_sense_is_refused_by_name)
 		     ERR_CONFIG);
 }
 
+TEST(one_that_has_no_keys_is_not_left_out_in_silence)
+{
+	static const struct setting_table *const tables[] = { &alert_settings_table,
+							      NULL };
+	static const char text[] = "[alert \"oncall\"]\n#url = https://a/\n";
+	AUTO_CONF struct conf *conf = NULL;
+
+	assert_ok(conf_load_text("test", text, strlen(text), &conf, &err));
+	assert_fails(settings_check(tables, conf, &err), ERR_CONFIG);
+	assert_non_null(strstr(err.text, "[alert \"oncall\"] has no keys"));
+}
+
 TEST(names_of_kinds_can_be_read_back)
 {
 	for (int kind = 0; kind < ALERT_KINDS; kind++)
@@ -128,6 +140,7 @@ int main(void)
 		SETTINGS(kinds_and_bounds_are_its_own),
 		SETTINGS(several_alerts_keep_their_order_and_names),
 		SETTINGS(what_makes_no_sense_is_refused_by_name),
+		SETTINGS(one_that_has_no_keys_is_not_left_out_in_silence),
 		SETTINGS(names_of_kinds_can_be_read_back),
 	};
 
