@@ -88,6 +88,7 @@ static inline bool boot_id_read(const char *text, char id[BOOT_ID_LEN + 1])
 #define HOOK_ALIVE "alive"
 #define HOOK_MIRRORS "mirrors"
 #define HOOK_NO_MIRRORS "no-mirrors"
+#define HOOK_NO_WORKERS "no-workers"
 #define HOOK_OK "ok"
 #define HOOK_NO "no "
 

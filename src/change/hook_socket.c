@@ -211,8 +211,10 @@ static void hook_socket_handle_message(struct hook_socket *socket, const char *m
 	if (strcmp(message, "wake") == 0) {
 		if (socket->options.wake)
 			socket->options.wake(socket->options.arg);
-		str_addf(answer, HOOK_OK " %s",
-			 socket->options.has_mirrors ? HOOK_MIRRORS : HOOK_NO_MIRRORS);
+		str_add(answer, HOOK_OK);
+		if (socket->options.mirrors)
+			str_addf(answer, " %s",
+				 socket->options.mirrors(socket->options.arg));
 	} else if (strcmp(message, HOOK_ALIVE) == 0 && socket->options.alive) {
 		str_add(answer, HOOK_OK " ");
 		socket->options.alive(socket->options.arg, answer);

@@ -6,8 +6,9 @@
  *	changed <path or name>	-> ok <event id, 0: nothing had changed>
  *	changed-blob <type>/<id>[\n<id>...]	-> ok <event id of the last, 0: none>
  *	wake			-> ok mirrors	something was put into the database
- *				   or ok no-mirrors: the node brings none; before
- *				   0.2.0 just ok
+ *				   or ok no-mirrors: the node had none when it
+ *				   started; or ok no-workers: none for mirrors;
+ *				   before 0.2.0 just ok
  *	alive			-> ok <JSON>	how the node is (report/vitals.h)
  *	anything		-> no <error class> <sentence>
  *
@@ -32,9 +33,9 @@ struct hook_socket_options {
 	const char *copies;    /* the root of copies; NULL: "changed" is refused. Borrowed
 				  until stop */
 	void (*copy_changed)(void *arg, const char *name); /* any thread; short */
-	struct notice *blobs;                         /* NULL: likewise "changed-blob" */
-	void (*wake)(void *arg);                      /* any thread; short; may be NULL */
-	bool has_mirrors;                             /* told to whoever wakes it */
+	struct notice *blobs;              /* NULL: likewise "changed-blob" */
+	void (*wake)(void *arg);           /* any thread; short; may be NULL */
+	const char *(*mirrors)(void *arg); /* likewise: the word for whoever wakes it */
 	void (*alive)(void *arg, struct str *answer); /* likewise: appends the JSON */
 	void *arg;
 };

@@ -17,7 +17,6 @@
 #include "mirror/marks.h"
 #include "mirror/requests.h"
 #include "mirror/then_queue.h"
-#include "pull/pull.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
 #include "report/report.h"
@@ -40,7 +39,6 @@ struct mirror_call {
 	struct site_data data;
 	struct mirrors mirrors;
 	const struct mirror *mirror; /* of that name; NULL: the configuration has none */
-	uint64_t capacity;           /* sync: of the node's workers, as configured */
 	bool is_partly; /* the mirror was brought, its working tree not made */
 	bool is_noted;  /* that it waits for a free worker */
 	/* Boot ms: when the lease is looked at next; since when each look saw it held, 0:
@@ -569,7 +567,7 @@ static int mirror_ask_node(struct mirror_call *call, const struct mirror_request
 
 	if (site_wake_to_hear(call->site.data, answer, sizeof(answer)) == 0) {
 		mirror_say_alone(request, why);
-	} else if (call->capacity == 0) {
+	} else if (strcmp(answer, HOOK_NO_WORKERS) == 0) {
 		err_set(why, ERR_CONFIG,
 			"the node updates no mirrors: sync.repositoryCapacity is 0");
 		err_remedy(why, "raise it, and reload the node");
@@ -769,16 +767,13 @@ static int mirror_open(const struct cli *cli, struct mirror_call *call, bool wri
 		       struct err *err)
 {
 	AUTO_CONF struct conf *conf = NULL;
-	struct pull_settings pulls = { 0 };
 
 	if (cli_load_config(cli, &conf, err) != 0 ||
 	    site_from_conf(conf, &call->site, err) != 0 ||
 	    mirrors_read(conf, &call->mirrors, err) != 0)
 		return -1;
-	if (writes && (site_data_check_owner(call->site.data, err) != 0 ||
-		       settings_read(&pull_settings_table, conf, NULL, &pulls, err) != 0))
+	if (writes && site_data_check_owner(call->site.data, err) != 0)
 		return -1;
-	call->capacity = pulls.repository_capacity;
 	if (!writes)
 		site_note_if_alone(&call->site);
 	if ((writes ? site_data_open(&call->site, &call->data, err)

@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hook_wire.h"
 #include "base/log.h"
 #include "change/hook_install.h"
 #include "change/hook_socket.h"
@@ -206,6 +207,16 @@ static void node_wake_services(void *arg)
 		pull_wake(node->services.mirror_pull);
 	if (node->push.push)
 		push_wake(node->push.push);
+}
+
+static const char *node_say_mirrors(void *arg)
+{
+	struct pull *pull = ((struct node *)arg)->services.mirror_pull;
+
+	if (!pull)
+		return HOOK_NO_MIRRORS;
+	return pull_settings_now(pull).repository_capacity > 0 ? HOOK_MIRRORS
+							       : HOOK_NO_WORKERS;
 }
 
 static void say_alive(void *arg, struct str *answer)
@@ -686,7 +697,7 @@ static int node_start_socket(struct node *node, struct err *err)
 				node->services.pull ? settings->site.repositories : NULL,
 			.copy_changed = copy_changed,
 			.wake = node_wake_services,
-			.has_mirrors = node->services.mirror_pull != NULL,
+			.mirrors = node_say_mirrors,
 			.alive = say_alive,
 			.arg = node },
 		&node->socket, err);

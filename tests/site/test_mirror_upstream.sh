@@ -230,6 +230,8 @@ no_worker_ever() {
 	expect 2 at paris mirror sync a --wait 0s
 	grep 'the node updates no mirrors: sync.repositoryCapacity is 0' err
 	set_conf paris sync.repositoryCapacity 1
+	expect 2 at paris mirror sync a --wait 0s # the node has not read it yet
+	grep 'the node updates no mirrors: sync.repositoryCapacity is 0' err
 	reload paris
 	at paris mirror sync a
 	# Its section is new, and the node has others.

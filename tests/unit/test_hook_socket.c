@@ -23,14 +23,23 @@ static void wake(void *arg)
 	atomic_fetch_add(&woken, 1);
 }
 
+static const char *say_no_workers(void *arg)
+{
+	(void)arg;
+	return HOOK_NO_WORKERS;
+}
+
 static struct hook_socket *open_with(struct notice *notice)
 {
 	struct hook_socket *socket = NULL;
 
 	woken = 0;
 	assert_ok(hook_socket_start(
-		&(struct hook_socket_options){
-			.data = root, .notice = notice, .wake = wake, .arg = &woken },
+		&(struct hook_socket_options){ .data = root,
+					       .notice = notice,
+					       .wake = wake,
+					       .mirrors = say_no_workers,
+					       .arg = &woken },
 		&socket, &err));
 	return socket;
 }
@@ -119,7 +128,7 @@ TEST(a_wake_reaches_its_receiver)
 	struct hook_socket *socket = open_with(NULL);
 
 	assert_int_equal(tell("wake"), 1);
-	assert_string_equal(answer, HOOK_NO_MIRRORS);
+	assert_string_equal(answer, HOOK_NO_WORKERS);
 	assert_int_equal(woken, 1);
 	hook_socket_stop(socket);
 }
