@@ -200,8 +200,8 @@ no_worker_is_free() {
 	wait_until 20 is_mirrored a
 	syncs_b_without_a_worker 3s
 	wait_until 10 is_past $((${EPOCHREALTIME/.} + 2000000)) # well into the next look at the node
+	began=${EPOCHREALTIME/.} # before any look may see it held
 	holds_b
-	began=${EPOCHREALTIME/.}
 	expect 5 wait "$waiter"
 	is_past $((began + 3000000))
 	grep 'Lock timeout.*: held by' said

@@ -228,7 +228,6 @@ TEST(what_git_lacked_has_a_code)
 	assert_int_equal(err.class, ERR_DISK);
 }
 
-/* What stands for a shell there quotes the line that it does not run. */
 /* The destination's git may be who lacks it. */
 TEST(what_git_lacked_in_a_push_is_not_said_to_be_lacking_here)
 {
@@ -245,6 +244,7 @@ TEST(what_git_lacked_in_a_push_is_not_said_to_be_lacking_here)
 	assert_int_equal(err.sys_errno, EAGAIN);
 }
 
+/* What stands for a shell there quotes the line that it does not run. */
 TEST(an_account_without_a_shell_is_a_matter_of_configuration)
 {
 	static const char *const said[] = {

@@ -385,7 +385,6 @@ TEST(a_task_of_a_renamed_remote_goes_where_its_url_says)
 	close_node(&node);
 }
 
-/* A node has had its URI, and let it go. */
 TEST(tasks_of_a_missing_repository_are_given_up_once_it_is_known_to_be_deleted)
 {
 	struct node node = { 0 };
