@@ -14,6 +14,7 @@
 /* After a failure the next poll tries, and the longer it fails, the later. */
 #define AGAIN_LEAST_MS ((int64_t)60 * 1000)
 #define AGAIN_MOST_MS ((int64_t)3600 * 1000)
+#define TRASH_AGAIN_MS 5000
 #define BRANCHES "refs/heads/"
 
 void mirror_checkout_clear(struct mirror_checkout *row)
@@ -403,20 +404,33 @@ struct checkouts_trash {
 	pthread_t thread;
 };
 
+/* Whether to come back: its lease cannot be had just now. */
+static bool checkouts_trash_is_left(struct checkouts_trash *trash, const char *name)
+{
+	struct mirror_checkout_run run = { .site = &trash->site, .name = name };
+	struct err err;
+
+	/* perhaps its file system is not mounted: the row stays */
+	return !stop_is_requested(&trash->stop) &&
+	       checkout_is_any(trash->site.root, name) &&
+	       mirror_checkout_run_job(&run, mirror_checkout_trash_leased, &trash->stop,
+				       &err) != 0 &&
+	       (err_is_deferral(err.class) || err.class == ERR_LOCK_UNAVAILABLE);
+}
+
 static void *checkouts_trash_run(void *arg)
 {
 	struct checkouts_trash *trash = arg;
 
-	for (size_t i = 0; i < trash->names.count && !stop_is_requested(&trash->stop);
-	     i++) {
-		struct mirror_checkout_run run = { .site = &trash->site,
-						   .name = trash->names.items[i] };
-		/* perhaps its file system is not mounted: the row stays */
-		if (!checkout_is_any(trash->site.root, run.name))
-			continue;
-		mirror_checkout_run_job(&run, mirror_checkout_trash_leased, &trash->stop,
-					ERR_IGNORED);
-	}
+	do {
+		AUTO_TEXT_LIST text_list left = { 0 };
+		for (size_t i = 0; i < trash->names.count; i++)
+			if (checkouts_trash_is_left(trash, trash->names.items[i]))
+				vec_add(&left, xstrdup(trash->names.items[i]));
+		text_list old = trash->names;
+		trash->names = left;
+		left = old;
+	} while (trash->names.count > 0 && !stop_wait(&trash->stop, TRASH_AGAIN_MS));
 	return NULL;
 }
 

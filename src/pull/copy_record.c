@@ -375,6 +375,8 @@ void copy_record_read(int dir, struct copy_record *record)
 	*record = (struct copy_record){ 0 };
 	if (copy_record_read_text(dir, &text, record, &err) != 0) {
 		record->is_unread = !err_is_of_data(&err);
+		record->is_kept_back =
+			err.class != ERR_MISSING && err.class != ERR_CORRUPT;
 		return;
 	}
 	json_auto_t *object = json_parse_object(text.data, text.len, LIMIT, ERR_IGNORED);

@@ -16,6 +16,7 @@
 struct copy_record {
 	bool is_there;
 	bool is_unread;           /* not there, for lack of descriptors or the like */
+	bool is_kept_back;        /* likewise, or by the disk or its mode; not torn */
 	char end[64];             /* of its text, which tells it from all others: a
 				     digest, unless an earlier version wrote it */
 	char *source;             /* the source's path or URL; owned */

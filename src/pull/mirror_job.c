@@ -332,7 +332,7 @@ int mirror_job_is_from_elsewhere(const struct registry_row *row, int clone,
 	char sum[CHECKSUM_TEXT_SIZE];
 
 	copy_record_read(clone, &record);
-	if (record.is_unread)
+	if (record.is_kept_back)
 		return err_set(err, ERR_DISK, "the record of %s cannot be read now",
 			       row->name);
 	checksum_format(&record.sum, sum);

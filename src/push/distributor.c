@@ -33,7 +33,8 @@ struct distributor {
 	int64_t measured_at, list_at, leftovers_at, presence_at, gauges_at,
 		dead_letters_at, sweep_at;
 	struct map letters; /* dead ones when they were counted; values owned */
-	bool is_news; /* dead letters may have come or gone since they were counted */
+	bool is_news;    /* dead letters may have come or gone since they were counted */
+	size_t troubled; /* files that could not be read, as they were counted */
 	int64_t ending_at; /* 0: it does not end */
 	int64_t grace_ms;
 };
@@ -652,9 +653,12 @@ static void distributor_report_state(struct distributor *distributor)
 		return;
 	distributor->gauges_at = now + CLOCK_EVERY_MS;
 	push_report_queue(schedule, now);
+	if (task_store_troubled(push->options.tasks) != distributor->troubled)
+		distributor->is_news = true;
 	if (!distributor->is_news || now < distributor->dead_letters_at)
 		return;
 	distributor->is_news = false;
+	distributor->troubled = task_store_troubled(push->options.tasks);
 	distributor->dead_letters_at = now + DEAD_LETTERS_EVERY_MS;
 	push_report_dead_letters(push->options.tasks, distributor->settings,
 				 &distributor->letters);

@@ -204,6 +204,10 @@ old_key() { # REF
 	printf 'a\n%s\n%s\nm' "$1" "$(uri_of m/a)" | sha1sum | cut -d ' ' -f 1
 }
 
+is_unreadable_counted() { # COUNT
+	curl -fsS -m 10 "$(site_url n)/metrics" | grep -qx "refrelay_push_unreadable $1"
+}
+
 # Its owner is root, say, who copied the store.
 what_cannot_be_read_is_told_and_done_when_it_can_be() {
 	local key path
@@ -218,6 +222,7 @@ what_cannot_be_read_is_told_and_done_when_it_can_be() {
 	wait_until 10 was_logged n task.unreadable
 	expect 3 at n status
 	grep -q '1 unreadable file is in the task store' out
+	wait_until 30 is_unreadable_counted 1
 	expect 0 at n push discard --unreadable --dry-run
 	grep -qx 'would discard 0 files' out
 	expect 0 at n push discard --unreadable
@@ -226,6 +231,7 @@ what_cannot_be_read_is_told_and_done_when_it_can_be() {
 	wait_until 15 has_ref m/a refs/heads/b1
 	wait_until 10 store_is_empty
 	expect 0 at n status
+	wait_until 30 is_unreadable_counted 0
 	[ "$(logged n task.unreadable)" -eq 1 ]
 	stop_site n
 }

@@ -516,6 +516,36 @@ TEST(where_no_mirrors_are_kept_all_go_but_those_of_another_file_system)
 	close_all();
 }
 
+/* As while the node that has just become a secondary brings its repository. */
+TEST(where_no_mirrors_are_kept_one_at_work_goes_later)
+{
+	struct checkouts_trash *trash = NULL;
+	struct lease *lease = NULL;
+	char key[LEASE_KEY_SIZE];
+
+	open_all();
+	assert_ok(dir_make(root_fd, ".refrelay/checkouts/b.git", &err));
+	assert_ok(dir_make(root_fd, ".refrelay/checkouts/c.git", &err));
+	assert_ok(store_write(store, add_checkouts, NULL, &err));
+	lease_key_for(leases, KIND_REPOSITORY, replicable_id(KIND_REPOSITORY, "b"), "b",
+		      key);
+	assert_ok(lease_acquire(leases,
+				&(struct lease_request){ .key = key, .name = "b" },
+				&lease, &err));
+	const struct mirror_checkout_site site = {
+		.store = store, .leases = leases, .root = root, .timeout_ms = 60000
+	};
+	assert_ok(checkouts_trash_start(&site, &trash, &err));
+	while (checkout_is_any(root, "c"))
+		usleep(10000);
+	assert_true(checkout_is_any(root, "b"));
+	lease_release(lease);
+	while (checkout_is_any(root, "b"))
+		usleep(10000);
+	checkouts_trash_stop(trash);
+	close_all();
+}
+
 TEST(where_there_are_no_working_trees_no_thread_looks_for_them)
 {
 	struct checkouts_trash *trash = NULL;
@@ -545,6 +575,7 @@ int main(void)
 		CASE(nothing_but_its_own_link_is_replaced_or_removed),
 		CASE(one_that_is_dropped_goes_later_and_one_that_is_removed_to_the_trash),
 		CASE(where_no_mirrors_are_kept_all_go_but_those_of_another_file_system),
+		CASE(where_no_mirrors_are_kept_one_at_work_goes_later),
 		CASE(where_there_are_no_working_trees_no_thread_looks_for_them),
 	};
 
