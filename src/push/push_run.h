@@ -85,8 +85,8 @@ bool push_was_interrupted(const struct err *why);
 struct target_call push_group_call(const struct push_run *run,
 				   const struct push_group *group);
 
-/* Whether this node lacks what a push anywhere needs: space for its own files, a
- * descriptor, a process, the program. */
+/* Whether this node lacks for a while what a push anywhere needs: space for its own
+ * files, a descriptor, a process. Not the program, which somebody must install. */
 bool push_is_this_nodes_fault(const struct err *why);
 /* The run is tried again in a minute, and no failure is counted; the tasks wait again. */
 void push_note_put_off(struct push_run *run, const struct err *why);

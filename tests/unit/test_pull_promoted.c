@@ -1,71 +1,23 @@
 /*
  * Another primary than before, as after a promotion: what only this secondary has stays.
  */
-#include "fake_primary.h"
+#include "pull_test.h"
 
-#include "pull/pull.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 
 #include "registry_write.h"
 
-static struct store *store;
-static struct lease_manager *leases;
-static struct pull *pull;
-static struct kinds_here here;
-static char copies[96];
-
-static int set_up(void **state)
-{
-	if (test_make_root(state) != 0)
-		return -1;
-	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
-	AUTO_FREE char *directory = xasprintf("%s/leases", root);
-	const struct lease_options options = { .directory = directory };
-
-	fake_init();
-	snprintf(copies, sizeof(copies), "%s/copies", root);
-	assert_ok(git_setup(root, &err));
-	assert_ok(store_open(url, &store, &err));
-	assert_ok(lease_manager_open_local(store, &options, &leases, &err));
-	return 0;
-}
-
 static void begin(void)
 {
-	const struct pull_options options = {
-		.store = store,
-		.leases = leases,
-		.primary = &fake,
-		.here = &here,
-		.settings = { .repository_capacity = 4,
-			      .verification_capacity = 2,
-			      .consistency_interval_ms = 50,
-			      .timeout_ms = 60000,
-			      .reverify_ms = 3600000,
-			      .delete_brake = 0.05 },
-	};
-
 	kinds_clear(&here);
 	kinds_fill(&here, copies);
-	assert_ok(pull_start(&options, &pull, &err));
+	pull_begin(50);
 }
 
 static void end(void)
 {
 	pull_stop(TAKE(pull), 5000);
-}
-
-static int tear_down(void **state)
-{
-	fake.refs_hang = false;
-	if (pull)
-		pull_stop(TAKE(pull), 0);
-	lease_manager_close(leases);
-	store_close(store);
-	kinds_clear(&here);
-	fake_clear();
-	return test_remove_root(state);
 }
 
 static struct registry_row row_of(const char *name)
@@ -341,7 +293,8 @@ TEST(another_log_has_as_long_for_its_checksums_as_the_first_had)
 	eventually(is_here("c") && !waits_for_checksums());
 }
 
-#define PROMOTED_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define PROMOTED_CASE(name)                                                              \
+	cmocka_unit_test_setup_teardown(name, pull_set_up, pull_tear_down)
 
 int main(void)
 {

@@ -201,10 +201,18 @@ TEST(a_node_without_descriptors_counts_no_failure)
 	assert_is_put_off_and_then_done(&node);
 }
 
+static void assert_request_only_waits(struct node *node)
+{
+	uri_states states = { 0 };
+
+	assert_ok(uri_state_list(node->tasks, &states, &err));
+	assert_int_equal(states.count, 0);
+	assert_int_equal(count_of("ls ev/refrelay/requests"), 1);
+}
+
 TEST(a_node_without_descriptors_counts_no_failure_of_head)
 {
 	struct node node = { 0 };
-	uri_states states = { 0 };
 
 	start_and_add(&node);
 	wait_until(is_all_done() && was_tried(&node, "p"));
@@ -213,30 +221,30 @@ TEST(a_node_without_descriptors_counts_no_failure_of_head)
 	request(&node, "p", REQUEST_HEAD);
 	wait_until(refusals > 0 && was_tried(&node, "p"));
 	unopened = NULL;
-	assert_ok(uri_state_list(node.tasks, &states, &err));
-	assert_int_equal(states.count, 0);
-	assert_int_equal(count_of("ls ev/refrelay/requests"), 1);
+	assert_request_only_waits(&node);
 	close_node(&node);
+}
+
+static void open_with_deletion(struct node *node)
+{
+	make_source("q"); /* the tree is not empty */
+	make_target();
+	open_node(node, "a", settings_with("replicateProjectDeletions = true\n"));
+	request(node, "p", REQUEST_DELETE);
+	must("touch -d '10 seconds ago' ev/refrelay/requests/*");
+	refusals = 0;
 }
 
 TEST(a_node_without_descriptors_counts_no_failure_of_a_deletion)
 {
 	struct node node = { 0 };
-	uri_states states = { 0 };
 
-	make_source("q"); /* the tree is not empty */
-	make_target();
-	open_node(&node, "a", settings_with("replicateProjectDeletions = true\n"));
-	request(&node, "p", REQUEST_DELETE);
-	must("touch -d '10 seconds ago' ev/refrelay/requests/*");
-	refusals = 0;
+	open_with_deletion(&node);
 	unopened = "/dst";
 	start_push(&node, "a");
 	wait_until(refusals > 0 && was_tried(&node, "p"));
 	unopened = NULL;
-	assert_ok(uri_state_list(node.tasks, &states, &err));
-	assert_int_equal(states.count, 0);
-	assert_int_equal(count_of("ls ev/refrelay/requests"), 1);
+	assert_request_only_waits(&node);
 	assert_true(is_true("test -e dst/p.git"));
 	close_node(&node);
 }
@@ -244,22 +252,14 @@ TEST(a_node_without_descriptors_counts_no_failure_of_a_deletion)
 TEST(a_deletion_that_cannot_be_judged_for_want_of_descriptors_counts_no_failure)
 {
 	struct node node = { 0 };
-	uri_states states = { 0 };
 
-	make_source("q"); /* the tree is not empty */
-	make_target();
-	open_node(&node, "a", settings_with("replicateProjectDeletions = true\n"));
-	request(&node, "p", REQUEST_DELETE);
-	must("touch -d '10 seconds ago' ev/refrelay/requests/*");
-	refusals = 0;
+	open_with_deletion(&node);
 	is_asked = false;
 	are_requests_unread = true;
 	start_push(&node, "a");
 	wait_until(refusals > 0 && was_tried(&node, "p"));
 	are_requests_unread = false;
-	assert_ok(uri_state_list(node.tasks, &states, &err));
-	assert_int_equal(states.count, 0);
-	assert_int_equal(count_of("ls ev/refrelay/requests"), 1);
+	assert_request_only_waits(&node);
 	close_node(&node);
 }
 

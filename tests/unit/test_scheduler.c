@@ -1,18 +1,12 @@
 /*
  * What the scheduler does while the database fails, as a whole or for one row.
  */
-#include "fake_primary.h"
+#include "pull_test.h"
 
 #include "base/failpoint.h"
-#include "pull/pull.h"
 #include "replicable/name.h"
 
 #include "registry_write.h"
-
-static struct store *store;
-static struct lease_manager *leases;
-static struct pull *pull;
-static struct kinds_here here;
 
 enum { FAILURES = 5 };
 
@@ -41,50 +35,14 @@ static size_t count_logged(void)
 
 static void begin(void)
 {
-	AUTO_FREE char *copies = xasprintf("%s/copies", root);
-	const struct pull_options options = {
-		.store = store,
-		.leases = leases,
-		.primary = &fake,
-		.here = &here,
-		.settings = { .repository_capacity = 4,
-			      .verification_capacity = 2,
-			      .consistency_interval_ms = 60000,
-			      .timeout_ms = 60000,
-			      .reverify_ms = 3600000,
-			      .delete_brake = 0.05 },
-	};
-
 	kinds_fill(&here, copies);
-	assert_ok(pull_start(&options, &pull, &err));
+	pull_begin(60000);
 }
 
 static int set_up(void **state)
 {
-	if (test_make_root(state) != 0)
-		return -1;
-	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
-	AUTO_FREE char *directory = xasprintf("%s/leases", root);
-	const struct lease_options options = { .directory = directory };
-
-	fake_init();
 	failures = 0;
-	assert_ok(git_setup(root, &err));
-	assert_ok(store_open(url, &store, &err));
-	assert_ok(lease_manager_open_local(store, &options, &leases, &err));
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake.refs_hang = false;
-	if (pull)
-		pull_stop(TAKE(pull), 0);
-	lease_manager_close(leases);
-	store_close(store);
-	kinds_clear(&here);
-	fake_clear();
-	return test_remove_root(state);
+	return pull_set_up(state);
 }
 
 static bool is_in_state(const char *name, enum registry_state state)
@@ -171,7 +129,7 @@ TEST(a_database_that_fails_is_asked_less_and_less)
 	eventually(is_in_state("a", REGISTRY_SYNCED));
 }
 
-#define SCHEDULER_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define SCHEDULER_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, pull_tear_down)
 
 int main(void)
 {
