@@ -4,6 +4,7 @@
 
 #include "pull/copy_record.h"
 #include "pull/hold.h"
+#include "pull/mirror_job.h"
 #include "pull/repository_maintenance.h"
 
 TEST(the_brake_needs_a_number_and_a_share)
@@ -93,6 +94,20 @@ TEST(a_record_that_cannot_be_read_is_none)
 		copy_record_read(root_fd, &record);
 		assert_false(record.is_there);
 	}
+}
+
+/* Its content alone, or that there is none, lets a mirror's clone be removed. */
+TEST(a_record_that_is_not_given_is_no_proof_that_nobody_changed_a_clone)
+{
+	const struct registry_row row = { .name = (char[]){ "a" }, .timeline = "t" };
+
+	assert_int_equal(mirror_job_is_from_elsewhere(&row, root_fd, &err), 0);
+	assert_ok(dir_make(root_fd, "refrelay", &err));
+	assert_ok(file_replace(root_fd, "refrelay/copy", "{", 1, FILE_NO_SYNC, &err));
+	assert_int_equal(mirror_job_is_from_elsewhere(&row, root_fd, &err), 0);
+	assert_int_equal(unlinkat(root_fd, "refrelay/copy", 0), 0);
+	assert_ok(dir_make(root_fd, "refrelay/copy", &err)); /* reading it fails */
+	assert_int_equal(mirror_job_is_from_elsewhere(&row, root_fd, &err), -1);
 }
 
 static void read_text(struct str *text)
@@ -249,6 +264,7 @@ int main(void)
 		CASE(a_record_proves_only_what_it_says),
 		CASE(a_young_fingerprint_proves_nothing),
 		CASE(a_record_that_cannot_be_read_is_none),
+		CASE(a_record_that_is_not_given_is_no_proof_that_nobody_changed_a_clone),
 		CASE(a_record_that_is_torn_is_none),
 		CASE(the_record_of_an_earlier_version_is_read),
 		CASE(a_record_that_was_written_meanwhile_is_another),
