@@ -753,9 +753,12 @@ TEST(comparisons_at_once_end_with_what_is_on_disk)
 	is_over = false;
 	for (int i = 0; i < THREADS; i++)
 		thread_start(&threads[i], "test", compare_until_over, NULL);
-	for (int i = 0; i < 100; i++) {
+	events.count = 0;
+	for (int i = 0; i < 100 || (events.count <= 20 && i < 10000); i++) {
 		move_ref(1 + i % 3); /* the same ones come back */
 		usleep(3000);
+		if (i % 100 == 99)
+			all_events();
 	}
 	is_over = true;
 	for (int i = 0; i < THREADS; i++)
