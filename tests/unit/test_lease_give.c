@@ -16,6 +16,8 @@ static char test_key[128];
 #include "base/file.h"
 #include "lease/lease_give.h"
 #include "lease/manager.h"
+#include "lease/postgresql_client.h"
+#include "lease/redis_round.h"
 
 #define HOLD_TTL 20000
 #define AT_ONCE_MS 8000 /* much less than the ttl, whatever else the machine does */
@@ -48,6 +50,17 @@ static void start_orphan(const struct lease *lease)
 	fflush(stdout);
 }
 
+/* It heard with an answer of a server to whom it is to give what it holds. */
+static bool knows_next(struct lease_manager *manager)
+{
+	struct lease_server *server =
+		kind->is_postgresql ? &((struct postgresql *)manager->backend)->server
+				    : &redis_of(manager->backend)->server;
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&server->mutex);
+
+	return server->nexts.count > 0;
+}
+
 /* Who was stopped has no answer of a server in time. */
 static void hold(struct lease_manager *manager, int64_t wait_ms)
 {
@@ -68,6 +81,8 @@ static void hold(struct lease_manager *manager, int64_t wait_ms)
 			start_orphan(lease);
 		if (strcmp(line, "check\n") == 0)
 			answer(lease_check(lease, &err) == 0 ? "ours" : "lost");
+		if (strcmp(line, "next\n") == 0)
+			answer(knows_next(manager) ? "known" : "unknown");
 		if (strcmp(line, "release\n") == 0)
 			break;
 	}
@@ -146,6 +161,34 @@ static int count_waiters(void)
 	return atoi(redis_say(&servers[0], 2, (const char *[]){ "ZCARD", line }));
 }
 
+/* Those at this server that have asked once more, and say how they are told. */
+static int count_told(struct redis_server *server)
+{
+	static const char script[] =
+		"local count = 0 "
+		"for _, waiter in ipairs(redis.call('ZRANGE', KEYS[1] .. '#line', 0, "
+		"-1)) do "
+		" local text = redis.call('GET', KEYS[1] .. '#wait:' .. waiter) "
+		" if text and text:find(' told=', 1, true) then count = count + 1 end "
+		"end return count";
+
+	return atoi(redis_cli(server, "EVAL", script, "1", KEY));
+}
+
+static bool are_told_everywhere(int count)
+{
+	AUTO_FREE char *query = xasprintf("SELECT count(*) FROM refrelay.lease_line WHERE"
+					  " key LIKE '%%%s' AND owner LIKE '%% told=%%'",
+					  KEY);
+
+	if (kind->is_postgresql)
+		return atoi(pg_sql(query)) == count;
+	for (size_t i = 0; i < kind->servers; i++)
+		if (count_told(&servers[i]) != count)
+			return false;
+	return true;
+}
+
 /* It stands in the line as the last, and hears of its turn. */
 static void start_waiting(struct process *process, const char *data, int place,
 			  const char *failpoint)
@@ -155,7 +198,7 @@ static void start_waiting(struct process *process, const char *data, int place,
 	run(process, "hold", data, HOLD_TTL, "60000", "0");
 	unsetenv("REFRELAY_FAILPOINT");
 	wait_until(count_waiters() == place);
-	usleep(700000); /* it asks once more, with a hint */
+	wait_until(are_told_everywhere(place));
 }
 
 /* Ann has it and knows that bob waits behind her, and then carol, if she is to. */
@@ -266,7 +309,7 @@ TEST(a_grant_passes_from_process_to_process_as_it_is)
 	assert_int_equal(pass_from(&ann, &bob), fence + 1);
 	wait_until(is_held_by(manager, bob.pid));
 	assert_int_equal(count_waiters(), 1);
-	sleep(1); /* he heard who is next with the answer */
+	wait_until((tell(&bob, "next"), strcmp(hear(&bob), "known") == 0));
 	assert_int_equal(pass_from(&bob, &carol), fence + 2);
 	wait_until(is_held_by(manager, carol.pid));
 	assert_int_equal(count_waiters(), 0);

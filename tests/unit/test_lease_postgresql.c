@@ -333,11 +333,12 @@ TEST(who_has_no_fifo_that_we_see_is_told_by_a_notice)
 	assert_release_is_told();
 }
 
+/* So many are ready to be told: each has asked once more, and says how. */
 static void wait_for_line(const char *count)
 {
-	wait_until(strcmp(pg_sql("SELECT count(*) FROM refrelay.lease_line"), count) ==
-		   0);
-	usleep(300000); /* until it is ready to be told */
+	wait_until(strcmp(pg_sql("SELECT count(*) FROM refrelay.lease_line"
+				 " WHERE owner LIKE '% told=%'"),
+			  count) == 0);
 }
 
 /* Then only whoever is given a lease up can free it. */
