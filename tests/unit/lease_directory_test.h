@@ -141,11 +141,6 @@ static inline int setup_short(void **state)
 	return result;
 }
 
-static inline int setup_kept(void **state)
-{
-	return setup_shared(state, KEEP_TTL);
-}
-
 static inline int teardown(void **state)
 {
 	lease_manager_close(ann);
@@ -158,7 +153,6 @@ static inline int teardown(void **state)
 #define CASE_IN_MEMORY(name)                                                             \
 	cmocka_unit_test_setup_teardown(name, setup_in_memory, teardown)
 #define CASE_SHORT(name) cmocka_unit_test_setup_teardown(name, setup_short, teardown)
-#define CASE_KEPT(name) cmocka_unit_test_setup_teardown(name, setup_kept, teardown)
 
 static inline struct lease_holder inspect(void)
 {

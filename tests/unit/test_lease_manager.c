@@ -4,14 +4,13 @@
  */
 #include "test.h"
 
+#include "lease_renewal_test.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/thread.h"
-#include "lease/manager.h"
 
 #define TTL 1000
 #define KEEP_TTL 4000 /* of what is renewed and must not lapse meanwhile */
@@ -227,16 +226,6 @@ static struct lease *must_acquire(const char *key)
 	return lease;
 }
 
-/* Instead of a third of the ttl later: so a lease that is to be kept meanwhile may have
- * a long one. */
-static void make_renewal_due(void)
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&manager->mutex);
-
-	manager->renew_at = clock_boot_ms();
-	pthread_cond_signal(&manager->keeper_wake);
-}
-
 /* INT64_MAX: never. */
 static int64_t renewal_due_at(void)
 {
@@ -328,7 +317,7 @@ TEST(all_leases_are_renewed_in_one_go)
 	wait_until(renewal_due_at() != INT64_MAX);
 	assert_true(renewal_due_at() <= clock_boot_ms() + KEEP_TTL / 3);
 	for (int i = 2; i <= 4; i++) {
-		make_renewal_due();
+		make_renewal_due(manager);
 		wait_for(&fake.renewals, i);
 	}
 	assert_int_equal(fake.attempts, 3);
@@ -338,7 +327,7 @@ TEST(all_leases_are_renewed_in_one_go)
 		lease_release(leases[i]);
 	}
 	int before = fake.renewals;
-	make_renewal_due();
+	make_renewal_due(manager);
 	wait_until(renewal_due_at() == INT64_MAX);
 	usleep(20000);
 	assert_int_equal(fake.renewals, before);
@@ -350,7 +339,7 @@ TEST(a_renewal_that_fails_keeps_the_lease_until_its_deadline)
 	int64_t first = valid_until(lease), sent_at, asked_at;
 
 	fake.fail = ENOSPC;
-	make_renewal_due();
+	make_renewal_due(manager);
 	wait_for(&fake.renewals, 2);
 	assert_ok(lease_check(lease, &err));
 	assert_true(deadline_at(lease_deadline(lease)) > 0);
@@ -362,7 +351,7 @@ TEST(a_renewal_that_fails_keeps_the_lease_until_its_deadline)
 	lock(&manager->mutex);
 	fake.base.ttl_ms = TTL; /* from the next renewal on */
 	unlock(&manager->mutex);
-	make_renewal_due();
+	make_renewal_due(manager);
 	wait_until(valid_until(lease) < clock_boot_ms() + TTL);
 	fake.fail = ENOSPC;
 	int64_t until = valid_until(lease);
@@ -382,7 +371,7 @@ TEST(what_the_backend_lost_is_lost_at_the_next_renewal)
 	struct lease *lease = must_acquire("a");
 
 	fake.lost = true;
-	make_renewal_due();
+	make_renewal_due(manager);
 	wait_until(is_lost(lease));
 	assert_int_equal(fake.renewals, 1);
 	wait_until(deadline_at(lease_deadline(lease)) == 0);
@@ -402,7 +391,7 @@ TEST(a_check_goes_by_the_clock_while_the_keeper_hangs)
 	assert_in_range(valid_until(lease), before + valid_ms,
 			clock_boot_ms() + valid_ms);
 	fake.hang = true;
-	make_renewal_due();
+	make_renewal_due(manager);
 	wait_for(&fake.renewals, 1);
 	assert_ok(lease_check(lease, &err));
 	lock(&manager->mutex); /* as after all of that time */
@@ -423,13 +412,13 @@ TEST(a_lease_may_be_released_while_it_is_renewed)
 	struct lease *lease = must_acquire("a"), *other = must_acquire("b");
 
 	fake.hang = true;
-	make_renewal_due();
+	make_renewal_due(manager);
 	wait_for(&fake.renewals, 1);
 	lease_release(lease);
 	struct lease *next = must_acquire("a");
 	fake.hang = false;
 	fake.lost = true; /* of those that were asked for before */
-	make_renewal_due();
+	make_renewal_due(manager);
 	wait_until(is_lost(other) && is_lost(next));
 	assert_int_equal(fake.renewals, 2);
 	lease_release(other);
