@@ -336,7 +336,7 @@ TEST(stop_does_not_wait_for_clients)
 {
 	int64_t took = stop_among_clients();
 
-	for (int i = 0; i < 2 && took >= 900; i++)
+	for (int i = 0; i < 7 && took >= 900; i++)
 		took = stop_among_clients();
 	assert_in_range(took, 0, 899);
 }
@@ -431,14 +431,15 @@ TEST(what_root_leaves_in_the_spool_is_the_nodes)
 	assert_true(st.st_mtime > 1000000);
 }
 
-/* How often threads of the socket have gone to sleep, so far. */
-static long long count_sleeps(void)
+/* How often threads of the socket have gone to sleep, so far; and whether all sleep. */
+static long long count_sleeps(bool *all_sleep)
 {
 	long long sum = 0;
 	size_t threads = 0;
 	struct dirent *entry;
 	AUTO_CLOSEDIR DIR *dir = dir_list(AT_FDCWD, "/proc/self/task");
 
+	*all_sleep = true;
 	while (dir && (entry = readdir(dir)) != NULL) {
 		AUTO_STR struct str text = STR_INIT;
 		AUTO_FREE char *path = xasprintf("%s/status", entry->d_name);
@@ -448,6 +449,7 @@ static long long count_sleeps(void)
 		const char *line = strstr(text.data, "\nvoluntary_ctxt_switches:");
 		assert_non_null(line);
 		sum += strtoll(line + strlen("\nvoluntary_ctxt_switches:"), NULL, 10);
+		*all_sleep &= strstr(text.data, "\nState:\tS") != NULL;
 		threads++;
 	}
 	assert_int_equal(threads, 2);
@@ -467,7 +469,8 @@ TEST(a_hook_waits_no_longer_to_get_in)
 	assert_int_equal(count_spool(), 1);
 }
 
-/* The mark is old: the node may be well again. */
+/* The mark is old: the node may be well again. It is; but where it answers late for lack
+ * of a processor, that is the same as if it were not. */
 TEST(a_node_that_was_late_is_asked_again)
 {
 	struct hook_socket *socket = open_with(&stub);
@@ -477,34 +480,42 @@ TEST(a_node_that_was_late_is_asked_again)
 	write_file(HOOK_SPOOL "/.late", "");
 	hook_ends_well(start_hook(root));
 	assert_int_equal(count_spool(), 1);
-	assert_return_code(utimensat(root_fd, HOOK_SPOOL "/.late", old, 0), errno);
-	hook_ends_well(start_hook(root));
-	assert_int_equal(count_spool(), 1);
+	for (int i = 0; i < 8 && count_spool() > 0; i++) {
+		assert_ok(tree_remove(root_fd, HOOK_SPOOL, &err));
+		write_file(HOOK_SPOOL "/.late", "");
+		assert_return_code(utimensat(root_fd, HOOK_SPOOL "/.late", old, 0),
+				   errno);
+		hook_ends_well(start_hook(root));
+	}
+	assert_int_equal(count_spool(), 0);
 	hook_socket_stop(socket);
 }
 
-/* Those that were at work have gone to sleep when nothing changes for a while. */
+/* Those that were at work have gone to sleep when all do, and nothing changes for a
+ * while. */
 static long long count_sleeps_at_rest(void)
 {
 	int64_t started = clock_boot_ms();
-	long long before, now = count_sleeps();
+	bool all_sleep;
+	long long before, now = count_sleeps(&all_sleep);
 
 	do {
 		before = now;
 		poll(NULL, 0, 100);
-		now = count_sleeps();
-	} while (now != before && since(started) < 20000);
+		now = count_sleeps(&all_sleep);
+	} while ((now != before || !all_sleep) && since(started) < 20000);
 	return now;
 }
 
 TEST(an_idle_socket_never_wakes)
 {
 	struct hook_socket *socket = open_with(&stub);
+	bool all_sleep;
 
 	assert_int_equal(tell("wake"), 1);
 	long long before = count_sleeps_at_rest();
 	poll(NULL, 0, 500);
-	assert_int_equal(count_sleeps(), before);
+	assert_int_equal(count_sleeps(&all_sleep), before);
 	hook_socket_stop(socket);
 }
 
