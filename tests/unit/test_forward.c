@@ -1,5 +1,19 @@
 #include "forward_test.h"
 
+#include <sys/syscall.h>
+
+static atomic_int ahead_s; /* how far the clock is set forward by which limits go */
+
+/* Stands before the C library's. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	if (syscall(SYS_clock_gettime, clock, now) != 0)
+		return -1;
+	if (clock == CLOCK_BOOTTIME)
+		now->tv_sec += ahead_s;
+	return 0;
+}
+
 static void tell_much(struct peer_link *link)
 {
 	AUTO_STR struct str body = STR_INIT;
@@ -271,13 +285,14 @@ TEST(a_reader_that_reads_nothing_holds_the_answer_back)
 	uint64_t before, got = 0;
 
 	said = 0;
-	request.silence_ms = 1000;
+	request.silence_ms = 20000;
 	peer_start(say_endlessly);
 	assert_ok(open_it(&request));
 	do {
 		before = said;
-		usleep(1200 * 1000); /* longer than it may be silent: we are, not it */
+		usleep(500 * 1000);
 	} while (said != before);
+	ahead_s += 30; /* longer than it may be silent: we are, not it */
 	assert_true(said < 16 << 20);
 	while (got < 32 << 20) {
 		ssize_t now = forward_read(forward, bytes, sizeof(bytes), &err);
