@@ -94,26 +94,26 @@ TEST(what_an_http_server_answers_has_a_class)
 	}
 }
 
-/* A deletion, which is git's. */
-static int delete_by(const char *mode)
+/* A deletion, which is git's; the limit is of it alone. */
+static int delete_by(const char *mode, int64_t silence_ms)
 {
 	set_refs("refs/heads/main=3 refs/heads/x=4");
 	assert_ok(push("refs/heads/main refs/heads/x"));
 	remote.mirrors = true;
 	set_refs("refs/heads/main=3");
 	write_mode(mode);
+	remote.silence_ms = silence_ms;
 	return push("refs/heads/x");
 }
 
 TEST(an_answer_that_is_cut_is_a_network_error)
 {
-	assert_fails(delete_by("cut"), ERR_NETWORK);
+	assert_fails(delete_by("cut", remote.silence_ms), ERR_NETWORK);
 }
 
 TEST(a_server_that_rests_is_left_after_the_silence)
 {
-	remote.silence_ms = 700;
-	assert_fails(delete_by("stall"), ERR_TIMEOUT);
+	assert_fails(delete_by("stall", 700), ERR_TIMEOUT);
 }
 
 TEST(a_broken_ref_is_told_by_http_too)
