@@ -3,10 +3,23 @@
 #include <jwt.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "net/nonces.h"
 #include "wire/wire_token.h"
+
+static int ahead_s; /* how far the clock is set forward by which nonces are kept */
+
+/* Stands before the C library's. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	if (syscall(SYS_clock_gettime, clock, now) != 0)
+		return -1;
+	if (clock == CLOCK_BOOTTIME)
+		now->tv_sec += ahead_s;
+	return 0;
+}
 
 #define SECRET "0123456789abcdef0123456789abcdef"
 
@@ -353,7 +366,7 @@ TEST(nonces_are_forgotten_but_not_early)
 	struct nonces *nonces;
 	int64_t kept = nonces_keep_ms;
 
-	nonces_keep_ms = 150;
+	nonces_keep_ms = 60000;
 	nonces = nonces_new();
 	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_NEW);
 	assert_int_equal(nonces_take(nonces, "rome", "1"), NONCE_NEW);
@@ -363,13 +376,13 @@ TEST(nonces_are_forgotten_but_not_early)
 		snprintf(text, sizeof(text), "n%d", i);
 		assert_int_equal(nonces_take(nonces, "paris", text), NONCE_NEW);
 	}
-	usleep(151 * 1000);
+	ahead_s += 61;
 	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_NEW);
 	assert_int_equal(nonces_take(nonces, "paris", "1"), NONCE_USED);
-	usleep(151 * 1000);
+	ahead_s += 61;
 	assert_int_equal(nonces_take(nonces, "paris", "2"), NONCE_USED);
 	assert_int_equal(nonces_count(nonces), 1);
-	usleep(301 * 1000);
+	ahead_s += 121;
 	assert_int_equal(nonces_count(nonces), 0);
 	nonces_free(nonces);
 	nonces_keep_ms = kept;
