@@ -492,8 +492,9 @@ TEST(what_the_primary_failed_with_last_is_told_with_a_remedy)
 	eventually(failure_has("connection refused"));
 	assert_true(failure_has("see whether its node runs"));
 	fake.fault = "no route to host";
+	pull_set(pull, &settings); /* asks at once */
 	eventually(failure_has("no route to host"));
-	assert_in_range(clock_boot_ms() - since, 0, 8000);
+	assert_in_range(clock_boot_ms() - since, 0, 9500);
 }
 
 static void fail_row(const char *name, const char *class)
@@ -522,23 +523,25 @@ TEST(what_failed_without_the_primary_is_tried_when_it_is_back)
 	assert_int_equal(state_of("b"), REGISTRY_FAILED);
 }
 
-/* The pause after the fourth failure would be 6 s or more. */
+/* Two ask: without reloads no more than ten times within 20 s, and the pauses that follow
+ * would be of more than 20 s. */
 TEST(a_reload_asks_and_tries_at_once)
 {
 	appear("a", REPORTED);
 	fake.is_down = true;
 	begin();
-	for (int i = 0; i < 40 && fake.refused < 8; i++) {
+	int64_t since = clock_boot_ms();
+	while (fake.refused < 16 && clock_boot_ms() < since + 20000) {
 		usleep(20000);
 		pull_set(pull, &settings);
 	}
-	assert_true(fake.refused >= 8);
+	assert_true(fake.refused >= 16);
 	fake.is_down = false;
-	int64_t since = clock_boot_ms();
+	since = clock_boot_ms();
 	pull_set(pull, &settings);
 	/* The first question was answered. How long the copy takes then says nothing. */
 	eventually(fake.pages > 0);
-	assert_in_range(clock_boot_ms() - since, 0, 4000);
+	assert_in_range(clock_boot_ms() - since, 0, 10000);
 	eventually(is_here("a"));
 	fail_row("a", "auth");
 	settings.timeout_ms = 9000;
