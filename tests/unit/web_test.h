@@ -63,7 +63,8 @@ static inline void send_text(int fd, const char *text)
 	send_bytes(fd, text, strlen(text));
 }
 
-/* Appends what comes within ms, until the other side closes. False: it did not. */
+/* Appends what comes within ms, or has come by then, until the other side closes. False:
+ * it did not. */
 static inline bool receive_all(int fd, int ms, struct str *out)
 {
 	int64_t until = clock_boot_ms() + ms;
@@ -72,7 +73,7 @@ static inline bool receive_all(int fd, int ms, struct str *out)
 	for (;;) {
 		struct pollfd watched = { .fd = fd, .events = POLLIN };
 		int64_t left = until - clock_boot_ms();
-		if (left <= 0 || poll(&watched, 1, (int)left) <= 0)
+		if (poll(&watched, 1, left > 0 ? (int)left : 0) <= 0)
 			return false;
 		ssize_t count = recv(fd, block, sizeof(block), 0);
 		if (count <= 0)
