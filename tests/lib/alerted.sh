@@ -3,6 +3,7 @@
 #	alert SITE [KEY VALUE]...	settings of a section [alert "a"] with short bounds that
 #					tells a command, which keeps all in SITE/told
 #	begins, is_over SITE KIND SUBJECT	just once, as far as the site has told
+#	all_is_told			paris has nothing more to tell
 #	reload SITE			the configuration as it is now counts
 #	make_alert_sites NAME...	sites with these repositories, not started
 #	start_receiver DIRECTORY SECRET	peers/webhook.py
@@ -46,6 +47,11 @@ is_over() { # SITE KIND SUBJECT
 	begins "$@" && [ "$(count_told "$1" over "$2" "$3")" -eq 1 ] && return
 	cat "$1/told"
 	return 1
+}
+
+# Of what is over too, which the next start would else tell again.
+all_is_told() {
+	at paris alert list --json | grep '"troubles":\[\]'
 }
 
 reload() { # SITE

@@ -86,11 +86,6 @@ has_begun() { # TIMES
 	[ "$(count_told paris begins failures 'repositories: conflict')" -ge "$1" ]
 }
 
-# Of what is over too, which the next start would else tell again.
-all_is_told() {
-	at paris alert list --json | grep '"troubles":\[\]'
-}
-
 a_node_that_dies_while_it_sends() {
 	local point times
 
