@@ -144,9 +144,9 @@ while_refrelay_is_stopped_the_command_is_killed_in_time() {
 # Else an administrator takes for done what was only half done.
 cut_short_by_the_end_of_the_lease_it_has_failed_whatever_its_status() {
 	local holder status=0
-	make_conf 'ttl = 4s'
+	make_conf 'ttl = 8s' # it has a quarter of it to obey SIGTERM, for which it needs no program
 	"$REFRELAY" -c conf lease run k -- \
-		sh -c 'trap "touch ended; exit 0" TERM; touch started; while :; do sleep 0.05; done' 2>errors &
+		sh -c 'trap ": >ended; exit 0" TERM; : >started; sleep 600 & wait' 2>errors &
 	holder=$!
 	wait_until 10 test -e started
 	kill -STOP "$holder"
@@ -160,7 +160,7 @@ cut_short_by_the_end_of_the_lease_it_has_failed_whatever_its_status() {
 a_signal_ends_the_command() {
 	local status=0
 	make_conf
-	"$REFRELAY" -c conf lease run k -- sh -c 'trap "touch ended; exit 3" TERM; echo $$ >pid; while :; do sleep 0.05; done' &
+	"$REFRELAY" -c conf lease run k -- sh -c 'trap ": >ended; exit 3" TERM; echo $$ >pid; sleep 600 & wait' &
 	wait_until 10 test -s pid
 	kill -TERM $!
 	wait $! || status=$?
