@@ -5,6 +5,7 @@
 #	start_site SITE [VAR=VALUE...]	runs the node in the background, until it serves
 #	stop_site SITE [SIGNAL]		ends it and waits
 #	kill_site SITE			with SIGKILL
+#	freeze_site SITE		it sleeps until SIGCONT, and others can write
 #	at SITE COMMAND...		refrelay with the site's configuration
 #	in_sync				the secondary says so
 #	spool_is_empty			no hook's word waits for the primary
@@ -236,6 +237,32 @@ is_killed_within() { # SECONDS SITE
 
 is_paused() { # SITE
 	is_stopped "$(<"$1/pid")"
+}
+
+# What a node that sleeps in the middle of a transaction keeps all others from.
+nobody_writes() { # SITE
+	python3 - "$1/data/refrelay.db" <<-'END'
+		import sqlite3, sys
+		database = sqlite3.connect(sys.argv[1], timeout=0.3, isolation_level=None)
+		try:
+		    database.execute("BEGIN IMMEDIATE")
+		    database.execute("ROLLBACK")
+		except sqlite3.OperationalError as error:
+		    sys.exit(str(error))
+	END
+}
+
+# By SIGSTOP, at a moment when others can write to its database.
+freeze_site() { # SITE
+	local tries
+
+	for tries in {1..50}; do
+		kill -STOP "$(site_pid "$1")"
+		wait_until 10 is_paused "$1"
+		nobody_writes "$1" && return
+		kill -CONT "$(site_pid "$1")"
+	done
+	fail "$1 always sleeps in a transaction: $tries times"
 }
 
 # One member of a registry row: row_of paris NAME .state

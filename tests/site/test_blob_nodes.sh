@@ -19,23 +19,11 @@ put_to_sleep() { # POINT
 		put_file "more/$1/$tries"
 		put_file a/one
 		wait_until 10 is_paused paris
-		nobody_writes && return
+		nobody_writes paris && return
 		kill -CONT "$(site_pid paris)"
 		wait_until 10 is_whole
 	done
 	fail "it always sleeps in a transaction: $tries times"
-}
-
-nobody_writes() {
-	python3 - <<-'END'
-		import sqlite3, sys
-		database = sqlite3.connect("paris/data/refrelay.db", timeout=0.3, isolation_level=None)
-		try:
-		    database.execute("BEGIN IMMEDIATE")
-		    database.execute("ROLLBACK")
-		except sqlite3.OperationalError as error:
-		    sys.exit(str(error))
-	END
 }
 
 wake_up() {

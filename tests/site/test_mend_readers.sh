@@ -11,7 +11,7 @@ a_check_tells_of_damage_and_marks_it() {
 	at paris check >good
 	grep 'copies .* unchanged since' good
 	# The node, which would see it, too, and mend it.
-	kill -STOP "$(site_pid paris)"
+	freeze_site paris
 	rm -rf paris/git/copy-missing.git paris/git/objects-missing.git/objects
 	expect 1 at paris check
 	kill -CONT "$(site_pid paris)"
