@@ -5,6 +5,7 @@
 #	mirror NAME [KEY VALUE]...	a section [mirror "NAME"] of london's repository of that name
 #	watch NAME WATCHER		a section [watcher] with ./WATCHER.token
 #	is_mirrored NAME		paris' repository is as london's
+#	begin_to_ask NODE NAME		for a sync by the API; `was_taken NODE` waits for the answer, and sets $job
 
 make_mirror_sites() {
 	make_sites
@@ -50,6 +51,21 @@ make_open_sites() { # [KEY VALUE of paris]
 	start_site london
 	start_site paris
 	wait_until 20 is_mirrored a
+}
+
+# A job in the background, as ./operator.token: NODE may stand still or die before it has answered.
+begin_to_ask() { # NODE NAME[?QUERY]
+	curl -s -w '\n%{http_code}' -X POST -H "Authorization: Bearer $(cat operator.token)" \
+		"$(site_url "$1")/api/v1/mirrors/${2%%\?*}/sync${2#"${2%%\?*}"}" >"$1/asked" &
+	asker=$!
+}
+
+# What was answered counts: the id of the job is in $job.
+was_taken() { # NODE
+	wait "$asker" && [ "$(tail -n 1 "$1/asked")" = 202 ] &&
+		job=$(head -n 1 "$1/asked" | "$SITE_HELP" member job) && return
+	cat "$1/asked"
+	return 1
 }
 
 mirror_is() { # NAME MEMBER VALUE

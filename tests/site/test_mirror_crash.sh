@@ -20,21 +20,8 @@ make_crash_sites() {
 
 # The id of a job that was taken, in $job.
 ask() { # NAME
-	local code
-
-	code=$(curl -s -o answer -w '%{http_code}' -X POST \
-		-H "Authorization: Bearer $(cat operator.token)" \
-		"$(site_url paris)/api/v1/mirrors/$1/sync")
-	[ "$code" = 202 ] || fail "$code: $(cat answer)"
-	job=$("$SITE_HELP" member job <answer)
-}
-
-# What was answered counts.
-ask_what_may_die() {
-	[ "$(curl -s -o answer -w '%{http_code}' -X POST \
-		-H "Authorization: Bearer $(cat operator.token)" \
-		"$(site_url paris)/api/v1/mirrors/a/sync")" = 202 ] || return
-	job=$("$SITE_HELP" member job <answer)
+	begin_to_ask paris "$1"
+	was_taken paris
 }
 
 job_is() { # ID STATE
@@ -65,7 +52,7 @@ dies_with_requests() { # POINT...
 		start_site paris "REFRELAY_FAILPOINT=$point=kill"
 		change_a
 		job=
-		ask_what_may_die || true
+		ask a || true
 		is_killed_within 20 paris
 		start_site paris
 		[ -n "$job" ] || ask a
@@ -105,7 +92,7 @@ dies_with_many() {
 	while ! has_died paris; do
 		change_a
 		for i in 1 2 3; do
-			ask_what_may_die || continue
+			ask a || continue
 			jobs+=("$job")
 		done
 	done
@@ -127,11 +114,12 @@ stands_still() {
 	stop_site paris
 	start_site paris REFRELAY_FAILPOINT=sync.fetched=stop
 	change_a
-	ask a
+	begin_to_ask paris a
 	wait_until 20 is_paused paris
 	wait_until 20 no_site_children paris
 	wait_until 20 is_lapsed
 	kill -CONT "$(site_pid paris)"
+	was_taken paris
 	wait_until 30 job_is "$job" 'done'
 	fails grep "\"class\":\"" job # what put it off once is past
 	is_brought_whole
@@ -249,13 +237,21 @@ is_removed() {
 	[ ! -e paris/git/a.git ] && ! at paris mirror show a >out 2>&1
 }
 
+# And others can write to its database.
+sleeps_while_it_fetches() {
+	start_site paris REFRELAY_FAILPOINT=objects.fetched=stop
+	wait_until 20 is_paused paris
+	nobody_writes paris
+}
+
 # Who removes it waits for the fetch, and then it is gone for good.
 removed_while_it_is_fetched() {
 	make_crash_sites
 	push_much 6
 	set_conf paris lease.wait 1s
-	start_site paris REFRELAY_FAILPOINT=objects.fetched=stop
-	wait_until 20 is_paused paris
+	until sleeps_while_it_fetches; do
+		kill_site paris
+	done
 	git config --file paris/refrelay.conf --remove-section mirror.a
 	at paris lease list | grep geo_sync_ssf_service # which is waited for below
 	expect 5 at paris mirror remove a

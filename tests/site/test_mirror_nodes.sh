@@ -116,13 +116,8 @@ change_a() {
 
 # A job at that node; its id is in $job.
 ask() { # NODE
-	local code
-
-	code=$(curl -s -o answer -w '%{http_code}' -X POST \
-		-H "Authorization: Bearer $(cat operator.token)" \
-		"$(site_url "$1")/api/v1/mirrors/a/sync")
-	[ "$code" = 202 ] || fail "$code: $(cat answer)"
-	job=$("$SITE_HELP" member job <answer)
+	begin_to_ask "$1" a
+	was_taken "$1"
 }
 
 job_is() { # NODE ID STATE
@@ -316,12 +311,13 @@ removed_while_the_other_fetches() {
 	stop_site rome
 	start_node rome REFRELAY_FAILPOINT=objects.fetched=stop
 	change_a
-	ask rome
+	begin_to_ask rome a
 	wait_until 20 is_paused rome
 	expect 5 at paris mirror remove a
 	grep 'Lock timeout waiting for repo: a: held by' err
 	[ -d paris/git/a.git ]
 	kill -CONT "$(site_pid rome)"
+	was_taken rome
 	wait_until 30 job_is rome "$job" 'done'
 	stop_site rome
 	at paris mirror remove a
@@ -347,13 +343,16 @@ killed() { # BACKEND POINT...
 		stop_site paris
 		start_node paris "REFRELAY_FAILPOINT=$point=kill"
 		change_a
-		ask paris
+		job=
+		begin_to_ask paris a
 		is_killed_within 20 paris
+		was_taken paris || :
 		rmdir at/a.git 2>/dev/null || :
 		syncs rome
 		wait_until 20 is_mirrored a
 		nothing_is_wrong
 		start_node paris
+		[ -n "$job" ] || ask paris
 		wait_until 30 job_is paris "$job" 'done'
 		both_have_it
 	done
@@ -376,7 +375,7 @@ stands_still() { # BACKEND POINT...
 		stop_site paris
 		start_node paris "REFRELAY_FAILPOINT=$point=stop"
 		change_a
-		ask paris
+		begin_to_ask paris a
 		wait_until 20 is_paused paris
 		wait_until 20 no_site_children paris
 		rmdir at/a.git 2>/dev/null || :
@@ -386,6 +385,7 @@ stands_still() { # BACKEND POINT...
 		note_refs
 		before=$(count_lost)
 		kill -CONT "$(site_pid paris)"
+		was_taken paris
 		wait_until 10 has_lost_more "$before"
 		wait_until 10 is_put_back "$job"
 		[ "$(grep -o '"checksum":"[^"]*"' copy)" = \
@@ -536,7 +536,7 @@ stopped_while_it_waits() { # BACKEND
 	stop_site paris
 	start_node paris REFRELAY_FAILPOINT=objects.fetched=stop
 	change_a
-	ask paris
+	begin_to_ask paris a
 	wait_until 20 is_paused paris
 	ask rome
 	wait_until 20 was_logged rome 'lease\.waiting' "job_id=$job"

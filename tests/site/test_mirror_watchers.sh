@@ -275,10 +275,13 @@ taken_out() {
 	(umask 077 && echo 0123456789abcdef-operator >operator.token)
 	set_conf paris http.operatorTokenFile "$PWD/operator.token"
 	start_site paris REFRELAY_FAILPOINT=objects.fetched=stop
+	# Until it was asked and has answered, it gets nothing.
+	kill -STOP "$(site_pid london)"
 	change_upstream
-	curl -fs -X POST -H "Authorization: Bearer $(<operator.token)" \
+	curl -fs -m 60 -X POST -H "Authorization: Bearer $(<operator.token)" \
 		"$(site_url paris)/api/v1/mirrors/acme%2Fr/sync?as=app2" >answer
 	job=$("$SITE_HELP" member job <answer)
+	kill -CONT "$(site_pid london)"
 	wait_until 20 is_paused paris
 	# Nobody removes a clone on which a job of it is.
 	set_conf paris lease.wait 1s
