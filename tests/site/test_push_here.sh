@@ -115,7 +115,7 @@ is_moved_meanwhile() { # POINT
 	kill -CONT "$(site_pid home)"
 	wait_until 20 was_logged home push.gave_up
 	[ "$(git -C near/a.git rev-parse main)" = "$theirs" ]
-	was_logged home push.ref 'status=REJECTED_NONFASTFORWARD'
+	wait_until 10 was_logged home push.ref 'status=REJECTED_NONFASTFORWARD'
 	wait_until 10 pushed_by git 1
 	is_sound near/a
 	stop_site home

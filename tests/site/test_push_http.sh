@@ -235,7 +235,7 @@ what_a_hook_refuses_git_tells() {
 	add_commits git/a.git refs/heads/main 1
 	at home changed a
 	wait_until 20 was_logged home push.gave_up
-	was_logged home push.ref 'pre-receive hook declined'
+	wait_until 10 was_logged home push.ref 'pre-receive hook declined'
 	wait_until 10 pushed_by git 1
 	[ "$(called '^push .*--porcelain')" -eq 1 ] || { cat called; false; }
 	stop_site home
@@ -283,7 +283,7 @@ is_moved_meanwhile() {
 	kill -CONT "$(site_pid home)"
 	wait_until 20 was_logged home push.gave_up
 	[ "$(git -C web/a.git rev-parse main)" = "$theirs" ]
-	was_logged home push.ref 'status=REJECTED_NONFASTFORWARD'
+	wait_until 10 was_logged home push.ref 'status=REJECTED_NONFASTFORWARD'
 	wait_until 10 pushed_by git 1
 	stop_site home
 }
