@@ -590,8 +590,9 @@ classes() {
 	[ "$(count_of disk)" -eq 0 ]
 	[ "$(metric_of one refrelay_refs_generations)" -eq 1 ]
 	[ "$(metric_of one refrelay_refs_memory_bytes)" -gt 500 ]
-	# A writer that was killed on the way.
-	bracketed sh -c 'kill -KILL $PPID' || true
+	# A writer that was killed on the way. Its command still writes, for all that is known.
+	bracketed sh -c 'echo $$ >killer; kill -KILL $PPID' || true
+	wait_until 10 is_dead "$(<killer)"
 	adv >answer
 	[ "$(metric_of one refrelay_refs_recoveries_total)" -eq 1 ]
 	# The same key, and other refs.
