@@ -50,20 +50,15 @@ a_hundred_thousand_refs() {
 	no_left_overs
 }
 
-is_half_done() {
-	local made
-
-	made=$(find dest -mindepth 2 -maxdepth 2 -name 'repo-*.git' | wc -l)
-	[ "$made" -ge 30 ]
-}
-
 an_interrupted_run_is_continued() {
 	local status=0 created
 
 	make_many 300
-	"$REFRELAY" replicate --json --jobs 2 source dest >out 2>err &
-	wait_until 20 is_half_done
+	REFRELAY_FAILPOINT=sync.placed@40=stop \
+		"$REFRELAY" replicate --json --jobs 2 source dest >out 2>err &
+	wait_until 20 is_stopped $!
 	kill -INT $!
+	kill -CONT $!
 	wait $! || status=$?
 	test "$status" -eq 130
 	no_left_overs

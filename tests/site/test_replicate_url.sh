@@ -252,15 +252,18 @@ a_run_that_was_killed_is_repeated() {
 	done
 }
 
+# As the primary says nothing meanwhile, no other repository is done before the end.
 interrupted() { # SIGNAL
 	local status=0 pid
 	REFRELAY_FAILPOINT=objects.fetched=stop "$REFRELAY" replicate --secret-file secret \
-		--site paris --json "$(site_url london)" dest >out 2>err &
+		--site paris --jobs 1 --json "$(site_url london)" dest >out 2>err &
 	pid=$!
 	wait_until 10 is_stopped $pid
+	kill -STOP "$(site_pid london)"
 	kill -s "$1" $pid
 	kill -CONT $pid
 	wait $pid || status=$?
+	kill -CONT "$(site_pid london)"
 	[ "$status" -eq 130 ]
 }
 
