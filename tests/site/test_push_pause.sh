@@ -44,14 +44,14 @@ rewrite() { # N
 	git -C git/a.git fetch -q "$PWD/other-$1.git" "+refs/heads/main:refs/heads/main"
 }
 
-make_two() {
+make_two() { # [TTL]
 	local node
 
 	make_source a 2
 	make_destination far/a
 	: >witness
 	for node in one two; do
-		make_node "$node" lease.ttl 2s
+		make_node "$node" lease.ttl "${1:-2s}"
 		add_remote "$node" far push '+refs/heads/*:refs/heads/*'
 	done
 	start_site one
@@ -66,10 +66,10 @@ stop_in_the_middle() { # all|node
 	wait_until 10 is_held far/a
 	mapfile -t tree < <(tree_of "$(site_pid one)")
 	[ "${#tree[@]}" -ge 4 ]
-	start_site two
 	pids=("${tree[0]}")
 	[ "$1" = node ] || pids=("${tree[@]}")
 	kill -STOP "${pids[@]}"
+	start_site two
 }
 
 # What must be true when the one that slept has looked around.
@@ -90,7 +90,7 @@ nothing_was_undone() {
 sleeps_in_a_push() { # all|node REWRITE
 	local newer tree
 
-	make_two
+	make_two 5s # a busy node loses a shorter one before it is stopped
 	[ "$2" = plain ] || {
 		ask
 		wait_until 10 store_is_empty
@@ -208,6 +208,7 @@ is_right_with_a_wrong_clock() { # OFFSET
 
 	make_two
 	stop_site one
+	: >one/log
 	for node in one two; do
 		set_conf "$node" remote.far.replicationDelay 2s
 		set_conf "$node" lease.ttl 8s # a node may be kept from a renewal for seconds

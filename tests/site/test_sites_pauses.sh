@@ -43,7 +43,7 @@ sleeps_beyond_its_lease() { # FAST-PATH POINT...
 children_die_with_the_lease() {
 	start_crash_sites
 	stop_site paris
-	set_conf paris lease.ttl 2s
+	set_conf paris lease.ttl 8s # a busy node loses a shorter one before it is stopped
 	start_site paris
 	hang_a_fetch
 	fails no_site_children paris
