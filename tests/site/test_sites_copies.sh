@@ -121,7 +121,8 @@ an_adopted_one_keeps_its_links() {
 
 hooks_that_are_lost_come_back() {
 	make_pair
-	rm -r $COPY/hooks paris/git/group/b.git/refrelay/node
+	mv $COPY/hooks gone # at one moment: they come back as soon as one is away
+	rm -r gone paris/git/group/b.git/refrelay/node
 	wait_until 10 lists_as paris 'a: installed'
 	wait_until 10 lists_as paris 'group/b: installed'
 	stop_site paris
@@ -444,7 +445,8 @@ what_is_mended_is_watched() {
 	start_site paris
 	wait_until 10 was_logged paris copy_watch.scanned
 	old=$(git -C $COPY rev-parse main~2)
-	rm -r $COPY/refs
+	mv $COPY/refs gone # at one moment: they come back
+	rm -r gone
 	wait_until 2 was_seen 1
 	right_again
 	echo "$old" >$COPY/refs/heads/editor
@@ -484,10 +486,15 @@ empty_records_make_nothing_a_strangers() {
 	fails was_logged paris sync.held
 }
 
+# At one moment: paris would make anew what is away in between.
 swap_copies() {
-	mv $COPY other
-	mv paris/git/group/b.git $COPY
-	mv other paris/git/group/b.git
+	python3 - $COPY paris/git/group/b.git <<-'END'
+		import ctypes, os, sys
+		libc = ctypes.CDLL(None, use_errno=True)
+		one, two = map(os.fsencode, sys.argv[1:])
+		if libc.renameat2(-100, one, -100, two, 2) != 0:
+		    sys.exit(os.strerror(ctypes.get_errno()))
+	END
 }
 
 # The record of what was proved is moved with the directory.
