@@ -40,10 +40,17 @@ make_two() { # [KEY VALUE]... of the remote
 }
 
 two_nodes_share_the_work() {
+	local i
 	make_two threads 4
 	make_500
+	for i in $(seq 50); do
+		hold "m/r$i"
+	done
 	start_site n1
 	start_site n2
+	wait_until 20 is_pushing n1
+	wait_until 20 is_pushing n2
+	let_go
 	wait_until 60 store_is_empty
 	[ "$(grep -c '^ref ' witness)" -eq 500 ]
 	[ "$(grep '^ref ' witness | sort -u | wc -l)" -eq 500 ]
@@ -56,7 +63,7 @@ two_nodes_share_the_work() {
 }
 
 is_pushing() { # NODE, as any of them says
-	at n1 push queue | grep -q "running on $1 for"
+	at n1 push queue >queue && grep -q "running on $1 for" queue
 }
 
 # Both of the same change: the one is pushed, and the other only waits.

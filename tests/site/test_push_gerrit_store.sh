@@ -109,7 +109,7 @@ print(*sorted(counts))'
 }
 
 a_reader_never_sees_a_part_of_a_file() {
-	local i reader
+	local i reader writer
 	make_node n
 	for i in $(seq 20); do
 		add_remote n "m$i" replicationDelay 3600
@@ -121,7 +121,16 @@ a_reader_never_sees_a_part_of_a_file() {
 	read_while_it_is_written >counts &
 	reader=$!
 	wait_until 10 test -e reads
-	at n push start --all 2>err
+	REFRELAY_FAILPOINT=task.linked@500=stop \
+		"$REFRELAY" -c n/refrelay.conf push start --all 2>err &
+	writer=$!
+	wait_until 20 is_stopped "$writer"
+	for i in 1 2; do # the second began when they were there
+		rm reads
+		wait_until 10 test -e reads
+	done
+	kill -CONT "$writer"
+	wait "$writer"
 	touch read_enough
 	wait "$reader"
 	[ "$(waiting | wc -l)" -eq 1000 ]

@@ -10,25 +10,23 @@ synced_count() {
 	at paris repository list --state synced | grep -c . || true
 }
 
-# At once, without a pause between looks: the rest comes within a moment.
-await_synced() { # NUMBER
-	local until=$((SECONDS + 60))
-	until [ "$(logged paris sync.done)" -ge "$1" ]; do
-		[ "$SECONDS" -lt "$until" ] || fail "$(tail -n 5 paris/log)"
-	done
-}
-
+# It hears of its end in the middle, however fast it is.
 ends_in_a_large_sync() {
-	local number
+	local number begun
 
 	make_sites
 	for number in $(seq 1 50); do
 		make_repository "london/git/$((number % 5))/$number.git" 5
 	done
 	start_site london
-	launch_site paris
-	await_synced 3
-	ends_within 15 paris
+	launch_site paris REFRELAY_FAILPOINT=sync.fetched@10=stop
+	wait_until 20 is_paused paris
+	begun=$SECONDS
+	kill -TERM "$(site_pid paris)"
+	kill -CONT "$(site_pid paris)"
+	wait "$(site_pid paris)"
+	[ $((SECONDS - begun)) -le 15 ] || fail "it needed $((SECONDS - begun)) s to end"
+	no_site_children paris
 	[ "$(synced_count)" -lt 50 ] || fail "it was done with everything before its end"
 	no_row_is started failed
 	no_left_overs
