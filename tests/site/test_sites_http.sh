@@ -348,6 +348,10 @@ most_at_once() {
 		END { print most + 0 }' paris/log
 }
 
+twelve_are_pending() {
+	[ "$(at paris repository list --state pending | grep -c .)" -eq 12 ]
+}
+
 capacity() {
 	local i most
 
@@ -365,13 +369,17 @@ capacity() {
 	wait_until 60 in_sync
 	most=$(most_at_once)
 	[ "$most" -eq 1 ] || fail "$most at once"
-	set_conf paris sync.repositoryCapacity 8
-	rules 'upload-pack slow 1.5' # each for longer than a busy machine takes to begin some
+	# All are waiting when some may be copied at once.
+	set_conf paris sync.repositoryCapacity 0
 	kill -HUP "$(site_pid paris)"
 	wait_until 10 was_logged paris node.reloaded
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
 		add_commits "london/git/$i.git" refs/heads/main 1
 	done
+	wait_until 20 twelve_are_pending
+	set_conf paris sync.repositoryCapacity 8
+	rules 'upload-pack slow 1.5' # each for longer than a busy machine takes to begin some
+	kill -HUP "$(site_pid paris)"
 	wait_until 30 same_sites
 	most=$(most_at_once)
 	[ "$most" -le 8 ] && [ "$most" -ge 4 ] || fail "$most at once"
