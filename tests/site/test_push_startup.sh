@@ -25,6 +25,11 @@ startups() {
 	cat n1/log n2/log n3/log 2>/dev/null | grep -c ' ev=push.startup ' || true
 }
 
+# It is told of when its tasks are there, which may be done by then.
+startups_are() { # COUNT
+	[ "$(startups)" -eq "$1" ]
+}
+
 all_is_pushed() {
 	same_refs git/a.git m/a.git && same_refs git/b.git m/b.git && store_is_empty
 }
@@ -43,7 +48,7 @@ once_a_cluster() {
 	wait_until 20 is_ready n2
 	wait_until 20 all_live 2
 	wait_until 20 all_is_pushed
-	[ "$(startups)" -eq 1 ]
+	wait_until 10 startups_are 1
 	[ "$(received m/a)" -eq 1 ]
 	[ "$(received m/b)" -eq 1 ]
 	# A third, or one that comes again, finds a cluster that lives.
@@ -62,7 +67,7 @@ once_a_cluster() {
 	kill_site n3
 	start_ready n2
 	wait_until 20 all_is_pushed
-	[ "$(startups)" -eq 2 ]
+	wait_until 10 startups_are 2
 	[ "$(received m/a)" -eq 2 ]
 	[ "$(received m/b)" -eq 1 ]
 	never_two_at_once
@@ -91,7 +96,7 @@ the_next_goes_on_after_a_death() {
 	is_killed_within 20 n1
 	start_ready n2
 	wait_until 20 all_is_pushed
-	[ "$(startups)" -eq 1 ]
+	wait_until 10 startups_are 1
 	never_two_at_once
 	stop_site n2
 }
