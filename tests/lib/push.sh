@@ -14,6 +14,7 @@
 #	write_task FOLDER PROJECT REFS URI REMOTE    a file as Gerrit's plugin writes it
 #	waiting, in_running, letters    names of files there
 #	store_is_empty                  nothing waits and nothing runs
+#	copy_store DIRECTORY            fails where a node takes a file away meanwhile
 #	make_a DIR...                   repository "a" with main, b1 and b2; empty DIR/a
 #	same_branch SOURCE DEST [BRANCH]    two repositories have the same (default main)
 #	has_ref DIR/NAME REF            the destination has it as the source has it
@@ -147,6 +148,11 @@ letters() {
 store_is_empty() {
 	! compgen -G '*/data/spool/[0-9]*' || return # of a hook that did not wait
 	[ -z "$(find store/ref-updates/waiting store/ref-updates/running -type f -print -quit)" ]
+}
+
+copy_store() { # DIRECTORY
+	rm -rf "$1"
+	cp -a store "$1"
 }
 
 make_a() { # DIR...

@@ -99,7 +99,7 @@ a_store_that_is_away_is_not_made_anew() {
 	mv away store
 	start_site kiel
 	wait_until 10 same_branch git/a.git bonn/a.git
-	cp -r store other
+	wait_until 10 copy_store other
 	rm other/refrelay/.id
 	mv store away
 	mv other store

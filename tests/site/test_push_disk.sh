@@ -255,7 +255,7 @@ it_is_unmounted_while_no_node_runs() {
 # A copy of it, restored from a backup, is the same store.
 it_is_replaced_while_the_node_runs() {
 	start_home
-	cp -a store copy
+	wait_until 10 copy_store copy
 	mv store old
 	mv copy store
 	change a

@@ -118,7 +118,9 @@ lost_copies_are_copied_anew_when_a_person_says_so() {
 
 another_directory_is_compared_whole() {
 	make_two
+	stop_site paris
 	cp -a paris/git older
+	start_site paris
 	add_commits london/git/a.git refs/heads/main 2
 	wait_until 20 same_sites
 	stop_site paris
