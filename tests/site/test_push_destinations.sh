@@ -8,6 +8,10 @@
 
 tcp_program=$TESTS/peers/tcp.py
 
+far_answers() {
+	git ls-remote "git://127.0.0.1:$(cat net/port)/there.git"
+}
+
 # ./far is served by git's daemon, behind a proxy whose rule is in ./net/rule.
 start_far() {
 	local port
@@ -18,7 +22,7 @@ start_far() {
 	python3 "$tcp_program" net "$port" "$(free_port)" 2>net.err &
 	wait_until 10 test -f net/port
 	git init -q --bare far/there.git
-	wait_until 10 git ls-remote "git://127.0.0.1:$(cat net/port)/there.git"
+	wait_until 10 far_answers
 }
 
 rule() { # WORD [BYTES]
@@ -91,6 +95,7 @@ one_success_releases_all_of_its_host() {
 	at home push start a b
 	wait_until 10 queue_says 'max([u["failures"] for u in q["queue"]] + [0]) >= 1'
 	rule pass
+	wait_until 10 far_answers # the proxy has read it
 	at home push start c
 	at home push retry --remote far >/dev/null
 	wait_until 15 arrived far a b c
