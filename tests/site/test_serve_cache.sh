@@ -91,6 +91,7 @@ inside_a_bracket() {
 	new=$(commit_of side)
 	warm
 	curl -fsS -o other "$(site_url one)/other.git/info/refs?service=git-upload-pack"
+	wait_until 10 is_shelved 2
 	mkfifo go
 	bracketed sh -c "git -C '$R' update-ref refs/heads/main $new; echo >said; read x <go" &
 	bracket=$!
@@ -425,11 +426,17 @@ etag_of() {
 	tr -d '\r' <head | sed -n 's/^[Ee][Tt][Aa][Gg]: //p'
 }
 
+# Not before the repository has been quiet for a moment.
+has_etag() {
+	[ -n "$(etag_of)" ]
+}
+
 clearing() {
 	local key etag hits
 
 	serve_one
 	warm
+	wait_until 10 has_etag
 	key=$(at one state r --json | grep -o '"key":"[0-9a-f]*"')
 	etag=$(etag_of)
 	hits=$(count_reused)
