@@ -60,7 +60,7 @@ each_ref_is_told_of_with_its_end() {
 	# Numbers go on.
 	start_ready home
 	expect 0 at home push start --wait --timeout 30s --remote two a
-	events_say '[x["id"] for x in e] == list(range(1, len(e) + 1)) and len(e) >= 8'
+	wait_until 10 events_say '[x["id"] for x in e] == list(range(1, len(e) + 1)) and len(e) >= 8'
 	stop_site home
 }
 

@@ -30,6 +30,7 @@ many_refs_go_in_one_push() { # N
 	cmp <(git -C git/a.git for-each-ref) <(git -C near/a.git for-each-ref)
 	[ "$(received near/a)" -eq 1 ]
 	[ "$(git -C near/a.git for-each-ref | grep -c .)" -eq $(($1 + 1)) ]
+	wait_until 10 was_logged home push.done
 	grep -a ' ev=push.done ' home/log | grep -o 'dur_ms=[0-9]*'
 	# And none of them again.
 	change a

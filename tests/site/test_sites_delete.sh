@@ -325,6 +325,7 @@ a_clock_that_is_weeks_ahead_empties_no_trash() {
 	: >paris/log
 	start_site paris "LD_PRELOAD=$PWD/wrong_clock.so" WRONG_CLOCK=1296000 \
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
+	wait_until 10 was_logged paris node.started
 	is_logged_at paris 1296000
 	wait_until 20 test paris/git/.refrelay/trash.clock -nt before
 	[ "$(in_trash)" = 1 ]
