@@ -435,7 +435,8 @@ capacity_obeys_a_reload() {
 
 two_nodes_have_not_one_data_directory() {
 	make_some 1
-	cp -r paris second
+	mkdir second
+	cp paris/refrelay.conf second/
 	set_conf second http.listen "127.0.0.1:$(free_port)"
 	expect 5 at second serve
 	grep -q 'refrelay: ' err
