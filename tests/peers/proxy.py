@@ -337,8 +337,11 @@ def serve(client):
         if not head:
             return
         line = head.split(b"\r\n")[0].decode("latin-1").rpartition(" ")[0]
-        with mutex, open(os.path.join(FOLDER, "last"), "wb") as file:
-            file.write(head)
+        with mutex:
+            last = os.path.join(FOLDER, "last")
+            with open(last + ".new", "wb") as file:
+                file.write(head)
+            os.rename(last + ".new", last)
         note("+", line)
         pass_on(client, line, head, rest)
     except OSError:
