@@ -12,7 +12,7 @@ import raw_http
 
 REFS = '/info/refs?service=git-upload-pack'
 BODY = b'0000'
-LATE = 5  # seconds, on a busy machine
+LATE = 14  # seconds, on a busy machine
 
 # What stands for a slash and for a dot: as it is, encoded once, twice, in too many bytes of
 # UTF-8, as other systems write it.

@@ -184,7 +184,7 @@ who_leaves_early_takes_his_git_along() {
 		exec $(command -v git) "\$@"
 	END
 	chmod +x shim/git
-	set_conf one serve.timeout 4s
+	set_conf one serve.timeout 12s
 	start_site one "PATH=$PWD/shim:$PATH"
 	fetch_body "$(commit_of main)" >request
 	post -o answer -w '%{http_code}' <request >status &

@@ -168,7 +168,7 @@ a_waiting_request_returns_with_the_push() {
 	wait_until 10 answered
 	ended=$(cat ended)
 	echo "it took $(((ended - pushed) / 1000)) us"
-	[ $((ended - pushed)) -lt 5000000000 ] # it would wait for fifty seconds
+	[ $((ended - pushed)) -lt 30000000000 ] # it would wait for fifty seconds
 	grep -q '"name":"tool"' events
 	grep -q "\"id\":$((last + 1))" events
 

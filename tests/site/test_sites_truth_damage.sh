@@ -58,7 +58,7 @@ a_reader() {
 		expect 128 git -c "protocol.version=$version" clone -q \
 			"$(site_url london)/one.git" got
 		grep 'remote error: the repository is damaged: git does not find the object .*, which a ref names' err
-		wait_until 2 is_told one
+		wait_until 10 is_told one
 		wait_until 10 was_logged london repository.doubted repo=one
 		ends_when_it_is_whole one
 	done
@@ -75,7 +75,7 @@ a_reader_who_meets_the_history() {
 	git -C london/git/two.git unpack-objects -q <whole.pack
 	mv "london/git/two.git/objects/${oid:0:2}/${oid:2}" object
 	fails git clone -q "$(site_url london)/two.git" got
-	wait_until 2 is_told two
+	wait_until 10 is_told two
 	# Tried again by itself.
 	mv object "london/git/two.git/objects/${oid:0:2}/${oid:2}"
 	wait_until 40 all_say_it
@@ -86,7 +86,7 @@ a_secondary() {
 	lose_packs three
 	at paris repository remove three
 	wait_until 10 was_logged london repository.doubted repo=three
-	wait_until 2 is_told three
+	wait_until 10 is_told three
 	restore_packs three
 	at london repository reverify three
 	at paris repository sync three # which waits to try again
@@ -100,7 +100,7 @@ a_push() {
 	commit_in pushes
 	lose_packs one
 	fails git -C pushes push -q "$(url_as dev london one)" HEAD:refs/heads/main
-	wait_until 2 is_told one
+	wait_until 10 is_told one
 	ends_when_it_is_whole one
 }
 
@@ -116,7 +116,7 @@ a_push_to_a_destination() {
 	mkdir london/git/three.git/objects
 	at london push start three || true
 	wait_until 10 was_logged london repository.doubted repo=three
-	wait_until 2 is_told three
+	wait_until 10 is_told three
 }
 
 # As where a file server is away, or somebody took the rights.
@@ -147,7 +147,7 @@ a_check() {
 	lose_packs two
 	expect 1 at london check
 	grep -q 'FAIL   repositories .*1 of 3 repositories lack objects .* two: ' out
-	wait_until 2 is_told two
+	wait_until 10 is_told two
 	expect 1 at london check
 	grep -q 'FAIL   repositories .*1 of 3 repositories lack objects .* two: ' out
 	ends_when_it_is_whole two
