@@ -18,12 +18,12 @@
 #include "replicable/take_away.h"
 #include "store/store_conn.h"
 
+#include "lease_renewal.h"
+
 #undef CASE
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup_two, teardown_two)
 #define CASE_KEPT(name)                                                                  \
 	cmocka_unit_test_setup_teardown(name, setup_two_kept, teardown_two)
-#define CASE_SHORT(name)                                                                 \
-	cmocka_unit_test_setup_teardown(name, setup_two_short, teardown_two)
 
 /* Stands in for libc's: the disk with the guards may be full. */
 static atomic_int guard_errno;
@@ -197,7 +197,8 @@ TEST(a_renewal_after_the_lapse_is_void)
 {
 	struct lease *lease = must_acquire(ann, 0);
 
-	sql("UPDATE lease SET expires_at = expires_at - %d", SHORT_TTL);
+	sql("UPDATE lease SET expires_at = expires_at - %d", TTL);
+	make_renewal_due(ann);
 	wait_until(lease_check(lease, &err) != 0);
 	assert_int_equal(err.class, ERR_LOST);
 	wait_until(deadline_at(lease_deadline(lease)) == 0);
@@ -208,8 +209,9 @@ TEST(a_lost_lease_does_not_block_those_behind_it)
 {
 	struct lease *lease = must_acquire(ann, 0);
 
-	sql("UPDATE lease SET expires_at = expires_at - %d", SHORT_TTL);
-	struct lease *next = must_acquire(ann, 2 * SHORT_TTL);
+	sql("UPDATE lease SET expires_at = expires_at - %d", TTL);
+	make_renewal_due(ann);
+	struct lease *next = must_acquire(ann, 20000);
 	assert_fails(lease_check(lease, &err), ERR_LOST);
 	assert_int_equal(lease_predecessor(next), LEASE_AFTER_LAPSE);
 	lease_release(lease);
@@ -344,6 +346,7 @@ TEST(force_release_is_for_the_fence_that_was_seen)
 	next = must_acquire(bob, 0);
 	assert_int_equal(lease_predecessor(next), LEASE_AFTER_FORCE);
 	assert_true(lease_fence(next) > fence + 1);
+	make_renewal_due(ann);
 	wait_until(lease_check(lease, &err) != 0);
 	lease_release(lease);
 	assert_denied(ann);
@@ -386,6 +389,10 @@ TEST(a_holder_sees_who_waits_in_this_process_and_in_others)
 		struct lease *lease = must_acquire(ann, 0);
 		assert_false(lease_is_wanted(lease));
 		thread_start(&thread, "waiter", wait_for_lease, managers[i]);
+		if (managers[i] != ann) {
+			wait_until(tickets() == 1);
+			make_renewal_due(ann); /* its answer tells of others */
+		}
 		wait_until(lease_is_wanted(lease));
 		lease_release(lease);
 		thread_join(thread);
@@ -540,6 +547,7 @@ TEST(children_die_when_the_lease_is_taken_away)
 	thread_start(&thread, "child", run_child, lease);
 	wait_until(proc_started() > before);
 	assert_ok(lease_force_release(bob, KEY, lease_fence(lease), "eve", "", &err));
+	make_renewal_due(ann);
 	pthread_join(thread, &result);
 	assert_int_equal(((struct err *)result)->class, ERR_LOST);
 	free(result);
@@ -677,7 +685,8 @@ static void everything_happens(void)
 
 	assert_denied(bob);
 	assert_int_equal(acquire_for(bob, 300, &other), -1);
-	sql("UPDATE lease SET expires_at = expires_at - %d", SHORT_TTL);
+	sql("UPDATE lease SET expires_at = expires_at - %d", TTL);
+	make_renewal_due(ann);
 	wait_until(is_in_log("ev=lease.lost")); /* by the keeper, after the check fails */
 	other = must_acquire(bob, 0);
 	lease_release(lease);
@@ -746,27 +755,27 @@ int main(void)
 		CASE(requests_that_make_no_sense_are_refused),
 		CASE_KEPT(the_keeper_renews_and_moves_the_deadline),
 		CASE(a_row_that_lapsed_is_taken_and_its_holder_finds_out),
-		CASE_SHORT(a_renewal_after_the_lapse_is_void),
-		CASE_SHORT(a_lost_lease_does_not_block_those_behind_it),
+		CASE(a_renewal_after_the_lapse_is_void),
+		CASE(a_lost_lease_does_not_block_those_behind_it),
 		CASE(the_wall_clock_decides_nothing),
 		CASE(a_row_of_another_boot_is_void),
 		CASE(without_proof_of_death_the_ttl_counts),
 		CASE(an_idle_lease_is_quick),
 		CASE(list_and_inspect_tell_who_holds_what),
 		CASE(a_lease_is_taken_away_although_the_next_holder_was_quicker),
-		CASE_SHORT(force_release_is_for_the_fence_that_was_seen),
-		CASE_SHORT(a_holder_sees_who_waits_in_this_process_and_in_others),
+		CASE(force_release_is_for_the_fence_that_was_seen),
+		CASE(a_holder_sees_who_waits_in_this_process_and_in_others),
 		CASE(what_the_guard_says_is_given_up_is_free),
 		CASE(the_next_one_gets_what_is_given_up_for_it),
 		CASE(what_was_given_up_for_one_that_is_gone_is_free_at_once),
-		CASE_SHORT(children_die_when_the_lease_is_taken_away),
+		CASE(children_die_when_the_lease_is_taken_away),
 		CASE(a_full_disk_is_not_taken_for_contention),
 		CASE(a_locked_database_is_not_taken_for_contention),
 		CASE(a_place_that_cannot_be_used_is_refused),
 		CASE(nothing_is_left_on_disk),
 		CASE(files_of_the_dead_go_when_nobody_needs_them),
 		CASE(closing_a_manager_releases_what_it_holds),
-		CASE_SHORT(all_of_it_is_logged_by_name),
+		CASE(all_of_it_is_logged_by_name),
 		CASE(what_was_taken_away_is_not_given_up_for_the_next_one),
 		CASE(keys_have_the_form_that_operators_look_for),
 	};

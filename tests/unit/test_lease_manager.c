@@ -299,8 +299,8 @@ TEST(who_gives_up_leaves_the_line)
 	fake.held = true;
 	assert_fails(acquire("a", 0, &lease), ERR_BUSY);
 	int64_t before = clock_boot_ms();
-	assert_fails(acquire("a", 60, &lease), ERR_LOCK_TIMEOUT);
-	assert_in_range(clock_boot_ms() - before, 60, 5000);
+	assert_fails(acquire("a", 1000, &lease), ERR_LOCK_TIMEOUT);
+	assert_in_range(clock_boot_ms() - before, 1000, 20000);
 	assert_true(fake.attempts >= 4);
 	assert_int_equal(fake.leaves, 2);
 	assert_int_equal(fake.hints, 1);
@@ -600,17 +600,16 @@ TEST(whoever_needs_a_higher_fence_asks_for_it)
 /* It has it no longer than the one before. */
 TEST(a_lease_that_was_handed_on_and_is_lost_is_noticed)
 {
-	struct lease *lease;
+	struct lease *lease = must_acquire("a");
+	int64_t due_at = renewal_due_at();
 
-	fake.base.ttl_ms = 3000;
-	lease = pass_to_next(must_acquire("a"), 0);
+	lease = pass_to_next(lease, 0);
 	assert_int_equal(fake.attempts, 1);
+	assert_true(renewal_due_at() <= due_at);
 	fake.lost = true;
-	for (int i = 0; !is_lost(lease); i++) {
-		if (i > 2000)
-			fail_msg("never");
-		usleep(2000);
-	}
+	make_renewal_due();
+	wait_until(is_lost(lease));
+	assert_int_equal(fake.renewals, 1);
 	lease_release(lease);
 }
 
@@ -693,8 +692,8 @@ TEST(whoever_polls_asks_at_its_own_times_until_its_deadline)
 	int64_t began = clock_boot_ms();
 	assert_fails(acquire("a", wait_ms, &none), ERR_LOCK_TIMEOUT);
 	assert_true(clock_boot_ms() - began >= wait_ms);
-	/* The last one is at the deadline. */
-	assert_in_range(fake.attempts, 3, wait_ms / least + 2);
+	/* The last one is at the deadline; one before it may wake up as late. */
+	assert_in_range(fake.attempts, 2, wait_ms / least + 2);
 	assert_int_equal(fake.hints, 0);
 	assert_int_equal(fake.places, 0);
 	fake.held = false;
@@ -839,6 +838,7 @@ TEST(a_place_that_does_not_even_fail_is_away_after_a_while)
 
 	keep_in(LEASE_IN_SHARE);
 	fake.hang = true;
+	make_renewal_due();
 	wait_for(&fake.renewals, 1);
 	assert_false(is_away());
 	lock(&manager->mutex);
@@ -886,7 +886,7 @@ int main(void)
 		CASE(a_disk_or_directory_that_fails_is_away_until_it_is_back),
 		CASE(an_error_about_one_lease_says_nothing_of_all),
 		CASE(who_stands_behind_one_that_waits_for_an_answer_hears_that_there_is_none),
-		CASE(a_place_that_does_not_even_fail_is_away_after_a_while),
+		LONG_CASE(a_place_that_does_not_even_fail_is_away_after_a_while),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
