@@ -32,11 +32,6 @@
 #define LIST_MS 10000
 #define DEATHS_MOST 4 /* found in one attempt */
 
-static struct postgresql *postgresql_of(struct lease_backend *backend)
-{
-	return (struct postgresql *)backend;
-}
-
 /* ------------------------------------------------------------------ taking */
 
 enum outcome { NOT_OUR_TURN = -1, HELD_BY_OTHER = 0, GRANTED = 1 };
@@ -99,7 +94,7 @@ static int postgresql_try_ask(struct try *try, struct err *err)
 			    request->wait_ms > 0 ? waiting : NULL },
 		.count = 10,
 	};
-	if (postgresql_run(postgresql, &statement, POSTGRESQL_COMMAND_MS, &try->answer,
+	if (postgresql_run(postgresql, &statement, postgresql->command_ms, &try->answer,
 			   &was_sent, err) == 0)
 		return 0;
 	if (was_sent) {
@@ -711,6 +706,8 @@ int lease_manager_open_postgresql(const struct lease_options *options,
 	lease_server_init(&postgresql->server, options);
 	postgresql->url = xstrdup(options->urls[0]);
 	postgresql->hosts = hosts;
+	postgresql->command_ms = POSTGRESQL_COMMAND_MS;
+	postgresql->connect_ms = POSTGRESQL_CONNECT_MS;
 	postgresql->user = xstrdup_or_null(options->user);
 	postgresql->password_file = xstrdup_or_null(options->password_file);
 	postgresql->ca_file = xstrdup_or_null(options->ca_file);

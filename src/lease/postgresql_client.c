@@ -13,9 +13,9 @@
 #include "base/thread.h"
 #include "lease/postgresql_statements.h"
 
-#define CONNECT_MS 2000 /* to one host; TLS and a password cost some round trips */
-#define HOSTS_MS 3000   /* no further host is tried then */
-#define AGAIN_MS 1000   /* after a connection failed, and between two removals */
+#define HOSTS_MS 3000  /* no further host is tried then */
+#define AGAIN_MS 1000  /* after a connection failed, and between two removals */
+#define STILL_MS 10000 /* what stood still itself for longer is late */
 
 /* ------------------------------------------------------------------ errors */
 
@@ -88,13 +88,15 @@ void postgresql_disconnect(PGconn **connection)
 	*connection = NULL;
 }
 
-/* 0: it is ready; -1: the time is over. */
+/* 0: it is ready; -1: the time is over. What came while we stood still is in time. */
 static int postgresql_wait_for(PGconn *connection, short events, int64_t until)
 {
 	struct pollfd watched = { pq.socket(connection), events, 0 };
 	int64_t left = until - clock_boot_ms();
 
-	return watched.fd >= 0 && left > 0 && poll(&watched, 1, (int)left) > 0 ? 0 : -1;
+	if (watched.fd < 0 || left < -STILL_MS)
+		return -1;
+	return poll(&watched, 1, left > 0 ? (int)left : 0) > 0 ? 0 : -1;
 }
 
 /* In a message of its verbose form, "FATAL:  28P01: password authentication failed": the
@@ -475,7 +477,7 @@ static int postgresql_open_at(struct postgresql *postgresql,
 			      const struct postgresql_host *host, PGconn **connection,
 			      struct err *err)
 {
-	int64_t until = clock_boot_ms() + CONNECT_MS;
+	int64_t until = clock_boot_ms() + postgresql->connect_ms;
 
 	if (postgresql_connect(postgresql, host, connection, until, err) != 0)
 		return -1;
@@ -537,7 +539,7 @@ int postgresql_run(struct postgresql *postgresql,
 		   PGresult **result, bool *was_sent, struct err *err)
 {
 	int channel = lease_server_borrow(&postgresql->server,
-					  clock_boot_ms() + POSTGRESQL_COMMAND_MS);
+					  clock_boot_ms() + postgresql->command_ms);
 	bool refused = false;
 	int done = -1;
 
@@ -578,7 +580,7 @@ int postgresql_run_short(struct postgresql *postgresql,
 {
 	bool ignored;
 
-	return postgresql_run(postgresql, statement, POSTGRESQL_COMMAND_MS, result,
+	return postgresql_run(postgresql, statement, postgresql->command_ms, result,
 			      &ignored, err);
 }
 
@@ -642,7 +644,7 @@ static int postgresql_remove_leftover(struct postgresql *postgresql, const char 
 		  .values = { key, nonce, NULL, "true" },
 		  .count = 4 },
 	};
-	int64_t until = clock_boot_ms() + POSTGRESQL_COMMAND_MS;
+	int64_t until = clock_boot_ms() + postgresql->command_ms;
 	bool refused = false;
 	int done = 0;
 
@@ -683,7 +685,7 @@ static int postgresql_listen_anew(struct postgresql *postgresql)
 	int result = postgresql_open(postgresql, &postgresql->wake, &err);
 	if (result == 0)
 		result = postgresql_run_text(postgresql->wake, text,
-					     clock_boot_ms() + POSTGRESQL_COMMAND_MS,
+					     clock_boot_ms() + postgresql->command_ms,
 					     &err);
 	if (result != 0)
 		postgresql_disconnect(&postgresql->wake);

@@ -15,13 +15,15 @@
 
 #define PARAMETERS_MOST 10
 #define POSTGRESQL_COMMAND_MS 500
+#define POSTGRESQL_CONNECT_MS 2000 /* TLS and a password cost some round trips */
 
 struct postgresql {
 	struct lease_backend base;
 	struct lease_server server;
 	char *url, *user, *password_file, *ca_file; /* owned; may be NULL */
 	postgresql_hosts hosts;
-	atomic_size_t host;      /* of them: the one that worked last */
+	atomic_size_t host;             /* of them: the one that worked last */
+	int64_t command_ms, connect_ms; /* for an answer; to one host */
 	char *prefix, *likeness; /* owned; of the keys of this site; the latter in the
 				    syntax of LIKE, or NULL */
 	PGconn *channels[LEASE_SERVER_CHANNELS];  /* used by its borrower */
@@ -34,6 +36,11 @@ struct postgresql {
 	bool is_started; /* guarded by server.mutex */
 	atomic_bool is_closing;
 };
+
+static inline struct postgresql *postgresql_of(struct lease_backend *backend)
+{
+	return (struct postgresql *)backend;
+}
 
 /* What is asked often is prepared: its number is the bit that says so. */
 enum postgresql_prepared {
@@ -57,7 +64,7 @@ int postgresql_run(struct postgresql *postgresql,
 		   const struct postgresql_statement *statement, int64_t limit_ms,
 		   PGresult **result, bool *was_sent, struct err *err);
 
-/* Within POSTGRESQL_COMMAND_MS. */
+/* Within command_ms. */
 int postgresql_run_short(struct postgresql *postgresql,
 			 const struct postgresql_statement *statement, PGresult **result,
 			 struct err *err);

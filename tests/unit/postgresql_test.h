@@ -15,6 +15,8 @@
 #include <libpq-fe.h>
 
 #include "base/file.h"
+#include "lease/manager.h"
+#include "lease/postgresql_client.h"
 
 extern char **environ;
 
@@ -141,6 +143,16 @@ static inline void pg_signal(int number)
 	while (fscanf(file, "%d", &pid) == 1)
 		kill(pid, number);
 	fclose(file);
+}
+
+/* So that a server which stands still for a moment is no failure of a test that is not
+ * about that. */
+static inline struct lease_manager *pg_give_time(struct lease_manager *manager)
+{
+	struct postgresql *postgresql = postgresql_of(manager->backend);
+
+	postgresql->command_ms = postgresql->connect_ms = 20000;
+	return manager;
 }
 
 static inline void pg_make(void)

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,13 +15,15 @@
 #include "lease/manager.h"
 #include "lease/postgresql.h"
 
+#include "lease_renewal.h"
+
 #define KEY "refrelay:here:geo_sync_ssf_service:repository:7"
 #define TTL 5000
-#define KEEP_TTL 2000
 #define LONG_TTL 60000
 
 static const char *urls[1];
 static struct lease_manager *ann, *bob;
+static bool is_to_be_quick; /* the server, as in real life */
 
 /* Those that the test was started with are not looked at. */
 static bool is_inherited[4096];
@@ -76,7 +79,7 @@ static struct lease_manager *open_as(const char *name, int64_t ttl_ms)
 
 	mkdir(directory, 0700);
 	assert_ok(lease_manager_open_postgresql(&options, &manager, &err));
-	return manager;
+	return is_to_be_quick ? manager : pg_give_time(manager);
 }
 
 static int setup_for(void **state, int64_t ttl_ms)
@@ -95,14 +98,15 @@ static int setup(void **state)
 	return setup_for(state, TTL);
 }
 
-static int setup_kept(void **state)
-{
-	return setup_for(state, KEEP_TTL);
-}
-
 static int setup_long(void **state)
 {
 	return setup_for(state, LONG_TTL);
+}
+
+static int setup_stalled(void **state)
+{
+	is_to_be_quick = true;
+	return setup_long(state);
 }
 
 static int teardown(void **state)
@@ -208,14 +212,14 @@ TEST(a_takeover_does_not_put_fences_ahead_of_the_clock)
 TEST(the_keeper_renews)
 {
 	struct lease *lease = must_acquire(ann, 0), *none;
-	int64_t until = clock_boot_ms() + KEEP_TTL * 3 / 2;
 
-	while (clock_boot_ms() < until) {
-		wait_until(acquire(bob, 0, &none) == 0 || !is_late());
-		assert_null(none);
-		assert_int_equal(err.class, ERR_BUSY);
-		usleep(50000);
-	}
+	pg_sql("UPDATE refrelay.lease SET expires_at = clock_timestamp() + interval '9 "
+	       "s'");
+	make_renewal_due(ann);
+	wait_until(strcmp(pg_sql("SELECT expires_at > clock_timestamp() + interval '20 "
+				 "s' FROM refrelay.lease"),
+			  "t") == 0);
+	assert_fails(acquire(bob, 0, &none), ERR_BUSY);
 	assert_ok(lease_check(lease, &err));
 	lease_release(lease);
 }
@@ -653,6 +657,7 @@ TEST(a_server_that_is_frozen_is_left_in_time_and_no_grant_stays_behind)
 	struct lease *none;
 
 	lease_release(must_acquire(ann, 0)); /* connected */
+	postgresql_of(ann->backend)->command_ms = POSTGRESQL_COMMAND_MS;
 	pg_signal(SIGSTOP);
 	int64_t before = clock_boot_ms();
 	int result = acquire(ann, 0, &none);
@@ -665,6 +670,35 @@ TEST(a_server_that_is_frozen_is_left_in_time_and_no_grant_stays_behind)
 				 "NULL"),
 			  "0") == 0);
 	lease_release(must_acquire(bob, 2000));
+}
+
+static _Thread_local bool is_to_stand_still;
+
+/* The answer comes meanwhile, and its time is over afterwards. */
+static int stand_still(PGconn *connection)
+{
+	struct pollfd answer = { PQsocket(connection), POLLIN, 0 };
+	int is_busy = PQisBusy(connection);
+
+	if (is_busy && is_to_stand_still) {
+		is_to_stand_still = false;
+		poll(&answer, 1, 20000);
+		usleep(100000);
+	}
+	return is_busy;
+}
+
+TEST(an_answer_that_came_while_we_stood_still_is_taken)
+{
+	lease_release(must_acquire(ann, 0)); /* connected */
+	postgresql_of(ann->backend)->command_ms = 50;
+	pq.isBusy = stand_still;
+	is_to_stand_still = true;
+	struct lease *lease = must_acquire(ann, 0);
+	pq.isBusy = PQisBusy;
+	pg_give_time(ann);
+	assert_false(is_to_stand_still);
+	lease_release(lease);
 }
 
 /* No commit ends without a standby that there is not. */
@@ -680,6 +714,7 @@ static void stall_commits(const char *standby)
 static int end_stall(void **state)
 {
 	stall_commits("");
+	is_to_be_quick = false;
 	return teardown(state);
 }
 
@@ -885,9 +920,8 @@ TEST(leases_are_listed_and_taken_away)
 
 #undef CASE
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define KEPT_CASE(name) cmocka_unit_test_setup_teardown(name, setup_kept, teardown)
 #define LONG_CASE(name) cmocka_unit_test_setup_teardown(name, setup_long, teardown)
-#define STALLED_CASE(name) cmocka_unit_test_setup_teardown(name, setup_long, end_stall)
+#define STALLED_CASE(name) cmocka_unit_test_setup_teardown(name, setup_stalled, end_stall)
 
 int main(int argc, char *argv[])
 {
@@ -895,7 +929,7 @@ int main(int argc, char *argv[])
 		CASE(a_lease_excludes_until_it_is_released),
 		CASE(fences_grow_above_floor_clock_and_lost_rows),
 		CASE(a_takeover_does_not_put_fences_ahead_of_the_clock),
-		KEPT_CASE(the_keeper_renews),
+		LONG_CASE(the_keeper_renews),
 		CASE(what_lapsed_is_granted_anew_and_not_revived),
 		CASE(a_release_wakes_the_other_at_once),
 		CASE(who_waits_is_served_before_who_does_not),
@@ -915,6 +949,7 @@ int main(int argc, char *argv[])
 			a_server_that_began_anew_proves_nothing_about_what_it_has_from_before),
 		LONG_CASE(a_server_that_is_away_is_no_answer_about_the_lease),
 		CASE(a_server_that_is_frozen_is_left_in_time_and_no_grant_stays_behind),
+		LONG_CASE(an_answer_that_came_while_we_stood_still_is_taken),
 		STALLED_CASE(a_grant_whose_commit_was_late_is_taken_back),
 		STALLED_CASE(who_is_next_has_the_rest_of_the_time_and_waits_for_no_disk),
 		CASE(a_schema_that_goes_away_is_made_again),

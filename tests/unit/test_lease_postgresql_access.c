@@ -9,6 +9,8 @@
 
 #include "lease/postgresql.h"
 
+#include "lease_renewal.h"
+
 static int port;
 
 /* TLS alone from the network, with passwords; the operator by the socket, without. */
@@ -85,7 +87,7 @@ static struct lease_manager *open_as(const char *user, const char *host,
 	struct lease_manager *manager;
 
 	assert_ok(lease_manager_open_postgresql(&options, &manager, &err));
-	return manager;
+	return pg_give_time(manager);
 }
 
 static void grant_as(const char *user)
@@ -146,6 +148,7 @@ TEST(a_database_that_is_not_there_is_told_as_such)
 	struct lease_manager *manager;
 
 	assert_ok(lease_manager_open_postgresql(&options, &manager, &err));
+	pg_give_time(manager);
 	assert_unavailable(manager, ERR_CONFIG);
 	assert_non_null(strstr(err.remedy, "lease.url"));
 	lease_manager_close(manager);
@@ -285,12 +288,12 @@ static struct lease_manager *open_at(const char *url)
 {
 	const char *urls[] = { url };
 	const struct lease_options options = {
-		.node = "here", .ttl_ms = 2000, .urls = urls, .url_count = 1
+		.node = "here", .ttl_ms = TTL, .urls = urls, .url_count = 1
 	};
 	struct lease_manager *manager;
 
 	assert_ok(lease_manager_open_postgresql(&options, &manager, &err));
-	return manager;
+	return pg_give_time(manager);
 }
 
 struct asker {
@@ -318,6 +321,7 @@ static void use_all(struct lease_manager *manager, struct lease_manager *other)
 	struct asker asker = { .manager = manager };
 
 	assert_fails(acquire_for(other, 300, &none), ERR_LOCK_TIMEOUT);
+	make_renewal_due(manager);
 	wait_until(strcmp(seen("renewed"), "on 400ms") == 0);
 	thread_start(&asker.thread, "asker", ask, &asker);
 	wait_until(lease_is_wanted(lease));
@@ -329,7 +333,7 @@ static void use_all(struct lease_manager *manager, struct lease_manager *other)
 	assert_ok(lease_force_release(manager, KEY, lease_fence(asker.lease), "eve",
 				      "why", &err));
 	lease_release(asker.lease);
-	lease_release(must_acquire(other, 3000));
+	lease_release(must_acquire(other, 20000));
 }
 
 static void lease_through_pooler(const char *more)
