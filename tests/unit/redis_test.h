@@ -20,7 +20,8 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "lease/lease.h"
-#include "lease/redis_client.h"
+#include "lease/manager.h"
+#include "lease/redis_round.h"
 
 #ifndef KEY
 #define KEY "refrelay:paris:geo_sync_ssf_service:repository:7"
@@ -49,7 +50,7 @@ static inline const char *redis_say(struct redis_server *server, int count,
 
 	redis_request_init(&request, server->connection);
 	redis_request_add(&request, count, words);
-	redis_exchange(&request, 1, 1, clock_boot_ms() + 3000, 0);
+	redis_exchange(&request, 1, 1, clock_boot_ms() + 20000, 0);
 	if (request.progress != REDIS_ANSWERED) {
 		snprintf(text, sizeof(text), "failed: %s", request.err.text);
 	} else {
@@ -160,11 +161,22 @@ static inline int redis_free_port(void)
 	return ntohs(any.sin_port);
 }
 
+/* What servers have to answer; 0: as in real life. More of it for tests that are not
+ * about a server which stands still. */
+static int64_t redis_limit_ms __attribute__((unused));
+
+static inline void redis_set_limit(struct lease_manager *manager, int64_t limit_ms)
+{
+	redis_of(manager->backend)->command_ms = limit_ms;
+}
+
 static inline struct lease_manager *open_redis(const struct lease_options *options)
 {
 	struct lease_manager *manager;
 
 	assert_ok(lease_manager_open_redis(options, &manager, &err));
+	if (redis_limit_ms > 0)
+		redis_set_limit(manager, redis_limit_ms);
 	return manager;
 }
 
@@ -215,6 +227,17 @@ static inline bool is_late(void)
 {
 	return err.reason == REASON_LOCK_UNAVAILABLE &&
 	       (err.class == ERR_NETWORK || err.class == ERR_TIMEOUT);
+}
+
+static inline struct lease *must_acquire_at_last(struct lease_manager *manager,
+						 int64_t wait_ms)
+{
+	struct lease *lease;
+
+	wait_until(acquire_for(manager, wait_ms, &lease) == 0 || !is_late());
+	if (!lease)
+		fail_msg("%s", err.text);
+	return lease;
 }
 
 static inline void assert_denied_at_last(struct lease_manager *manager)

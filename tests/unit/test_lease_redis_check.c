@@ -232,5 +232,6 @@ int main(void)
 		CASE(what_a_server_refuses_with_is_told_apart),
 	};
 
+	redis_limit_ms = 20000;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

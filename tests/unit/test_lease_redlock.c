@@ -11,6 +11,8 @@
 #include "lease/manager.h"
 #include "lease/redis_round.h"
 
+#include "lease_renewal.h"
+
 #define SERVERS 5
 #define VOTE_TTL 3000
 #define YOUNG_MS (VOTE_TTL + 2500)
@@ -418,43 +420,71 @@ TEST(a_fence_that_one_server_gave_is_known_to_a_majority)
 	go_on(0);
 }
 
+#define LONG_TTL 10000 /* each server has half a second to answer */
+
+static struct lease_manager *open_long(void)
+{
+	for (int i = 0; i < 3; i++)
+		wait_until(clock_boot_ms() - servers[i].started_at > LONG_TTL + 2500);
+	return open_on(urls, 3, NULL, LONG_TTL);
+}
+
+static int64_t valid_until(const struct lease *lease)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&lease->manager->mutex);
+
+	return lease->valid_until;
+}
+
+/* All of these. */
+static void renew(struct lease_manager *manager, struct lease *const *leases,
+		  size_t count)
+{
+	int64_t before = clock_boot_ms();
+
+	make_renewal_due(manager);
+	for (size_t i = 0; i < count; i++)
+		wait_until(valid_until(leases[i]) >= before + LONG_TTL * 9 / 10);
+}
+
 TEST(a_majority_renews)
 {
-	struct lease *lease = acquire_at_all(ann);
-	int64_t until = clock_boot_ms() + 2 * VOTE_TTL;
+	struct lease_manager *carol = open_long();
+	struct lease *lease = acquire_at_all(carol);
 
 	redis_cli(&servers[0], "DEL", SERVER_KEY);
-	while (clock_boot_ms() < until) {
-		assert_ok(lease_check(lease, &err));
-		usleep(50000);
-	}
+	for (int i = 0; i < 4; i++)
+		renew(carol, &lease, 1);
+	assert_ok(lease_check(lease, &err));
 	/* What a majority lost is lost. */
 	wait_until(strcmp(redis_cli(&servers[0], "DEL", SERVER_KEY), "") != 0 &&
 		   strcmp(redis_cli(&servers[1], "DEL", SERVER_KEY), "") != 0 &&
-		   lease_check(lease, &err) != 0);
+		   (make_renewal_due(carol), lease_check(lease, &err) != 0));
 	lease_release(lease);
+	lease_manager_close(carol);
 }
 
-/* The first has one vote and no answer from a server: it lapses. */
+/* The first has one vote and no answer from a server: it will lapse. */
 TEST(one_lease_that_lacks_a_vote_costs_no_other)
 {
-	struct lease *lease = acquire_at_all(ann), *others[2];
+	struct lease_manager *carol = open_long();
+	struct lease *lease = acquire_at_all(carol), *others[2];
 
 	for (int i = 0; i < 2; i++)
-		others[i] = acquire_key_at_all(ann, i ? "refrelay:b" : "refrelay:a");
+		others[i] = acquire_key_at_all(carol, i ? "refrelay:b" : "refrelay:a");
 	redis_cli(&servers[2], "SET", SERVER_KEY, "theirs", "PX", "60000");
 	stop(1);
-	wait_until(lease_check(lease, &err) != 0);
-	int64_t until = clock_boot_ms() + VOTE_TTL;
-	while (clock_boot_ms() < until) {
-		assert_ok(lease_check(others[0], &err));
-		assert_ok(lease_check(others[1], &err));
-		usleep(50000);
-	}
+	int64_t before = valid_until(lease);
+	for (int i = 0; i < 3; i++)
+		renew(carol, others, 2);
+	assert_true(valid_until(lease) == before);
+	assert_ok(lease_check(others[0], &err));
+	assert_ok(lease_check(others[1], &err));
 	go_on(1);
 	lease_release(lease);
 	lease_release(others[0]);
 	lease_release(others[1]);
+	lease_manager_close(carol);
 }
 
 /* As one has it whose value lapsed while it was cut off. */
