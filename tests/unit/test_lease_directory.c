@@ -6,7 +6,7 @@
 #include "lease_directory_test.h"
 
 #include "lease_directory_faults.h"
-#include "lease_renewal_test.h"
+#include "lease_renewal.h"
 
 /* ------------------------------------------------------------------ one holder */
 

@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "lease_renewal_test.h"
+#include "lease_renewal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -607,7 +607,7 @@ TEST(a_lease_that_was_handed_on_and_is_lost_is_noticed)
 	assert_int_equal(fake.attempts, 1);
 	assert_true(renewal_due_at() <= due_at);
 	fake.lost = true;
-	make_renewal_due();
+	make_renewal_due(manager);
 	wait_until(is_lost(lease));
 	assert_int_equal(fake.renewals, 1);
 	lease_release(lease);
@@ -838,7 +838,7 @@ TEST(a_place_that_does_not_even_fail_is_away_after_a_while)
 
 	keep_in(LEASE_IN_SHARE);
 	fake.hang = true;
-	make_renewal_due();
+	make_renewal_due(manager);
 	wait_for(&fake.renewals, 1);
 	assert_false(is_away());
 	lock(&manager->mutex);
