@@ -753,7 +753,6 @@ TEST(comparisons_at_once_end_with_what_is_on_disk)
 	is_over = false;
 	for (int i = 0; i < THREADS; i++)
 		thread_start(&threads[i], "test", compare_until_over, NULL);
-	events.count = 0;
 	for (int i = 0; i < 100 || (events.count <= 20 && i < 10000); i++) {
 		move_ref(1 + i % 3); /* the same ones come back */
 		usleep(3000);
