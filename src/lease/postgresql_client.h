@@ -22,8 +22,8 @@ struct postgresql {
 	struct lease_server server;
 	char *url, *user, *password_file, *ca_file; /* owned; may be NULL */
 	postgresql_hosts hosts;
-	atomic_size_t host;             /* of them: the one that worked last */
-	int64_t command_ms, connect_ms; /* for an answer; to one host */
+	atomic_size_t host;                     /* of them: the one that worked last */
+	_Atomic int64_t command_ms, connect_ms; /* for an answer; to one host */
 	char *prefix, *likeness; /* owned; of the keys of this site; the latter in the
 				    syntax of LIKE, or NULL */
 	PGconn *channels[LEASE_SERVER_CHANNELS];  /* used by its borrower */

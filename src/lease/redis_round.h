@@ -61,7 +61,7 @@ struct redis_backend {
 	text_list doubts; /* guarded by the server's mutex; already logged */
 	bool is_redlock_format;
 	int64_t poll_ms, poll_jitter_ms; /* for that format */
-	int64_t command_ms;
+	_Atomic int64_t command_ms;
 	char digests[REDIS_SCRIPTS][41];
 	struct redis_connection *channels[LEASE_SERVER_CHANNELS][REDIS_SERVERS_MOST];
 	struct redis_wake wake;
