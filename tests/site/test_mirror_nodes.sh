@@ -10,14 +10,14 @@
 . "$TESTS/lib/alerted.sh"
 . "$TESTS/lib/postgresql.sh"
 
-start_redis() {
-	redis-server --port 0 --unixsocket "$PWD/redis" --save '' --daemonize no \
+start_redis() { # SOCKET
+	redis-server --port 0 --unixsocket "$PWD/$1" --save '' --daemonize no \
 		--loglevel warning >>redis.log 2>&1 &
-	wait_until 10 redis_is_up
+	wait_until 10 redis_is_up "$1"
 }
 
-redis_is_up() {
-	[ "$(redis-cli -s "$PWD/redis" PING)" = PONG ]
+redis_is_up() { # SOCKET
+	[ "$(redis-cli -s "$PWD/$1" PING)" = PONG ]
 }
 
 # Who fetches by git is seen, and waits a moment: two for one clone at a time are a violation,
@@ -55,7 +55,7 @@ make_nodes() { # BACKEND
 	set_conf paris lease.backend "$1"
 	case $1 in
 	redis)
-		start_redis
+		start_redis redis
 		set_conf paris lease.url "unix://$PWD/redis"
 		;;
 	postgresql)
@@ -477,8 +477,7 @@ records_are() { # NUMBER
 
 # Another server; and another way to the same one, of which check cannot tell.
 elsewhere_is_refused() {
-	redis-server --port 0 --unixsocket "$PWD/redis2" --save '' --daemonize no \
-		--loglevel warning >>redis.log 2>&1 &
+	start_redis redis2
 	set_conf rome lease.url "unix://$PWD/redis2"
 	expect 2 timeout 30 "$REFRELAY" -c rome/refrelay.conf serve
 	grep "the node of $PWD/paris/data on .*its leases are kept elsewhere" err
