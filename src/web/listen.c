@@ -289,7 +289,7 @@ static int64_t idle_check_for_end(struct idle_conn *conn, int64_t deadline, int6
 	if (idle_has_ended(conn, deadline) && atomic_load(&conn->is_sending) &&
 	    atomic_load(&conn->deadline) == deadline)
 		shutdown(conn->fd, SHUT_RDWR);
-	return now + LOOK_MS;
+	return deadline < now + LOOK_MS ? deadline : now + LOOK_MS;
 }
 
 static void idle_cut_connection(struct idle_conn *conn)

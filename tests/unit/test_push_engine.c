@@ -512,7 +512,9 @@ TEST(a_repository_of_permissions_is_not_pushed_where_they_are_not_replicated)
 	make_source("p");
 	must("ln -sf refs/meta/config site/p.git/HEAD && "
 	     "echo garbage >site/p.git/refs/heads/broken");
-	start_node(&node, "a", settings_with("replicatePermissions = false\n"));
+	start_node(&node, "a",
+		   settings_with("replicatePermissions = false\n"
+				 "replicationRetry = 1 s\n"));
 	request(&node, "p", REQUEST_HEAD);
 	add_task(&node, "p", TASK_ALL_REFS);
 	wait_until(is_all_done());
