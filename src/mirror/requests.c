@@ -171,7 +171,7 @@ static int mirror_requests_list_due(struct store_tx *tx, void *arg, struct err *
 	return query_each(tx, mirror_requests_add, taking->requests, err,
 			  "SELECT " COLUMNS " FROM mirror_request"
 			  " WHERE state = 0 AND mirror = ?1 AND next_at <= ?2"
-			  " ORDER BY asked_at, id",
+			  " ORDER BY wait_ms, watcher, asked_at, id",
 			  QUERY_TEXT(taking->mirror), QUERY_INT(clock_wall_ms()));
 }
 

@@ -57,8 +57,9 @@ int mirror_request_add(struct store *store, struct mirror_request *request,
 int mirror_requests_refuse_in(struct store_tx *tx, const char *mirror,
 			      const struct err *why, struct err *err);
 
-/* Takes the waiting requests of a mirror that are due, oldest first: they are running
- * from now on. */
+/* Takes the waiting requests of a mirror that are due: they are running from now on. In
+ * the order of their waits, since what one waits in vain the next ones wait, too; then
+ * those of one watcher together, since one fetch may serve them. */
 int mirror_requests_take(struct store *store, const char *mirror,
 			 mirror_requests *requests, struct err *err);
 

@@ -116,7 +116,6 @@ static bool mirror_job_end_request(struct pull_job *job, struct mirror_request *
 	request->ended_at = clock_wall_ms();
 	request->waited_ms = (job->leased_at > 0 ? job->leased_at : request->ended_at) -
 			     request->asked_at;
-	request->has_changed = pull_item_is_placed(item);
 	if (item->end == PULL_HELD) {
 		mirror_job_say_held(item, request);
 	} else if (is_end && item->why.class == ERR_NONE) {
@@ -236,38 +235,89 @@ static int mirror_job_find_watcher(const struct pull_job *job,
 }
 
 /* With nothing left, mostly because no worker was free for so long, it begins anew. So
- * others may have the mirror for two whole waits: before this job begins, and in it. */
-static int64_t mirror_job_wait_ms(const struct mirror_request *request)
+ * others may have the mirror for two whole waits: before this job begins, and in it. What
+ * requests before it in this job have waited in vain, it has waited, too. */
+static int64_t mirror_job_wait_ms(const struct mirror_request *request, int64_t vain_ms)
 {
 	int64_t left = request->asked_at + request->wait_ms - clock_wall_ms();
+	int64_t most =
+		vain_ms > 0 ? int64_max(request->wait_ms - vain_ms, 1) : request->wait_ms;
 
-	return request->is_once && left > 0 ? int64_min(left, request->wait_ms)
-					    : request->wait_ms;
+	return request->is_once && left > 0 ? int64_min(left, most) : most;
 }
 
-static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *request)
+static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *request,
+				   int64_t *vain_ms)
 {
 	struct pull_item *item = &job->items[0];
+	const int64_t began_at = clock_boot_ms();
 	const struct watcher *watcher;
 	struct err err;
 
 	job->leased_at = 0;
+	request->has_changed = false;
 	pull_job_take_id(job, request->id);
 	if (mirror_job_find_watcher(job, request, &watcher, &err) != 0) {
 		pull_item_fail(item, &err);
 		return mirror_job_end_request(job, request);
 	}
-	job->lease_wait_ms = mirror_job_wait_ms(request);
+	job->lease_wait_ms = mirror_job_wait_ms(request, *vain_ms);
 	mirror_job_bring_as(job, watcher, true);
 	job->lease_wait_ms = 0;
+	if (item->why.class == ERR_LOCK_TIMEOUT ||
+	    item->why.class == ERR_LOCK_UNAVAILABLE)
+		*vain_ms += clock_boot_ms() - began_at;
+	request->has_changed = pull_item_is_placed(item);
 	return mirror_job_end_request(job, request);
+}
+
+/* Whether what became of one that was taken together with it is its end, too: it was
+ * asked before that one began. What may pass by itself is tried again. */
+static bool mirror_job_is_served(const struct pull_job *job,
+				 const struct mirror_request *served,
+				 const struct mirror_request *request)
+{
+	const struct pull_item *item = &job->items[0];
+
+	return text_is_same(served->watcher, request->watcher) &&
+	       item->end != PULL_WAITS && item->why.class != ERR_CONFLICT &&
+	       !err_is_deferral(item->why.class);
+}
+
+/* Without work of its own, so nothing else in the log has its id. */
+static bool mirror_job_share_end(struct pull_job *job,
+				 const struct mirror_request *served,
+				 struct mirror_request *request)
+{
+	pull_job_take_id(job, request->id);
+	log_info("mirror.shared", LOG_TEXT("with", served->id));
+	request->has_changed = false;
+	return mirror_job_end_request(job, request);
+}
+
+/* Whether the mirror's row has its end by one of them. */
+static bool mirror_job_run_requests(struct pull_job *job, const mirror_requests *requests)
+{
+	const struct mirror_request *served = NULL;
+	int64_t vain_ms = 0;
+	bool has_end = false;
+
+	for (size_t i = 0; i < requests->count; i++) {
+		struct mirror_request *request = &requests->items[i];
+		if (served && mirror_job_is_served(job, served, request)) {
+			has_end |= mirror_job_share_end(job, served, request);
+			continue;
+		}
+		has_end |= mirror_job_run_request(job, request, &vain_ms);
+		served = request;
+	}
+	return has_end;
 }
 
 static void mirror_job_bring(struct pull_job *job)
 {
 	AUTO_MIRROR_REQUESTS mirror_requests requests = { 0 };
 	struct pull_item *item = &job->items[0];
-	bool has_end = false;
 	struct err err;
 
 	if (item->end != PULL_OPEN)
@@ -275,9 +325,7 @@ static void mirror_job_bring(struct pull_job *job)
 	if (mirror_requests_take(job->pull->options.store, item->row->name, &requests,
 				 &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
-	for (size_t i = 0; i < requests.count; i++)
-		has_end |= mirror_job_run_request(job, &requests.items[i]);
-	if (has_end && item->end != PULL_FAILED)
+	if (mirror_job_run_requests(job, &requests) && item->end != PULL_FAILED)
 		return;
 	if (requests.count > 0)
 		pull_job_take_id(job, NULL); /* it is nobody's request */
