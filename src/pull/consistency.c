@@ -654,14 +654,28 @@ static int consistency_ask_page(struct consistency *work, const struct pass *pas
 	return primary_inventory(work->line, &pass->kind, &question, page, err);
 }
 
-/* There is nothing to compare with. What is here stays; and what the primary finds later
- * comes with an event, or with a later pass. Nothing else waits for that. */
+/* Nobody knows whether they are still what the primary has. */
+static struct scan_record leave_out_all(const struct pass *pass)
+{
+	struct scan_record all = { .left_out = pass->rows - pass->gone };
+
+	if (all.left_out <= 0)
+		return (struct scan_record){ 0 };
+	snprintf(all.example, sizeof(all.example),
+		 "all of kind %s: the primary has no such kind", pass->kind.type);
+	return all;
+}
+
+/* There is nothing to compare with. What is here stays, but the site is not in sync; and
+ * what the primary finds later comes with an event, or with a later pass. Nothing else
+ * waits for that. */
 static int skip_pass(struct consistency *work, struct pass *pass, struct err *err)
 {
 	if (!pass->is_unknown)
 		log_warn("consistency.no_kind", LOG_TEXT("kind", pass->kind.type));
 	pass->is_unknown = true;
-	pass->skipped = (struct scan_record){ 0 };
+	pass->skipped = leave_out_all(pass);
+	pass->clean_etag[0] = '\0'; /* what comes back is read, or it stays left out */
 	return keep_skipped(work, pass, err) == 0 ? end_pass(work, pass, err) : -1;
 }
 
