@@ -698,7 +698,7 @@ static void compare_kind(struct checking *checking, const struct kind *kind, voi
 	check_report(checking, CHECK_WRONG, "blobs", &err);
 }
 
-/* A site need not follow all that there is. */
+/* A site need not follow all that there is; its primary tells what it lacks. */
 static void check_blobs_note_missing_kinds(struct checking *checking,
 					   const struct blob_kinds *theirs)
 {

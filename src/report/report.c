@@ -60,7 +60,7 @@ static struct report_secondary report_read_secondary(struct query *query)
 
 	if (text && wire_report_parse(text, &said, ERR_IGNORED) != 0)
 		wire_report_clear(&said);
-	return (struct report_secondary){
+	struct report_secondary one = {
 		.site = xstrdup(query_text(query, 0)),
 		.cursor = (uint64_t)query_int(query, 1),
 		.seen_at = query_int(query, 2),
@@ -75,7 +75,12 @@ static struct report_secondary report_read_secondary(struct query *query)
 		.synced = said.synced,
 		.replicables = said.replicables,
 		.lag_ms = said.lag_ms,
+		.knows_blob_types = said.knows_blob_types,
+		.blob_types = said.blob_types,
 	};
+
+	said.blob_types = (text_list){ 0 };
+	return one;
 }
 
 static int read_secondaries(struct store_tx *tx, struct report *report, struct err *err)
@@ -367,6 +372,7 @@ static void secondary_clear(struct report_secondary *one)
 {
 	free(one->site);
 	free(one->why);
+	text_list_clear(&one->blob_types);
 }
 
 void report_clear(struct report *report)
@@ -428,7 +434,8 @@ static struct verdict_follower follower_of(const struct report *report,
 					  .is_twice = one->is_twice,
 					  .says = one->says,
 					  .lacks_events =
-						  one->cursor < report->last_event };
+						  one->cursor < report->last_event,
+					  .lacks_kind = report_lacks_kind(report, one) };
 }
 
 enum verdict_code report_secondary_judge(const struct report *report,
@@ -519,6 +526,9 @@ void report_for_primary(const struct report *report, const char *node, struct st
 		.in_sync = in_sync,
 		.reason = in_sync ? NULL : xstrdup(verdict_code_name(verdict.code)),
 		.node = xstrdup(node),
+		.knows_blob_types = report->blobs.count <= WIRE_REPORT_TYPES_MAX,
 	};
+	for (size_t k = 0; reported.knows_blob_types && k < report->blobs.count; k++)
+		vec_add(&reported.blob_types, xstrdup(report->blobs.items[k].type));
 	wire_report_render(&reported, out);
 }

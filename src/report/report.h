@@ -32,6 +32,8 @@ struct report_secondary { /* at a primary, one for each that is expected, or ask
 	bool is_twice;    /* two nodes ask under its name */
 	enum verdict_word says; /* about itself */
 	char *why;              /* its verdict's name; owned, may be NULL */
+	bool knows_blob_types;  /* it told the kinds of blobs that it copies: */
+	text_list blob_types;   /* owned */
 };
 
 /* Rows failing with errors of one class; all owned. */
@@ -83,8 +85,7 @@ struct report_push {
 	size_t held;            /* deletions of repositories that wait for a person */
 	char *example_held;     /* owned; a repository */
 	struct err given_up_why;
-	struct owed_summary owed; /* changes without tasks so far, as these could not be
-				     made */
+	struct owed_summary owed; /* changes whose tasks could not be made so far */
 };
 
 struct report {
@@ -193,8 +194,7 @@ json_t *report_verification_json(const int64_t counts[VERIFICATION_STATES]);
 /* One registry row for the API and `repository list --json`. */
 json_t *report_row_json(const struct registry_row *row, int64_t now);
 
-/* The word for people: up to date, behind, copying, verifying, waiting, held, failing,
- * gone. */
+/* For people: up to date, behind, copying, verifying, waiting, held, failing, gone. */
 const char *report_row_word(const struct registry_row *row);
 
 #endif

@@ -243,6 +243,36 @@ void report_blobs_count(const struct report *report, struct str *out)
 	}
 }
 
+static bool is_not_copied(const struct report_kind *kind,
+			  const struct report_secondary *one)
+{
+	return one->knows_blob_types && kind->counts.all > 0 &&
+	       !text_list_has(&one->blob_types, kind->type);
+}
+
+bool report_lacks_kind(const struct report *report, const struct report_secondary *one)
+{
+	for (size_t i = 0; i < report->blobs.count; i++)
+		if (is_not_copied(&report->blobs.items[i], one))
+			return true;
+	return false;
+}
+
+void report_blobs_not_copied(const struct report *report,
+			     const struct report_secondary *one, struct str *out)
+{
+	const char *comma = "";
+
+	for (size_t i = 0; i < report->blobs.count; i++) {
+		const struct report_kind *kind = &report->blobs.items[i];
+		if (!is_not_copied(kind, one))
+			continue;
+		str_add(out, comma);
+		add_blobs(kind, kind->counts.all, out);
+		comma = ", ";
+	}
+}
+
 static void report_blobs_add_work(const struct report *report,
 				  const struct report_kind *kind, struct str *out)
 {

@@ -29,6 +29,13 @@ void report_blobs_troubles(const struct report *report, struct str *out);
 /* A line per kind, below the table of repositories. */
 void report_blobs_table(const struct report *report, struct str *out);
 
+/* Whether a secondary says that it does not copy a kind of which there are blobs here. */
+bool report_lacks_kind(const struct report *report, const struct report_secondary *one);
+
+/* Appends these: "3 blobs of kind lfs, 1 blob of kind uploads". */
+void report_blobs_not_copied(const struct report *report,
+			     const struct report_secondary *one, struct str *out);
+
 /*
  * Objects of Git LFS that repositories name and that are not here, as last counted by
  * `lfs-names` (verify/lfs_names.h). Internal to report/, except report_lfs_put().

@@ -110,7 +110,8 @@ static void put_word(const struct report *report, const struct report_secondary 
 		     json_t *item)
 {
 	enum verdict_code code = report_secondary_judge(report, one);
-	bool is_known = code == VERDICT_IN_SYNC || code == VERDICT_SECONDARY_BEHIND;
+	bool is_known = code == VERDICT_IN_SYNC || code == VERDICT_SECONDARY_BEHIND ||
+			code == VERDICT_SECONDARY_PARTIAL;
 
 	json_put(item, "in_sync",
 		 is_known ? json_boolean(code == VERDICT_IN_SYNC) : json_null());

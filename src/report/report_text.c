@@ -249,6 +249,10 @@ static void add_follower(const struct report *report, const struct report_second
 		str_addf(out, "%s does not report whether it is in sync", one->site);
 	} else if (report_secondary_judge(report, one) == VERDICT_IN_SYNC) {
 		str_addf(out, "%s is in sync", one->site);
+	} else if (report_secondary_judge(report, one) == VERDICT_SECONDARY_PARTIAL) {
+		str_addf(out, "%s does not copy ", one->site);
+		report_blobs_not_copied(report, one, out);
+		str_add(out, " (see refrelay check there)");
 	} else {
 		str_addf(out, "%s is not in sync: %s", one->site,
 			 verdict_words(one->why ? one->why : "events_wait"));

@@ -25,6 +25,7 @@ static const char *const names[VERDICT_CODES] = {
 	[VERDICT_NOT_SYNCED] = "not_synced",
 	[VERDICT_NOT_VERIFIED] = "not_verified",
 	[VERDICT_SECONDARY_BEHIND] = "secondary_behind",
+	[VERDICT_SECONDARY_PARTIAL] = "secondary_partial",
 	[VERDICT_MIRROR_BEHIND] = "mirror_behind",
 	[VERDICT_CHECKOUT_FAILS] = "checkout_fails",
 	[VERDICT_PUSH_WAITS] = "push_waits",
@@ -47,7 +48,7 @@ static const char *const words[VERDICT_CODES] = {
 	[VERDICT_COMPARISON_OLD] = "its last full comparison is too old",
 	[VERDICT_NOT_CHECKED] = "it has not checked all of its copies since it started",
 	[VERDICT_EVENTS_WAIT] = "it has not processed the latest events",
-	[VERDICT_LEFT_OUT] = "it left out names that it cannot store",
+	[VERDICT_LEFT_OUT] = "it left out names, or a kind of blobs",
 	[VERDICT_NOT_SYNCED] = "it is still copying",
 	[VERDICT_NOT_VERIFIED] = "not all of its copies are verified",
 	[VERDICT_PUSH_WAITS] = "it still has changes to push",
@@ -120,8 +121,9 @@ enum verdict_code verdict_of_follower(const struct verdict_follower *one)
 		return VERDICT_SECONDARY_SILENT;
 	if (one->says == SAYS_NOTHING)
 		return VERDICT_SECONDARY_UNKNOWN;
-	return one->says == SAYS_IN_SYNC && !one->lacks_events ? VERDICT_IN_SYNC
-							       : VERDICT_SECONDARY_BEHIND;
+	if (one->says != SAYS_IN_SYNC || one->lacks_events)
+		return VERDICT_SECONDARY_BEHIND;
+	return one->lacks_kind ? VERDICT_SECONDARY_PARTIAL : VERDICT_IN_SYNC;
 }
 
 /* What is not known of any goes before what is known of another. */

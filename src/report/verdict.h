@@ -21,7 +21,7 @@
  *	is_scan_failing		true				   SCAN_FAILS	     p
  *	scan_age_ms		none since the start		   NOT_SCANNED	     p
  *	scan_left_ms		below 0: older than its bound	   SCAN_OLD	     p
- *	left_out		above 0				   LEFT_OUT	     p
+ *	left_out		above 0				   LEFT_OUT	     ps
  *	synced			not all				   NOT_SYNCED	      s
  *	proved			not all				   NOT_VERIFIED	     ps
  *	has_unchecked		copies not seen since the start	   NOT_CHECKED	      s
@@ -31,6 +31,7 @@
  *	followers.age_ms	none, or above VERDICT_HEARD_MS	   SECONDARY_SILENT  p
  *	followers.says		nothing				   SECONDARY_UNKNOWN p
  *	followers.says		not in sync, or an older event	   SECONDARY_BEHIND  p
+ *	followers.lacks_kind	true				   SECONDARY_PARTIAL p
  *	mirrors_stale		above 0				   MIRROR_OLD	     p a
  *	mirrors_behind		above 0				   MIRROR_BEHIND     p a
  *	checkouts_failing	above 0				   CHECKOUT_FAILS    p a
@@ -58,6 +59,7 @@ struct verdict_follower {
 	bool is_twice;  /* two nodes ask under its name */
 	enum verdict_word says;
 	bool lacks_events; /* the primary has later events */
+	bool lacks_kind;   /* the primary has blobs of a kind that it does not copy */
 };
 
 /* Ages are -1 if the event never happened. */
@@ -112,6 +114,7 @@ enum verdict_code {
 	VERDICT_NOT_SYNCED,
 	VERDICT_NOT_VERIFIED,
 	VERDICT_SECONDARY_BEHIND,
+	VERDICT_SECONDARY_PARTIAL,
 	VERDICT_MIRROR_BEHIND,
 	VERDICT_CHECKOUT_FAILS,
 	VERDICT_PUSH_WAITS,

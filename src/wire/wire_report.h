@@ -5,7 +5,10 @@
 #ifndef WIRE_WIRE_REPORT_H
 #define WIRE_WIRE_REPORT_H
 
+#include "base/vec.h"
 #include "wire/wire.h"
+
+#define WIRE_REPORT_TYPES_MAX 64 /* or none are told, as they might not fit */
 
 struct wire_report {
 	int64_t behind, failing, held, lag_ms, synced, replicables;
@@ -13,6 +16,8 @@ struct wire_report {
 					one */
 	char *reason;                /* why it is not in sync; owned, may be NULL */
 	char *node;                  /* names this run of its node; owned, may be NULL */
+	bool knows_blob_types;       /* false: from a version that does not tell them */
+	text_list blob_types;        /* the kinds of blobs that it copies; owned */
 };
 
 #define AUTO_WIRE_REPORT __attribute__((cleanup(wire_report_clear)))

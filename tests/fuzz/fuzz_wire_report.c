@@ -34,5 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	assert(again.knows_in_sync && again.in_sync == report.in_sync);
 	assert(is_same_text(again.reason, report.reason));
 	assert(is_same_text(again.node, report.node));
+	assert(again.knows_blob_types == report.knows_blob_types);
+	assert(again.blob_types.count == report.blob_types.count);
 	return 0;
 }

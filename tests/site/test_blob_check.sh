@@ -54,6 +54,44 @@ what_is_configured_wrongly_is_told() {
 	done
 }
 
+status_has() { # SITE MEMBER TEXT
+	local value
+	value=$(status_of "$1" "$2") && [[ $value == *"$3"* ]] && return
+	echo "$1: $2 is $value"
+	return 1
+}
+
+restart_without() { # SITE SECTION
+	git config --file "$1/refrelay.conf" --remove-section "$2"
+	stop_site "$1"
+	start_site "$1"
+}
+
+# Of what only one of them has the other can say nothing: no site is in sync by that.
+kinds_of_one_site_only_are_told() {
+	echo text >london/more/a
+	git config --file paris/refrelay.conf --remove-section blob.other
+	start_site paris
+	wait_until 20 status_has london in_sync true
+	restart_without paris blob.more
+	wait_until 20 status_has london reason secondary_partial
+	status_has london sentence 'paris does not copy 1 blob of kind more (see refrelay check'
+	name_kind paris more
+	stop_site paris
+	start_site paris
+	wait_until 20 in_sync
+	wait_until 20 status_has london in_sync true
+
+	restart_without london blob.more
+	wait_until 20 status_has paris reason left_out
+	status_has paris sentence \
+		'; 1 file of kind more left out, e.g. all of kind more: the primary has no such kind'
+	wait_until 20 status_has london sentence \
+		'paris is not in sync: it left out names, or a kind of blobs'
+	restart_without paris blob.more
+	wait_until 20 in_sync
+}
+
 kinds_of_both_sites_are_compared() {
 	make_sites
 	for kind in files lfs more; do
@@ -73,6 +111,7 @@ kinds_of_both_sites_are_compared() {
 	check_is_silent_of paris 'blobs of type more.*which are not copied'
 	name_kind paris other
 	check_says 1 paris '^FAIL   blobs +the primary has no blob type other'
+	kinds_of_one_site_only_are_told
 }
 
 # As where a file system is not mounted.

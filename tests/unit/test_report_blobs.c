@@ -306,6 +306,9 @@ TEST(the_primary_hears_of_all_kinds)
 	assert_string_equal(json_string_value(json_object_get(said, "reason")),
 			    "not_compared");
 	assert_string_equal(json_string_value(json_object_get(said, "node")), "a-node");
+	const json_t *types = json_object_get(said, "blob_types");
+	assert_int_equal(json_array_size(types), 1);
+	assert_string_equal(json_string_value(json_array_get(types, 0)), "lfs");
 }
 
 static int add_origin(struct store_tx *tx, void *arg, struct err *error)
@@ -323,6 +326,74 @@ static int add_origin(struct store_tx *tx, void *arg, struct err *error)
 						      : VERIFICATION_PENDING };
 
 	return origin_row_add(tx, kind, &row, error);
+}
+
+/* As it told it itself, and asks for events. */
+static void add_paris(struct vital_signs *signs, const char *types)
+{
+	AUTO_FREE char *said =
+		xasprintf("{\"in_sync\":true,\"replicables\":9%s%s}",
+			  types ? ",\"blob_types\":" : "", types ? types : "");
+	struct follower paris = { .site = (char[]){ "paris" } };
+
+	assert_ok(followers_record(store, "paris", 5, said, &err));
+	*signs = well;
+	vec_add(&signs->followers, paris);
+	report_clear(&report);
+	assert_ok(report_make(&(struct report_options){ .role = SITE_PRIMARY,
+							.site = "london",
+							.data = "/nowhere",
+							.signs = signs,
+							.store = store },
+			      &report, &err));
+	vec_clear(&signs->followers);
+	str_reset(&text);
+	report_sentence(&report, &text);
+}
+
+static bool tells_reason(const char *reason)
+{
+	json_auto_t *object = report_json(&report);
+	const json_t *paris = json_array_get(json_object_get(object, "secondaries"), 0);
+
+	return strcmp(json_string_value(json_object_get(object, "reason")), reason) ==
+		       0 &&
+	       json_is_false(json_object_get(paris, "in_sync")) &&
+	       strcmp(json_string_value(json_object_get(paris, "reason")), reason) == 0;
+}
+
+TEST(a_secondary_that_does_not_copy_a_kind_is_not_in_sync)
+{
+	static const struct {
+		const char *types, *lacks; /* as it tells them; NULL: nothing */
+	} cases[] = { { "[]", "1 blob of kind lfs, 1 blob of kind uploads" },
+		      { "[\"upload\",\"lfs\"]", "1 blob of kind uploads" },
+		      { "[\"uploads\",\"more\",\"lfs\"]", NULL },
+		      { NULL, NULL } };
+	struct vital_signs signs;
+
+	add_paris(&signs, "[]");
+	assert_null(strstr(text.data, "does not copy")); /* as there is nothing */
+	assert_ok(store_write(store, add_origin, NULL, &err));
+	assert_ok(store_write(store, add_origin, &signs, &err));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		add_paris(&signs, cases[i].types);
+		const struct report_secondary *paris = &report.secondaries.items[0];
+		AUTO_FREE char *said =
+			xasprintf("; paris does not copy %s (see refrelay check there); ",
+				  cases[i].lacks ? cases[i].lacks : "");
+		assert_int_equal(strstr(text.data, said) != NULL ||
+					 text_starts_with(text.data, said + 2),
+				 cases[i].lacks != NULL);
+		assert_int_equal(report_secondary_judge(&report, paris),
+				 cases[i].lacks ? VERDICT_SECONDARY_PARTIAL
+						: VERDICT_IN_SYNC);
+	}
+	add_paris(&signs, "[]");
+	for (size_t i = 0; i < report.blobs.count;
+	     i++) /* they were read, and all is well */
+		report.blobs.items[i].counts.verification[VERIFICATION_SUCCEEDED] = 1;
+	assert_true(tells_reason("secondary_partial"));
 }
 
 /* Anybody may ask for readiness, and as often as they like. */
@@ -432,6 +503,7 @@ int main(void)
 		FILLED(a_kind_that_is_configured_no_more_is_not_judged),
 		FILLED(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way),
 		FILLED(the_primary_hears_of_all_kinds),
+		FILLED(a_secondary_that_does_not_copy_a_kind_is_not_in_sync),
 		FILLED(a_verdict_reads_no_rows_of_what_is_replicated),
 		FILLED(a_primary_says_what_it_has_not_read_yet_and_what_it_cannot),
 		FILLED(metrics_count_and_measure_each_kind),

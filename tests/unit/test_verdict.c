@@ -114,6 +114,7 @@ TEST(a_secondary_has_fresh_proof_of_each_row)
 		ROW(AGE, compared_left_ms, 0, VERDICT_IN_SYNC),
 		ROW(AGE, compared_left_ms, -1, VERDICT_COMPARISON_OLD),
 		ROW(NUMBER, cursor, 6, VERDICT_EVENTS_WAIT),
+		ROW(NUMBER, left_out, 1, VERDICT_LEFT_OUT),
 		ROW(NUMBER, synced, 4, VERDICT_NOT_SYNCED),
 		ROW(BOOL, has_unchecked, 1, VERDICT_NOT_CHECKED),
 		ROW(NUMBER, proved, 4, VERDICT_NOT_VERIFIED),
@@ -142,6 +143,8 @@ TEST(each_secondary_that_is_expected_says_it_of_itself)
 	struct verdict_follower *last = &followers[1];
 	struct verdict verdict;
 
+	last->lacks_kind = true;
+	assert_verdict(&inputs, VERDICT_SECONDARY_PARTIAL);
 	last->lacks_events = true;
 	assert_verdict(&inputs, VERDICT_SECONDARY_BEHIND);
 	last->lacks_events = false;

@@ -259,7 +259,7 @@ TEST(reports_of_secondaries)
 	report_for_primary(&report, "6f1c", &sent);
 	assert_sent("{\"behind\":3,\"failing\":2,\"held\":1,\"lag\":1.5,\"synced\":5,"
 		    "\"replicables\":9,\"in_sync\":false,\"reason\":\"no_node\","
-		    "\"node\":\"6f1c\"}");
+		    "\"node\":\"6f1c\",\"blob_types\":[]}");
 }
 
 /* Whether a page says that it is all there is, and its ETag. */

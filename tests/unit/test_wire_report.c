@@ -15,7 +15,8 @@ static bool report_again(const struct str *text, struct str *out)
 
 TEST(reports_travel_and_each_byte_of_them_counts)
 {
-	char reason[] = "not_synced", node[] = "6f1c";
+	char reason[] = "not_synced", node[] = "6f1c", lfs[] = "lfs", files[] = "files";
+	char *types[] = { lfs, files };
 	const struct wire_report report = { .behind = 3,
 					    .failing = 2,
 					    .held = 1,
@@ -24,7 +25,11 @@ TEST(reports_travel_and_each_byte_of_them_counts)
 					    .replicables = 9,
 					    .in_sync = true,
 					    .reason = reason,
-					    .node = node };
+					    .node = node,
+					    .knows_blob_types = true,
+					    .blob_types = { .items = types,
+							    .count = 2 } };
+	const struct wire_report bare = { .knows_blob_types = true };
 	const struct wire_report well = { .synced = 9, .replicables = 9 };
 	AUTO_STR struct str text = STR_INIT;
 
@@ -32,6 +37,9 @@ TEST(reports_travel_and_each_byte_of_them_counts)
 	assert_travels(&text, report_again);
 	str_reset(&text);
 	wire_report_render(&well, &text);
+	assert_comes_back(&text, report_again);
+	str_reset(&text);
+	wire_report_render(&bare, &text);
 	assert_comes_back(&text, report_again);
 }
 
@@ -46,6 +54,20 @@ TEST(what_is_not_told_is_nothing)
 	assert_int_equal(report.synced, 0);
 	assert_null(report.reason);
 	assert_null(report.node);
+	assert_false(report.knows_blob_types);
+}
+
+TEST(a_type_that_is_no_text_is_none)
+{
+	AUTO_WIRE_REPORT struct wire_report report = { 0 };
+
+	assert_ok(wire_report_parse("{\"blob_types\":[1,\"lfs\",null]}", &report, &err));
+	assert_true(report.knows_blob_types);
+	assert_int_equal(report.blob_types.count, 1);
+	assert_string_equal(report.blob_types.items[0], "lfs");
+	wire_report_clear(&report);
+	assert_ok(wire_report_parse("{\"blob_types\":{\"lfs\":1}}", &report, &err));
+	assert_false(report.knows_blob_types);
 }
 
 TEST(what_is_no_report_is_refused)
@@ -66,6 +88,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reports_travel_and_each_byte_of_them_counts),
 		cmocka_unit_test(what_is_not_told_is_nothing),
+		cmocka_unit_test(a_type_that_is_no_text_is_none),
 		cmocka_unit_test(what_is_no_report_is_refused),
 	};
 
