@@ -566,6 +566,7 @@ static int round_run(struct round *round, struct err *err)
 		.here = &here,
 		.settings = { .repository_capacity = tree->options->jobs,
 			      .blob_capacity = tree->options->jobs,
+			      .delete_brake = HOLD_SHARE,
 			      .timeout_ms =
 				      is_files ? FILE_TIMEOUT_MS : SYNC_TIMEOUT_MS },
 	};

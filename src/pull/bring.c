@@ -271,6 +271,7 @@ static int bring_check_hold(const struct bring_state *state, struct sync_result 
 		.diff = &state->diff,
 		.is_ours = state->is_ours && !bring_is_of_another_primary(state),
 		.pushed = pushed_since(&state->record, request->view),
+		.delete_share = request->delete_share,
 	};
 	AUTO_FREE char *cuts = NULL;
 	int is_held = bring_is_held_for_commits(state, err);

@@ -21,6 +21,7 @@ struct bring_request {
 	bool is_suspect;      /* no record is trusted */
 	bool is_as_left;      /* its files were seen to be as its record says */
 	const char *checksum; /* as in struct sync_request */
+	double delete_share;  /* as in struct sync_request */
 };
 
 /* Sets outcome, refs_changed, bytes and held_reason. ERR_CONFLICT: the copy's refs moved

@@ -17,8 +17,9 @@ struct hold_limit {
 	size_t more_than;
 };
 
-#define HOLD_REFS ((struct hold_limit){ .share = 0.05, .more_than = 20 })
-#define HOLD_REPLICABLES ((struct hold_limit){ .share = 0.05, .more_than = 10 })
+#define HOLD_SHARE 0.05 /* where no setting says another */
+#define HOLD_REFS(part) ((struct hold_limit){ .share = (part), .more_than = 20 })
+#define HOLD_REPLICABLES ((struct hold_limit){ .share = HOLD_SHARE, .more_than = 10 })
 
 bool hold_limit_stops(struct hold_limit deletion_limit, size_t deletions, size_t all);
 
@@ -32,7 +33,8 @@ struct hold_question {
 			    so that commits which it dropped were dropped on purpose */
 	uint64_t pushed; /* this many deletions were pushed at the source, thus decided by
 			    a person */
-	uint64_t permitted; /* a person has permitted this many of the others */
+	uint64_t permitted;  /* a person has permitted this many of the others */
+	double delete_share; /* more are held, if they are many */
 };
 
 /* How many are not pushed ones. */

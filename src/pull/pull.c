@@ -259,7 +259,7 @@ int hold_decide(const struct hold_question *question, char **reason, struct err 
 	int found;
 
 	if (deletions > question->permitted &&
-	    hold_limit_stops(HOLD_REFS, deletions, all)) {
+	    hold_limit_stops(HOLD_REFS(question->delete_share), deletions, all)) {
 		*reason = xasprintf("%zu of %zu refs would be deleted at once", deletions,
 				    all);
 		return 1;

@@ -134,7 +134,8 @@ static bool replaced_may_vanish(const struct sync_request *request,
 {
 	const size_t count = found->refs.count;
 
-	return request->is_forced || !hold_limit_stops(HOLD_REFS, count, count);
+	return request->is_forced ||
+	       !hold_limit_stops(HOLD_REFS(request->delete_share), count, count);
 }
 
 /* A copy without refs may still have objects that they named. */

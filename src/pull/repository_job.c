@@ -804,6 +804,7 @@ void repository_bring_from(struct pull_job *job, struct source *source)
 		.mends = !pull->options.once,
 		.takes_deltas = pull_settings_now(pull).takes_deltas,
 		.checksum = item->row->checksum,
+		.delete_share = pull_settings_now(pull).delete_brake,
 		.awaits_lender =
 			!pull->options.once && pull_settings_now(pull).shares_objects
 				? repository_awaits_lender

@@ -361,7 +361,8 @@ static int sync_repository_fill_copy(const struct filling *filling,
 						 .mends = request->mends,
 						 .is_suspect = request->is_suspect,
 						 .is_as_left = filling->is_as_left,
-						 .checksum = request->checksum },
+						 .checksum = request->checksum,
+						 .delete_share = request->delete_share },
 			result, err);
 		if (done != 0 && err->class != ERR_CONFLICT)
 			break;

@@ -28,6 +28,7 @@ struct sync_request {
 	bool mends; /* only refrelay writes the copies: damage is mended in place ... */
 	bool may_rebuild;     /* ... or by a new copy of everything */
 	const char *checksum; /* of the copy's refs when last proved; NULL: not known */
+	double delete_share;  /* of its refs; more deletions at once are held */
 	/* A new copy takes over the packs of those whose objects it borrows at the source
 	 * (pull/share.h). Whether the first copy of that one is about to come, so that it
 	 * is worth waiting for: SYNC_AWAITS. NULL: nothing is taken over. */

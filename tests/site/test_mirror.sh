@@ -157,6 +157,23 @@ a_clone_that_others_change() {
 	[ "$(polls changed)" = "$changed" ]
 }
 
+# Within the share that was set since the start.
+many_deletions_upstream() {
+	local reloaded
+	cd "$SHARED"
+	reloaded=$(logged paris node.reloaded) || true
+	set_conf paris sync.deleteBrake 99%
+	kill -HUP "$(site_pid paris)"
+	wait_until 10 is_logged $((reloaded + 1)) paris node.reloaded
+	seq -f 'create refs/heads/many/%g refs/heads/main' 30 |
+		git -C london/git/acme/quiet.git update-ref --stdin
+	wait_until 20 is_mirrored acme/quiet
+	seq -f 'delete refs/heads/many/%g' 30 | git -C london/git/acme/quiet.git update-ref --stdin
+	wait_until 20 is_mirrored acme/quiet
+	git config --file paris/refrelay.conf --unset sync.deleteBrake
+	kill -HUP "$(site_pid paris)"
+}
+
 post() { # PATH [CURL-OPTION...]
 	local path=$1
 	shift
@@ -650,6 +667,7 @@ tap_test "a watcher has its mirror brought, and is told what came" by_a_watchers
 tap_test "a credential that is refused stops nobody else's" refused_credential
 tap_test "status says which mirrors are up to date, and why one is not" status_tells
 tap_test "a clone that others change is noticed by the next poll" a_clone_that_others_change
+tap_test "many deletions upstream are held only above the share that is set" many_deletions_upstream
 tap_test "a program has a mirror brought over HTTP, and asks what became of it" by_the_api
 tap_test "a request that ended a week ago is forgotten" is_forgotten
 tap_test "a webhook with the right signature has its mirror asked at once" by_a_webhook

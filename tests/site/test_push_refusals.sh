@@ -292,6 +292,27 @@ many_deletions_of_refs_are_held() {
 	stop_site home
 }
 
+# 24 of 25 are 96 %.
+many_deletions_within_the_share_go_on() {
+	local i
+	make_node home
+	add_remote home near mirror true
+	set_conf home sync.deleteBrake 97%
+	make_source a
+	for i in {1..24}; do
+		git -C git/a.git update-ref "refs/heads/old-$i" main
+	done
+	start_site home
+	at home push start --wait a
+	for i in {1..24}; do
+		git -C git/a.git update-ref -d "refs/heads/old-$i"
+	done
+	at home changed a
+	wait_until 15 arrived near a
+	wait_until 10 queue_says 'q["given_up"] == [] and q["queue"] == []'
+	stop_site home
+}
+
 is_held_again() {
 	queue_says 'len(q["given_up"]) == 1 and q["queue"] == [] and
 		"would delete 24 of 25 refs" in q["given_up"][0]["failure"]["message"]'
@@ -383,6 +404,7 @@ same_main() {
 tap_test "a hook that hangs is killed with all of its group" \
 	a_hook_that_hangs_is_killed_with_all_of_its_group
 tap_test "many deletions of refs are held, and nothing else" many_deletions_of_refs_are_held
+tap_test "they go on within the share that is set" many_deletions_within_the_share_go_on
 tap_test "an allowance lasts a day" an_allowance_lasts_a_day
 tap_test "many deletions of repositories are held" many_deletions_of_repositories_are_held
 tap_test "one that is full is tried again" has_no_room

@@ -94,6 +94,30 @@ accidents_are_held_all_the_same() {
 	same_sites
 }
 
+share_is() { # SITE SHARE
+	local before
+	before=$(logged "$1" node.reloaded) || true
+	set_conf "$1" sync.deleteBrake "$2"
+	kill -HUP "$(site_pid "$1")"
+	wait_until 10 is_logged $((before + 1)) "$1" node.reloaded
+}
+
+# Of 101, then of 71.
+the_share_is_as_set() {
+	make_pair
+	share_is paris 30%
+	delete_on_disk 1 30
+	wait_until 20 same_sites
+	[ "$(logged paris sync.held)" -eq 0 ]
+	wait_until 20 in_sync
+	delete_on_disk 31 60
+	wait_until 20 is_held '^30 of 71 refs would be deleted'
+	share_is paris 50%
+	at paris repository sync r
+	wait_until 20 in_sync
+	same_sites
+}
+
 # What hooks refuse does not count.
 refused_deletions_do_not_count() {
 	make_pair
@@ -133,5 +157,6 @@ tap_test "what a push deletes is no accident" pushed_deletions_are_no_accident
 tap_test "also if hooks tell of it first" also_with_hooks
 tap_test "nor what several delete while the secondary is down" several_pushes_while_the_secondary_is_down
 tap_test "what vanishes from the disk is held all the same" accidents_are_held_all_the_same
+tap_test "where more than the share that is set" the_share_is_as_set
 tap_test "what was refused does not count" refused_deletions_do_not_count
 tap_done

@@ -8,6 +8,7 @@
 
 #include "base/failpoint.h"
 #include "job/job.h"
+#include "pull/hold.h"
 #include "pull/sync_repository.h"
 #include "replicable/name.h"
 #include "store/store.h"
@@ -74,6 +75,8 @@ static inline int sync_by(struct sync_request request)
 	request.source = source;
 	request.root = here;
 	request.name = "a";
+	if (request.delete_share == 0)
+		request.delete_share = HOLD_SHARE;
 	return job_run(&(struct job_request){ .leases = leases,
 					      .kind = KIND_REPOSITORY,
 					      .name = "a",

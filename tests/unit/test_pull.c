@@ -19,9 +19,9 @@ TEST(the_brake_needs_a_number_and_a_share)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
-		assert_int_equal(
-			hold_limit_stops(HOLD_REFS, table[i].deletions, table[i].all),
-			table[i].stops);
+		assert_int_equal(hold_limit_stops(HOLD_REFS(HOLD_SHARE),
+						  table[i].deletions, table[i].all),
+				 table[i].stops);
 }
 
 static struct fingerprint print_of(unsigned char fill, int64_t age_ns)

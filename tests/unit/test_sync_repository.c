@@ -314,6 +314,18 @@ TEST(more_deletions_than_were_held_are_held_in_spite_of_force)
 	assert_equal_and_whole();
 }
 
+TEST(another_share_of_refs_may_be_deleted_at_once)
+{
+	tag_there(60);
+	assert_ok(mend());
+	untag_there(1, 30);
+	assert_ok(sync_by((struct sync_request){ .delete_share = 0.4 }));
+	assert_held("30 of ");
+	assert_ok(sync_by((struct sync_request){ .delete_share = 0.6 }));
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_equal_and_whole();
+}
+
 /* First as that of a copy of a site, which tells no fingerprint of its own. */
 static enum copy_stamps look_at_record(bool is_first)
 {
@@ -850,6 +862,7 @@ int main(void)
 			what_a_stranger_adds_to_what_was_held_is_held_in_spite_of_force),
 		SYNC_CASE(a_single_run_that_is_forced_holds_nothing),
 		SYNC_CASE(more_deletions_than_were_held_are_held_in_spite_of_force),
+		SYNC_CASE(another_share_of_refs_may_be_deleted_at_once),
 		SYNC_CASE(
 			a_held_copy_hides_what_its_source_hides_and_is_as_its_record_says),
 		SYNC_CASE(a_damaged_note_of_what_was_held_permits_nothing),
