@@ -487,9 +487,14 @@ static void check_leases(struct checking *checking, struct lease_manager *leases
 	const struct lease_place place = { .site = checking->site.name,
 					   .repositories = checking->site.repositories };
 	char key[LEASE_KEY_SIZE];
+	const char *unused = lease_settings_unused(settings);
 	struct lease_holder holder;
 	struct err err;
 
+	if (unused)
+		check_say(checking, CHECK_NOTE, "leases",
+			  "remove it, or set the lease.backend that it is for",
+			  "lease.%s has no effect: this backend does not use it", unused);
 	lease_settings_try(settings, &place, lease_server_finding, checking);
 	if (settings->backend != LEASE_POSTGRESQL && settings->backend != LEASE_REDIS)
 		return;

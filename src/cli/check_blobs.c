@@ -581,6 +581,17 @@ static void check_uploads(struct checking *checking, const struct kind *kind)
 	check_report(checking, CHECK_NOTE, "blobs", &err);
 }
 
+/* The type is only a name: the layout makes it Git LFS. */
+static void check_layout(struct checking *checking, const struct kind *kind)
+{
+	if (kind->blobs && strcasecmp(kind->type, "lfs") == 0 &&
+	    kind_layout(kind) != BLOB_LFS)
+		check_say(checking, CHECK_NOTE, "blobs",
+			  "set blob.lfs.layout = lfs, if these are Git LFS objects",
+			  "blobs of type %s have the layout plain: no Git LFS is served",
+			  kind->type);
+}
+
 static void check_kind(struct checking *checking, const struct kind *kind, void *arg)
 {
 	struct err err;
@@ -588,6 +599,7 @@ static void check_kind(struct checking *checking, const struct kind *kind, void 
 	(void)arg;
 	if (!kind->path)
 		return;
+	check_layout(checking, kind);
 	if (writes(checking) && access(kind->path, F_OK) != 0 && errno == ENOENT) {
 		check_say(checking, CHECK_NOTE, "blobs", "",
 			  "blobs of type %s: %s does not exist yet: serve will create it",

@@ -117,6 +117,20 @@ static bool is_server(const struct lease_settings *settings)
 	return settings->backend == LEASE_REDIS || settings->backend == LEASE_POSTGRESQL;
 }
 
+/* Of several, the last would count: git's rule, by which a file overrides those that it
+ * includes. In one file that is no one's wish. */
+static int check_url(const struct conf *conf, struct err *err)
+{
+	const struct conf_list *urls = conf_get_all(conf, "lease", NULL, "url");
+
+	if (urls->count < 2 ||
+	    urls->items[urls->count - 2]->file != urls->items[urls->count - 1]->file)
+		return 0;
+	conf_error(urls->items[urls->count - 1], err, "it is given twice");
+	return err_remedy(err,
+			  "write several servers into one line, separated by blanks");
+}
+
 static int check_backend(const struct conf *conf, const struct lease_settings *settings,
 			 struct err *err)
 {
@@ -139,10 +153,23 @@ int lease_settings_read(const struct conf *conf, struct lease_settings *settings
 			struct err *err)
 {
 	if (settings_read(&lease_settings_table, conf, NULL, settings, err) != 0 ||
-	    check_backend(conf, settings, err) != 0 ||
+	    check_url(conf, err) != 0 || check_backend(conf, settings, err) != 0 ||
 	    check_key_format(conf, settings, err) != 0)
 		return -1;
 	return 0;
+}
+
+const char *lease_settings_unused(const struct lease_settings *settings)
+{
+	if (settings->path && settings->backend != LEASE_DIRECTORY)
+		return "path";
+	if (is_server(settings))
+		return NULL;
+	if (settings->user_file)
+		return "userFile";
+	if (settings->password_file)
+		return "passwordFile";
+	return settings->ca_file ? "caFile" : NULL;
 }
 
 static char *make_prefix(const struct lease_settings *settings, const char *site)

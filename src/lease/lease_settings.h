@@ -30,6 +30,9 @@ extern const struct setting_table lease_settings_table;
  * replicables could share a key. The caller clears in any case. */
 int lease_settings_read(const struct conf *conf, struct lease_settings *settings,
 			struct err *err);
+
+/* The first key that the backend has no use for; NULL: none. */
+const char *lease_settings_unused(const struct lease_settings *settings);
 void lease_settings_clear(struct lease_settings *settings);
 
 /* Where the leases belong. All borrowed for the call except the store. */

@@ -98,7 +98,9 @@ kinds_of_both_sites_are_compared() {
 		mkdir -p "london/$kind"
 		name_kind london "$kind"
 	done
+	check_says 0 london '^note   blobs +blobs of type lfs have the layout plain: no Git LFS is served'
 	set_conf london blob.lfs.layout lfs
+	check_is_silent_of london 'the layout plain'
 	start_site london
 	name_kind paris files
 	name_kind paris lfs

@@ -183,6 +183,38 @@ TEST(what_is_never_renewed_is_lost_with_the_setting_named)
 	close_all();
 }
 
+TEST(servers_stand_in_one_url)
+{
+	assert_fails(read_text("backend = redis\nurl = redis://a\nurl = redis://b"),
+		     ERR_CONFIG);
+	assert_non_null(strstr(err.text, "twice"));
+	assert_non_null(strstr(err.remedy, "blanks"));
+	assert_ok(read_text("backend = redis\nurl = redis://a redis://b redis://c"));
+	lease_settings_clear(&settings);
+}
+
+TEST(what_a_backend_has_no_use_for_is_found)
+{
+	static const struct {
+		const char *text, *key;
+	} table[] = {
+		{ "path = /a", "path" },
+		{ "backend = directory\npath = /a", NULL },
+		{ "backend = directory\npath = /a\npasswordFile = /b", "passwordFile" },
+		{ "userFile = /b", "userFile" },
+		{ "caFile = /b", "caFile" },
+		{ "backend = redis\nurl = redis://a\nuserFile = /b\ncaFile = /c", NULL },
+		{ "backend = redis\nurl = redis://a\npath = /b", "path" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		assert_ok(read_text(table[i].text));
+		const char *key = lease_settings_unused(&settings);
+		assert_string_equal(key ? key : "", table[i].key ? table[i].key : "");
+	}
+	lease_settings_clear(&settings);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +225,8 @@ int main(void)
 		CASE(what_misses_another_or_has_no_meaning_is_refused),
 		CASE(docora_holds_for_two_minutes_unless_told_otherwise),
 		CASE(docora_polls_as_its_seed_says_whatever_the_format),
+		CASE(servers_stand_in_one_url),
+		CASE(what_a_backend_has_no_use_for_is_found),
 		CASE(what_is_never_renewed_is_lost_with_the_setting_named),
 	};
 
