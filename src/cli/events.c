@@ -116,6 +116,7 @@ static int cli_events_run(struct cli *cli, struct events_call *call)
 
 	if (site_read(cli, NULL, &site, &err) == 0 &&
 	    site_data_open_to_read(site.data, &data, &err) == 0) {
+		site_note_if_alone(&site);
 		call->data = site.data;
 		result = cli_events_print_all(data.store, call, &err);
 	}

@@ -9,6 +9,7 @@
 #include "cli/site.h"
 #include "lease/lease_json.h"
 #include "replicable/take_away.h"
+#include "store/data_lock.h"
 
 enum { NOT_FOUND = 127, BY_SIGNAL = 128 };
 
@@ -286,6 +287,8 @@ static int open_for_verb(struct cli *cli, struct lease_call *call, lease_verb ve
 	if (must_write(verb))
 		return call->directory ? site_data_open_directory(site->data, data, err)
 				       : site_data_open(site, data, err);
+	if (!call->directory && !data_lock_is_held(site->data))
+		cli_note("no node is running here");
 	if (site_data_open_to_read(site->data, data, err) != 0)
 		return -1;
 	return call->directory ? 0 : site_data_read_leases(site, data, err);

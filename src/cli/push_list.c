@@ -376,6 +376,7 @@ int push_list_run(struct push_call *call, struct err *err)
 	struct queue_view view;
 	size_t count;
 
+	site_note_if_alone(&call->push.site);
 	if (queue_view_read(call->push.tasks, call->push.leases, call->push.settings,
 			    &view, err) != 0)
 		return -1;
