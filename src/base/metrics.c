@@ -90,9 +90,8 @@ bool metric_name_is_good(enum metric_kind kind, const char *name)
 
 static size_t count_labels(const char *const *labels)
 {
-	static const char *const allowed[] = { "site",    "kind",   "remote",
-					       "state",   "class",  "backend",
-					       "version", "schema", "protocol" };
+	static const char *const allowed[] = { "site",  "kind",    "remote", "state",
+					       "class", "version", "schema", "protocol" };
 	size_t count = 0;
 
 	for (; labels[count]; count++)

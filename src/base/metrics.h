@@ -23,7 +23,7 @@ struct metric_spec {
 	const char *name;          /* see metric_name_is_good */
 	const char *help;          /* one sentence */
 	const char *const *labels; /* at most 3, ends in NULL; of: site kind remote state
-				      class backend, never a repository; of build_info:
+				      class, never a repository; of build_info:
 				      version schema protocol */
 	const double *buckets;     /* of a histogram: upper bounds, rising, ends in 0 */
 };

@@ -19,20 +19,18 @@ static struct metric *acquires, *waits, *lease_held_metric, *lease_lost_metric,
 
 static void register_all(void)
 {
-	acquires =
-		metric_counter("refrelay_lease_acquire_total",
-			       "Attempts to get a lease that ended.", "backend", "class");
+	acquires = metric_counter("refrelay_lease_acquire_total",
+				  "Attempts to get a lease that ended.", "kind", "class");
 	waits = metric_histogram("refrelay_lease_wait_seconds",
 				 "How long leases that were got took to get.",
-				 metric_buckets_seconds, "backend");
+				 metric_buckets_seconds, "kind");
 	lease_held_metric = metric_gauge("refrelay_lease_held",
-					 "Leases that this process holds.", "backend");
+					 "Leases that this process holds.", "kind");
 	lease_lost_metric =
 		metric_counter("refrelay_lease_lost_total",
-			       "Leases that ended before their release.", "backend");
-	takeovers =
-		metric_counter("refrelay_lease_takeover_total",
-			       "Leases taken from a dead or silent holder.", "backend");
+			       "Leases that ended before their release.", "kind");
+	takeovers = metric_counter("refrelay_lease_takeover_total",
+				   "Leases taken from a dead or silent holder.", "kind");
 }
 
 void lease_metrics_start(const struct lease_manager *manager)

@@ -73,6 +73,14 @@ scrape() { # SITE FILE [CURL-OPTION...]
 	CURL_CA_BUNDLE=$SHARED/rome/certificate curl -fsS "${@:3}" -o "$2" "$(site_url "$1")/metrics"
 }
 
+# Those of the documents, none of which names a repository.
+labels_are_known() { # FILE
+	grep -v '^refrelay_build_info{' "$1" | sed -n 's/^[a-z_]*{\(.*\)} .*/,\1/p' |
+		grep -oE ',[a-z]+="' | sort -u >labels
+	[ -s labels ]
+	fails grep -vxE ',(site|kind|remote|state|class|le)="' labels
+}
+
 promtool_takes_them() {
 	local site
 
@@ -81,6 +89,7 @@ promtool_takes_them() {
 		scrape "$site" now
 		promtool check metrics <now >said 2>&1 || { cat said; return 1; }
 		[ ! -s said ] || fail "$site: $(<said)"
+		labels_are_known now
 		grep -q '^refrelay_build_info{version="[0-9.]*",schema="[0-9]*",protocol="1"} 1$' now
 	done
 }

@@ -76,8 +76,8 @@ a_dead_one_is_shown_and_costs_nothing() {
 	lease_of_a_is proof released
 	wait_until 10 was_logged paris lease.takeover "job=sync repo=a .*after=death .*holder_pid=$pid "
 	# the three threads' leases, and this one
-	metric_is 'refrelay_lease_takeover_total{backend="local"}' 4
-	metric_is 'refrelay_lease_held{backend="local"}' 3
+	metric_is 'refrelay_lease_takeover_total{kind="local"}' 4
+	metric_is 'refrelay_lease_held{kind="local"}' 3
 	is_whole_again paris
 }
 
