@@ -353,16 +353,18 @@ static int cli_changed_check_call(const struct changed_call *call)
 	return call->reads_stdin ? check_stdin() : -1;
 }
 
-/* Each, also after one that failed, whose status counts. */
+/* Each, also after one that failed. */
 static int report_each(struct changed_call *call)
 {
 	int status = EXIT_DONE;
+	size_t done = 0;
 	struct err err;
 
 	for (size_t i = 0; i < call->count; i++) {
 		call->name = call->ids[i];
 		if (cli_changed_report_change(call, call->name, &err) == 0) {
 			cli_changed_print_result(call);
+			done++;
 			continue;
 		}
 		if (call->count > 1)
@@ -371,7 +373,7 @@ static int report_each(struct changed_call *call)
 		if (status == EXIT_DONE)
 			status = failed;
 	}
-	return status;
+	return status != EXIT_DONE && done > 0 ? EXIT_PARTLY : status;
 }
 
 static int report_all(struct changed_call *call)

@@ -48,7 +48,7 @@ const struct command commands[] = {
 	  &status_options },
 	{ "repository",
 	  "list | show NAME | sync | resync | reverify | remove [NAME... | --all | "
-	  "--state S | --failed] [--wait] [--force] [--dry-run] [--json]",
+	  "--state S | --failed] [--wait [--no-progress]] [--force] [--dry-run] [--json]",
 	  "Show the state of repositories; copy or verify them again.", cli_repository,
 	  &repository_options },
 	{ "blob",
@@ -68,13 +68,15 @@ const struct command commands[] = {
 	{ "events", "[--after N] [--follow]",
 	  "Print the event log, one JSON object per line.", cli_events, &events_options },
 	{ "push",
-	  "start | list | queue | retry | discard [--now] [--wait] [--remote NAME]... "
+	  "start | list | queue | retry | discard [--now] [--wait [--no-progress]] "
+	  "[--remote NAME]... "
 	  "[--url PART] [--all | PATTERN... | KEY...] [--json]",
 	  "Push repositories to their destinations; show and repair the queue.", cli_push,
 	  &push_options },
 	{ "mirror",
-	  "list | show NAME | sync [--as WATCHER] [--wait TIME] [--force] NAME | remove "
-	  "NAME",
+	  "list | show NAME | sync [--as WATCHER] [--wait TIME] [--no-progress] "
+	  "[--force] NAME | "
+	  "remove NAME...",
 	  "Show mirrors of upstreams; update or remove them.", cli_mirror,
 	  &mirror_options },
 	{ "alert", "list | test [NAME] [--json]",

@@ -499,16 +499,19 @@ int copies_walk_names(struct copies_call *call, copies_each_name each, void *arg
 		      struct err *err)
 {
 	int status = EXIT_DONE;
+	size_t done = 0;
 
 	for (size_t i = 0; i < call->name_count; i++) {
 		AUTO_FREE char *name = call->command->name_of(call->names[i]);
-		if (each(call, name, arg, err) == 0)
+		if (each(call, name, arg, err) == 0) {
+			done++;
 			continue;
+		}
 		if (err->class != ERR_MISSING)
 			return -1;
 		status = cli_fail(err);
 	}
-	return status;
+	return status != EXIT_DONE && done > 0 ? EXIT_PARTLY : status;
 }
 
 static struct registry_filter filter_of(const struct copies_call *call, const char *kind)

@@ -81,6 +81,8 @@ static const struct cli_option repository_rows[] = {
 	  "sync, resync: carry out what is held (deletes refs, drops commits)",
 	  AT(FLAG, is_forced), .verbs = "sync resync", .heading = "\n" },
 	{ "wait", 0, NULL, wait_help, AT(FLAG, waits), .verbs = waiting },
+	{ "no-progress", 0, NULL, "accepted for scripts: no progress is shown",
+	  AT(FLAG, is_quiet), .verbs = waiting, .needs = "wait" },
 	{ "dry-run", 0, NULL, "only print what would be done", AT(FLAG, is_dry),
 	  .verbs = asking },
 	CLI_JSON(struct copies_call),

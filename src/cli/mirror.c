@@ -32,14 +32,14 @@
 struct mirror_call {
 	const char *watcher;
 	int64_t wait_ms; /* -1: as set */
-	bool is_forced, is_json;
+	bool is_forced, is_json, is_quiet;
 	bool is_whole;    /* also what is as it should be is told of */
 	const char *word; /* NAME */
 	struct site site;
 	struct site_data data;
 	struct mirrors mirrors;
 	const struct mirror *mirror; /* of that name; NULL: the configuration has none */
-	bool is_partly; /* the mirror was brought, its working tree not made */
+	bool is_partly; /* one was done; or was brought, its working tree not made */
 	bool is_noted;  /* that it waits for a free worker */
 	/* Boot ms: when the lease is looked at next; since when each look saw it held, 0:
 	 * the last one did not; and when the node was told of the request, or was last
@@ -57,6 +57,8 @@ static const struct cli_option rows[] = {
 	  "sync: how long to wait while others work on the mirror\n(default: lease.wait, "
 	  "60s)",
 	  AT(DURATION, wait_ms), .verbs = "sync" },
+	{ "no-progress", 0, NULL, "accepted for scripts: no progress is shown",
+	  AT(FLAG, is_quiet), .verbs = "sync" },
 	{ "force", 0, NULL,
 	  "sync: also carry out what is held, such as many ref deletions",
 	  AT(FLAG, is_forced), .verbs = "sync" },
@@ -782,6 +784,30 @@ static int mirror_open(const struct cli *cli, struct mirror_call *call, bool wri
 	return listed_load(call->data.store, &call->mirrors, err);
 }
 
+/* Each, also after one that failed. */
+static int mirror_run_each(struct mirror_call *call, const struct cli_operands *operands,
+			   mirror_verb run)
+{
+	int status = EXIT_DONE;
+	struct err err;
+
+	for (size_t i = 0; i == 0 || i < operands->count; i++) {
+		call->word = operands->items[i];
+		call->mirror =
+			call->word ? mirrors_find(&call->mirrors, call->word) : NULL;
+		if (run(call, &err) >= 0) {
+			call->is_partly = true;
+			continue;
+		}
+		int failed = cli_fail(&err);
+		if (stop_is_requested(&call->stop))
+			return failed;
+		if (status == EXIT_DONE)
+			status = failed;
+	}
+	return status != EXIT_DONE && call->is_partly ? EXIT_PARTLY : status;
+}
+
 int cli_mirror(struct cli *cli, char **argv)
 {
 	static const mirror_verb runs[] = { [LIST] = mirror_list,
@@ -796,18 +822,13 @@ int cli_mirror(struct cli *cli, char **argv)
 	if (status >= 0)
 		return status;
 	cli_catch_signals(&call.stop);
-	int result = mirror_open(cli, &call, operands.verb_at >= SYNC, &err);
-	for (size_t i = 0; result == 0 && (i == 0 || i < operands.count); i++) {
-		call.word = operands.items[i];
-		call.mirror = call.word ? mirrors_find(&call.mirrors, call.word) : NULL;
-		result = runs[operands.verb_at](&call, &err);
-	}
+	if (mirror_open(cli, &call, operands.verb_at >= SYNC, &err) == 0)
+		status = mirror_run_each(&call, &operands, runs[operands.verb_at]);
+	else
+		status = cli_fail(&err);
 	cli_end_signals(&call.stop);
 	site_data_close(&call.data);
 	mirrors_clear(&call.mirrors);
 	site_clear(&call.site);
-	if (result >= 0)
-		return EXIT_DONE;
-	status = cli_fail(&err);
-	return call.is_partly ? EXIT_PARTLY : status;
+	return status;
 }

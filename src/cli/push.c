@@ -101,8 +101,7 @@ static void push_site_close(struct push_site *push)
 #define AT(kind, member) CLI_AT(kind, struct push_call, member)
 
 static const struct cli_option rows[] = {
-	{ "all", 0, NULL, "every repository (must be explicit)", AT(FLAG, takes_all),
-	  .verbs = "start" },
+	{ "all", 0, NULL, "every repository", AT(FLAG, takes_all), .verbs = "start" },
 	{ "all", 0, NULL, NULL, AT(FLAG, takes_all), .verbs = "retry discard" },
 	{ "remote", 0, "NAME", "only to this remote; may be repeated", AT(LIST, remotes),
 	  .verbs = "start" },
@@ -114,6 +113,8 @@ static const struct cli_option rows[] = {
 	  .verbs = "start" },
 	{ "timeout", 0, "T", "--wait: at most this long (90s, 10m, 2h)",
 	  AT(DURATION, timeout_ms), .min = 1, .verbs = "start", .needs = "wait" },
+	{ "no-progress", 0, NULL, "accepted for scripts: no progress is shown",
+	  AT(FLAG, is_quiet), .verbs = "start", .needs = "wait" },
 	{ "remote", 0, "PART", "only remotes whose name contains PART", AT(LIST, remotes),
 	  .verbs = "list" },
 	{ "detail", 0, NULL, "also projects, refs and tasks", AT(FLAG, is_detailed),
@@ -134,6 +135,7 @@ static const struct cli_option rows[] = {
 	  AT(TEXT, repository), .verbs = "wait" },
 	{ "timeout", 0, "T", "at most this long", AT(DURATION, timeout_ms), .min = 1,
 	  .verbs = "wait" },
+	{ "no-progress", 0, NULL, NULL, AT(FLAG, is_quiet), .verbs = "wait" },
 	{ "json", 0, NULL, "list, queue: print one JSON object", AT(FLAG, is_json),
 	  .verbs = "list queue", .heading = "\n" },
 	{ "verbose", 'v', NULL, "start: print each task that is created",

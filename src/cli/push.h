@@ -49,7 +49,7 @@ struct push_call {
 	const char *url, *repository;
 	int64_t timeout_ms; /* for --wait and wait; 0: none */
 	bool takes_all, is_now, waits, is_json, is_detailed, is_failed, is_forced, is_dry;
-	bool is_orphans, is_unreadable, is_verbose;
+	bool is_orphans, is_unreadable, is_verbose, is_quiet;
 	struct push_site push;
 };
 

@@ -61,7 +61,7 @@ by_a_watchers_word() {
 	[ "$(synced watcher)" = app2 ]
 	[ "$(synced state)" = done ]
 	is_mirrored acme/r
-	at paris mirror sync /acme//r.git/ --json >synced
+	at paris mirror sync /acme//r.git/ --json --no-progress >synced
 	[ "$(synced changed)" = false ]
 	expect 2 at paris mirror sync acme/quiet --as app2
 	grep 'no watcher "app2" watches' err
@@ -378,7 +378,8 @@ removed() {
 	stop_site paris
 	start_site paris
 	at paris mirror list | grep 'not configured  *a  '
-	at paris mirror remove a
+	expect 3 at paris mirror remove nowhere a nowhere
+	[ "$(grep -c 'no such mirror: "nowhere"' err)" = 2 ]
 	[ ! -e paris/git/a.git ]
 	fails at paris mirror show a
 	is_mirrored b

@@ -303,7 +303,7 @@ many_deletions_within_the_share_go_on() {
 		git -C git/a.git update-ref "refs/heads/old-$i" main
 	done
 	start_site home
-	at home push start --wait a
+	at home push start --wait --no-progress a
 	for i in {1..24}; do
 		git -C git/a.git update-ref -d "refs/heads/old-$i"
 	done
@@ -311,6 +311,8 @@ many_deletions_within_the_share_go_on() {
 	wait_until 15 arrived near a
 	wait_until 10 queue_says 'q["given_up"] == [] and q["queue"] == []'
 	stop_site home
+	expect 0 at home push list
+	grep 'no node is running here' err
 }
 
 is_held_again() {

@@ -106,7 +106,7 @@ repositories_are_listed_and_shown() {
 	[ "$(grep -cx '' out)" = 1 ]
 	expect 0 at paris repository show --json r1 r2
 	names_shown r1 r2
-	expect 4 at paris repository show r1 nowhere
+	expect 3 at paris repository show r1 nowhere
 	[ "$(grep -c '^name  *r1$' out)" = 1 ]
 	expect 0 at london repository show --json r1 r2
 	names_shown r1 r2
@@ -137,8 +137,9 @@ repositories_are_synced_and_verified_when_asked() {
 	wait_until 10 has_logged_more "$before" paris sync.done
 	expect 0 at paris repository sync --dry-run --all
 	[ "$(grep -c '^would sync r' out)" = 3 ]
-	expect 4 at paris repository sync --wait r1 nowhere
+	expect 3 at paris repository sync --wait --no-progress r1 nowhere
 	grep -q nowhere err
+	expect 2 at paris repository sync --no-progress r1
 	expect 2 at paris repository sync
 	expect 2 at paris repository sync --all r1
 
@@ -175,7 +176,7 @@ the_primary_verifies_when_asked() {
 	expect 0 at london repository reverify --dry-run r1
 	grep -qx 'would reverify r1' out
 	before=$(row_of london r2 verified_at)
-	expect 4 at london repository reverify --wait --json nowhere r2
+	expect 3 at london repository reverify --wait --json nowhere r2
 	[ "$(member repositories.0 <out)" = r2 ]
 	grep -q nowhere err
 	[ "$(row_of london r2 verified_at)" != "$before" ]

@@ -55,7 +55,7 @@ pushes_reach_a_node_that_was_down_through_the_spool() {
 }
 
 changed_is_recorded_with_a_node_and_without() {
-	local last
+	local last command
 	make_sites_without_scans
 	start_sites
 	converge
@@ -72,14 +72,20 @@ changed_is_recorded_with_a_node_and_without() {
 	expect 0 at london changed --json "$PWD/london/git/tool.git"
 	grep -q "\"event_id\":$((last + 1))" out
 	grep -q 'no node is running here' err
+	for command in events 'lease list'; do
+		expect 0 at london $command
+		grep -q 'no node is running here' err
+	done
 	start_site london
+	expect 0 at london events
+	fails grep -q 'no node' err
 	converge
 	expect 4 at london changed nowhere
 	expect 2 at paris changed tool
 	# Several: what fails keeps nothing back.
 	change_silently tool.git
 	change_silently group/other.git
-	expect 4 at london changed tool nowhere group/other
+	expect 3 at london changed tool nowhere group/other
 	grep -qx 'tool: event [0-9]*' out
 	grep -qx 'group/other: event [0-9]*' out
 	grep -q nowhere err
