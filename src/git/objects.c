@@ -126,6 +126,8 @@ static int run_fetch(struct git_call call, const struct repo *repo, arguments *a
 	return result == 0 ? dir_sync(repo->fd, "objects/pack", err) : -1;
 }
 
+/* What the copy's own config asks for beside what is wanted is refused: tags above all,
+ * which git would make, or remove, before anybody has looked at them. */
 static void add_fetch(arguments *args)
 {
 	static const char *const options[] = { "fetch",
@@ -134,6 +136,8 @@ static void add_fetch(arguments *args)
 					       "--no-write-fetch-head",
 					       "--no-write-commit-graph",
 					       "--no-tags",
+					       "--no-prune",
+					       "--no-prune-tags",
 					       "--no-recurse-submodules",
 					       "--refmap=",
 					       "--stdin" };

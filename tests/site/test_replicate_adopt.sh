@@ -97,6 +97,22 @@ an_own_branch_is_held() {
 	follows
 }
 
+# Its config would have git remove the tags that the source lacks, with each fetch.
+tags_of_its_own_are_held() {
+	make_source
+	clone_mirror
+	add_commits dest/a.git refs/tags/mine 1 refs/heads/main
+	git -C dest/a.git config fetch.prune true
+	git -C dest/a.git config fetch.pruneTags true
+	add_commits source/a.git refs/heads/main 1
+	run 3 held=1
+	is_bad a refs/tags/mine
+	run 3 held=1
+	git -C dest/a.git rev-parse -q --verify refs/tags/mine
+	run 0 --force updated=1
+	follows
+}
+
 # A ref that says nothing new may go: its commits are in the source.
 an_own_branch_without_own_commits_goes() {
 	make_source
@@ -258,6 +274,7 @@ tap_test "commits of its own hold an adopted mirror" own_commits_are_held clone_
 tap_test "commits of its own hold an adopted clone with loose refs" \
 	own_commits_are_held clone_loose
 tap_test "a branch of its own holds an adopted mirror" an_own_branch_is_held
+tap_test "a tag of its own holds it, too, whatever its config lets git prune" tags_of_its_own_are_held
 tap_test "a branch of its own without new commits goes" \
 	an_own_branch_without_own_commits_goes
 tap_test "clocks that went back hold nothing" clocks_that_went_back_hold_nothing

@@ -207,6 +207,17 @@ TEST(what_a_repositorys_config_says_of_the_url_adds_nothing)
 	assert_fails(fetch(), ERR_CONFIG);
 }
 
+/* Whether tags go, or come, is decided after the fetch. */
+TEST(a_repositorys_config_makes_and_removes_no_tag)
+{
+	must("git -C r.git tag theirs main && cd copy.git && git fetch -q ../r.git main "
+	     "&& "
+	     "git tag own FETCH_HEAD && git for-each-ref >../before && "
+	     "git config fetch.prune true && git config fetch.pruneTags true");
+	assert_ok(fetch());
+	must("git -C copy.git for-each-ref | cmp - before");
+}
+
 TEST(what_the_server_answers_has_a_class)
 {
 	static const struct {
@@ -286,6 +297,7 @@ int main(void)
 		CASE(a_file_of_authorities_stands_in_place_of_a_directory_of_them),
 		CASE(a_repositorys_config_does_not_send_the_header_to_unverified_peers),
 		CASE(what_a_repositorys_config_says_of_the_url_adds_nothing),
+		CASE(a_repositorys_config_makes_and_removes_no_tag),
 		CASE(what_the_server_answers_has_a_class),
 		CASE(an_answer_that_rests_is_a_timeout),
 		CASE(a_server_that_says_that_it_lives_is_waited_for),
