@@ -250,9 +250,13 @@ static const char push_config[] = "[safe]\n"
 				  "[push]\n"
 				  "\trecurseSubmodules = no\n";
 
-/* For pushes of clients. The repository's own settings stand above these. */
+/* For pushes of clients. The repository's own settings stand above these. Who pushes
+ * waits for the locks of those who push beside him. */
 static const char receive_config[] = "[safe]\n"
 				     "\tdirectory = *\n"
+				     "[core]\n"
+				     "\tfilesRefLockTimeout = 1000\n"
+				     "\tpackedRefsTimeout = 10000\n"
 				     "[receive]\n"
 				     "\tadvertisePushOptions = true\n";
 

@@ -30,6 +30,20 @@ delete_by_push() { # FROM TO
 	git -C work push -q "$U" $(seq -f ':refs/heads/b%g' "$1" "$2")
 }
 
+# Each in a push of its own. All of them write packed-refs.
+delete_side_by_side() { # FROM TO
+	local i pushes=()
+
+	git -C london/git/r.git pack-refs --all
+	for i in $(seq "$1" "$2"); do
+		delete_by_push "$i" "$i" &
+		pushes+=($!)
+	done
+	for i in "${pushes[@]}"; do
+		wait "$i" || fail "a push was refused"
+	done
+}
+
 delete_on_disk() { # FROM TO
 	seq -f 'delete refs/heads/b%g' "$1" "$2" | git -C london/git/r.git update-ref --stdin
 }
@@ -84,7 +98,7 @@ accidents_are_held_all_the_same() {
 	wait_until 20 same_sites
 	wait_until 20 in_sync
 	stop_site paris
-	delete_by_push 41 50
+	delete_side_by_side 41 50
 	delete_on_disk 51 90
 	start_site paris
 	wait_until 20 is_held '^40 of 61 refs would be deleted'

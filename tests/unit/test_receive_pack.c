@@ -371,6 +371,27 @@ TEST(two_pushes_run_side_by_side)
 	assert_tidy();
 }
 
+/* Pushes that delete other refs write the same packed-refs; a hook, or a push of the same
+ * ref, locks that ref. */
+TEST(a_push_waits_for_locks_of_others)
+{
+	command(&push, NULL, &commits[9], "refs/heads/one", CAPS);
+	pack_of(&push, &commits[9], "0000");
+	assert_ok(go());
+	push_clear(&push);
+	push_init(&push);
+	command(&push, &commits[9], NULL, "refs/heads/one", CAPS);
+	pkt_add_flush(&push.body);
+	pkt_add_flush(&push.body);
+	must("git -C r.git pack-refs --all && "
+	     "touch r.git/packed-refs.lock r.git/refs/heads/one.lock || exit 1; "
+	     "(sleep 0.3; rm r.git/refs/heads/one.lock; sleep 2.5; "
+	     "rm r.git/packed-refs.lock) >/dev/null 2>&1 &");
+	assert_ok(go());
+	assert_true(says("ok refs/heads/one"));
+	assert_refs("");
+}
+
 /* Lines of a certificate, then its signature, each a packet. */
 /* A tab ends a packet, too. */
 static void add_lines(struct push *mine, const char *text)
@@ -505,6 +526,7 @@ int main(void)
 		CASE(the_identity_of_a_token_is_an_address_without_blanks),
 		CASE(advertisements_are_those_of_http_backend),
 		CASE(two_pushes_run_side_by_side),
+		CASE(a_push_waits_for_locks_of_others),
 		CASE(a_signed_push_is_verified_where_the_repository_wants_it),
 		CASE(what_only_looks_like_a_deletion_in_a_certificate_is_none),
 		CASE(signatures_of_gpg_are_verified_by_the_keyring_that_the_node_was_given),
