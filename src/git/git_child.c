@@ -250,13 +250,16 @@ static const char push_config[] = "[safe]\n"
 				  "[push]\n"
 				  "\trecurseSubmodules = no\n";
 
-/* For pushes of clients. The repository's own settings stand above these. Who pushes
- * waits for the locks of those who push beside him. */
+/* For pushes of clients. The repository's own settings stand above these. All pushes that
+ * delete refs lock the same packed-refs; by itself git waits a second for that. Of the
+ * refs of a repository whose objects are borrowed nothing is said: not all of them are
+ * for everyone that may push here, and there may be very many. */
 static const char receive_config[] = "[safe]\n"
 				     "\tdirectory = *\n"
 				     "[core]\n"
 				     "\tfilesRefLockTimeout = 1000\n"
 				     "\tpackedRefsTimeout = 10000\n"
+				     "\talternateRefsPrefixes = refs/none/\n"
 				     "[receive]\n"
 				     "\tadvertisePushOptions = true\n";
 

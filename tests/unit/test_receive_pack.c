@@ -329,6 +329,24 @@ TEST(advertisements_are_those_of_http_backend)
 	assert_null(memmem(out.data, out.len, " push-options ", 14));
 }
 
+/* They may be hidden there, and very many. */
+TEST(refs_of_a_lender_are_not_advertised)
+{
+	AUTO_STR struct str out = STR_INIT;
+
+	must("echo %s/objects >r.git/objects/info/alternates", store_path);
+	assert_ok(receive_pack_advertise(&push.request, &out, &err));
+	assert_null(memmem(out.data, out.len, " .have", 6));
+	simple(&push, &commits[9], "refs/heads/main");
+	assert_ok(go());
+	assert_refs("refs/heads/main=9");
+	must("git -C r.git fsck --strict --connectivity-only >fsck 2>&1");
+	must("git -C r.git config core.alternateRefsPrefixes refs/");
+	str_reset(&out);
+	assert_ok(receive_pack_advertise(&push.request, &out, &err));
+	assert_non_null(memmem(out.data, out.len, " .have", 6));
+}
+
 static void *push_in_thread(void *arg)
 {
 	struct push *mine = arg;
@@ -525,6 +543,7 @@ int main(void)
 		CASE(a_repository_that_is_not_whole_takes_no_pushes),
 		CASE(the_identity_of_a_token_is_an_address_without_blanks),
 		CASE(advertisements_are_those_of_http_backend),
+		CASE(refs_of_a_lender_are_not_advertised),
 		CASE(two_pushes_run_side_by_side),
 		CASE(a_push_waits_for_locks_of_others),
 		CASE(a_signed_push_is_verified_where_the_repository_wants_it),
