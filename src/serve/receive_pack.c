@@ -58,16 +58,27 @@ struct receive_change {
 /* What a repository shows to who is about to push: refs and capabilities. */
 
 enum {
-	ADVERTISE_MAX = 64 << 20,
+	ADVERTISE_MAX = 256 << 20, /* of some two million refs */
 	ADVERTISE_MS = 10 * 60 * 1000,
 };
 
 static const char service[] = "001f# service=git-receive-pack\n0000";
 
+/* By itself it would be taken for damage, and the whole repository be read. */
+static int receive_advertise_refuse(const char *path, struct err *err)
+{
+	err_set(err, ERR_CONFIG,
+		"%s has too many refs for pushes over HTTP: a list of more than %d MiB",
+		path, ADVERTISE_MAX >> 20);
+	return err_remedy(err,
+			  "hide some from pushes (receive.hideRefs), or push by ssh");
+}
+
 static int receive_advertise_run_git(const struct receive_pack_request *request,
 				     const struct repo *repo, const struct git_work *work,
 				     struct str *out, struct err *err)
 {
+	size_t before = out->len;
 	const char *const args[] = { "receive-pack", "--http-backend-info-refs", ".",
 				     NULL };
 	struct receive_call call;
@@ -78,7 +89,9 @@ static int receive_advertise_run_git(const struct receive_pack_request *request,
 	call.call.output_limit = ADVERTISE_MAX;
 	result = git_run(&call.call, err);
 	receive_call_clear(&call);
-	return result;
+	return result == 0 || out->len - before < ADVERTISE_MAX
+		       ? result
+		       : receive_advertise_refuse(request->path, err);
 }
 
 int receive_pack_advertise(const struct receive_pack_request *request, struct str *out,

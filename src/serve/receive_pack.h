@@ -56,9 +56,9 @@ struct receive_pack_request {
 		       */
 };
 
-/* GET info/refs?service=git-receive-pack: all of it, with the service line; at most 64
+/* GET info/refs?service=git-receive-pack: all of it, with the service line; at most 256
  * MiB. ERR_MISSING: repository not found; ERR_AUTH: http.receivepack is false there;
- * ERR_CONFIG: git would write outside of the repository. */
+ * ERR_CONFIG: it has more refs than that, or git would write outside of it. */
 int receive_pack_advertise(const struct receive_pack_request *request, struct str *out,
 			   struct err *err);
 

@@ -329,6 +329,33 @@ TEST(advertisements_are_those_of_http_backend)
 	assert_null(memmem(out.data, out.len, " push-options ", 14));
 }
 
+/* Some 32 KiB each, so that few of them are enough. */
+static void add_long_refs(int from, int to)
+{
+	char text[OID_MAX_TEXT];
+
+	must("awk 'BEGIN { a = 1; while (length(a) < 30000) a = a a; "
+	     "for (i = %d; i < %d; i++) print \"%s refs/heads/\" i a }' "
+	     ">>r.git/packed-refs",
+	     from, to, oid_text(&commits[9], text));
+}
+
+TEST(very_many_refs_are_advertised_up_to_a_limit)
+{
+	AUTO_STR struct str out = STR_INIT;
+
+	simple(&push, &commits[9], "refs/heads/main");
+	assert_ok(go());
+	add_long_refs(1000, 3200);
+	assert_ok(receive_pack_advertise(&push.request, &out, &err));
+	assert_true(out.len > 64 << 20);
+	str_reset(&out);
+	add_long_refs(3200, 9300);
+	assert_fails(receive_pack_advertise(&push.request, &out, &err), ERR_CONFIG);
+	assert_non_null(strstr(err.text, "too many refs"));
+	assert_int_equal(out.len, 0);
+}
+
 /* They may be hidden there, and very many. */
 TEST(refs_of_a_lender_are_not_advertised)
 {
@@ -543,6 +570,7 @@ int main(void)
 		CASE(a_repository_that_is_not_whole_takes_no_pushes),
 		CASE(the_identity_of_a_token_is_an_address_without_blanks),
 		CASE(advertisements_are_those_of_http_backend),
+		CASE(very_many_refs_are_advertised_up_to_a_limit),
 		CASE(refs_of_a_lender_are_not_advertised),
 		CASE(two_pushes_run_side_by_side),
 		CASE(a_push_waits_for_locks_of_others),
