@@ -94,7 +94,7 @@ void keeper_add_locked(struct lease_manager *manager, struct lease *lease)
 	lease_count_held(manager, 1);
 	if (lease->is_untold)
 		pass_add_untold_locked(lease);
-	if (manager->renew_at != INT64_MAX || manager->ways.is_fixed)
+	if (manager->renew_at != INT64_MAX || lease->is_fixed)
 		return;
 	manager->renew_at = clock_boot_ms() + period(manager);
 	pthread_cond_signal(&manager->keeper_wake);
@@ -245,6 +245,11 @@ static void lose_lapsed_locked(struct lease_manager *manager, losses *lost)
 	}
 }
 
+static bool keeper_renews_locked(const struct lease *lease)
+{
+	return !lease->lost && !lease->is_untold && !lease->is_fixed;
+}
+
 static void collect_locked(struct lease_manager *manager, extensions *all)
 {
 	size_t at = 0;
@@ -253,12 +258,12 @@ static void collect_locked(struct lease_manager *manager, extensions *all)
 	TAILQ_FOREACH(lease, &manager->held, link)
 	{
 		struct lease_extension one = { .grant = lease->grant, .lease = lease };
-		if (!lease->lost && !lease->is_untold)
+		if (keeper_renews_locked(lease))
 			vec_add(all, one);
 	}
 	TAILQ_FOREACH(lease, &manager->held, link)
 	{
-		if (!lease->lost && !lease->is_untold)
+		if (keeper_renews_locked(lease))
 			lease->renewal = &all->items[at++];
 	}
 }

@@ -91,6 +91,7 @@ struct lease_request {
 	const char *name;      /* what the work is on, for people; NULL: the key */
 	uint64_t fence_floor;  /* the grant's fence is above it */
 	int64_t wait_ms;       /* 0: do not wait */
+	bool is_kept; /* renewed even where leases are not: held as long as a node runs */
 	const struct stop *stop;     /* may be NULL */
 	struct lease_holder *holder; /* gets the holder if it is held; may be NULL */
 };
@@ -108,8 +109,7 @@ const char *lease_job_split(const char *job, char id[LEASE_JOB_SIZE]);
 int lease_manager_open_local(struct store *store, const struct lease_options *options,
 			     struct lease_manager **manager, struct err *err);
 
-/* The same to read leases only: makes nothing, writes nothing. Acquire and release
- * fail. */
+/* The same to read leases only: writes nothing. Acquire and release fail. */
 struct lease_manager *lease_manager_new_to_read(struct store *store,
 						const struct lease_options *options);
 

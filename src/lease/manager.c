@@ -579,6 +579,7 @@ static struct lease *lease_new(struct lease_manager *manager,
 	lease->grant = attempt->grant;
 	memcpy(lease->nonce, attempt->grant.nonce, sizeof(lease->nonce));
 	lease->predecessor = attempt->predecessor;
+	lease->is_fixed = manager->ways.is_fixed && !attempt->request->is_kept;
 	lease->valid_until = valid_until;
 	lease_describe_self(manager, attempt->request, &lease->self);
 	lease->self.fence = attempt->grant.fence;
@@ -878,7 +879,7 @@ static int say_lost(const struct lease *lease, struct err *err)
 
 	err_set(err, ERR_LOST, "lease %.300s: no longer ours (fence %" PRIu64 ")",
 		lease->grant.key, lease->grant.fence);
-	if (manager->ways.is_fixed) {
+	if (lease->is_fixed) {
 		err_set(err, ERR_LOST,
 			"lease %.200s: the work takes longer than lease.ttl (%" PRId64
 			" s), which lease.compatibility = docora does not extend",
@@ -907,7 +908,7 @@ int lease_blame(struct lease *lease, struct err *err)
 	    (!lease->lost && clock_boot_ms() < deadline_at(&lease->deadline)))
 		return -1;
 	say_lost(lease, err);
-	if (lease->manager->ways.is_fixed)
+	if (lease->is_fixed)
 		err->class = ERR_TIMEOUT;
 	return -1;
 }

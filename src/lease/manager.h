@@ -25,15 +25,14 @@ enum lease_where {
 
 /* How the managers of a site name keys, and hold leases; from [lease]. */
 struct lease_ways {
-	char *prefix; /* owned; of keys on a server that several sites share; NULL: none
-		       */
-	char *run_prefix;          /* owned; of the keys of `lease run` */
-	char *key_format;          /* owned; of replicables, NULL: the default */
+	char *prefix;     /* owned; of keys on a server of several sites; NULL: none */
+	char *run_prefix; /* owned; of the keys of `lease run` */
+	char *key_format; /* owned; of replicables, NULL: the default */
 	char *site, *repositories; /* owned; for the format's variables */
 	int64_t wait_ms;           /* of commands and mirrors */
 	enum lease_where where;
 	bool is_patient; /* waits for one that is away, as long as for a lease */
-	bool is_fixed;   /* never renewed: work longer than the ttl loses the lease */
+	bool is_fixed;   /* no renewals: work longer than the ttl loses its lease */
 	/* Not 0: waiters ask this often, give or take the jitter, and are not notified,
 	 * do not queue, and are not handed leases. */
 	int64_t poll_ms, poll_jitter_ms;
@@ -80,6 +79,7 @@ struct lease {
 	struct lease_grant grant;
 	char nonce[LEASE_NONCE_SIZE]; /* constant: the grant's */
 	enum lease_predecessor predecessor;
+	bool is_fixed;            /* constant: it is never renewed */
 	struct lease_holder self; /* as described to this process's waiters */
 	struct deadline deadline;
 	int64_t valid_until; /* guarded by mutex */
@@ -147,7 +147,7 @@ void pass_tell_untold_locked(struct lease_manager *manager);
 /* keeper.c: the thread that renews held leases, until manager->closing. */
 void *keeper_run(void *arg);
 
-/* From now on the lease is held and renewed. */
+/* From now on the lease is held, and renewed unless it is fixed. */
 void keeper_add_locked(struct lease_manager *manager, struct lease *lease);
 
 /* Ends that: the lease may be freed. Whether it was ours to the last. */
@@ -182,8 +182,7 @@ void lease_describe_self(const struct lease_manager *manager,
 			 const struct lease_request *request,
 			 struct lease_holder *holder);
 
-/* Fills *err (ERR_BUSY, ERR_LOCK_TIMEOUT) and request->holder, and logs it. Returns -1.
- */
+/* Fills *err (ERR_BUSY, ERR_LOCK_TIMEOUT) and request->holder; logs it. Returns -1. */
 int waiter_deny(struct waiter *waiter, struct err *err);
 
 /* The queue's holder has ended, and the first waiter has the turn. `handed`, if not NULL,

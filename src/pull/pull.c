@@ -389,6 +389,7 @@ bool site_lease_hold(struct pull *pull, const char *name, struct lease **lease)
 				  &(struct lease_request){ .key = key,
 							   .operation = name,
 							   .wait_ms = LEASE_PATIENCE_MS,
+							   .is_kept = true,
 							   .stop = &pull->stop },
 				  lease, &err) == 0)
 			return true;

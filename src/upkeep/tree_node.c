@@ -471,8 +471,10 @@ static void tree_node_hold(struct tree_node *node)
 	lease_release(TAKE(node->lease));
 	tree_node_lease_key(node->manager, node->name, key);
 	if (lease_acquire(node->manager,
-			  &(struct lease_request){
-				  .key = key, .operation = "tree", .stop = &node->stop },
+			  &(struct lease_request){ .key = key,
+						   .operation = "tree",
+						   .is_kept = true,
+						   .stop = &node->stop },
 			  &node->lease, ERR_IGNORED) != 0)
 		node->lease = NULL;
 }

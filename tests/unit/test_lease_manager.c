@@ -30,8 +30,9 @@ static struct {
 	atomic_int pass_result; /* what passes return */
 	atomic_int passes, passed_fence;
 	atomic_int hint_fd, retry_ms, attempts, renewals, releases, leaves, hints;
-	atomic_int places; /* attempts that would stand in the line */
-	atomic_int handed; /* attempts that were handed a grant */
+	atomic_int places;  /* attempts that would stand in the line */
+	atomic_int handed;  /* attempts that were handed a grant */
+	atomic_int renewed; /* so many leases by the last renewal */
 	_Atomic int64_t attempted_at, least_gap; /* between two attempts */
 } fake;
 
@@ -100,6 +101,7 @@ static int fake_extend_all(struct lease_backend *backend, struct lease_extension
 	(void)sent_at;
 	bool lost = fake.lost;
 	fake.renewals++;
+	fake.renewed = (int)count;
 	while (fake.hang)
 		usleep(1000);
 	if (fail_if_told(error) != 0)
@@ -223,6 +225,18 @@ static struct lease *must_acquire(const char *key)
 	struct lease *lease;
 
 	assert_ok(acquire(key, 0, &lease));
+	return lease;
+}
+
+static struct lease *must_keep(const char *key)
+{
+	struct lease *lease;
+
+	assert_ok(lease_acquire(manager,
+				&(struct lease_request){ .key = key,
+							 .operation = "scheduler",
+							 .is_kept = true },
+				&lease, &err));
 	return lease;
 }
 
@@ -734,6 +748,40 @@ TEST(whoever_polls_is_handed_nothing_within_its_process)
 	lease_release(waiting.lease);
 }
 
+/* What other programs share is not renewed; what only nodes of the site hold, for as long
+ * as they run, is. */
+TEST(what_is_kept_is_renewed_where_other_leases_are_not)
+{
+	struct lease *ordinary, *kept, *lone;
+
+	poll_as_other_programs();
+	ordinary = must_acquire("a");
+	assert_true(renewal_due_at() == INT64_MAX);
+	kept = must_keep("b");
+	assert_true(renewal_due_at() <= clock_boot_ms() + LONG_TTL / 3);
+	const int64_t ordinary_until = valid_until(ordinary),
+		      kept_until = valid_until(kept);
+	usleep(2000); /* so that a renewal lasts longer */
+	make_renewal_due(manager);
+	wait_until(valid_until(kept) > kept_until);
+	assert_true(valid_until(ordinary) == ordinary_until);
+	assert_int_equal(fake.renewed, 1);
+	assert_true(renewal_due_at() != INT64_MAX); /* again and again */
+	fake.lost = true;
+	make_renewal_due(manager);
+	wait_until(is_lost(kept));
+	assert_null(strstr(err.text, "lease.compatibility"));
+	assert_ok(lease_check(ordinary, &err));
+	lease_release(kept);
+	fake.lost = false;
+	lone = must_acquire("c");
+	make_renewal_due(manager);
+	wait_until(renewal_due_at() == INT64_MAX);
+	assert_int_equal(fake.renewals, 2); /* for these it is not even asked */
+	lease_release(lone);
+	lease_release(ordinary);
+}
+
 /* ------------------------------------------------------------------ what is away */
 
 static void keep_in(enum lease_where where)
@@ -883,6 +931,7 @@ int main(void)
 		CASE(whoever_polls_asks_at_its_own_times_until_its_deadline),
 		CASE(whoever_polls_leaves_the_time_between_two_tries_that_was_set),
 		CASE(whoever_polls_is_handed_nothing_within_its_process),
+		LONG_CASE(what_is_kept_is_renewed_where_other_leases_are_not),
 		CASE(a_disk_or_directory_that_fails_is_away_until_it_is_back),
 		CASE(an_error_about_one_lease_says_nothing_of_all),
 		CASE(who_stands_behind_one_that_waits_for_an_answer_hears_that_there_is_none),
