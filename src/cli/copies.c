@@ -14,6 +14,7 @@
 #include "verify/verify_origin.h"
 
 #define LOOK_EACH_MS 50
+#define PAGE_ROWS 1000
 
 struct asked {
 	const char *kind; /* borrowed from the call */
@@ -25,6 +26,9 @@ struct asked {
 struct asking {
 	size_t done, failed;
 	VEC(struct asked) rows; /* with --wait or --json */
+	/* Not yet written, up to PAGE_ROWS; each of `moving` is of the same move. */
+	VEC(struct registry_move) moves;
+	VEC(struct asked) moving;
 	struct stop stop;
 	struct progress progress; /* of waiting */
 };
@@ -44,27 +48,89 @@ static int is_deleted(const struct registry_row *row, struct err *err)
 		       row->name);
 }
 
-/* A deletion is what --force of a row that is gone means; for that there is remove. */
-static int ask_sync(struct copies_call *call, const struct registry_row *row,
-		    struct err *err)
+/* Takes its name. */
+static void add_asked(const struct copies_call *call, struct asking *asking,
+		      struct asked asked)
 {
-	const struct registry_move move = { .id = row->id,
-					    .event = REGISTRY_ASKED,
-					    .wishes = wishes_of(call) };
-
-	if (row->is_gone)
-		return is_deleted(row, err);
-	return registry_move(call->data.store, &move, err);
+	asking->done++;
+	if (call->waits || call->is_json)
+		vec_add(&asking->rows, asked);
+	else
+		free(asked.name);
 }
 
-static int ask_verification(struct copies_call *call, const struct registry_row *row,
-			    struct err *err)
+static void copies_ask_fail(struct asking *asking, const struct err *err)
 {
-	const struct registry_move move = { .id = row->id, .event = REGISTRY_REVERIFY };
+	cli_fail(err);
+	asking->failed++;
+}
+
+static void copies_ask_end_move(const struct copies_call *call, struct asking *asking,
+				size_t i, enum registry_result result)
+{
+	const uint64_t id = asking->moves.items[i].id;
+	struct err err;
+
+	if (result == REGISTRY_MOVED) {
+		add_asked(call, asking, asking->moving.items[i]);
+		asking->moving.items[i].name = NULL;
+		return;
+	}
+	if (result == REGISTRY_NO_ROW)
+		err_set(&err, ERR_MISSING, "the registry has no row %" PRIu64, id);
+	else
+		err_set(&err, ERR_CONFLICT,
+			"the registry's row %" PRIu64 " was changed meanwhile", id);
+	copies_ask_fail(asking, &err);
+}
+
+/* In one transaction, since the end of each waits for the disk. */
+static void copies_ask_write_page(const struct copies_call *call, struct asking *asking)
+{
+	enum registry_result results[PAGE_ROWS];
+	struct err err;
+
+	if (registry_move_many(call->data.store, asking->moves.items, asking->moves.count,
+			       results, &err) != 0) {
+		cli_fail(&err);
+		asking->failed += asking->moves.count;
+	} else {
+		for (size_t i = 0; i < asking->moves.count; i++)
+			copies_ask_end_move(call, asking, i, results[i]);
+	}
+	vec_clear(&asking->moves);
+	vec_clear_members(&asking->moving, name);
+}
+
+static struct asked copies_ask_note(const struct copies_call *call,
+				    const struct registry_row *row)
+{
+	struct asked asked = { .name = xstrdup(row->name), .size = row->size };
+
+	for (size_t i = 0; i < call->kinds.count; i++)
+		if (strcmp(call->kinds.items[i], row->kind) == 0)
+			asked.kind = call->kinds.items[i];
+	return asked;
+}
+
+/* A deletion is what --force of a row that is gone means; for that there is remove. */
+static int copies_ask_move(const struct copies_call *call, struct asking *asking,
+			   const struct registry_row *row, struct err *err)
+{
+	const bool is_reverify = strcmp(call->verb, "reverify") == 0;
+	const struct registry_move move = {
+		.id = row->id,
+		.event = is_reverify ? REGISTRY_REVERIFY : REGISTRY_ASKED,
+		.wishes = is_reverify ? 0 : wishes_of(call),
+	};
 
 	if (row->is_gone)
 		return is_deleted(row, err);
-	return registry_move(call->data.store, &move, err);
+	vec_add(&asking->moves, move);
+	vec_add(&asking->moving, copies_ask_note(call, row));
+	if (asking->moves.count == PAGE_ROWS)
+		copies_ask_write_page(call, asking);
+	return 0;
 }
 
 /* Before its row is gone: who has it go must also know how. */
@@ -92,26 +158,6 @@ static int copies_ask_remove_copy(struct copies_call *call, struct asking *askin
 	return call->command->discard(call, row, &asking->stop, err);
 }
 
-static int copies_ask_run_verb(struct copies_call *call, struct asking *asking,
-			       const struct registry_row *row, struct err *err)
-{
-	if (strcmp(call->verb, "remove") == 0)
-		return copies_ask_remove_copy(call, asking, row, err);
-	if (strcmp(call->verb, "reverify") == 0)
-		return ask_verification(call, row, err);
-	return ask_sync(call, row, err);
-}
-
-/* Takes its name. */
-static void add_asked(const struct copies_call *call, struct asking *asking,
-		      struct asked asked)
-{
-	for (size_t i = 0; i < call->kinds.count; i++)
-		if (strcmp(call->kinds.items[i], asked.kind) == 0)
-			asked.kind = call->kinds.items[i];
-	vec_add(&asking->rows, asked);
-}
-
 /* One that cannot be had done does not stop the others. */
 static int copies_ask_row(struct copies_call *call, struct registry_row *row, void *arg,
 			  struct err *err)
@@ -123,16 +169,15 @@ static int copies_ask_row(struct copies_call *call, struct registry_row *row, vo
 	if (call->is_dry) {
 		if (!call->is_json)
 			cli_print("would %s %s", call->verb, row->name);
-	} else if (copies_ask_run_verb(call, asking, row, err) != 0) {
-		cli_fail(err);
-		asking->failed++;
-		return 0;
+		add_asked(call, asking, copies_ask_note(call, row));
+	} else if (strcmp(call->verb, "remove") != 0) {
+		if (copies_ask_move(call, asking, row, err) != 0)
+			copies_ask_fail(asking, err);
+	} else if (copies_ask_remove_copy(call, asking, row, err) == 0) {
+		add_asked(call, asking, copies_ask_note(call, row));
+	} else {
+		copies_ask_fail(asking, err);
 	}
-	asking->done++;
-	add_asked(call, asking,
-		  (struct asked){ .kind = row->kind,
-				  .name = xstrdup(row->name),
-				  .size = row->size });
 	return 0;
 }
 
@@ -354,7 +399,6 @@ static int copies_ask_name_origin(struct copies_call *call, const char *name, vo
 
 	if (ask_origin(call, name, &failures, err) != 0)
 		return -1;
-	((struct asking *)arg)->done++;
 	add_asked(call, arg,
 		  (struct asked){ .kind = call->kinds.items[0],
 				  .name = xstrdup(name),
@@ -371,6 +415,7 @@ static int copies_ask(struct copies_call *call, bool is_origin, struct err *err)
 	cli_catch_signals(&asking.stop);
 	status = is_origin ? copies_walk_names(call, copies_ask_name_origin, &asking, err)
 			   : copies_walk(call, copies_ask_row, &asking, err);
+	copies_ask_write_page(call, &asking);
 	if (status >= 0 &&
 	    end_asking(call, &asking, is_origin ? has_ended_origin : copies_ask_has_ended,
 		       err) != 0)
@@ -517,7 +562,7 @@ int copies_walk_names(struct copies_call *call, copies_each_name each, void *arg
 static struct registry_filter filter_of(const struct copies_call *call, const char *kind)
 {
 	struct registry_filter filter = { .kind = kind,
-					  .limit = 1000,
+					  .limit = PAGE_ROWS,
 					  .state = REGISTRY_ANY };
 
 	for (int i = 0; i < REGISTRY_STATES && call->state; i++)

@@ -113,7 +113,54 @@ blobs_are_copied_verified_and_removed_when_asked() {
 	expect 4 at paris blob remove --type uploads nowhere
 }
 
+# Rows as of another blob, of which one was deleted by the primary.
+make_rows() { # COUNT GONE
+	sqlite3 paris/data/refrelay.db "
+		CREATE TEMP TABLE more AS
+			WITH RECURSIVE number (i) AS
+				(VALUES (1) UNION ALL SELECT i + 1 FROM number WHERE i < $1)
+			SELECT registry.* FROM registry, number WHERE kind = 'uploads' AND name = '2';
+		UPDATE more SET id = id + rowid, name = printf('many/%05d', rowid);
+		UPDATE more SET gone = rowid = $2;
+		INSERT INTO registry SELECT * FROM more"
+}
+
+# Each time, the disk is waited for.
+syncs_at_most() { # COUNT STATUS COMMAND...
+	local most=$1 status=$2
+	shift 2
+	# A sanitized build cannot look for leaks while it is traced.
+	ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 \
+		expect "$status" strace -f -qq -e trace=fsync,fdatasync -o calls \
+		"$REFRELAY" -c paris/refrelay.conf "$@"
+	[ "$(grep -c 'sync(' calls)" -le "$most" ] || fail "$(grep -c 'sync(' calls) syncs"
+}
+
+many_are_asked_for_a_page_at_a_time() {
+	command -v strace >/dev/null || skip 'no strace to see the calls with'
+	strace -f -qq -e trace=fsync -o calls true || skip 'strace may not be used here'
+	make_blob_sites
+	stop_site paris
+	make_rows 2500 1200
+	syncs_at_most 100 3 blob resync --type uploads --all --json
+	grep -q 'many/01200: the primary deleted it; to delete it here, too, use remove' err
+	[ "$(member failed <out)" = 1 ]
+	{
+		echo 2
+		echo a/1
+		seq -f 'many/%05.0f' 2500
+	} | grep -v '/01200$' >names
+	python3 -c 'import json, sys; print(*json.load(sys.stdin)["blobs"], sep="\n")' <out |
+		diff names -
+	[ "$(at paris blob list --type uploads --state pending | wc -l)" = 2501 ]
+	syncs_at_most 100 3 blob reverify --type uploads --all
+	grep -qx 'asked for reverify of 2501 blobs, 1 failed' out
+	syncs_at_most 20 4 blob sync --type uploads many/00001 nowhere many/00002
+	grep -qx 'asked for sync of 2 blobs' out
+}
+
 tap_test 'blobs are listed and shown at both sites' blobs_are_listed_and_shown_at_both_sites
 tap_test 'blobs are copied, verified and removed when asked' \
 	blobs_are_copied_verified_and_removed_when_asked
+tap_test 'many are asked for a page at a time' many_are_asked_for_a_page_at_a_time
 tap_done
