@@ -133,7 +133,7 @@ static void git_remote_write_http(const struct git_remote *remote, struct str *t
 	int64_t stall_ms = remote->stall_ms != 0 ? remote->stall_ms : DEFAULT_STALL_MS;
 
 	str_add(text, "\tsslVerify = true\n\tfollowRedirects = false\n\tproxy =\n"
-		      "\tcookieFile =\n\textraHeader =\n");
+		      "\tcookieFile =\n\textraHeader =\n\tcurloptResolve =\n");
 	if (remote->header) {
 		str_add(text, "\textraHeader = ");
 		git_remote_add_quoted(text, remote->header);
@@ -349,6 +349,7 @@ static const char *const environment[] = {
 	"GIT_TERMINAL_PROMPT=0",
 	"GIT_ASKPASS=false",
 	"SSH_ASKPASS=false",
+	"GIT_PROXY_COMMAND=", /* none, whatever core.gitProxy says */
 	"GIT_NO_REPLACE_OBJECTS=1",
 	"GIT_NO_LAZY_FETCH=1",
 	"GIT_OPTIONAL_LOCKS=0",

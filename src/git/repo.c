@@ -121,10 +121,20 @@ static bool is_include(const struct conf_entry *entry)
 	       strcasecmp(entry->section, "includeIf") == 0;
 }
 
+/* Git takes a URL, or a path, for the name of a remote if one has it: it fetches from
+ * that one's URL, and runs its uploadpack. */
+static bool is_remote_with_name_of_place(const struct conf_entry *entry)
+{
+	return strcasecmp(entry->section, "remote") == 0 && entry->subsection &&
+	       (strchr(entry->subsection, ':') || entry->subsection[0] == '/');
+}
+
 /* An include may bring anything. */
 static bool rewrites_urls(const struct conf_entry *entry)
 {
-	return strcasecmp(entry->key, "insteadOf") == 0 || is_include(entry);
+	return strcasecmp(entry->key, "insteadOf") == 0 || is_include(entry) ||
+	       repo_is_of_format(entry, "fetch", "bundleURI") ||
+	       is_remote_with_name_of_place(entry);
 }
 
 /* As git reads it: the last one that says something of HEAD counts. */

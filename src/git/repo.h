@@ -15,7 +15,9 @@ struct repo {
 	bool is_cut;         /* ... by refrelay (git/cuts.h) */
 	bool is_partial;     /* a partial clone (it has a promisor remote) */
 	bool has_work_tree;  /* its config names one */
-	bool rewrites_urls;  /* its config has url.*.insteadOf, or includes others */
+	bool rewrites_urls;  /* its config has what may send a fetch elsewhere:
+				url.*.insteadOf, fetch.bundleURI, a remote that a URL or
+				path names, or an include */
 	bool has_includes;   /* its config includes other files, or another adds to it */
 	bool hides_head;     /* its config hides HEAD from fetches */
 	bool is_closed;      /* its own config, without includes, has http.uploadpack =

@@ -551,14 +551,27 @@ static int sync_repository_create_copy(struct job *job,
 /* An adopted repository brings a config of its own, which git obeys. */
 static int sync_repository_check_copy(const struct repo *copy, struct err *err)
 {
+	static const char *const files[] = { "config.worktree", "commondir" };
+
 	if (repo_check_files(copy, err) != 0)
 		return err_prefix(err, "the copy");
-	if (!copy->rewrites_urls)
-		return 0;
-	err_set(err, ERR_CONFIG,
-		"the copy's config has url.*.insteadOf or includes: git "
-		"might fetch from elsewhere");
-	return err_remedy(err, "remove that from the copy's config");
+	if (copy->rewrites_urls) {
+		err_set(err, ERR_CONFIG,
+			"the copy's config has url.*.insteadOf, fetch.bundleURI, a "
+			"remote that a URL or path names, or includes: git might fetch "
+			"from elsewhere");
+		return err_remedy(err, "remove that from the copy's config");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		if (!file_is_there(copy->fd, files[i]))
+			continue;
+		err_set(err, ERR_CONFIG,
+			"the copy has a file %s, with which git obeys more than its "
+			"config: it might fetch from elsewhere",
+			files[i]);
+		return err_remedy(err, "remove that file, if no working tree needs it");
+	}
+	return 0;
 }
 
 /* A lock that nobody removes is old enough to be removed when it was waited for. */

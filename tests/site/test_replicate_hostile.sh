@@ -78,6 +78,37 @@ an_adopted_config_cannot_send_us_elsewhere() {
 	done
 }
 
+# Git takes the source for the name of this remote, and runs its program.
+remote_with_its_name() {
+	printf '[remote "%s"]\n\tuploadpack = %s\n' "$PWD/source/bad.git" "$PWD/evil"
+}
+
+in_its_config() {
+	remote_with_its_name >>dest/bad.git/config
+}
+
+in_config_worktree() {
+	git -C dest/bad.git config extensions.worktreeConfig true
+	remote_with_its_name >dest/bad.git/config.worktree
+}
+
+in_commondir() {
+	cp -a dest/bad.git common
+	remote_with_its_name >>common/config
+	echo ../../common >dest/bad.git/commondir
+}
+
+an_adopted_copy_runs_no_other_upload_pack() { # WHERE-FUNCTION TEXT
+	prepare
+	mkdir dest
+	git clone -q --mirror source/bad.git dest/bad.git
+	"$1"
+	add_commits source/bad.git refs/heads/main 1
+	run 3 created=1 failed=1
+	is_bad bad '"failure_class":"config"' "$2"
+	nothing_was_run
+}
+
 a_pipe_holds_nobody() { # PATH
 	prepare
 	mkdir -p "$(dirname "source/bad.git/$1")"
@@ -156,6 +187,12 @@ tap_test "a source's config runs nothing" a_sources_config_runs_nothing
 tap_test "an adopted copy's config runs nothing" an_adopted_config_runs_nothing
 tap_test "an adopted copy's config cannot send us elsewhere" \
 	an_adopted_config_cannot_send_us_elsewhere
+tap_test "nor a remote in it that has the source's name" \
+	an_adopted_copy_runs_no_other_upload_pack in_its_config 'a remote that a URL or path names'
+tap_test "nor one in config.worktree" \
+	an_adopted_copy_runs_no_other_upload_pack in_config_worktree 'a file config.worktree'
+tap_test "nor one in the directory that commondir names" \
+	an_adopted_copy_runs_no_other_upload_pack in_commondir 'a file commondir'
 for path in objects/info/alternates objects/info/commit-graph \
 	objects/pack/multi-pack-index shallow; do
 	tap_test "a pipe at $path holds nobody" a_pipe_holds_nobody "$path"

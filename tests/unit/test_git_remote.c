@@ -207,6 +207,61 @@ TEST(what_a_repositorys_config_says_of_the_url_adds_nothing)
 	assert_fails(fetch(), ERR_CONFIG);
 }
 
+/* Else libcurl would connect to whatever address it says. */
+TEST(a_repositorys_config_resolves_no_names)
+{
+	unsigned port = 0;
+
+	assert_int_equal(sscanf(url, "http://127.0.0.1:%u/", &port), 1);
+	snprintf(url, sizeof(url), "http://localhost:%u/r.git", port);
+	must("cd copy.git && "
+	     "git config http.curloptResolve localhost:%u:127.0.0.9 && "
+	     "git config http.%s.curloptResolve localhost:%u:127.0.0.9",
+	     port, url, port);
+	assert_ok(fetch());
+}
+
+TEST(a_repositorys_config_runs_no_proxy)
+{
+	must("printf '#!/bin/sh\ntouch %s/ran\n' >proxy && chmod +x proxy && "
+	     "git -C copy.git config core.gitProxy %s/proxy",
+	     root, root);
+	remote = (struct git_remote){ .url = "git://127.0.0.1:1/r.git" };
+	assert_int_equal(fetch(), -1);
+	must("test ! -e ran");
+}
+
+static void check_rewrites(const char *key, const char *value, bool is_expected)
+{
+	AUTO_REPO struct repo copy = REPO_INIT;
+
+	must("git -C copy.git config '%s' '%s'", key, value);
+	assert_ok(repo_open(root_fd, "copy.git", &copy, &err));
+	if (copy.rewrites_urls != is_expected)
+		fail_msg("%s", key);
+	must("git -C copy.git config --unset '%s'", key);
+}
+
+/* By the first git was sent elsewhere with the header, by the second it ran a program. */
+TEST(what_sends_a_fetch_elsewhere_is_seen)
+{
+	static const char *const keys[] = {
+		"remote.https://host/r.git.url",
+		"remote./srv/git/r.git.uploadpack",
+		"remote.git@host:r.git.proxy",
+		"url.https://other/.insteadOf",
+		"url.x.INSTEADOF",
+		"fetch.bundleURI",
+		"include.path",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		check_rewrites(keys[i], "/nowhere", true);
+	check_rewrites("remote.origin.url", "https://host/r.git", false);
+	check_rewrites("remote.some/one.url", "https://host/r.git", false);
+	check_rewrites("fetch.parallel", "1", false);
+}
+
 /* Whether tags go, or come, is decided after the fetch. */
 TEST(a_repositorys_config_makes_and_removes_no_tag)
 {
@@ -297,6 +352,9 @@ int main(void)
 		CASE(a_file_of_authorities_stands_in_place_of_a_directory_of_them),
 		CASE(a_repositorys_config_does_not_send_the_header_to_unverified_peers),
 		CASE(what_a_repositorys_config_says_of_the_url_adds_nothing),
+		CASE(a_repositorys_config_resolves_no_names),
+		CASE(a_repositorys_config_runs_no_proxy),
+		CASE(what_sends_a_fetch_elsewhere_is_seen),
 		CASE(a_repositorys_config_makes_and_removes_no_tag),
 		CASE(what_the_server_answers_has_a_class),
 		CASE(an_answer_that_rests_is_a_timeout),
