@@ -102,6 +102,22 @@ static int objects_refuse_shallow(const struct proc_result *ended, struct err *e
 			       "mirror may have a depth instead");
 }
 
+/* Git takes a URL without a slash, as host:r.git, for the name of a file there. */
+static int objects_check_nick(const struct repo *repo, const char *url, struct err *err)
+{
+	static const char *const folders[] = { "remotes", "branches" };
+
+	for (size_t i = 0; !strchr(url, '/') && i < ARRAY_SIZE(folders); i++) {
+		AUTO_FREE char *file = xasprintf("%s/%s", folders[i], url);
+		if (!file_is_there(repo->fd, file))
+			continue;
+		err_set(err, ERR_CONFIG,
+			"the copy has a file %s: git would fetch from elsewhere", file);
+		return err_remedy(err, "remove that file");
+	}
+	return 0;
+}
+
 /* Ends and clears the arguments. */
 static int run_fetch(struct git_call call, const struct repo *repo, arguments *args,
 		     const oid_list *wanted, struct err *err)
@@ -118,7 +134,9 @@ static int run_fetch(struct git_call call, const struct repo *repo, arguments *a
 	call.args = args->items;
 	call.input = &input;
 	call.ended = &ended;
-	result = git_run(&call, err);
+	result = objects_check_nick(repo, call.remote->url, err);
+	if (result == 0)
+		result = git_run(&call, err);
 	vec_clear(args);
 	failpoint("objects.fetched");
 	if (result == 0)

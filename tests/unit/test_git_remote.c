@@ -231,6 +231,22 @@ TEST(a_repositorys_config_runs_no_proxy)
 	must("test ! -e ran");
 }
 
+/* Such files are how remotes were kept before there was a config. */
+TEST(a_file_in_the_repository_sends_no_fetch_elsewhere)
+{
+	AUTO_FREE char *ssh = xasprintf("%s/ssh", root);
+
+	must("printf '#!/bin/sh\necho \"$@\" >%s/ran\n' >ssh && chmod +x ssh && "
+	     "mkdir -p copy.git/remotes && "
+	     "echo 'URL: other:r.git' >copy.git/remotes/host:r.git",
+	     root);
+	remote = (struct git_remote){ .url = "host:r.git", .ssh_command = ssh };
+	assert_fails(fetch(), ERR_CONFIG);
+	must("test ! -e ran && rm copy.git/remotes/host:r.git");
+	assert_int_equal(fetch(), -1);
+	must("grep -q 'host git-upload-pack' ran");
+}
+
 static void check_rewrites(const char *key, const char *value, bool is_expected)
 {
 	AUTO_REPO struct repo copy = REPO_INIT;
@@ -354,6 +370,7 @@ int main(void)
 		CASE(what_a_repositorys_config_says_of_the_url_adds_nothing),
 		CASE(a_repositorys_config_resolves_no_names),
 		CASE(a_repositorys_config_runs_no_proxy),
+		CASE(a_file_in_the_repository_sends_no_fetch_elsewhere),
 		CASE(what_sends_a_fetch_elsewhere_is_seen),
 		CASE(a_repositorys_config_makes_and_removes_no_tag),
 		CASE(what_the_server_answers_has_a_class),

@@ -685,6 +685,22 @@ TEST(what_diverts_git_goes_from_a_copy)
 	}
 }
 
+TEST(a_copy_whose_config_sends_git_elsewhere_is_made_anew)
+{
+	static const char *const keys[] = { "remote./srv/git/a.git.uploadpack",
+					    "remote.https://host/a.git.url",
+					    "fetch.bundleURI" };
+
+	assert_ok(mend());
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		must("git -C here/a.git config %s x", keys[i]);
+		assert_ok(mend());
+		assert_true(result.was_rebuilt);
+		must("! git -C here/a.git config %s", keys[i]);
+		assert_equal_and_whole();
+	}
+}
+
 /* Else it would count as what was left there, and stay. */
 TEST(what_misleads_git_does_not_get_into_a_record)
 {
@@ -880,6 +896,7 @@ int main(void)
 		SYNC_CASE(what_was_written_with_the_times_put_back_is_not_sound),
 		SYNC_CASE(links_to_what_maintenance_wrote_change_nothing),
 		SYNC_CASE(what_diverts_git_goes_from_a_copy),
+		SYNC_CASE(a_copy_whose_config_sends_git_elsewhere_is_made_anew),
 		SYNC_CASE(what_misleads_git_does_not_get_into_a_record),
 		SYNC_CASE(what_diverts_git_by_a_link_stays_where_it_is),
 		SYNC_CASE(what_a_stranger_does_to_old_packs_during_a_sync_is_not_ours),
