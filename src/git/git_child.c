@@ -322,7 +322,8 @@ int git_setup(const char *directory, struct err *err)
 	return 0;
 }
 
-/* What a repository's own configuration may not change. */
+/* What a repository's own configuration may not change. Older protocols get no objects of
+ * hidden refs, and some ways to negotiate get all of them anew. */
 static const char *const environment[] = {
 	"GIT_CONFIG_KEY_0=core.hooksPath",
 	"GIT_CONFIG_VALUE_0=/dev/null",
@@ -342,6 +343,10 @@ static const char *const environment[] = {
 	"GIT_CONFIG_VALUE_7=2",
 	"GIT_CONFIG_KEY_8=core.fsyncMethod",
 	"GIT_CONFIG_VALUE_8=fsync",
+	"GIT_CONFIG_KEY_9=protocol.version",
+	"GIT_CONFIG_VALUE_9=2",
+	"GIT_CONFIG_KEY_10=fetch.negotiationAlgorithm",
+	"GIT_CONFIG_VALUE_10=default",
 	home_variable,
 	path_variable,
 	"GIT_CONFIG_NOSYSTEM=1",
@@ -470,11 +475,11 @@ static void git_child_add_environment(struct child *child, const struct git_call
 		configs[remote && remote->is_pushed_to ? CONFIG_PUSH : (int)call->config]
 			.variable);
 	vec_add(&child->env, protocols_of(remote));
-	vec_add(&child->env, is_http ? "GIT_CONFIG_COUNT=10" : "GIT_CONFIG_COUNT=9");
+	vec_add(&child->env, is_http ? "GIT_CONFIG_COUNT=12" : "GIT_CONFIG_COUNT=11");
 	if (is_http) {
 		snprintf(child->include, sizeof(child->include),
-			 "GIT_CONFIG_VALUE_9=/proc/self/fd/%d", child->remote);
-		vec_add(&child->env, "GIT_CONFIG_KEY_9=include.path");
+			 "GIT_CONFIG_VALUE_11=/proc/self/fd/%d", child->remote);
+		vec_add(&child->env, "GIT_CONFIG_KEY_11=include.path");
 		vec_add(&child->env, child->include);
 	}
 	if (remote && remote->ssh_command)

@@ -289,6 +289,20 @@ TEST(a_repositorys_config_makes_and_removes_no_tag)
 	must("git -C copy.git for-each-ref | cmp - before");
 }
 
+/* By older protocols git gets no object of a ref that is hidden. */
+TEST(a_repositorys_config_changes_neither_protocol_nor_negotiation)
+{
+	AUTO_FREE char *path = xasprintf("%s/r.git", root);
+
+	must("git -C r.git config transfer.hideRefs refs/heads");
+	remote = (struct git_remote){ .url = path };
+	must("git -C copy.git config protocol.version 0");
+	assert_ok(fetch());
+	must("rm -rf copy.git/objects/pack/* && "
+	     "git -C copy.git config fetch.negotiationAlgorithm nonsense");
+	assert_ok(fetch());
+}
+
 TEST(what_the_server_answers_has_a_class)
 {
 	static const struct {
@@ -373,6 +387,7 @@ int main(void)
 		CASE(a_file_in_the_repository_sends_no_fetch_elsewhere),
 		CASE(what_sends_a_fetch_elsewhere_is_seen),
 		CASE(a_repositorys_config_makes_and_removes_no_tag),
+		CASE(a_repositorys_config_changes_neither_protocol_nor_negotiation),
 		CASE(what_the_server_answers_has_a_class),
 		CASE(an_answer_that_rests_is_a_timeout),
 		CASE(a_server_that_says_that_it_lives_is_waited_for),
