@@ -556,6 +556,7 @@ static int look_once(const struct look_request *request, int dir, struct look *l
 		return err_errno(err, "cannot look at %s", look->path);
 	look->device = st.st_dev;
 	look->inode = st.st_ino;
+	git_version(look->git);
 	observation_arm_watch(request, dir, look);
 	if (state_look(dir, &state, &why) != 0) {
 		bypass_unwritable(look, &why);
@@ -650,6 +651,7 @@ bool look_is_same(const struct look *before, const struct look *after)
 	if (before->bypass != BYPASS_NONE || after->bypass != BYPASS_NONE)
 		return false;
 	if (!is_same_place(before, after) || strcmp(before->key, after->key) != 0 ||
+	    strcmp(before->git, after->git) != 0 ||
 	    !fingerprint_equal(&before->fingerprint, &after->fingerprint))
 		return false;
 	return (before->is_watched && after->is_watched &&
@@ -678,7 +680,8 @@ bool look_still_stands(const struct look *look, struct inotify_watch *watch)
 	if (lstat(look->path, &st) != 0 || st.st_dev != look->device ||
 	    st.st_ino != look->inode)
 		return false;
-	if (find_is_plain(look->path) && is_hidden(look->path))
+	if ((find_is_plain(look->path) && is_hidden(look->path)) ||
+	    !git_version_is_still(look->git))
 		return false;
 	return inotify_epoch(watch) == look->epoch;
 }

@@ -13,6 +13,7 @@
 
 #include "base/thread.h"
 #include "git/fingerprint.h"
+#include "git/git_child.h"
 #include "git/inotify.h"
 #include "git/state.h"
 
@@ -41,6 +42,7 @@ struct look {
 	uint64_t epoch;     /* of the watch, if is_watched */
 	unsigned recovered; /* dead writers whose remains were cleaned up */
 	char key[STATE_KEY_SIZE];
+	char git[GIT_VERSION_SIZE]; /* another one may answer differently */
 	struct fingerprint fingerprint;
 };
 
@@ -65,8 +67,8 @@ int look_take(const struct look_request *request, struct look *look, struct err 
 /* Whether a change between them is ruled out. False if either has a bypass. */
 bool look_is_same(const struct look *before, const struct look *after);
 
-/* A cheap check before a whole look: whether the repository is still in its place and its
- * watch saw nothing. False also if that cannot be determined. */
+/* A cheap check before a whole look: whether the repository is still in its place, its
+ * watch saw nothing, and git is the same. False also if that cannot be determined. */
 bool look_still_stands(const struct look *look, struct inotify_watch *watch);
 
 void observation_clear(struct look *look);
