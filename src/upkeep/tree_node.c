@@ -23,17 +23,6 @@
 #define NAME_BYTES 16
 #define FORGET_S 86400 /* records of nodes that are gone stay so long, for people */
 
-#define TREE_NODE_ABSENT_LOOKS 3 /* that a neighbour may lack its lease, in a row */
-#define TREE_NODE_WAS_SEEN (-1)
-
-/* A neighbour of which only its lease shows whether it is where ours are. */
-struct tree_node_doubt {
-	char name[2 * NAME_BYTES + 1]; /* of its record */
-	int absent; /* so many looks in a row were without its lease, or WAS_SEEN */
-};
-
-typedef VEC(struct tree_node_doubt) tree_node_doubts;
-
 struct tree_node {
 	struct stop stop;
 	pthread_t thread;
@@ -42,12 +31,10 @@ struct tree_node {
 	char *name;                    /* of the record */
 	json_t *record;                /* what it says */
 	struct lease_manager *manager; /* borrowed; NULL: it holds no lease */
-	int64_t beat_ms;
 	/* Of the start, then of the thread. */
-	int folder, fd;          /* -1: not there */
-	struct lease *lease;     /* NULL: not now */
-	tree_node_doubts doubts; /* by the latest look */
-	char differing[256];     /* what the log was told last */
+	int folder, fd;      /* -1: not there */
+	struct lease *lease; /* NULL: not now */
+	char differing[256]; /* what the log was told last */
 	bool is_failing;
 };
 
@@ -232,9 +219,6 @@ static bool tree_node_is_name(const char *name)
 struct tree_node_look {
 	int folder;
 	struct lease_manager *manager; /* to find out what a place means; may be NULL */
-	/* NULL: that is waited for. Else each look counts on from the one before. */
-	const tree_node_doubts *before;
-	tree_node_doubts *now;
 	const char *own_name;
 	const json_t *own;
 	int64_t now_s; /* by the clock of the file system */
@@ -273,21 +257,6 @@ static int tree_node_is_seen(const struct tree_node_look *look, const char *name
 	return err.class == ERR_MISSING ? 0 : -1;
 }
 
-static int tree_node_say_elsewhere(const struct tree_node_look *look,
-				   const json_t *record, struct err *err)
-{
-	AUTO_FREE char *who = tree_node_who(look->own);
-	AUTO_FREE char *whom = tree_node_who(record);
-
-	err_set(err, ERR_CONFIG,
-		"%s works on the same site.repositories as %s, but its leases are kept "
-		"elsewhere: lease.url or lease.path means another place there",
-		whom, who);
-	return err_remedy(err, "give all nodes of a tree the same lease.url or "
-			       "lease.path, which is mounted at each, or stop the other "
-			       "node");
-}
-
 /* It may be about to have its lease again, as after a restart of the server. */
 static int tree_node_find_place(const struct tree_node_look *look, const char *name,
 				const json_t *record, int64_t patience_ms,
@@ -304,39 +273,15 @@ static int tree_node_find_place(const struct tree_node_look *look, const char *n
 		err->class = ERR_NONE;
 		return 0;
 	}
-	return tree_node_say_elsewhere(look, record, err);
-}
-
-static struct tree_node_doubt tree_node_doubt_of(const tree_node_doubts *doubts,
-						 const char *name)
-{
-	struct tree_node_doubt none = { .absent = 0 };
-
-	for (size_t i = 0; i < doubts->count; i++)
-		if (strcmp(doubts->items[i].name, name) == 0)
-			return doubts->items[i];
-	snprintf(none.name, sizeof(none.name), "%s", name);
-	return none;
-}
-
-/* Whose lease was there once is no other place's: it may have lost sight of the server
- * since. */
-static int tree_node_count_absence(const struct tree_node_look *look, const char *name,
-				   const json_t *record, struct err *err)
-{
-	struct tree_node_doubt doubt = tree_node_doubt_of(look->before, name);
-	int seen;
-
-	if (doubt.absent != TREE_NODE_WAS_SEEN) {
-		seen = look->manager ? tree_node_is_seen(look, name) : -1;
-		doubt.absent = seen > 0    ? TREE_NODE_WAS_SEEN
-			       : seen == 0 ? doubt.absent + 1
-					   : 0;
-	}
-	vec_add(look->now, doubt);
-	return doubt.absent < TREE_NODE_ABSENT_LOOKS
-		       ? 1
-		       : tree_node_say_elsewhere(look, record, err);
+	AUTO_FREE char *who = tree_node_who(look->own);
+	AUTO_FREE char *whom = tree_node_who(record);
+	err_set(err, ERR_CONFIG,
+		"%s works on the same site.repositories as %s, but its leases are kept "
+		"elsewhere: lease.url or lease.path means another place there",
+		whom, who);
+	return err_remedy(err, "give all nodes of a tree the same lease.url or "
+			       "lease.path, which is mounted at each, or stop the other "
+			       "node");
 }
 
 static int tree_node_look_at(const struct tree_node_look *look, const char *name,
@@ -359,9 +304,7 @@ static int tree_node_look_at(const struct tree_node_look *look, const char *name
 	 * not; so one that lost its lease has the time of a beat to take it again. */
 	if (verdict == 0 && tree_node_has_backend(look->own, "directory"))
 		patience_ms = TREE_NODE_BEAT_MS + TREE_NODE_PATIENCE_MS;
-	if (verdict > 0 && look->now)
-		verdict = tree_node_count_absence(look, name, record, err);
-	else if (patience_ms > 0 && look->manager && !look->now)
+	if (patience_ms > 0 && look->manager)
 		verdict = tree_node_find_place(look, name, record, patience_ms, err);
 	if (verdict >= 0 && look->say) {
 		AUTO_FREE char *who = tree_node_who(record);
@@ -480,10 +423,9 @@ static int tree_node_beat(struct tree_node *node, struct err *err)
 	return 0;
 }
 
-/* `now`: NULL where doubts are worth a wait. */
+/* `manager`: NULL where doubts are not worth a wait. */
 static int tree_node_look_around(struct tree_node *node, struct lease_manager *manager,
-				 tree_node_doubts *now, tree_node_seen say,
-				 struct err *err)
+				 tree_node_seen say, struct err *err)
 {
 	struct stat st;
 
@@ -492,8 +434,6 @@ static int tree_node_look_around(struct tree_node *node, struct lease_manager *m
 	return tree_node_look_at_all(
 		&(struct tree_node_look){ .folder = node->folder,
 					  .manager = manager,
-					  .before = &node->doubts,
-					  .now = now,
 					  .own_name = node->name,
 					  .own = node->record,
 					  .now_s = (int64_t)st.st_mtime,
@@ -509,18 +449,11 @@ static void tree_node_note_beat(struct tree_node *node, const struct err *why)
 	node->is_failing = why != NULL;
 }
 
-/* Where this node has no lease now, nobody may be able to. */
 static void tree_node_look_again(struct tree_node *node)
 {
 	struct err err = { 0 };
-	tree_node_doubts now = { 0 };
-	const bool has_lease = node->lease && lease_check(node->lease, &err) == 0;
-	int result = tree_node_look_around(node, has_lease ? node->manager : NULL, &now,
-					   NULL, &err);
 
-	vec_clear(&node->doubts);
-	node->doubts = now;
-	if (result == 0) {
+	if (tree_node_look_around(node, NULL, NULL, &err) == 0) {
 		node->differing[0] = '\0';
 	} else if (strcmp(node->differing, err.text) != 0) {
 		snprintf(node->differing, sizeof(node->differing), "%s", err.text);
@@ -551,7 +484,7 @@ static void *tree_node_run(void *arg)
 	struct tree_node *node = arg;
 	struct err err;
 
-	while (!stop_wait(&node->stop, node->beat_ms)) {
+	while (!stop_wait(&node->stop, TREE_NODE_BEAT_MS)) {
 		tree_node_note_beat(node, tree_node_beat(node, &err) != 0 ? &err : NULL);
 		tree_node_hold(node);
 		tree_node_look_again(node);
@@ -573,7 +506,6 @@ static void tree_node_free(struct tree_node *node)
 	if (tree_node_stands(node))
 		unlinkat(node->folder, node->name, 0);
 	lease_release(node->lease);
-	vec_clear(&node->doubts);
 	if (node->fd >= 0)
 		close(node->fd);
 	if (node->folder >= 0)
@@ -598,7 +530,6 @@ int tree_node_enter(const struct tree_node_self *self, struct tree_node **node,
 	entered->record = tree_node_record(self, host);
 	entered->folder = entered->fd = -1;
 	entered->manager = self->manager;
-	entered->beat_ms = self->beat_ms > 0 ? self->beat_ms : TREE_NODE_BEAT_MS;
 	stop_init(&entered->stop);
 	tree_node_hold(entered); /* before anybody is told of it */
 	if (tree_node_write(entered, &why) != 0) {
@@ -607,7 +538,7 @@ int tree_node_enter(const struct tree_node_self *self, struct tree_node **node,
 			tree_node_free(entered);
 			return -1;
 		}
-	} else if (tree_node_look_around(entered, entered->manager, NULL,
+	} else if (tree_node_look_around(entered, entered->manager,
 					 tree_node_log_neighbour, err) != 0) {
 		tree_node_free(entered);
 		return -1;

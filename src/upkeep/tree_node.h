@@ -33,7 +33,6 @@ struct tree_node_self {
 	const char *data;              /* site.data, which must exist */
 	const json_t *leases;          /* lease_settings_json() */
 	struct lease_manager *manager; /* of these leases; kept; NULL: not available */
-	int64_t beat_ms;               /* 0: TREE_NODE_BEAT_MS; for tests */
 };
 
 /* Leaves the record, and judges all other living nodes. ERR_CONFIG: the leases of one of

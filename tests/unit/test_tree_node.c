@@ -1,26 +1,13 @@
 #include "test.h"
 
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "base/log.h"
 #include "lease/lease_settings.h"
 #include "upkeep/tree_node.h"
 
-#define NEIGHBOUR "0123456789abcdef0123456789abcdef"
-#define RECORD "srv/.refrelay/nodes/" NEIGHBOUR
-
 static char tree[96];
-static atomic_int stamps;
-
-/* Each look follows a stamp. */
-int futimens(int fd, const struct timespec times[2])
-{
-	stamps++;
-	return (int)syscall(SYS_utimensat, fd, NULL, times, 0);
-}
 
 /* The leases that a configuration of these lines makes, at such a site. */
 static json_t *leases_of(const char *lines, const char *site, const char *repositories)
@@ -199,7 +186,7 @@ TEST(a_node_is_told_of_as_long_as_it_runs)
 /* What a node that was killed leaves: as that one wrote it. */
 static void leave_record(const char *lines, const char *boot_id, int64_t age_s)
 {
-	const char *path = RECORD;
+	const char *path = "srv/.refrelay/nodes/0123456789abcdef0123456789abcdef";
 	json_auto_t *record = record_of("/gone", lines, "s", tree);
 	const struct timespec at = { .tv_sec = time(NULL) - age_s };
 	AUTO_STR struct str text = STR_INIT;
@@ -280,7 +267,7 @@ TEST(the_node_of_the_same_data_directory_is_no_other)
 
 TEST(what_is_no_record_counts_for_nothing)
 {
-	const char *path = RECORD;
+	const char *path = "srv/.refrelay/nodes/0123456789abcdef0123456789abcdef";
 	struct tree_node *node = NULL;
 
 	assert_ok(dir_make(root_fd, "srv/.refrelay/nodes", &err));
@@ -312,9 +299,7 @@ struct placed {
 	struct tree_node *node;
 };
 
-/* A beat of 0 is the usual one. */
-static int enter_beating(const char *data, const char *directory, int64_t beat_ms,
-			 struct placed *placed)
+static int enter_placed(const char *data, const char *directory, struct placed *placed)
 {
 	AUTO_FREE char *path = xasprintf("%s/%s", root, data);
 	struct lease_settings settings = { 0 };
@@ -334,14 +319,8 @@ static int enter_beating(const char *data, const char *directory, int64_t beat_m
 							 .site = "s",
 							 .data = path,
 							 .leases = leases,
-							 .manager = placed->manager,
-							 .beat_ms = beat_ms },
+							 .manager = placed->manager },
 			       &placed->node, &err);
-}
-
-static int enter_placed(const char *data, const char *directory, struct placed *placed)
-{
-	return enter_beating(data, directory, 0, placed);
 }
 
 static void leave_placed(struct placed *placed)
@@ -386,88 +365,6 @@ TEST(the_same_path_that_is_not_mounted_is_another_place)
 	leave_placed(&a);
 }
 
-#define BEAT_MS 20
-static struct lease *hold_as_neighbour(const struct placed *placed)
-{
-	struct lease *lease;
-	char key[LEASE_KEY_SIZE];
-
-	lease_key_of_site(placed->manager, "site:tree:" NEIGHBOUR, key);
-	assert_ok(
-		lease_acquire(placed->manager,
-			      &(struct lease_request){ .key = key, .operation = "tree" },
-			      &lease, &err));
-	return lease;
-}
-
-static void remove_record(void)
-{
-	assert_int_equal(unlinkat(root_fd, RECORD, 0), 0);
-}
-
-/* Returns the real stderr. */
-static int log_to_file(void)
-{
-	AUTO_CLOSE int fd =
-		openat(root_fd, "log", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	int real_stderr = dup(STDERR_FILENO);
-
-	dup2(fd, STDERR_FILENO);
-	log_set_level(LOG_LEVEL_ERROR);
-	return real_stderr;
-}
-
-static void end_log(int real_stderr)
-{
-	log_set_level(LOG_LEVEL_NONE);
-	dup2(real_stderr, STDERR_FILENO);
-	close(real_stderr);
-}
-
-/* So many looks begin and end. */
-static void wait_for_looks(int count)
-{
-	const int until = stamps + count + 1;
-
-	wait_until(stamps >= until);
-}
-
-static size_t count_told(void)
-{
-	AUTO_STR struct str log = STR_INIT;
-	size_t count = 0;
-
-	assert_ok(file_read(root_fd, "log", 1 << 20, &log, &err));
-	for (const char *at = log.data; (at = strstr(at, " ev=tree.differs ")); at++)
-		count += strstr(at, "its leases are kept elsewhere") != NULL;
-	return count;
-}
-
-/* As after a start without the server of the leases: nothing could be seen of it. */
-TEST(a_neighbour_in_doubt_is_looked_for_until_it_was_seen)
-{
-	const char *elsewhere = "backend = directory\npath = /elsewhere\n";
-	struct placed a = { 0 };
-	struct lease *lease;
-	int real_stderr = log_to_file();
-
-	assert_ok(enter_beating("a", "leases", BEAT_MS, &a));
-	lease = hold_as_neighbour(&a);
-	leave_record(elsewhere, OTHER_BOOT, 0);
-	wait_for_looks(4);
-	lease_release(lease); /* it may have lost sight of the server */
-	wait_for_looks(4);
-	assert_int_equal(count_told(), 0);
-	remove_record();
-	wait_for_looks(1);
-	leave_record(elsewhere, OTHER_BOOT, 0);
-	wait_until(count_told() > 0);
-	wait_for_looks(4);
-	assert_int_equal(count_told(), 1);
-	leave_placed(&a);
-	end_log(real_stderr);
-}
-
 #define NODE_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, test_remove_root)
 
 int main(void)
@@ -486,7 +383,6 @@ int main(void)
 		NODE_CASE(
 			leases_that_are_kept_elsewhere_are_refused_and_another_way_to_the_same_is_not),
 		NODE_CASE(the_same_path_that_is_not_mounted_is_another_place),
-		NODE_CASE(a_neighbour_in_doubt_is_looked_for_until_it_was_seen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
