@@ -218,8 +218,7 @@ static int mirror_request_update(struct store_tx *tx, void *arg, struct err *err
 			   "UPDATE mirror_request SET state = ?2, next_at = ?3,"
 			   " ended_at = ?4, waited_ms = ?5, has_changed = ?6,"
 			   " head_commit = ?7, branch = ?8, class = ?9, reason = ?10,"
-			   " message = ?11, remedy = ?12, checkout = ?13,"
-			   " attempts = ?14"
+			   " message = ?11, remedy = ?12, checkout = ?13"
 			   " WHERE id = ?1 AND state < 2",
 			   QUERY_TEXT(request->id), QUERY_INT((int64_t)request->state),
 			   QUERY_INT(request->next_at), QUERY_INT(request->ended_at),
@@ -227,7 +226,7 @@ static int mirror_request_update(struct store_tx *tx, void *arg, struct err *err
 			   QUERY_TEXT(request->commit), QUERY_TEXT(request->branch),
 			   QUERY_TEXT(request->class), QUERY_TEXT(request->reason),
 			   QUERY_TEXT(request->message), QUERY_TEXT(request->remedy),
-			   QUERY_TEXT(request->checkout), QUERY_INT(request->attempts));
+			   QUERY_TEXT(request->checkout));
 }
 
 /* Those that may be running by their rows alone: their ends could not be written. */

@@ -65,7 +65,6 @@ struct pull_job {
 	struct pull_item *items; /* as many; NULL until it runs */
 	char id[LEASE_JOB_SIZE]; /* in logs, leases and the API: pull_job_take_id() */
 	int64_t lease_wait_ms; /* how long it waits for the lease; 0: held means later */
-	bool waits;            /* as pull_job_begin_wait() says */
 	int64_t leased_at;     /* wall ms of the last grant; 0: none */
 	bool is_verification;
 	size_t *running;    /* guarded by pull->mutex */

@@ -20,7 +20,6 @@
 #include "upkeep/checkout.h"
 
 #define REFS_TIMEOUT_MS 60000
-#define CROWDED_AGAIN_MS 1000
 
 static int mirror_job_open(struct pull_job *job, struct err *err)
 {
@@ -247,18 +246,6 @@ static int64_t mirror_job_wait_ms(const struct mirror_request *request, int64_t 
 	return request->is_once && left > 0 ? int64_min(left, most) : most;
 }
 
-/* As if no worker had been free for it yet. */
-static bool mirror_job_put_back(struct pull_job *job, struct mirror_request *request)
-{
-	struct err err;
-
-	request->attempts--;
-	mirror_job_wait_again(request, CROWDED_AGAIN_MS);
-	if (mirror_request_save(job->pull->options.store, request, &err) != 0)
-		log_error("registry.failed", LOG_ERR(&err));
-	return false;
-}
-
 static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *request,
 				   int64_t *vain_ms)
 {
@@ -275,14 +262,8 @@ static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *
 		return mirror_job_end_request(job, request);
 	}
 	job->lease_wait_ms = mirror_job_wait_ms(request, *vain_ms);
-	const bool may_wait = job->lease_wait_ms == 0 || pull_job_begin_wait(job);
-	if (!may_wait)
-		job->lease_wait_ms = 0;
 	mirror_job_bring_as(job, watcher, true);
-	pull_job_end_wait(job);
 	job->lease_wait_ms = 0;
-	if (!may_wait && item->why.class == ERR_BUSY)
-		return mirror_job_put_back(job, request);
 	if (item->why.class == ERR_LOCK_TIMEOUT ||
 	    item->why.class == ERR_LOCK_UNAVAILABLE)
 		*vain_ms += clock_boot_ms() - began_at;

@@ -35,26 +35,6 @@ void pull_job_take_id(struct pull_job *job, const char *id)
 	history_set_id(job->pull->history, job->shown, job->id);
 }
 
-bool pull_job_begin_wait(struct pull_job *job)
-{
-	struct pull *pull = job->pull;
-	const unsigned others = atomic_fetch_add(&pull->lease_waits, 1);
-
-	job->waits = true;
-	if (others == 0 ||
-	    2 * (uint64_t)others < pull_settings_now(pull).repository_capacity)
-		return true;
-	pull_job_end_wait(job);
-	return false;
-}
-
-void pull_job_end_wait(struct pull_job *job)
-{
-	if (job->waits)
-		atomic_fetch_sub(&job->pull->lease_waits, 1);
-	job->waits = false;
-}
-
 int pull_item_fail(struct pull_item *item, const struct err *why)
 {
 	item->end = PULL_FAILED;

@@ -4,8 +4,6 @@
 #ifndef PULL_PULL_PARTS_H
 #define PULL_PULL_PARTS_H
 
-#include <stdatomic.h>
-
 #include "base/map.h"
 #include "job/pool.h"
 #include "pull/freshness.h"
@@ -13,8 +11,6 @@
 
 /* The thread that asks the primary. */
 enum pull_part { PULL_PART_CURSOR = 1, PULL_PART_CONSISTENCY = 2 };
-
-struct pull_job;
 
 /* What could not be written of a row: that its worker has ended, or that it is doubted.
  */
@@ -55,8 +51,6 @@ struct pull {
 	struct blob_copy_watch *blob_copy_watch; /* NULL: no kinds */
 	struct history *history;                 /* NULL: one run */
 
-	atomic_uint lease_waits; /* jobs that pull_job_begin_wait() lets wait */
-
 	/* Guarded by mutex. */
 	bool stopping;
 	struct pull_settings settings;
@@ -88,11 +82,6 @@ struct pull {
 };
 
 uint64_t pull_capacity(const struct pull_settings *settings, enum pull_workers workers);
-
-/* Whether the job may wait for its lease: others that do leave half of the workers free
- * for what need not wait. Until it is granted, or the job ends its wait itself. */
-bool pull_job_begin_wait(struct pull_job *job);
-void pull_job_end_wait(struct pull_job *job);
 
 /* Whether any worker brings something. */
 bool pull_is_bringing_locked(const struct pull *pull);

@@ -529,7 +529,6 @@ static int bring_leased(struct job *leased, void *arg, struct err *err)
 	const char *name = job->items[0].row->name;
 
 	job->leased_at = clock_wall_ms();
-	pull_job_end_wait(job);
 	if (pull_check_place(job->pull, job->kind.type, name, err) != 0 ||
 	    sync_job(leased, job->own, err) != 0)
 		return -1;

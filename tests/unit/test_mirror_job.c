@@ -4,8 +4,6 @@
  */
 #include "pull/mirror_job.h"
 
-#include <stdatomic.h>
-
 #include "base/clock.h"
 #include "base/log.h"
 #include "mirror/mirrors.h"
@@ -32,8 +30,6 @@ static struct {
 	int64_t takes_ms;
 	size_t count;
 	int64_t waits[8];
-	bool are_granted; /* then the work begins, and soon fails: there is no kind */
-	unsigned waiting[8], waiting_leased[8];
 	char ids[8][LEASE_JOB_SIZE];
 } runs;
 
@@ -45,11 +41,6 @@ int job_run(const struct job_request *asked, struct err *error)
 	runs.waits[i] = asked->wait_ms;
 	snprintf(runs.ids[i], sizeof(runs.ids[i]), "%s", asked->id);
 	usleep((useconds_t)runs.takes_ms * 1000);
-	runs.waiting[i] = atomic_load(&pull.lease_waits);
-	if (runs.are_granted) {
-		asked->run(&(struct job){ 0 }, asked->arg, error);
-		runs.waiting_leased[i] = atomic_load(&pull.lease_waits);
-	}
 	return i < runs.failing ? err_set(error, runs.class, "as it was to") : 0;
 }
 
@@ -240,66 +231,6 @@ TEST(what_passes_by_itself_is_tried_again_for_the_next_one)
 	}
 }
 
-static void check_crowd(uint64_t capacity, unsigned others, bool may_wait)
-{
-	const char *id = ask("app1", WAIT_MS, true);
-	AUTO_MIRROR_REQUEST struct mirror_request request = { 0 };
-	const struct err why = { .class = ERR_CANCELED };
-	const int64_t before = clock_wall_ms();
-
-	memset(&runs, 0, sizeof(runs));
-	runs.class = ERR_BUSY;
-	runs.failing = 2;
-	runs.takes_ms = WAIT_MS;
-	pull.settings.repository_capacity = capacity;
-	atomic_store(&pull.lease_waits, others);
-	bring();
-	assert_int_equal(atomic_load(&pull.lease_waits), others);
-	assert_int_equal(runs.count, 2);
-	assert_int_equal(runs.waiting[0], others + may_wait);
-	assert_true((runs.waits[0] > 0) == may_wait);
-	assert_ok(mirror_request_get(store, id, &request, &err));
-	assert_int_equal(request.state,
-			 may_wait ? MIRROR_REQUEST_FAILED : MIRROR_REQUEST_WAITING);
-	assert_int_equal(request.attempts, may_wait);
-	if (may_wait)
-		return;
-	assert_in_range(request.next_at, before, clock_wall_ms() + 1000);
-	assert_null(request.class);
-	assert_int_equal(mirror_request_give_up(store, id, &why, &err), 1);
-}
-
-/* What need not wait would else find no worker. */
-TEST(half_of_the_workers_do_not_wait_for_leases)
-{
-	check_crowd(4, 1, true);
-	check_crowd(4, 2, false);
-	check_crowd(10, 4, true);
-	check_crowd(10, 5, false);
-	check_crowd(1, 0, true);
-	check_crowd(2, 1, false);
-}
-
-TEST(one_that_waits_for_no_lease_is_never_put_back)
-{
-	const char *id = ask("app1", 0, true);
-
-	runs.class = ERR_BUSY;
-	runs.failing = 2;
-	atomic_store(&pull.lease_waits, 10);
-	bring();
-	assert_ended(id, MIRROR_REQUEST_FAILED, "busy");
-}
-
-TEST(one_that_has_its_lease_waits_no_longer)
-{
-	ask("app1", WAIT_MS, true);
-	runs.are_granted = true;
-	bring();
-	assert_int_equal(runs.waiting[0], 1);
-	assert_int_equal(runs.waiting_leased[0], 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -310,9 +241,6 @@ int main(void)
 		JOB_CASE(one_fetch_serves_all_of_one_watcher),
 		JOB_CASE(a_failure_is_that_of_all_of_one_watcher),
 		JOB_CASE(what_passes_by_itself_is_tried_again_for_the_next_one),
-		JOB_CASE(half_of_the_workers_do_not_wait_for_leases),
-		JOB_CASE(one_that_waits_for_no_lease_is_never_put_back),
-		JOB_CASE(one_that_has_its_lease_waits_no_longer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
