@@ -8,6 +8,7 @@
 #include "cli/push.h"
 #include "push/pattern.h"
 #include "report/report.h"
+#include "store/data_lock.h"
 
 /*
  * The cluster's queue, and what each remote has in it.
@@ -376,7 +377,8 @@ int push_list_run(struct push_call *call, struct err *err)
 	struct queue_view view;
 	size_t count;
 
-	site_note_if_alone(&call->push.site);
+	if (!data_lock_is_held(call->push.site.data))
+		cli_note("no node is running here");
 	if (queue_view_read(call->push.tasks, call->push.leases, call->push.settings,
 			    &view, err) != 0)
 		return -1;

@@ -97,7 +97,7 @@ static int push_retry_print_summary(const struct push_call *call,
 	if (result->busy > 0)
 		return EXIT_NOT_OBTAINED;
 	if (result->unknown.count > 0)
-		return EXIT_NOT_FOUND;
+		return result->done > 0 ? EXIT_PARTLY : EXIT_NOT_FOUND;
 	if (result->orphans > 0)
 		return result->done > 0 ? EXIT_PARTLY : EXIT_FAILED;
 	return EXIT_DONE;

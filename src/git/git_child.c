@@ -63,30 +63,18 @@ static bool git_version_ask(char text[GIT_VERSION_SIZE])
 	return true;
 }
 
-static bool git_version_is_known(const struct stat *program, char text[GIT_VERSION_SIZE])
-{
-	AUTO_UNLOCK pthread_mutex_t *held = lock(&known.mutex);
-
-	memcpy(text, known.text, GIT_VERSION_SIZE);
-	return known.text[0] && file_is_same(program, &known.of);
-}
-
-bool git_version_is_still(const char *before)
-{
-	char text[GIT_VERSION_SIZE];
-	struct stat program;
-
-	return git_version_find_program(&program) &&
-	       git_version_is_known(&program, text) && strcmp(text, before) == 0;
-}
-
 void git_version(char text[GIT_VERSION_SIZE])
 {
 	struct stat program;
 	bool is_found = git_version_find_program(&program);
 
-	if (is_found && git_version_is_known(&program, text))
-		return;
+	{
+		AUTO_UNLOCK pthread_mutex_t *held = lock(&known.mutex);
+		if (is_found && known.text[0] && file_is_same(&program, &known.of)) {
+			memcpy(text, known.text, GIT_VERSION_SIZE);
+			return;
+		}
+	}
 	if (!is_found || !git_version_ask(text)) {
 		random_hex(text, 16);
 		return;

@@ -94,8 +94,4 @@ int git_stream_close(struct git_stream *stream, struct err *err);
  * found under its name. When git does not say, a text unique to this call. */
 void git_version(char text[GIT_VERSION_SIZE]);
 
-/* Whether it is still that, without asking git: false also if another program that was
- * not asked yet is found. */
-bool git_version_is_still(const char *before);
-
 #endif

@@ -122,11 +122,15 @@ static bool is_server(const struct lease_settings *settings)
 static int check_url(const struct conf *conf, struct err *err)
 {
 	const struct conf_list *urls = conf_get_all(conf, "lease", NULL, "url");
+	const struct conf_entry *last =
+		urls->count > 0 ? urls->items[urls->count - 1] : NULL;
+	bool is_twice = false;
 
-	if (urls->count < 2 ||
-	    urls->items[urls->count - 2]->file != urls->items[urls->count - 1]->file)
+	for (size_t i = 0; i + 1 < urls->count; i++)
+		is_twice |= urls->items[i]->file == last->file;
+	if (!is_twice)
 		return 0;
-	conf_error(urls->items[urls->count - 1], err, "it is given twice");
+	conf_error(last, err, "it is given twice");
 	return err_remedy(err,
 			  "write several servers into one line, separated by blanks");
 }

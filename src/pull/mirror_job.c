@@ -240,8 +240,9 @@ static int mirror_job_find_watcher(const struct pull_job *job,
 static int64_t mirror_job_wait_ms(const struct mirror_request *request, int64_t vain_ms)
 {
 	int64_t left = request->asked_at + request->wait_ms - clock_wall_ms();
-	int64_t most =
-		vain_ms > 0 ? int64_max(request->wait_ms - vain_ms, 1) : request->wait_ms;
+	int64_t most = vain_ms > 0 && request->wait_ms > 0
+			       ? int64_max(request->wait_ms - vain_ms, 1)
+			       : request->wait_ms;
 
 	return request->is_once && left > 0 ? int64_min(left, most) : most;
 }

@@ -680,8 +680,7 @@ bool look_still_stands(const struct look *look, struct inotify_watch *watch)
 	if (lstat(look->path, &st) != 0 || st.st_dev != look->device ||
 	    st.st_ino != look->inode)
 		return false;
-	if ((find_is_plain(look->path) && is_hidden(look->path)) ||
-	    !git_version_is_still(look->git))
+	if (find_is_plain(look->path) && is_hidden(look->path))
 		return false;
 	return inotify_epoch(watch) == look->epoch;
 }

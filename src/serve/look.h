@@ -67,8 +67,8 @@ int look_take(const struct look_request *request, struct look *look, struct err 
 /* Whether a change between them is ruled out. False if either has a bypass. */
 bool look_is_same(const struct look *before, const struct look *after);
 
-/* A cheap check before a whole look: whether the repository is still in its place, its
- * watch saw nothing, and git is the same. False also if that cannot be determined. */
+/* A cheap check before a whole look: whether the repository is still in its place and its
+ * watch saw nothing. False also if that cannot be determined. */
 bool look_still_stands(const struct look *look, struct inotify_watch *watch);
 
 void observation_clear(struct look *look);

@@ -32,9 +32,9 @@ struct tree_node {
 	json_t *record;                /* what it says */
 	struct lease_manager *manager; /* borrowed; NULL: it holds no lease */
 	/* Of the start, then of the thread. */
-	int folder, fd;      /* -1: not there */
-	struct lease *lease; /* NULL: not now */
-	char differing[256]; /* what the log was told last */
+	int folder, fd;                                  /* -1: not there */
+	struct lease *lease;                             /* NULL: not now */
+	char differing[sizeof(((struct err *)0)->text)]; /* what the log was told last */
 	bool is_failing;
 };
 

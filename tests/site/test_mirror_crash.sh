@@ -160,7 +160,7 @@ times_out() {
 	[ "$("$SITE_HELP" member message <out | cut -c 1-30)" = 'Lock timeout waiting for repo:' ]
 	was_logged paris 'lease\.waiting' 'level=warn.* holder_job='
 	was_logged paris 'lease\.timeout' 'level=error.* holder_job='
-	post 3
+	post 8
 	first=$job
 	wait_until 20 was_logged paris 'lease\.waiting' "job_id=$first"
 	post 60

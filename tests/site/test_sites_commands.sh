@@ -119,7 +119,7 @@ repositories_are_listed_and_shown() {
 	expect 0 at london repository list r3 r1.git
 	[ "$(sed 's/.* //' out | tr '\n' ' ')" = 'r3 r1 ' ]
 	for i in london paris; do
-		expect 4 at "$i" repository list --json nowhere r2
+		expect 3 at "$i" repository list --json nowhere r2
 		[ "$(member repositories.0.name <out)" = r2 ]
 		grep -q nowhere err
 	done

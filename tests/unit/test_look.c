@@ -426,34 +426,6 @@ TEST(looks_are_the_same_only_if_that_is_proved)
 	expect_same(false, &after, &before);
 }
 
-static void put_git(const char *version)
-{
-	must("printf '#!/bin/sh\necho git version %s\n' >new && chmod +x new && "
-	     "mkdir -p bin && mv new bin/git",
-	     version);
-}
-
-TEST(no_look_stands_when_git_was_replaced)
-{
-	AUTO_FREE char *before = xstrdup(getenv("PATH"));
-	AUTO_FREE char *path = xasprintf("%s/bin:%s", root, before);
-	struct look old = { 0 };
-
-	put_git("9.1");
-	setenv("PATH", path, 1);
-	retake();
-	assert_true(stands());
-	put_git("9.2");
-	assert_false(stands());
-	assert_ok(take("group/r", &old));
-	expect_same(false, &last, &old);
-	observation_clear(&old);
-	retake();
-	assert_true(stands());
-	setenv("PATH", before, 1);
-	assert_false(stands());
-}
-
 static atomic_bool is_over;
 
 static void *ask(void *arg)
@@ -527,7 +499,6 @@ int main(void)
 		LOOK_CASE(where_git_cannot_read_there_is_no_look),
 		LOOK_CASE(without_a_watch_a_look_waits_until_stamps_are_old_enough),
 		LOOK_CASE(on_a_file_server_only_its_own_clock_tells_that_stamps_are_old),
-		LOOK_CASE(no_look_stands_when_git_was_replaced),
 		LOOK_CASE(looks_are_the_same_only_if_that_is_proved),
 		LOOK_CASE(in_a_storm_no_look_stands_after_a_change),
 		LOOK_CASE(each_bypass_has_a_name),
