@@ -31,7 +31,8 @@ struct started {
 	char key[TASK_KEY_SIZE];
 	char uri_key[URI_KEY_SIZE];
 	char *project, *uri, *host; /* owned */
-	char *ref;                  /* only this is waited for; NULL: all; owned */
+	const struct push_remote *remote;
+	char *ref; /* only this is waited for; NULL: all; owned */
 	bool is_gone, is_discarded, is_settled, is_ended, has_failed;
 	uint64_t gone_fence;  /* of the URI's lease when it was first seen gone */
 	int64_t discarded_at; /* before it was seen there */
@@ -180,6 +181,20 @@ static int look_for_rest(struct waiting *waiting, struct started *one, enum rest
 	return 0;
 }
 
+/* What is skipped is done, like what was pushed. */
+static const char *skipped_since(const struct waiting *waiting, const struct started *one)
+{
+	const char *repositories = waiting->call->push.site.repositories;
+	AUTO_FREE char *below = NULL;
+	AUTO_FREE char *path = NULL;
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, repositories, ERR_IGNORED);
+
+	if (root < 0 || locate_repository(root, one->project, &below, ERR_IGNORED) <= 0)
+		return NULL;
+	path = xasprintf("%s/%s", repositories, below);
+	return push_skip_reason(path, one->remote);
+}
+
 static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
 				   const dead_letters *letters, struct err *err)
 {
@@ -207,9 +222,10 @@ static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
 		push_wait_report_task(one, "discarded", NULL);
 	else if (one->ref && rest == REST_OTHERS) /* which fail without it */
 		push_wait_report_task(one, NULL, "OK");
+	else if (found > 0 && failure_of(waiting, one, &state))
+		push_wait_report_task(one, failure_of(waiting, one, &state), NULL);
 	else
-		push_wait_report_task(
-			one, found > 0 ? failure_of(waiting, one, &state) : NULL, "OK");
+		push_wait_report_task(one, skipped_since(waiting, one), "OK");
 	return 0;
 }
 
@@ -428,6 +444,7 @@ static struct started started_of(const struct destination *destination, const ch
 		.uri = xstrdup(destination->uri),
 		.host = xstrdup(destination->host ? destination->host
 						  : destination->path),
+		.remote = destination->remote,
 		.ref = ref,
 	};
 

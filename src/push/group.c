@@ -716,10 +716,14 @@ static void push_group_push_refs(struct push_run *run, struct push_group *group)
 	transfer_result_clear(&result);
 }
 
+#define REASON_CUT "its history is cut short by the depth of a mirror"
+#define REASON_PERMISSIONS                                                               \
+	"its HEAD is refs/meta/config, and the remote has replicatePermissions = false"
+
 /* What it lacks, a destination would lack as well, or refuse. */
-static bool push_group_is_cut(const struct push_group *group)
+static bool push_group_is_cut(const char *repository)
 {
-	AUTO_CLOSE int dir = dir_open(AT_FDCWD, group->repository, ERR_IGNORED);
+	AUTO_CLOSE int dir = dir_open(AT_FDCWD, repository, ERR_IGNORED);
 
 	return dir >= 0 && cuts_are_ours(dir);
 }
@@ -730,23 +734,30 @@ static void push_group_skip_cut(struct push_run *run, const struct push_group *g
 {
 	log_warn("push.skipped", LOG_TEXT("repo", group->project),
 		 LOG_TEXT("remote", group->remote), LOG_TEXT("uri", run->uri),
-		 LOG_TEXT("reason", "its history is cut short by the depth of a mirror"),
+		 LOG_TEXT("reason", REASON_CUT),
 		 LOG_TEXT("remedy", "leave it out of the remote's projects, or set the "
 				    "mirror's depth to 0"));
 	push_settle_finish(run, group);
 	forget_head(run);
 }
 
-static bool push_group_is_left_out(const struct push_group *group)
+static bool push_group_is_left_out(const char *repository,
+				   const struct push_remote *remote)
 {
-	const struct push_remote *remote = group->destination.remote;
 	AUTO_SNAPSHOT struct ref_snapshot head = REF_SNAPSHOT_INIT;
 	AUTO_REPO struct repo repo = REPO_INIT;
 
 	return !remote->replicates_permissions &&
-	       repo_open(AT_FDCWD, group->repository, &repo, ERR_IGNORED) == 0 &&
+	       repo_open(AT_FDCWD, repository, &repo, ERR_IGNORED) == 0 &&
 	       ref_snapshot_read_head(repo.fd, repo.oid_len, &head, ERR_IGNORED) == 0 &&
 	       push_remote_leaves_out_permissions(remote, head.head_target);
+}
+
+const char *push_skip_reason(const char *repository, const struct push_remote *remote)
+{
+	if (push_group_is_cut(repository))
+		return REASON_CUT;
+	return push_group_is_left_out(repository, remote) ? REASON_PERMISSIONS : NULL;
 }
 
 /* Once its HEAD names another ref, that is a change of all its refs, too (push/sink.c).
@@ -755,8 +766,7 @@ static void push_group_leave_out(struct push_run *run, const struct push_group *
 {
 	log_info("push.skipped", LOG_TEXT("repo", group->project),
 		 LOG_TEXT("remote", group->remote), LOG_TEXT("uri", run->uri),
-		 LOG_TEXT("reason", "its HEAD is refs/meta/config, and the remote has "
-				    "replicatePermissions = false"));
+		 LOG_TEXT("reason", REASON_PERMISSIONS));
 	push_settle_finish(run, group);
 }
 
@@ -797,11 +807,11 @@ void push_group_work(struct push_run *run, struct push_group *group)
 		forget_head(run);
 		return;
 	}
-	if (push_group_is_cut(group)) {
+	if (push_group_is_cut(group->repository)) {
 		push_group_skip_cut(run, group);
 		return;
 	}
-	if (push_group_is_left_out(group))
+	if (push_group_is_left_out(group->repository, group->destination.remote))
 		push_group_leave_out(run, group);
 	else
 		push_group_push_refs(run, group);

@@ -48,6 +48,9 @@ void *distributor_run(void *push);
 int local_repository(const struct push *push, const char *project, char **path,
 		     struct err *err);
 
+/* Why its tasks for the remote are done without a push; NULL: they are not. */
+const char *push_skip_reason(const char *repository, const struct push_remote *remote);
+
 /* Thread: replicateOnStartup, then the lease push:node:<node>. */
 void *startup_run(void *push);
 /* Takes the presence again if it was lost. */

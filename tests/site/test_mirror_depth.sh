@@ -329,6 +329,10 @@ not_pushed_on() {
 	wait_until 20 is_skipped
 	wait_until 20 no_task_waits
 	[ -z "$(git -C far/a.git for-each-ref)" ]
+	expect 1 at london push start --wait --now a
+	grep -F '! (its history is cut short by the depth of a mirror)' out
+	expect 1 at london push wait --remote far "$(git -C up/a.git rev-parse main)"
+	grep -F '! (its history is cut short by the depth of a mirror)' out
 	has_depth 0
 	wait_until 20 same_pictures up/a.git far/a.git
 	expect 0 at london check
