@@ -74,6 +74,7 @@ struct taking {
 	const struct change *change;
 	bool is_all, is_head;
 	VEC(const char *) names; /* that differ; borrowed; not with is_all */
+	new_tasks tasks;
 };
 
 /* Of the step, not of where it ends: another node that came there from elsewhere made its
@@ -158,22 +159,36 @@ static bool push_sink_needs_all(const struct taking *taking,
 }
 
 /* None, if the remote takes none of the refs. */
-static int push_sink_add_task(const struct taking *taking,
-			      const struct destination *destination, struct err *err)
+static void push_sink_make_task(struct taking *taking,
+				const struct destination *destination)
 {
-	AUTO_TASK struct task task;
-	bool is_new;
+	struct new_task new = { .since_ms = 0 };
 
-	make_task(destination, &task);
+	make_task(destination, &new.task);
 	bool is_all = push_sink_needs_all(taking, destination->remote);
 	if (is_all)
-		vec_add(&task.refs, xstrdup(TASK_ALL_REFS));
+		vec_add(&new.task.refs, xstrdup(TASK_ALL_REFS));
 	for (size_t i = 0; i < taking->names.count && !is_all; i++)
 		if (push_remote_takes_ref(destination->remote, taking->names.items[i]))
-			vec_add(&task.refs, xstrdup(taking->names.items[i]));
-	if (task.refs.count == 0)
+			vec_add(&new.task.refs, xstrdup(taking->names.items[i]));
+	if (new.task.refs.count > 0)
+		vec_add(&taking->tasks, new);
+	else
+		task_clear(&new.task);
+}
+
+/* Together: a push that has ended at one destination is told as done everywhere if no
+ * task for another is there. */
+static int push_sink_add_tasks(struct taking *taking, struct err *err)
+{
+	struct new_task *tasks = taking->tasks.items;
+	size_t count = taking->tasks.count;
+	bool is_new;
+
+	if (count == 0)
 		return 0;
-	if (task_store_add(taking->store, &task, 0, &is_new, err) != 0)
+	if (count == 1 ? task_store_add(taking->store, &tasks[0].task, 0, &is_new, err)
+		       : task_store_add_all(taking->store, tasks, count, err))
 		return -1;
 	failpoint("sink.task");
 	return 0;
@@ -200,18 +215,12 @@ static int withdraw_deletion(const struct taking *taking,
 				  err);
 }
 
-static int push_sink_add_for_destination(const struct taking *taking,
-					 const struct destination *destination,
-					 struct err *err)
+/* Whether it is to be deleted there, or else is not any more. */
+static int settle_deletion(const struct taking *taking,
+			   const struct destination *destination, struct err *err)
 {
-	if (!taking->change->after)
-		return add_deletion(taking, destination, err);
-	if (withdraw_deletion(taking, destination, err) != 0 ||
-	    push_sink_add_task(taking, destination, err) != 0)
-		return -1;
-	if (!taking->is_head)
-		return 0;
-	return uri_request_add(taking->store, destination, REQUEST_HEAD, err);
+	return taking->change->after ? withdraw_deletion(taking, destination, err)
+				     : add_deletion(taking, destination, err);
 }
 
 static int push_sink_add_all(struct taking *taking, const destination_list *list,
@@ -221,7 +230,15 @@ static int push_sink_add_all(struct taking *taking, const destination_list *list
 
 	find_names(taking);
 	for (size_t i = 0; i < list->count && result == 0; i++)
-		result = push_sink_add_for_destination(taking, &list->items[i], err);
+		result = settle_deletion(taking, &list->items[i], err);
+	for (size_t i = 0; i < list->count && taking->change->after; i++)
+		push_sink_make_task(taking, &list->items[i]);
+	if (result == 0)
+		result = push_sink_add_tasks(taking, err);
+	for (size_t i = 0; i < list->count && taking->is_head && result == 0; i++)
+		result = uri_request_add(taking->store, &list->items[i], REQUEST_HEAD,
+					 err);
+	new_tasks_clear(&taking->tasks);
 	vec_clear(&taking->names);
 	return result;
 }

@@ -11,19 +11,23 @@
 #include "push/sink.h"
 #include "push/uri_state.h"
 
-static size_t flushes;
+static size_t flushes, fails_after; /* 0: none fails */
+
+static bool must_fail(void)
+{
+	errno = EIO;
+	return ++flushes > fails_after && fails_after > 0;
+}
 
 /* Stand in for the library's. */
 int fsync(int fd)
 {
-	flushes++;
-	return (int)syscall(SYS_fsync, fd);
+	return must_fail() ? -1 : (int)syscall(SYS_fsync, fd);
 }
 
 int syncfs(int fd)
 {
-	flushes++;
-	return (int)syscall(SYS_syncfs, fd);
+	return must_fail() ? -1 : (int)syscall(SYS_syncfs, fd);
 }
 
 static struct task_store *tasks;
@@ -189,6 +193,24 @@ TEST(a_change_becomes_a_task_for_each_url_of_each_remote)
 		       "two /e/a/p.git refs/heads/topic\n"
 		       "two /e/b/p.git refs/heads/topic\n");
 	assert_false(is_requested("/d/a/p.git", REQUEST_HEAD));
+}
+
+/* Else the first may be done, and be told as done everywhere, before there is another. */
+TEST(no_task_of_a_change_is_there_before_all_can_be)
+{
+	AUTO_SNAPSHOT struct ref_snapshot after =
+		picture("refs/heads/main", REFS("refs/heads/main"));
+
+	for (fails_after = 1; fails_after < 4; fails_after++) {
+		flushes = 0;
+		assert_int_equal(tell("group/p", EVENT_CREATED, NULL, &after), -1);
+		AUTO_FREE char *text =
+			output_of("ls replication/ref-updates/waiting | wc -l");
+		if (strcmp(text, "0\n") != 0 && strcmp(text, "4\n") != 0)
+			fail_msg("%zu flushes: %s tasks", fails_after, text);
+		must("rm -f replication/ref-updates/waiting/*");
+	}
+	fails_after = 0;
 }
 
 TEST(a_remote_gets_only_its_projects_and_its_refs)
@@ -510,6 +532,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SINK_CASE(a_change_becomes_a_task_for_each_url_of_each_remote),
+		SINK_CASE(no_task_of_a_change_is_there_before_all_can_be),
 		SINK_CASE(a_remote_gets_only_its_projects_and_its_refs),
 		SINK_CASE(what_is_not_known_is_a_task_for_all_refs),
 		SINK_CASE(more_than_five_hundred_names_are_all_refs),
