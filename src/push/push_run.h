@@ -39,7 +39,6 @@ struct push_run {
 	bool has_given_back;
 	bool is_stuck;    /* tasks may be left in running/: check it again */
 	bool is_failed;   /* some tasks wait for another try, because of `why` */
-	bool is_answered; /* it failed by what the destination said of single refs */
 	bool is_head;     /* what is to be tried again is HEAD alone */
 	bool has_refused; /* the destination, other refs than deletions; or all failed */
 	bool is_lock, has_orphans;

@@ -293,8 +293,6 @@ void push_settle_group(struct push_run *run, const struct push_group *group,
 		return;
 	why_again(run, group, &sum, &err);
 	run->is_lock = sum.locked == sum.again;
-	if (!run->is_failed || run->is_head)
-		run->is_answered = true;
 	fail_run(run, group, &err);
 }
 
@@ -636,20 +634,6 @@ static void push_worker_forget_failure(struct uri_state *state)
 	state->failure = (struct err){ 0 };
 }
 
-/* Other refs join the wait, and may be taken: nothing releases them before, as their host
- * answers. */
-#define ANSWERED_STEP_MAX 3
-
-static uint64_t backoff_step(const struct push_run *run)
-{
-	uint64_t failures = run->state.failures;
-
-	if (run->is_held)
-		return UINT64_MAX;
-	return run->is_answered && failures > ANSWERED_STEP_MAX ? ANSWERED_STEP_MAX
-								: failures;
-}
-
 static int write_failure(struct push_run *run, struct err *err)
 {
 	struct uri_state *state = &run->state;
@@ -667,7 +651,7 @@ static int write_failure(struct push_run *run, struct err *err)
 	if (state->failing_since == 0)
 		state->failing_since = now;
 	state->held_since = run->is_held ? now : 0;
-	wait = push_backoff_ms(run->retry_ms, backoff_step(run),
+	wait = push_backoff_ms(run->retry_ms, run->is_held ? UINT64_MAX : state->failures,
 			       random_roll() % BACKOFF_ROLLS);
 	state->retry_at = now + wait;
 	run->result.end = RUN_LATER;

@@ -594,43 +594,6 @@ TEST(a_locked_ref_is_tried_as_often_as_is_set)
 	close_node(&node);
 }
 
-static uint64_t failures_of_p(struct node *node, struct uri_state *state)
-{
-	AUTO_FREE char *uri = xasprintf("%s/dst/p.git", root);
-	char key[URI_KEY_SIZE];
-
-	uri_key_of(uri, key);
-	uri_state_clear(state);
-	return uri_state_read(node->tasks, key, state, &err) > 0 ? state->failures : 0;
-}
-
-/* What joins its task has to wait as long, though it may be taken. */
-TEST(a_ref_that_stays_locked_does_not_wait_longer_and_longer)
-{
-	struct node node = { 0 };
-	AUTO_FREE char *uri = xasprintf("%s/dst/p.git", root);
-	AUTO_URI_STATE struct uri_state after = { 0 };
-	AUTO_URI_STATE struct uri_state before = { .failures = 20, .failing_since = 1 };
-	char key[URI_KEY_SIZE];
-	int64_t now;
-
-	make_source("p");
-	make_target("p");
-	must("touch dst/p.git/refs/heads/main.lock");
-	open_node(&node, "a", settings_with("replicationRetry = 1 m\n"));
-	before.uri = xstrdup(uri);
-	before.remote = xstrdup("m");
-	before.project = xstrdup("p");
-	uri_key_of(uri, key);
-	assert_ok(uri_state_write(node.tasks, key, &before, &err));
-	add_task(&node, "p", "refs/heads/main");
-	start_push(&node, "a");
-	wait_until(failures_of_p(&node, &after) == 21);
-	assert_ok(task_store_now(node.tasks, &now, &err));
-	assert_in_range(after.retry_at - now, 1, 5 * 60000);
-	close_node(&node);
-}
-
 TEST(a_stop_ends_a_push_and_its_task_waits_again)
 {
 	struct node node = { 0 };
@@ -898,7 +861,6 @@ int main(void)
 			a_head_that_is_set_while_its_repository_is_left_out_is_not_forgotten),
 		ENGINE_CASE(what_is_refused_becomes_a_dead_letter_and_the_rest_goes),
 		ENGINE_CASE(a_locked_ref_is_tried_as_often_as_is_set),
-		ENGINE_CASE(a_ref_that_stays_locked_does_not_wait_longer_and_longer),
 		ENGINE_CASE(a_stop_ends_a_push_and_its_task_waits_again),
 		ENGINE_CASE(
 			a_task_that_the_store_has_told_of_is_pushed_by_the_next_distributor),
