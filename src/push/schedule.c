@@ -171,9 +171,6 @@ int push_nodes_living(struct task_store *store, struct lease_manager *leases,
 /* So long smaller repositories may pass by one for which there are not enough bytes. */
 #define BYTES_PATIENCE_MS 60000
 #define PROBE_LEAST_MS 1000
-/* A repository of that part of all bytes or less needs none: even as many as there are
- * threads are little, and a large one may take very long. */
-#define BYTES_PART 64
 
 static int64_t random_below(int64_t below)
 {
@@ -504,8 +501,6 @@ static void take_due(struct schedule *schedule, int64_t now)
 		struct schedule_entry *entry = schedule->heap.items[0];
 		if (schedule->limits.bytes > 0 && schedule->bytes_of)
 			entry->bytes = schedule->bytes_of(schedule->arg, entry->project);
-		if (entry->bytes <= schedule->limits.bytes / BYTES_PART)
-			entry->bytes = 0;
 		move_to(schedule, entry, ENTRY_READY);
 	}
 }
@@ -528,7 +523,7 @@ static bool schedule_has_bytes(struct schedule *schedule, struct schedule_entry 
 {
 	uint64_t limit = schedule->limits.bytes;
 
-	if (limit == 0 || entry->bytes == 0 || schedule->bytes_running == 0)
+	if (limit == 0 || schedule->bytes_running == 0)
 		return true;
 	if (schedule->reserved && schedule->reserved != entry)
 		return false;
@@ -555,23 +550,20 @@ static void set_transfers(struct schedule *schedule, const char *project, size_t
 		map_remove(&schedule->transfers, project);
 }
 
-static bool is_to_probe(const struct schedule_entry *entry)
-{
-	return entry->host && entry->host->failures > 0;
-}
-
 /* Parks it if it is its host for which it has to wait. */
 static bool schedule_may_run(struct schedule *schedule, struct schedule_entry *entry,
 			     int64_t now)
 {
-	if (is_to_probe(entry) && entry->host->probe_at > now) {
+	const struct schedule_host *host = entry->host;
+
+	if (host && host->failures > 0 && host->probe_at > now) {
 		unreserve(schedule, entry); /* others need not wait for it meanwhile */
 		move_to(schedule, entry, ENTRY_PARKED);
 		return false;
 	}
 	return transfers_of(schedule, entry->project) <
 		       schedule->limits.repository_transfers &&
-	       (is_to_probe(entry) || schedule_has_bytes(schedule, entry, now));
+	       schedule_has_bytes(schedule, entry, now);
 }
 
 static void schedule_begin_run(struct schedule *schedule, struct schedule_entry *entry,
@@ -588,18 +580,12 @@ static void schedule_begin_run(struct schedule *schedule, struct schedule_entry 
 		entry->runs_in->running++;
 	lane->running++;
 	schedule->running++;
-	entry->runs_for = xstrdup(entry->project);
-	/* It may stay silent for long, which nothing that goes elsewhere shall wait for.
-	 */
-	entry->is_probe = is_to_probe(entry);
-	if (entry->is_probe) {
-		entry->bytes = 0;
-		entry->host->probe_at = now + int64_max(lane->retry_ms, PROBE_LEAST_MS);
-		return;
-	}
 	schedule->bytes_running += entry->bytes;
+	entry->runs_for = xstrdup(entry->project);
 	set_transfers(schedule, entry->runs_for,
 		      transfers_of(schedule, entry->runs_for) + 1);
+	if (entry->host && entry->host->failures > 0)
+		entry->host->probe_at = now + int64_max(lane->retry_ms, PROBE_LEAST_MS);
 }
 
 static bool has_share(const struct schedule_lane *lane,
@@ -719,8 +705,7 @@ void schedule_end(struct schedule *schedule, struct schedule_entry *entry,
 	lane->running--;
 	schedule->running--;
 	schedule->bytes_running -= entry->bytes;
-	if (!entry->is_probe)
-		set_transfers(schedule, project, transfers_of(schedule, project) - 1);
+	set_transfers(schedule, project, transfers_of(schedule, project) - 1);
 	schedule_note_host_end(schedule, entry, lane, result->host, now);
 	entry->state = ENTRY_IDLE;
 	entry->random_ms = 0;

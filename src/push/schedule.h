@@ -83,9 +83,8 @@ struct schedule_entry {
 	int64_t due_at, not_before, random_ms;
 	int64_t short_of_bytes_since; /* 0: it is not */
 	uint64_t bytes;
-	bool is_probe;     /* runs to try its host: counts for no limit but threads */
-	bool is_released;  /* its host is back: ignore retry_at */
-	bool was_released; /* likewise before the last run, in vain */
+	bool is_released;                 /* its host is back: ignore retry_at */
+	bool was_released;                /* likewise before the last run, in vain */
 	struct schedule_lane *counted_in; /* the lane that it is in, or runs in */
 	struct schedule_share *runs_in;
 	char *runs_for; /* the project when the run began: it may be another by now; owned

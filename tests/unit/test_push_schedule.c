@@ -335,7 +335,7 @@ TEST(a_uri_that_another_repository_gets_while_it_runs_ends_as_it_began)
 static uint64_t bytes_by_name(void *arg, const char *project)
 {
 	(void)arg;
-	return project[0] == 'h' ? 1000 : project[0] == 't' ? 1 : 40; /* "huge", "tiny" */
+	return project[0] == 'h' ? 1000 : 40; /* "huge" */
 }
 
 TEST(bytes_in_flight_are_limited_but_one_alone_always_runs)
@@ -370,60 +370,6 @@ TEST(small_repositories_do_not_starve_a_huge_one)
 	assert_next(NOW + 60001, NULL);
 	end(s1, RUN_DONE, HOST_UNKNOWN, NOW + 60002);
 	assert_next(NOW + 60002, huge);
-}
-
-TEST(tiny_repositories_need_no_bytes)
-{
-	schedule.limits.bytes = 100;
-	schedule.bytes_of = bytes_by_name;
-	struct schedule_entry *huge = put("huge", NOW - 9);
-
-	assert_next(NOW, huge);
-	put("s1", NOW - 8);
-	assert_next(NOW, NULL);
-	assert_next(NOW, put("tiny1", NOW - 7));
-	assert_next(NOW + 60000, NULL);
-	assert_next(NOW + 60001, put("tiny2", NOW));
-}
-
-/* An entry whose host has failed once, and that tries it again. */
-static struct schedule_entry *probe_silent_host(void)
-{
-	struct schedule_entry *one = put_at(lane, "huge/1", NOW - 9, "silent");
-
-	schedule.limits.bytes = 100;
-	schedule.bytes_of = bytes_by_name;
-	assert_next(NOW, one);
-	end(one, RUN_LATER, HOST_FAILED, NOW);
-	one = put_at(lane, "huge/2", NOW - 8, "silent");
-	assert_next(NOW, one);
-	return one;
-}
-
-TEST(one_that_tries_a_silent_host_takes_no_bytes)
-{
-	struct schedule_entry *probe = probe_silent_host();
-	struct schedule_entry *s1 = put("s1", NOW - 7), *s2 = put("s2", NOW - 6);
-
-	assert_next(NOW, s1);
-	assert_next(NOW, s2);
-	end(probe, RUN_LATER, HOST_FAILED, NOW);
-	put("s3", NOW);
-	assert_next(NOW, NULL);
-	put_at(lane, "huge/3", NOW - 5, "silent");
-	assert_next(NOW + 60000, schedule_find(&schedule, "huge/3"));
-}
-
-TEST(one_that_tries_a_silent_host_takes_no_transfer_of_its_repository)
-{
-	schedule.limits.repository_transfers = 1;
-	struct schedule_entry *probe = probe_silent_host();
-	struct schedule_entry *elsewhere = put("huge/3", NOW - 7);
-
-	assert_next(NOW, elsewhere);
-	put("huge/4", NOW - 6);
-	end(probe, RUN_LATER, HOST_FAILED, NOW);
-	assert_next(NOW, NULL);
 }
 
 TEST(a_uri_that_runs_elsewhere_comes_again_after_the_reschedule_delay)
@@ -621,10 +567,6 @@ int main(void)
 			a_uri_that_another_repository_gets_while_it_runs_ends_as_it_began),
 		SCHEDULE_CASE(bytes_in_flight_are_limited_but_one_alone_always_runs),
 		SCHEDULE_CASE(small_repositories_do_not_starve_a_huge_one),
-		SCHEDULE_CASE(tiny_repositories_need_no_bytes),
-		SCHEDULE_CASE(one_that_tries_a_silent_host_takes_no_bytes),
-		SCHEDULE_CASE(
-			one_that_tries_a_silent_host_takes_no_transfer_of_its_repository),
 		SCHEDULE_CASE(
 			a_uri_that_runs_elsewhere_comes_again_after_the_reschedule_delay),
 		SCHEDULE_CASE(
