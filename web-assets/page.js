@@ -229,7 +229,8 @@ const TONES = {
 	"up to date": "good", readable: "good", verifying: "busy", copying: "busy",
 	running: "busy", behind: "wait", waiting: "wait", pending: "wait", held: "bad",
 	failing: "bad", gone: "bad", "missing on primary": "bad", orphan: "bad",
-	"given up": "bad", "not heard": "bad", "catching up": "wait", unknown: "wait",
+	"given up": "bad", "not heard": "bad", "copies not all": "bad", "catching up": "wait",
+	unknown: "wait",
 };
 const word = (text) => h("span", { class: "word " + (TONES[text] || "") }, text);
 
@@ -402,7 +403,7 @@ function toneOf(status) {
 		status.write_failure || status.failure || status.root_failure ||
 		(status.scan && status.scan.failure) ||
 		(status.secondaries || []).some((one) => one.in_sync === null ||
-			one.failing > 0 || one.held > 0) ||
+			one.failing > 0 || one.held > 0 || one.reason === "secondary_partial") ||
 		(status.remotes || []).some((one) => one.failing > 0 || one.given_up > 0) ||
 		(status.mirrors && mirrorsFail(status.mirrors));
 	return isBad ? "bad" : "wait";
@@ -523,7 +524,8 @@ function fromUpstreams(status) {
 
 function toSecondary(one) {
 	const state = one.twice || one.in_sync === null ? "not heard"
-		: one.in_sync ? "up to date" : one.failing || one.held ? "failing" : "catching up";
+		: one.in_sync ? "up to date" : one.failing || one.held ? "failing"
+			: one.reason === "secondary_partial" ? "copies not all" : "catching up";
 	return h("li", { class: "flow to", key: "site " + one.site },
 		arrow(one.behind > 0, TONES[state]),
 		place(one.site, "secondary", word(state), [
@@ -692,6 +694,9 @@ function troubles(status) {
 		status.mirrors ? mirrorTroubles(status.mirrors) : null,
 		status.left_out > 0 ? trouble("left out", several(status.left_out, "repository",
 			"repositories") + " of the primary cannot be here", status.left_out_example) : null,
+		Object.entries(status.blobs || {}).map(([kind, one]) => one.left_out > 0 && trouble(
+			"left out " + kind, [several(one.left_out, "blob"), " of kind ", name(kind), " left out"],
+			one.left_out_example)),
 		(status.lfs_lacking || []).slice(0, FEW).map((one) => trouble("lfs " + one.name,
 			[link(REPOSITORY, one.name), " names objects of Git LFS that are not here"],
 			number(one.absent) + " of " + number(one.named) + " are absent")),

@@ -319,6 +319,16 @@ const scenarios = {
 		await page.locator(".tile.busy", { hasText: "copied" }).waitFor();
 		assert.equal(await page.locator(".tile", { hasText: "up to date" }).count(), 0);
 		assert.match(await tile.getAttribute("href"), /state=synced/);
+		const paris = { site: "paris", in_sync: false, reason: "not_synced", behind: 0, failing: 0,
+			held: 0, lag: 0, age: 1, twice: false };
+		const copies = (word, tone, reason) => {
+			status.secondaries = [{ ...paris, reason }];
+			return page.locator(".flow.to .word." + tone, { hasText: word }).waitFor();
+		};
+		await copies("catching up", "wait", "not_synced");
+		await copies("copies not all", "bad", "secondary_partial");
+		status.blobs = { uploads: { ...status.repositories, left_out: 3, left_out_example: "all of it" } };
+		await failing.getByText("3 blobs of kind uploads left out").waitFor();
 		await isAccessible(page, "what is not proved");
 		await leave(page);
 	},
