@@ -68,7 +68,7 @@ struct pass {
 	int64_t page_rows;          /* of these, in its last page */
 	int64_t slowest_ms;    /* of its pages; 304 has none, and leaves that as it is */
 	int64_t rows;          /* of the registry, when it began */
-	int64_t gone;          /* of these */
+	int64_t gone, here;    /* of these: deleted, copied */
 	int64_t ordered_begun; /* removals by order, ever, when it began */
 	/* The last pass that found nothing. */
 	char clean_etag[128]; /* "": none */
@@ -638,6 +638,8 @@ static int consistency_read_counts(struct store_tx *tx, void *arg, struct err *e
 
 	if (registry_ordered_in(tx, pass->kind.type, &pass->ordered_begun, err) != 0)
 		return -1;
+	if (registry_count_here(tx, pass->kind.type, &pass->here, err) != 0)
+		return -1;
 	return registry_count_all_in(tx, pass->kind.type, &pass->rows, &pass->gone, err);
 }
 
@@ -657,7 +659,7 @@ static int consistency_ask_page(struct consistency *work, const struct pass *pas
 /* Nobody knows whether they are still what the primary has. */
 static struct scan_record leave_out_all(const struct pass *pass)
 {
-	struct scan_record all = { .left_out = pass->rows - pass->gone };
+	struct scan_record all = { .left_out = pass->here };
 
 	if (all.left_out <= 0)
 		return (struct scan_record){ 0 };

@@ -3,7 +3,10 @@
  */
 #include "pull_test.h"
 
+#include "replicable/name.h"
 #include "store/site_value.h"
+
+#include "registry_write.h"
 
 static char files_path[96];
 static struct blob_kind files = { .type = (char[]){ "files" }, .path = files_path };
@@ -18,7 +21,22 @@ static int set_up(void **state)
 	return 0;
 }
 
+static const char *const names[] = { "fails", "stays" };
 static atomic_bool has_files, saw_etag;
+
+/* One of them was copied; the other never is, as nobody sends it. */
+static void add_copy(void)
+{
+	struct registry_move brought = { .event = REGISTRY_BEGUN,
+					 .id = replicable_id("files", names[1]),
+					 .generation = 1,
+					 .timeline = "0123456789abcdef",
+					 .checksum = "00" };
+
+	assert_ok(registry_add(store, "files", names, ARRAY_SIZE(names), &err));
+	assert_ok(registry_move(store, &brought, &err));
+	assert_ok(registry_complete(store, &brought, &err));
+}
 
 static int read_files(const struct kind *kind, const struct page_question *question,
 		      struct inventory_page *page, struct err *error)
@@ -37,8 +55,10 @@ static int read_files(const struct kind *kind, const struct page_question *quest
 	}
 	*page = (struct inventory_page){ .timeline = "0123456789abcdef",
 					 .etag = "\"x\"" };
-	item.name = xstrdup("stays");
-	vec_add(&page->items, item);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		item.name = xstrdup(names[i]);
+		vec_add(&page->items, item);
+	}
 	return INVENTORY_PAGE;
 }
 
@@ -56,6 +76,7 @@ TEST(copies_of_a_kind_that_the_primary_took_away_are_left_out_until_it_is_back)
 	struct scan_record skipped;
 
 	fake.inventory = read_files;
+	add_copy();
 	has_files = true;
 	saw_etag = false;
 	pull_begin(20);
