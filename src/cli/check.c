@@ -740,8 +740,10 @@ static void check_secrets(struct checking *checking)
 	struct conf_names names = { 0 };
 
 	conf_subsections(checking->conf, "secondary", &names);
-	for (size_t i = 0; i < names.count; i++)
+	for (size_t i = 0; i < names.count; i++) {
 		check_secret(checking, names.items[i]);
+		check_blobs_left_out(checking, names.items[i]);
+	}
 	if (names.count == 0) {
 		check_say(checking, CHECK_NOTE, "secret",
 			  "add a section [secondary \"NAME\"] for each",

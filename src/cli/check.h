@@ -38,6 +38,9 @@ void check_blobs_directories(struct checking *checking);
 void check_blob_roots(struct checking *checking, struct store *store);
 void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs);
 
+/* At a primary: the kinds that this secondary need not copy (check_blobs.c). */
+void check_blobs_left_out(struct checking *checking, const char *site);
+
 /* At a secondary: examines each copy, whether it exists and is as it was left; others are
  * marked, so that the node repairs them (check.c). */
 void check_copies(struct checking *checking, struct store *store,

@@ -733,6 +733,25 @@ static void check_blobs_note_missing_kinds(struct checking *checking,
 	}
 }
 
+/* Maybe it is misspelt: then this site says that it is not in sync. */
+void check_blobs_left_out(struct checking *checking, const char *site)
+{
+	AUTO_KINDS struct kinds_here ours = { 0 };
+	const struct conf_list *all =
+		conf_get_all(checking->conf, "secondary", site, "leavesOut");
+	const char *type = NULL;
+
+	if (all->count == 0 || kinds_read(checking->conf, &ours, ERR_IGNORED) != 0)
+		return;
+	for (size_t i = 0; i < all->count; i++)
+		if (conf_read_text(all->items[i], &type, ERR_IGNORED) == 0 && type &&
+		    !kinds_find(&ours, type))
+			check_say(checking, CHECK_NOTE, "blobs", "correct or remove it",
+				  "secondary.%s.leavesOut: there are no blobs of type "
+				  "%s here",
+				  site, type);
+}
+
 void check_blobs_of_primary(struct checking *checking, struct blob_kinds *theirs)
 {
 	each_kind(checking, theirs, compare_kind);

@@ -85,6 +85,18 @@ static void node_life_stop(struct node_life *life)
 	followers_free(life->followers);
 }
 
+static int node_life_leave_out(struct followers *followers, const struct conf *conf,
+			       const char *site, struct err *err)
+{
+	struct secondary_settings settings;
+	int result = secondary_settings_read(conf, site, &settings, err);
+
+	if (result == 0)
+		followers_leave_out(followers, site, &settings.leaves_out);
+	secondary_settings_clear(&settings);
+	return result;
+}
+
 /* The sections [secondary] are those that are to ask. */
 static int node_life_expect(struct node_life *life, const struct conf *conf,
 			    struct err *err)
@@ -97,6 +109,8 @@ static int node_life_expect(struct node_life *life, const struct conf *conf,
 	conf_subsections(conf, "secondary", &names);
 	result = followers_expect(life->followers, life->store, names.items, names.count,
 				  err);
+	for (size_t i = 0; i < names.count && result == 0; i++)
+		result = node_life_leave_out(life->followers, conf, names.items[i], err);
 	vec_clear(&names);
 	return result;
 }

@@ -26,12 +26,19 @@ struct expected {
 	int64_t at, told_at;                /* boot ms; 0: never */
 	struct seen_node nodes[NODES_KEPT]; /* the newest first */
 	int64_t twice_until;                /* boot ms */
+	text_list leaves_out;
 };
 
 struct followers {
 	pthread_mutex_t mutex;
 	VEC(struct expected) sites; /* guarded by mutex */
 };
+
+static void copy_kinds(const text_list *from, text_list *to)
+{
+	for (size_t i = 0; i < from->count; i++)
+		vec_add(to, xstrdup(from->items[i]));
+}
 
 struct followers *followers_new(void)
 {
@@ -41,9 +48,15 @@ struct followers *followers_new(void)
 	return followers;
 }
 
+static void expected_clear(struct expected *one)
+{
+	free(one->site);
+	text_list_clear(&one->leaves_out);
+}
+
 static void clear_sites(struct followers *followers)
 {
-	vec_clear_members(&followers->sites, site);
+	vec_clear_each(&followers->sites, expected_clear);
 }
 
 void followers_free(struct followers *followers)
@@ -87,6 +100,8 @@ static void followers_replace_sites(struct followers *followers, const char *con
 		struct expected *known = followers_find_locked(followers, sites[i]);
 		struct expected one = known ? *known : (struct expected){ 0 };
 		one.site = xstrdup(sites[i]);
+		if (known)
+			known->leaves_out = (text_list){ 0 };
 		vec_add(&wanted.sites, one);
 	}
 	for (size_t i = 0; i < followers->sites.count; i++)
@@ -97,6 +112,18 @@ static void followers_replace_sites(struct followers *followers, const char *con
 	followers->sites.items = wanted.sites.items;
 	followers->sites.count = wanted.sites.count;
 	followers->sites.capacity = wanted.sites.capacity;
+}
+
+void followers_leave_out(struct followers *followers, const char *site,
+			 const text_list *kinds)
+{
+	AUTO_UNLOCK pthread_mutex_t *held = lock(&followers->mutex);
+	struct expected *one = followers_find_locked(followers, site);
+
+	if (!one)
+		return;
+	text_list_clear(&one->leaves_out);
+	copy_kinds(kinds, &one->leaves_out);
 }
 
 static int followers_forget_site(struct store_tx *tx, const char *site, struct err *err)
@@ -262,16 +289,34 @@ void followers_look(struct followers *followers, follower_list *list)
 
 	for (size_t i = 0; i < followers->sites.count; i++) {
 		const struct expected *one = &followers->sites.items[i];
-		vec_add(list,
-			((struct follower){
-				.site = xstrdup(one->site),
-				.age_ms = followers_compute_age(one->at, now),
-				.told_age_ms = followers_compute_age(one->told_at, now),
-				.is_twice = now < one->twice_until }));
+		struct follower now_is = { .site = xstrdup(one->site),
+					   .age_ms = followers_compute_age(one->at, now),
+					   .told_age_ms = followers_compute_age(
+						   one->told_at, now),
+					   .is_twice = now < one->twice_until };
+		copy_kinds(&one->leaves_out, &now_is.leaves_out);
+		vec_add(list, now_is);
 	}
+}
+
+void follower_list_copy(const follower_list *from, follower_list *to)
+{
+	for (size_t i = 0; i < from->count; i++) {
+		struct follower one = from->items[i];
+		one.site = xstrdup(one.site);
+		one.leaves_out = (text_list){ 0 };
+		copy_kinds(&from->items[i].leaves_out, &one.leaves_out);
+		vec_add(to, one);
+	}
+}
+
+static void follower_clear(struct follower *one)
+{
+	free(one->site);
+	text_list_clear(&one->leaves_out);
 }
 
 void follower_list_clear(follower_list *list)
 {
-	vec_clear_members(list, site);
+	vec_clear_each(list, follower_clear);
 }

@@ -12,10 +12,11 @@
 struct followers;
 
 struct follower {
-	char *site;          /* owned */
-	int64_t age_ms;      /* since its last request; -1: never yet */
-	int64_t told_age_ms; /* since its last stored report; -1: none yet */
-	bool is_twice;       /* two nodes ask under its name */
+	char *site;           /* owned */
+	int64_t age_ms;       /* since its last request; -1: never yet */
+	int64_t told_age_ms;  /* since its last stored report; -1: none yet */
+	bool is_twice;        /* two nodes ask under its name */
+	text_list leaves_out; /* the kinds of blobs that it need not copy; owned */
 };
 typedef VEC(struct follower) follower_list;
 
@@ -26,6 +27,10 @@ void followers_free(struct followers *followers); /* NULL is allowed */
  * too. */
 int followers_expect(struct followers *followers, struct store *store,
 		     const char *const *sites, size_t count, struct err *err);
+
+/* The kinds of blobs that an expected site need not copy, from now on. */
+void followers_leave_out(struct followers *followers, const char *site,
+			 const text_list *kinds);
 
 /* A site's request arrived, with its report (wire/wire_report.h; NULL: missing). In it a
  * node has a new name after each start (member "node"); if one asks again after another
@@ -44,6 +49,7 @@ int followers_record(struct store *store, const char *site, uint64_t cursor,
 
 /* Appends all expected ones, by name. The caller clears. */
 void followers_look(struct followers *followers, follower_list *list);
+void follower_list_copy(const follower_list *from, follower_list *to);
 void follower_list_clear(follower_list *list);
 
 #endif

@@ -125,6 +125,7 @@ static void report_add_followers(struct report *report)
 		if (follower->told_age_ms < 0 || follower->told_age_ms > VERDICT_HEARD_MS)
 			one->says = SAYS_NOTHING; /* its last word is too old */
 		one->is_twice = follower->is_twice;
+		one->leaves_out = &follower->leaves_out;
 	}
 }
 
@@ -333,11 +334,7 @@ static void copy_signs(const struct vital_signs *from, struct vital_signs *to)
 {
 	*to = *from;
 	to->followers = (follower_list){ 0 };
-	for (size_t i = 0; i < from->followers.count; i++) {
-		struct follower one = from->followers.items[i];
-		one.site = xstrdup(one.site);
-		vec_add(&to->followers, one);
-	}
+	follower_list_copy(&from->followers, &to->followers);
 }
 
 static int report_read_all(const struct report_options *options, struct report *report,

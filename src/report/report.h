@@ -30,10 +30,11 @@ struct report_secondary { /* at a primary, one for each that is expected, or ask
 	bool is_expected; /* expected by the node */
 	int64_t age_ms;   /* since its last request; -1: never since the node's start */
 	bool is_twice;    /* two nodes ask under its name */
-	enum verdict_word says; /* about itself */
-	char *why;              /* its verdict's name; owned, may be NULL */
-	bool knows_blob_types;  /* it told the kinds of blobs that it copies: */
-	text_list blob_types;   /* owned */
+	enum verdict_word says;      /* about itself */
+	char *why;                   /* its verdict's name; owned, may be NULL */
+	bool knows_blob_types;       /* it told the kinds of blobs that it copies: */
+	text_list blob_types;        /* owned */
+	const text_list *leaves_out; /* in signs: it need not copy them; may be NULL */
 };
 
 /* Rows failing with errors of one class; all owned. */
@@ -172,8 +173,6 @@ json_t *report_json(const struct report *report);
 /* At a secondary: its report to the primary (wire/wire_report.h). `node` names this run
  * of the node. */
 void report_for_primary(const struct report *report, const char *node, struct str *out);
-
-/* Rows and numbers for people. */
 
 /* A duration, for people: "0.4 s", "3 min", "2 d". */
 void report_duration(int64_t ms, struct str *out);

@@ -246,6 +246,8 @@ void report_blobs_count(const struct report *report, struct str *out)
 static bool is_not_copied(const struct report_kind *kind,
 			  const struct report_secondary *one)
 {
+	if (one->leaves_out && text_list_has(one->leaves_out, kind->type))
+		return false;
 	return one->knows_blob_types && kind->counts.all > 0 &&
 	       !text_list_has(&one->blob_types, kind->type);
 }

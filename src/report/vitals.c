@@ -289,6 +289,24 @@ static int64_t *age_at(struct vital_signs *signs, size_t i)
 	return (int64_t *)(void *)((char *)signs + ages[i].at);
 }
 
+static void vitals_put_kinds(json_t *object, const char *name, const text_list *kinds)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < kinds->count; i++)
+		json_array_append_new(list, json_string(kinds->items[i]));
+	json_put(object, name, list);
+}
+
+static void vitals_read_kinds(const json_t *list, text_list *kinds)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *kind = json_string_value(json_array_get(list, i));
+		if (kind)
+			vec_add(kinds, xstrdup(kind));
+	}
+}
+
 void vitals_say(struct vitals *vitals, struct str *out)
 {
 	struct vital_signs signs;
@@ -309,6 +327,7 @@ void vitals_say(struct vitals *vitals, struct str *out)
 		json_put_number(item, "age", one->age_ms);
 		json_put_number(item, "told", one->told_age_ms);
 		json_put_bool(item, "twice", one->is_twice);
+		vitals_put_kinds(item, "leaves_out", &one->leaves_out);
 		json_array_append_new(followers, item);
 	}
 	json_put(object, "secondaries", followers);
@@ -352,13 +371,15 @@ static void vitals_read_answer(const json_t *said, struct vital_signs *signs)
 	for (size_t i = 0; i < json_array_size(followers); i++) {
 		const json_t *one = json_array_get(followers, i);
 		const char *site = json_string_value(json_object_get(one, "site"));
-		vec_add(&signs->followers,
-			((struct follower){
-				.site = xstrdup(site ? site : ""),
-				.age_ms = vitals_number_of(one, "age", -1),
-				.told_age_ms = vitals_number_of(one, "told", -1),
-				.is_twice =
-					json_is_true(json_object_get(one, "twice")) }));
+		struct follower follower = {
+			.site = xstrdup(site ? site : ""),
+			.age_ms = vitals_number_of(one, "age", -1),
+			.told_age_ms = vitals_number_of(one, "told", -1),
+			.is_twice = json_is_true(json_object_get(one, "twice"))
+		};
+		vitals_read_kinds(json_object_get(one, "leaves_out"),
+				  &follower.leaves_out);
+		vec_add(&signs->followers, follower);
 	}
 }
 

@@ -80,6 +80,9 @@ static const struct setting secondary_rows[] = {
 	{ "secretFile", SETTING_AT(TEXT, struct secondary_settings, secret_file) },
 	{ "enabled", SETTING_AT(BOOL, struct secondary_settings, is_enabled), "true" },
 	{ "bandwidth", SETTING_AT(SIZE, struct secondary_settings, bandwidth), "0" },
+	{ "leavesOut", .type = SETTING_OWN, .read = setting_add_text,
+	  .offset = offsetof(struct secondary_settings, leaves_out),
+	  .is_repeated = true },
 	{ 0 },
 };
 
@@ -88,6 +91,19 @@ const struct setting_table access_settings_table = { .section = "http",
 const struct setting_table secondary_settings_table = { .section = "secondary",
 							.rows = secondary_rows,
 							.has_subsection = true };
+
+int secondary_settings_read(const struct conf *conf, const char *site,
+			    struct secondary_settings *settings, struct err *err)
+{
+	*settings = (struct secondary_settings){ 0 };
+	return settings_read(&secondary_settings_table, conf, site, settings, err);
+}
+
+void secondary_settings_clear(struct secondary_settings *settings)
+{
+	settings_clear(&secondary_settings_table, settings);
+	text_list_clear(&settings->leaves_out);
+}
 
 static int access_rules_add_key(const struct conf *conf, const char *site,
 				const char *path, struct access_rules *rules,
@@ -107,13 +123,13 @@ static int access_rules_add_key(const struct conf *conf, const char *site,
 static int access_rules_read_site(const struct conf *conf, const char *site,
 				  struct access_rules *rules, struct err *err)
 {
-	struct secondary_settings settings = { 0 };
-	int result = settings_read(&secondary_settings_table, conf, site, &settings, err);
+	struct secondary_settings settings;
+	int result = secondary_settings_read(conf, site, &settings, err);
 
 	if (result == 0 && settings.is_enabled)
 		result = access_rules_add_key(conf, site, settings.secret_file, rules,
 					      err);
-	settings_clear(&secondary_settings_table, &settings);
+	secondary_settings_clear(&settings);
 	return result;
 }
 

@@ -91,8 +91,14 @@ bool access_may_read(struct access *access, const struct web_request *request,
 struct secondary_settings {
 	char *secret_file; /* owned */
 	bool is_enabled;
-	uint64_t bandwidth; /* in bytes a second; 0: no limit */
+	uint64_t bandwidth;   /* in bytes a second; 0: no limit */
+	text_list leaves_out; /* kinds of blobs that it need not copy; owned */
 };
+
+/* The section of a site; the caller clears. */
+int secondary_settings_read(const struct conf *conf, const char *site,
+			    struct secondary_settings *settings, struct err *err);
+void secondary_settings_clear(struct secondary_settings *settings);
 
 extern const struct setting_table access_settings_table; /* of struct access_rules */
 extern const struct setting_table secondary_settings_table;

@@ -67,11 +67,11 @@ struct bucket *buckets_find(struct buckets *buckets, const char *site)
 static int read_cap(const struct conf *conf, const char *site, uint64_t *cap,
 		    struct err *err)
 {
-	struct secondary_settings settings = { 0 };
-	int result = settings_read(&secondary_settings_table, conf, site, &settings, err);
+	struct secondary_settings settings;
+	int result = secondary_settings_read(conf, site, &settings, err);
 
 	*cap = settings.bandwidth;
-	settings_clear(&secondary_settings_table, &settings);
+	secondary_settings_clear(&settings);
 	return result;
 }
 

@@ -76,6 +76,15 @@ kinds_of_one_site_only_are_told() {
 	restart_without paris blob.more
 	wait_until 20 status_has london reason secondary_partial
 	status_has london sentence 'paris does not copy 1 blob of kind more (see refrelay check'
+	set_conf london secondary.paris.leavesOut mroe
+	check_says 0 london '^note   blobs +secondary.paris.leavesOut: there are no blobs of type mroe'
+	set_conf london secondary.paris.leavesOut more
+	check_is_silent_of london 'secondary.paris.leavesOut'
+	kill -HUP "$(site_pid london)"
+	wait_until 20 status_has london in_sync true
+	git config --file london/refrelay.conf --unset secondary.paris.leavesOut
+	kill -HUP "$(site_pid london)"
+	wait_until 20 status_has london reason secondary_partial
 	name_kind paris more
 	stop_site paris
 	start_site paris

@@ -94,6 +94,21 @@ static enum verdict_word paris_says(void)
 	return says;
 }
 
+TEST(what_a_site_leaves_out_stays_until_it_is_told_anew)
+{
+	char lfs[] = "lfs";
+	const text_list kinds = { .items = (char *[]){ lfs }, .count = 1 };
+
+	expect_sites((const char *const[]){ "paris" }, 1);
+	followers_leave_out(followers, "tokyo", &kinds); /* nobody's section */
+	followers_leave_out(followers, "paris", &kinds);
+	expect_sites((const char *const[]){ "paris" }, 1);
+	assert_int_equal(look()->leaves_out.count, 1);
+	assert_string_equal(look()->leaves_out.items[0], "lfs");
+	followers_leave_out(followers, "paris", &(text_list){ 0 });
+	assert_int_equal(look()->leaves_out.count, 0);
+}
+
 /* It asks for events all the while, and cannot say how it is; or that cannot be stored.
  */
 TEST(an_old_word_does_not_count_for_one_that_goes_on_asking)
@@ -180,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SEEN(one_that_never_asked_has_no_age_and_others_are_as_old_as_their_request),
 		SEEN(one_whose_section_is_gone_is_forgotten_and_the_others_stay_as_they_are),
+		SEEN(what_a_site_leaves_out_stays_until_it_is_told_anew),
 		SEEN(an_old_word_does_not_count_for_one_that_goes_on_asking),
 		SEEN(a_node_that_was_started_again_is_no_second_one),
 		SEEN(two_nodes_of_one_name_are_found_by_the_one_that_comes_back),

@@ -328,6 +328,8 @@ static int add_origin(struct store_tx *tx, void *arg, struct err *error)
 	return origin_row_add(tx, kind, &row, error);
 }
 
+static char *leaves_out; /* by the primary's configuration; NULL: nothing */
+
 /* As it told it itself, and asks for events. */
 static void add_paris(struct vital_signs *signs, const char *types)
 {
@@ -335,9 +337,12 @@ static void add_paris(struct vital_signs *signs, const char *types)
 		xasprintf("{\"in_sync\":true,\"replicables\":9%s%s}",
 			  types ? ",\"blob_types\":" : "", types ? types : "");
 	struct follower paris = { .site = (char[]){ "paris" } };
+	text_list intended = { .items = (char *[]){ leaves_out }, .count = 1 };
 
 	assert_ok(followers_record(store, "paris", 5, said, &err));
 	*signs = well;
+	if (leaves_out)
+		paris.leaves_out = intended;
 	vec_add(&signs->followers, paris);
 	report_clear(&report);
 	assert_ok(report_make(&(struct report_options){ .role = SITE_PRIMARY,
@@ -360,6 +365,32 @@ static bool tells_reason(const char *reason)
 		       0 &&
 	       json_is_false(json_object_get(paris, "in_sync")) &&
 	       strcmp(json_string_value(json_object_get(paris, "reason")), reason) == 0;
+}
+
+TEST(a_kind_that_a_secondary_leaves_out_on_purpose_is_not_missed)
+{
+	struct {
+		char left_out[8];
+		const char *types, *lacks;
+	} cases[] = { { "lfs", "[]", "paris does not copy 1 blob of kind uploads (see" },
+		      { "other", "[\"lfs\"]",
+			"paris does not copy 1 blob of kind uploads (see" },
+		      { "uploads", "[\"lfs\"]", NULL } };
+	struct vital_signs signs;
+
+	assert_ok(store_write(store, add_origin, NULL, &err));
+	assert_ok(store_write(store, add_origin, &signs, &err));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		leaves_out = cases[i].left_out;
+		add_paris(&signs, cases[i].types);
+		const struct report_secondary *paris = &report.secondaries.items[0];
+		assert_int_equal(report_secondary_judge(&report, paris),
+				 cases[i].lacks ? VERDICT_SECONDARY_PARTIAL
+						: VERDICT_IN_SYNC);
+		assert_non_null(strstr(text.data, cases[i].lacks ? cases[i].lacks : ""));
+	}
+	assert_null(strstr(text.data, "does not copy"));
+	leaves_out = NULL;
 }
 
 TEST(a_secondary_that_does_not_copy_a_kind_is_not_in_sync)
@@ -504,6 +535,7 @@ int main(void)
 		FILLED(what_has_arrived_of_a_blob_is_told_while_it_is_on_its_way),
 		FILLED(the_primary_hears_of_all_kinds),
 		FILLED(a_secondary_that_does_not_copy_a_kind_is_not_in_sync),
+		FILLED(a_kind_that_a_secondary_leaves_out_on_purpose_is_not_missed),
 		FILLED(a_verdict_reads_no_rows_of_what_is_replicated),
 		FILLED(a_primary_says_what_it_has_not_read_yet_and_what_it_cannot),
 		FILLED(metrics_count_and_measure_each_kind),

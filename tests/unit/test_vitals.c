@@ -107,6 +107,9 @@ TEST(what_a_node_says_is_what_a_command_hears)
 	assert_ok(data_lock_take(root, &fd, &err));
 	assert_ok(followers_expect(followers, store, (const char *const[]){ "paris" }, 1,
 				   &err));
+	followers_leave_out(followers, "paris",
+			    &(const text_list){ .items = (char *[]){ (char[]){ "lfs" } },
+						.count = 1 });
 	begin(NULL);
 	look();
 	vital_signs_clear(&signs);
@@ -117,6 +120,7 @@ TEST(what_a_node_says_is_what_a_command_hears)
 	assert_int_equal(signs.write_failure.class, ERR_NONE);
 	assert_int_equal(signs.followers.count, 1);
 	assert_string_equal(signs.followers.items[0].site, "paris");
+	assert_true(text_list_has(&signs.followers.items[0].leaves_out, "lfs"));
 	assert_int_equal(signs.followers.items[0].age_ms, -1);
 	assert_int_equal(signs.followers.items[0].told_age_ms, -1);
 	assert_int_equal(signs.unchecked, 1);
