@@ -31,8 +31,7 @@ struct started {
 	char key[TASK_KEY_SIZE];
 	char uri_key[URI_KEY_SIZE];
 	char *project, *uri, *host; /* owned */
-	const struct push_remote *remote;
-	char *ref; /* only this is waited for; NULL: all; owned */
+	char *ref;                  /* only this is waited for; NULL: all; owned */
 	bool is_gone, is_discarded, is_settled, is_ended, has_failed;
 	uint64_t gone_fence;  /* of the URI's lease when it was first seen gone */
 	int64_t discarded_at; /* before it was seen there */
@@ -181,7 +180,7 @@ static int look_for_rest(struct waiting *waiting, struct started *one, enum rest
 	return 0;
 }
 
-/* What is skipped is done, like what was pushed. */
+/* What is skipped is done, like what was pushed. By what is on disk now. */
 static const char *skipped_since(const struct waiting *waiting, const struct started *one)
 {
 	const char *repositories = waiting->call->push.site.repositories;
@@ -192,7 +191,7 @@ static const char *skipped_since(const struct waiting *waiting, const struct sta
 	if (root < 0 || locate_repository(root, one->project, &below, ERR_IGNORED) <= 0)
 		return NULL;
 	path = xasprintf("%s/%s", repositories, below);
-	return push_skip_reason(path, one->remote);
+	return push_cut_reason(path);
 }
 
 static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
@@ -444,7 +443,6 @@ static struct started started_of(const struct destination *destination, const ch
 		.uri = xstrdup(destination->uri),
 		.host = xstrdup(destination->host ? destination->host
 						  : destination->path),
-		.remote = destination->remote,
 		.ref = ref,
 	};
 

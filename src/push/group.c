@@ -753,11 +753,9 @@ static bool push_group_is_left_out(const char *repository,
 	       push_remote_leaves_out_permissions(remote, head.head_target);
 }
 
-const char *push_skip_reason(const char *repository, const struct push_remote *remote)
+const char *push_cut_reason(const char *repository)
 {
-	if (push_group_is_cut(repository))
-		return REASON_CUT;
-	return push_group_is_left_out(repository, remote) ? REASON_PERMISSIONS : NULL;
+	return push_group_is_cut(repository) ? REASON_CUT : NULL;
 }
 
 /* Once its HEAD names another ref, that is a change of all its refs, too (push/sink.c).

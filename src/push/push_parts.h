@@ -48,8 +48,9 @@ void *distributor_run(void *push);
 int local_repository(const struct push *push, const char *project, char **path,
 		     struct err *err);
 
-/* Why its tasks for the remote are done without a push; NULL: they are not. */
-const char *push_skip_reason(const char *repository, const struct push_remote *remote);
+/* Why its tasks are done without a push; NULL: they are not. What the configuration leaves
+ * out is no such reason. */
+const char *push_cut_reason(const char *repository);
 
 /* Thread: replicateOnStartup, then the lease push:node:<node>. */
 void *startup_run(void *push);

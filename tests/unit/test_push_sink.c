@@ -196,20 +196,26 @@ TEST(a_change_becomes_a_task_for_each_url_of_each_remote)
 }
 
 /* Else the first may be done, and be told as done everywhere, before there is another. */
+static int tell_anew(const struct ref_snapshot *after)
+{
+	flushes = 0;
+	return tell("group/p", EVENT_CREATED, NULL, after);
+}
+
+/* How many flushes there are is a matter of the file system. */
 TEST(no_task_of_a_change_is_there_before_all_can_be)
 {
 	AUTO_SNAPSHOT struct ref_snapshot after =
 		picture("refs/heads/main", REFS("refs/heads/main"));
 
-	for (fails_after = 1; fails_after < 4; fails_after++) {
-		flushes = 0;
-		assert_int_equal(tell("group/p", EVENT_CREATED, NULL, &after), -1);
+	for (fails_after = 1; tell_anew(&after) != 0; fails_after++) {
 		AUTO_FREE char *text =
 			output_of("ls replication/ref-updates/waiting | wc -l");
 		if (strcmp(text, "0\n") != 0 && strcmp(text, "4\n") != 0)
 			fail_msg("%zu flushes: %s tasks", fails_after, text);
 		must("rm -f replication/ref-updates/waiting/*");
 	}
+	assert_true(fails_after > 1);
 	fails_after = 0;
 }
 
