@@ -258,7 +258,7 @@ static const char receive_config[] = "[safe]\n"
 				     "\tdirectory = *\n"
 				     "[core]\n"
 				     "\tfilesRefLockTimeout = 1000\n"
-				     "\tpackedRefsTimeout = 10000\n"
+				     "\tpackedRefsTimeout = 3000\n"
 				     "\talternateRefsPrefixes = refs/none/\n"
 				     "[receive]\n"
 				     "\tadvertisePushOptions = true\n";

@@ -48,8 +48,8 @@ void *distributor_run(void *push);
 int local_repository(const struct push *push, const char *project, char **path,
 		     struct err *err);
 
-/* Why its tasks are done without a push; NULL: they are not. What the configuration leaves
- * out is no such reason. */
+/* Why its tasks are done without a push; NULL: they are not. What the configuration
+ * leaves out is no such reason. */
 const char *push_cut_reason(const char *repository);
 
 /* Thread: replicateOnStartup, then the lease push:node:<node>. */

@@ -58,13 +58,13 @@ struct receive_change {
 /* What a repository shows to who is about to push: refs and capabilities. */
 
 enum {
-	ADVERTISE_MAX = 256 << 20, /* of some two million refs */
+	ADVERTISE_MAX = 128 << 20, /* of some million refs */
 	ADVERTISE_MS = 10 * 60 * 1000,
 };
 
 static const char service[] = "001f# service=git-receive-pack\n0000";
 
-/* By itself it would be taken for damage, and the whole repository be read. */
+/* By itself it would be told as damage. */
 static int receive_advertise_refuse(const char *path, struct err *err)
 {
 	err_set(err, ERR_CONFIG,

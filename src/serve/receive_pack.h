@@ -56,7 +56,7 @@ struct receive_pack_request {
 		       */
 };
 
-/* GET info/refs?service=git-receive-pack: all of it, with the service line; at most 256
+/* GET info/refs?service=git-receive-pack: all of it, with the service line; at most 128
  * MiB. ERR_MISSING: repository not found; ERR_AUTH: http.receivepack is false there;
  * ERR_CONFIG: it has more refs than that, or git would write outside of it. */
 int receive_pack_advertise(const struct receive_pack_request *request, struct str *out,

@@ -350,7 +350,7 @@ TEST(very_many_refs_are_advertised_up_to_a_limit)
 	assert_ok(receive_pack_advertise(&push.request, &out, &err));
 	assert_true(out.len > 64 << 20);
 	str_reset(&out);
-	add_long_refs(3200, 9300);
+	add_long_refs(3200, 5400);
 	assert_fails(receive_pack_advertise(&push.request, &out, &err), ERR_CONFIG);
 	assert_non_null(strstr(err.text, "too many refs"));
 	assert_int_equal(out.len, 0);
@@ -430,7 +430,7 @@ TEST(a_push_waits_for_locks_of_others)
 	pkt_add_flush(&push.body);
 	must("git -C r.git pack-refs --all && "
 	     "touch r.git/packed-refs.lock r.git/refs/heads/one.lock || exit 1; "
-	     "(sleep 0.3; rm r.git/refs/heads/one.lock; sleep 2.5; "
+	     "(sleep 0.3; rm r.git/refs/heads/one.lock; sleep 1.4; "
 	     "rm r.git/packed-refs.lock) >/dev/null 2>&1 &");
 	assert_ok(go());
 	assert_true(says("ok refs/heads/one"));
