@@ -745,7 +745,7 @@ void check_blobs_left_out(struct checking *checking, const char *site)
 		return;
 	for (size_t i = 0; i < all->count; i++)
 		if (conf_read_text(all->items[i], &type, ERR_IGNORED) == 0 && type &&
-		    !kinds_find(&ours, type))
+		    !blob_kinds_find(&ours.blobs, type))
 			check_say(checking, CHECK_NOTE, "blobs", "correct or remove it",
 				  "secondary.%s.leavesOut: there are no blobs of type "
 				  "%s here",

@@ -109,8 +109,11 @@ static int node_life_expect(struct node_life *life, const struct conf *conf,
 	conf_subsections(conf, "secondary", &names);
 	result = followers_expect(life->followers, life->store, names.items, names.count,
 				  err);
-	for (size_t i = 0; i < names.count && result == 0; i++)
-		result = node_life_leave_out(life->followers, conf, names.items[i], err);
+	/* A reload goes on with the new sections, whatever could not be written. */
+	for (size_t i = 0; i < names.count; i++)
+		if (node_life_leave_out(life->followers, conf, names.items[i],
+					result == 0 ? err : ERR_IGNORED) != 0)
+			result = -1;
 	vec_clear(&names);
 	return result;
 }
