@@ -75,6 +75,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+	doubts_clear(&pull);
 	stop_clear(&pull.kill);
 	pthread_mutex_destroy(&pull.mutex);
 	store_close(store);
