@@ -73,6 +73,24 @@ void json_put_text(json_t *object, const char *key, const char *text)
 		json_put(object, key, json_null());
 }
 
+json_t *json_texts(char *const *texts, size_t count)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(array, json_string(texts[i]));
+	return array;
+}
+
+void json_add_texts(const json_t *array, text_list *texts)
+{
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		const char *text = json_string_value(json_array_get(array, i));
+		if (text)
+			vec_add(texts, xstrdup(text));
+	}
+}
+
 void json_put_message(json_t *object, const char *key, const char *text)
 {
 	AUTO_STR struct str masked = STR_INIT;

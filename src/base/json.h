@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 /* Appends the value in one line, without a newline, members in the order set. */
 void json_render(const json_t *value, struct str *out);
@@ -30,6 +31,11 @@ void json_put_message(json_t *object, const char *key, const char *text);
 
 void json_put_number(json_t *object, const char *key, int64_t number);
 void json_put_bool(json_t *object, const char *key, bool value);
+
+/* An array of texts that are UTF-8, and what one has; the caller owns either. What is no
+ * text is left out. */
+json_t *json_texts(char *const *texts, size_t count);
+void json_add_texts(const json_t *array, text_list *texts);
 
 /* A moment, "2026-11-21T09:14:03.120Z"; null when it is 0. */
 void json_put_time(json_t *object, const char *key, int64_t wall_ms);

@@ -68,7 +68,6 @@ static void copies_ask_fail(struct asking *asking, const struct err *err)
 static void copies_ask_end_move(const struct copies_call *call, struct asking *asking,
 				size_t i, enum registry_result result)
 {
-	const uint64_t id = asking->moves.items[i].id;
 	struct err err;
 
 	if (result == REGISTRY_MOVED) {
@@ -76,11 +75,7 @@ static void copies_ask_end_move(const struct copies_call *call, struct asking *a
 		asking->moving.items[i].name = NULL;
 		return;
 	}
-	if (result == REGISTRY_NO_ROW)
-		err_set(&err, ERR_MISSING, "the registry has no row %" PRIu64, id);
-	else
-		err_set(&err, ERR_CONFLICT,
-			"the registry's row %" PRIu64 " was changed meanwhile", id);
+	registry_move_fail(asking->moves.items[i].id, result, &err);
 	copies_ask_fail(asking, &err);
 }
 

@@ -18,15 +18,6 @@
 #include "push/push.h"
 #include "push/view.h"
 
-static json_t *texts_json(char *const *texts, size_t count)
-{
-	json_t *array = json_array();
-
-	for (size_t i = 0; i < count; i++)
-		json_array_append_new(array, json_string(texts[i]));
-	return array;
-}
-
 static json_t *requests_json(const struct queued_uri *uri)
 {
 	json_t *array = json_array();
@@ -53,8 +44,8 @@ json_t *queued_uri_json(const struct queued_uri *uri)
 	json_put_text(object, "remote", uri->remote);
 	json_put_text(object, "project", uri->project);
 	json_put_text(object, "uri", uri->uri);
-	json_put(object, "refs", texts_json(uri->refs.items, uri->refs.count));
-	json_put(object, "tasks", texts_json(uri->keys.items, uri->keys.count));
+	json_put(object, "refs", json_texts(uri->refs.items, uri->refs.count));
+	json_put(object, "tasks", json_texts(uri->keys.items, uri->keys.count));
 	json_put_number(object, "waiting", (int64_t)uri->waiting);
 	json_put_number(object, "running", (int64_t)uri->running);
 	json_put(object, "requests", requests_json(uri));
@@ -93,7 +84,7 @@ static json_t *letter_json(const struct dead_letter *letter)
 	json_put_text(object, "project", letter->task.project);
 	json_put_text(object, "uri", letter->task.uri);
 	json_put(object, "refs",
-		 texts_json(letter->task.refs.items, letter->task.refs.count));
+		 json_texts(letter->task.refs.items, letter->task.refs.count));
 	json_put(object, "failed_refs", failed_refs_json(&letter->refs));
 	json_put_time(object, "since", letter->since);
 	json_put_time(object, "failed_at", letter->failed_at);
@@ -110,7 +101,7 @@ json_t *queue_view_json(const struct queue_view *view)
 	for (size_t i = 0; i < view->letters.count; i++)
 		json_array_append_new(letters, letter_json(&view->letters.items[i]));
 	json_put_time(object, "at", view->now);
-	json_put(object, "nodes", texts_json(view->nodes.items, view->nodes.count));
+	json_put(object, "nodes", json_texts(view->nodes.items, view->nodes.count));
 	json_put(object, "queue", uris);
 	json_put(object, "given_up", letters);
 	json_put_number(object, "unreadable", (int64_t)view->unreadable.count);

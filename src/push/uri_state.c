@@ -51,10 +51,8 @@ static void uri_state_write_json(const struct uri_state *state, struct str *out)
 	err_put_json(object, &state->failure);
 	if (state->is_head)
 		json_put(object, "head_only", json_true());
-	json_t *letters = json_array();
-	for (size_t i = 0; i < state->letters.count; i++)
-		json_array_append_new(letters, json_string(state->letters.items[i]));
-	json_put(object, "given_up", letters);
+	json_put(object, "given_up",
+		 json_texts(state->letters.items, state->letters.count));
 	json_render(object, out);
 	str_add_char(out, '\n');
 }
@@ -64,17 +62,6 @@ static int64_t uri_state_json_get_number(const json_t *object, const char *key)
 	int64_t number = json_integer_value(json_object_get(object, key));
 
 	return number > 0 ? number : 0;
-}
-
-static void get_dead_letters(const json_t *object, text_list *letters)
-{
-	const json_t *list = json_object_get(object, "given_up");
-
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const char *key = json_string_value(json_array_get(list, i));
-		if (key)
-			vec_add(letters, xstrdup(key));
-	}
 }
 
 static int uri_state_read_json(const struct str *text, struct uri_state *state,
@@ -97,7 +84,7 @@ static int uri_state_read_json(const struct str *text, struct uri_state *state,
 	snprintf(state->node, sizeof(state->node), "%s", node ? node : "");
 	err_get_json(object, &state->failure);
 	state->is_head = json_is_true(json_object_get(object, "head_only"));
-	get_dead_letters(object, &state->letters);
+	json_add_texts(json_object_get(object, "given_up"), &state->letters);
 	return 0;
 }
 

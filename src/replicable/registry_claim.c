@@ -43,6 +43,14 @@ static int move_row(struct store_tx *tx, const struct registry_move *move,
 								    : REGISTRY_MOVED;
 }
 
+int registry_move_fail(uint64_t id, enum registry_result result, struct err *err)
+{
+	if (result == REGISTRY_NO_ROW)
+		return err_set(err, ERR_MISSING, "the registry has no row %" PRIu64, id);
+	return err_set(err, ERR_CONFLICT,
+		       "the registry's row %" PRIu64 " was changed meanwhile", id);
+}
+
 int registry_move_in(struct store_tx *tx, const struct registry_move *move,
 		     struct err *err)
 {
@@ -50,8 +58,7 @@ int registry_move_in(struct store_tx *tx, const struct registry_move *move,
 	int result = move_row(tx, move, &shift, err);
 
 	if (result == REGISTRY_NO_ROW)
-		return err_set(err, ERR_MISSING, "the registry has no row %" PRIu64,
-			       move->id);
+		return registry_move_fail(move->id, REGISTRY_NO_ROW, err);
 	if (result < 0 || registry_shift_apply(tx, &shift, err) != 0)
 		return -1;
 	return result == REGISTRY_CONFLICT || result == REGISTRY_LOST;
@@ -117,11 +124,8 @@ int registry_move(struct store *store, const struct registry_move *move, struct 
 
 	if (store_write(store, run_move, &moving, err) != 0)
 		return -1;
-	if (moving.is_conflict)
-		return err_set(err, ERR_CONFLICT,
-			       "the registry's row %" PRIu64 " was changed meanwhile",
-			       move->id);
-	return 0;
+	return moving.is_conflict ? registry_move_fail(move->id, REGISTRY_CONFLICT, err)
+				  : 0;
 }
 
 struct many {

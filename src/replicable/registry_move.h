@@ -113,6 +113,9 @@ enum registry_result {
 int registry_move_many(struct store *store, const struct registry_move *moves,
 		       size_t count, enum registry_result *results, struct err *err);
 
+/* Says why a row was not moved. Returns -1. */
+int registry_move_fail(uint64_t id, enum registry_result result, struct err *err);
+
 /* ASKED; adds the row if it is missing. move->id is not read. */
 int registry_ask_in(struct store_tx *tx, const char *kind, const char *name,
 		    const struct registry_move *move, struct err *err);

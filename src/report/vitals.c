@@ -289,24 +289,6 @@ static int64_t *age_at(struct vital_signs *signs, size_t i)
 	return (int64_t *)(void *)((char *)signs + ages[i].at);
 }
 
-static void vitals_put_kinds(json_t *object, const char *name, const text_list *kinds)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < kinds->count; i++)
-		json_array_append_new(list, json_string(kinds->items[i]));
-	json_put(object, name, list);
-}
-
-static void vitals_read_kinds(const json_t *list, text_list *kinds)
-{
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const char *kind = json_string_value(json_array_get(list, i));
-		if (kind)
-			vec_add(kinds, xstrdup(kind));
-	}
-}
-
 void vitals_say(struct vitals *vitals, struct str *out)
 {
 	struct vital_signs signs;
@@ -327,7 +309,8 @@ void vitals_say(struct vitals *vitals, struct str *out)
 		json_put_number(item, "age", one->age_ms);
 		json_put_number(item, "told", one->told_age_ms);
 		json_put_bool(item, "twice", one->is_twice);
-		vitals_put_kinds(item, "leaves_out", &one->leaves_out);
+		json_put(item, "leaves_out",
+			 json_texts(one->leaves_out.items, one->leaves_out.count));
 		json_array_append_new(followers, item);
 	}
 	json_put(object, "secondaries", followers);
@@ -377,8 +360,7 @@ static void vitals_read_answer(const json_t *said, struct vital_signs *signs)
 			.told_age_ms = vitals_number_of(one, "told", -1),
 			.is_twice = json_is_true(json_object_get(one, "twice"))
 		};
-		vitals_read_kinds(json_object_get(one, "leaves_out"),
-				  &follower.leaves_out);
+		json_add_texts(json_object_get(one, "leaves_out"), &follower.leaves_out);
 		vec_add(&signs->followers, follower);
 	}
 }

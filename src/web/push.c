@@ -224,11 +224,9 @@ static int web_push_start(const struct web_request *request, const struct order 
 
 static void answer_keys(const text_list *keys, struct web_response *response)
 {
-	json_t *object = json_object(), *array = json_array();
+	json_t *object = json_object();
 
-	for (size_t i = 0; i < keys->count; i++)
-		json_array_append_new(array, json_string(keys->items[i]));
-	json_put(object, "keys", array);
+	json_put(object, "keys", json_texts(keys->items, keys->count));
 	web_answer_json(response, 202, object);
 }
 
@@ -275,13 +273,12 @@ static void add_acted(void *arg, const struct push_acted *acted)
 static void answer_acted(const struct push_act_result *result, json_t *entries,
 			 struct web_response *response)
 {
-	json_t *object = json_object(), *unknown = json_array();
+	json_t *object = json_object();
 
-	for (size_t i = 0; i < result->unknown.count; i++)
-		json_array_append_new(unknown, json_string(result->unknown.items[i]));
 	json_put_number(object, "done", (int64_t)result->done);
 	json_put_number(object, "busy", (int64_t)result->busy);
-	json_put(object, "unknown", unknown);
+	json_put(object, "unknown",
+		 json_texts(result->unknown.items, result->unknown.count));
 	json_put(object, "entries", entries);
 	web_answer_json(response, 200, object);
 }

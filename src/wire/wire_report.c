@@ -21,15 +21,6 @@ void wire_report_clear(struct wire_report *report)
 	*report = (struct wire_report){ 0 };
 }
 
-static json_t *blob_types_json(const text_list *types)
-{
-	json_t *array = json_array();
-
-	for (size_t i = 0; i < types->count; i++)
-		json_array_append_new(array, json_string(types->items[i]));
-	return array;
-}
-
 void wire_report_render(const struct wire_report *report, struct str *out)
 {
 	json_auto_t *object = json_object();
@@ -44,7 +35,8 @@ void wire_report_render(const struct wire_report *report, struct str *out)
 	json_put_text(object, REASON, report->reason);
 	json_put_text(object, NODE, report->node);
 	if (report->knows_blob_types)
-		json_put(object, BLOB_TYPES, blob_types_json(&report->blob_types));
+		json_put(object, BLOB_TYPES,
+			 json_texts(report->blob_types.items, report->blob_types.count));
 	json_render(object, out);
 }
 
@@ -59,17 +51,6 @@ static int64_t wire_report_lag(const json_t *object)
 	double seconds = json_number_value(json_object_get(object, LAG));
 
 	return seconds > 0 && seconds < 1e12 ? (int64_t)(seconds * 1000) : 0;
-}
-
-/* What is no text is a type of nobody. */
-static void read_blob_types(const json_t *types, struct wire_report *report)
-{
-	report->knows_blob_types = json_is_array(types);
-	for (size_t i = 0; i < json_array_size(types); i++) {
-		const char *type = json_string_value(json_array_get(types, i));
-		if (type)
-			vec_add(&report->blob_types, xstrdup(type));
-	}
 }
 
 int wire_report_parse(const char *text, struct wire_report *report, struct err *err)
@@ -88,7 +69,8 @@ int wire_report_parse(const char *text, struct wire_report *report, struct err *
 		.in_sync = json_is_true(in_sync),
 		.reason = wire_get_text(object, REASON),
 		.node = wire_get_text(object, NODE),
+		.knows_blob_types = json_is_array(json_object_get(object, BLOB_TYPES)),
 	};
-	read_blob_types(json_object_get(object, BLOB_TYPES), report);
+	json_add_texts(json_object_get(object, BLOB_TYPES), &report->blob_types);
 	return object ? 0 : -1;
 }

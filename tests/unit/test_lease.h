@@ -166,11 +166,6 @@ static inline int setup_two(void **state)
 	return setup_for(state, TTL);
 }
 
-static inline int setup_two_short(void **state)
-{
-	return setup_for(state, SHORT_TTL);
-}
-
 static inline int setup_two_kept(void **state)
 {
 	return setup_for(state, KEEP_TTL);

@@ -20,6 +20,8 @@ static struct uri_state some_state(void)
 	snprintf(one.node, sizeof(one.node), "n1");
 	err_set(&one.failure, ERR_NETWORK, "no \"route\" to https://u:secret@h/p");
 	err_remedy(&one.failure, "wait");
+	vec_add(&one.letters, xstrdup("0123456789abcdef"));
+	vec_add(&one.letters, xstrdup("fedcba9876543210"));
 	uri_key_of(URI, uri_key);
 	return one;
 }
@@ -45,6 +47,9 @@ TEST(a_state_reads_as_it_was_written)
 	assert_int_equal(again.failure.class, ERR_NETWORK);
 	assert_string_equal(again.failure.remedy, "wait");
 	assert_null(strstr(again.failure.text, "secret"));
+	assert_int_equal(again.letters.count, 2);
+	assert_string_equal(again.letters.items[0], one.letters.items[0]);
+	assert_string_equal(again.letters.items[1], one.letters.items[1]);
 	assert_int_equal(files_in("ref-updates/building"), 0);
 }
 
