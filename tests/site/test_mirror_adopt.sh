@@ -64,11 +64,14 @@ a_damaged_clone() {
 	is_in_the_trash acme
 }
 
+# A clone that was taken over counts as changed: it may be tried again, and held again, between two looks.
+says_that_it_is_held() { # TEXT
+	row_has acme/r held_reason "$1" && row_has acme/r remedy 'sync --force acme/r' &&
+		{ at paris status || :; } | grep 'acme/r: .*sync --force acme/r'
+}
+
 is_held_for() { # TEXT
-	wait_until 20 row_has acme/r held_reason "$1"
-	row_has acme/r remedy 'sync --force acme/r'
-	at paris status >said || :
-	grep 'acme/r: .*sync --force acme/r' said
+	wait_until 20 says_that_it_is_held "$1"
 }
 
 commits_of_its_own() {
