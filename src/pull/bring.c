@@ -222,19 +222,18 @@ static int bring_hold(const struct bring_state *state,
 	return 0;
 }
 
-/* What the copy has is as another primary had it: what this one lacks it may never have
- * had. One whose address alone changed counts on its timeline. An upstream's timeline is
- * its address, which people change; and where history is cut, nobody can tell what is
- * lacking. */
-static bool bring_is_of_another_primary(const struct bring_state *state)
+/* What the copy has is as another primary had it, or this one before a restore: what it
+ * lacks now, it may never have dropped. The address tells nothing: it may be an alias of
+ * whichever site is the primary. An upstream's timeline is its address, which people
+ * change; and where history is cut, nobody can tell what is lacking. */
+static bool bring_is_of_another_history(const struct bring_state *state)
 {
 	const struct copy_record *record = &state->record;
 	const struct source_view *view = state->request->view;
 
 	return !view->is_foreign && state->from.cuts.count == 0 &&
 	       view->refs.cuts.count == 0 && record->is_there && record->timeline[0] &&
-	       view->timeline[0] && strcmp(record->timeline, view->timeline) != 0 &&
-	       strcmp(record->source, view->url) != 0;
+	       view->timeline[0] && strcmp(record->timeline, view->timeline) != 0;
 }
 
 /* It was asked about commits of these refs, and nobody has answered yet: they are not
@@ -269,7 +268,7 @@ static int bring_check_hold(const struct bring_state *state, struct sync_result 
 		.from = &state->from,
 		.view = request->view,
 		.diff = &state->diff,
-		.is_ours = state->is_ours && !bring_is_of_another_primary(state),
+		.is_ours = state->is_ours && !bring_is_of_another_history(state),
 		.pushed = pushed_since(&state->record, request->view),
 		.delete_share = request->delete_share,
 	};

@@ -542,20 +542,11 @@ static int look_for_leftovers(const struct consistency *work, struct pass *pass)
 	return -1;
 }
 
-static struct followed followed_by(const struct consistency *work,
-				   const struct pass *pass)
-{
-	return (struct followed){ .kind = pass->kind.type,
-				  .timeline = pass->timeline,
-				  .address =
-					  primary_address(work->pull->options.primary) };
-}
-
 static int look_at_followed(const struct consistency *work, struct pass *pass,
 			    struct err *err)
 {
-	const struct followed now = followed_by(work, pass);
-	int result = followed_was_another(work->pull->options.store, &now, err);
+	int result = followed_was_another(work->pull->options.store, pass->kind.type,
+					  pass->timeline, err);
 
 	pass->is_of_another = result > 0;
 	return result < 0 ? -1 : 0;
@@ -566,7 +557,6 @@ static int look_at_followed(const struct consistency *work, struct pass *pass,
 static int keep_followed(const struct consistency *work, struct pass *pass,
 			 struct err *err)
 {
-	const struct followed now = followed_by(work, pass);
 	const bool has_rows_for_all = look_for_leftovers(work, pass) == 0;
 
 	if (pass->held > 0)
@@ -574,7 +564,8 @@ static int keep_followed(const struct consistency *work, struct pass *pass,
 	pass->held = 0;
 	if (pass->is_of_another && (pass->is_part || pass->left > 0 || !has_rows_for_all))
 		return 0;
-	return followed_keep(work->pull->options.store, &now, err);
+	return followed_keep(work->pull->options.store, pass->kind.type, pass->timeline,
+			     err);
 }
 
 static int take_page(struct consistency *work, struct pass *pass,

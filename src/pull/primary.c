@@ -522,11 +522,6 @@ int primary_delta(struct primary_line *line, const struct primary_delta *delta,
 	return wire_lied(err, "the delta is of another generation");
 }
 
-const char *primary_address(const struct primary *primary)
-{
-	return primary->url;
-}
-
 char *primary_url(const struct primary *primary, const char *name)
 {
 	AUTO_STR struct str url = STR_INIT;

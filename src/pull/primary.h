@@ -110,9 +110,6 @@ struct primary_delta {
 int primary_delta(struct primary_line *line, const struct primary_delta *delta,
 		  struct wire_refs *refs, struct str *pack, struct err *err);
 
-/* Its URL, as configured; borrowed. */
-const char *primary_address(const struct primary *primary);
-
 /* The repository's URL, without secrets. The caller frees. */
 char *primary_url(const struct primary *primary, const char *name);
 

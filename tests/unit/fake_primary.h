@@ -472,12 +472,7 @@ int primary_git(struct primary *primary, const char *name, int64_t valid_s, char
 
 char *primary_url(const struct primary *primary, const char *name)
 {
-	return xasprintf("%s/%s/%s.git", root, primary_address(primary), name);
-}
-
-const char *primary_address(const struct primary *primary)
-{
-	return primary->address;
+	return xasprintf("%s/%s/%s.git", root, primary->address, name);
 }
 
 #endif

@@ -136,7 +136,7 @@ TEST(what_is_held_so_stays_when_the_former_address_is_the_primary_again)
 	must("git -C copies/a.git rev-parse -q --verify late >/dev/null");
 }
 
-TEST(a_primary_that_moved_or_began_another_log_is_followed_when_it_drops_commits)
+TEST(a_primary_that_moved_is_followed_when_it_drops_commits)
 {
 	appear("a", REPORTED);
 	must("cd primary/a.git && git update-ref refs/heads/late "
@@ -149,15 +149,25 @@ TEST(a_primary_that_moved_or_began_another_log_is_followed_when_it_drops_commits
 	change("a", "refs/heads/new", REPORTED);
 	begin();
 	eventually(is_here("a") && is_at_last_event());
+}
+
+/* Restored from a backup; or a name leads to another primary by now. */
+TEST(commits_that_the_same_address_lacks_with_another_log_are_held)
+{
+	appear("a", REPORTED);
 	must("cd primary/a.git && git update-ref refs/heads/late "
-	     "$(git commit-tree -m later v1^{tree})");
-	change("a", "refs/heads/newer", REPORTED);
+	     "$(git commit-tree -m late v1^{tree})");
+	begin();
 	eventually(is_here("a") && is_at_last_event());
 	end();
 	must("git -C primary/a.git update-ref -d refs/heads/late");
 	begin_log();
 	begin();
-	eventually(is_here("a") && is_at_last_event());
+	eventually(is_held("a", "commits that the source lacks"));
+	must("git -C copies/a.git rev-parse -q --verify late >/dev/null");
+	must("git -C primary/a.git fetch -q ../../copies/a.git late:late");
+	change("a", "refs/heads/new", REPORTED);
+	eventually(is_here("a"));
 }
 
 TEST(what_another_primary_lacks_is_held)
@@ -190,7 +200,7 @@ TEST(what_another_primary_lacks_is_held)
 	assert_false(is_held("a", ""));
 }
 
-TEST(a_primary_that_moved_or_began_another_log_is_followed_when_it_lacks_something)
+TEST(a_primary_that_moved_is_followed_when_it_lacks_something)
 {
 	appear("a", REPORTED);
 	appear("b", REPORTED);
@@ -202,11 +212,23 @@ TEST(a_primary_that_moved_or_began_another_log_is_followed_when_it_lacks_somethi
 	vanish("a", UNTOLD);
 	begin();
 	eventually(state_of("a") == REGISTRY_STATES);
+}
+
+TEST(what_the_same_address_lacks_with_another_log_is_held)
+{
+	appear("a", REPORTED);
+	appear("b", REPORTED);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
 	end();
 	begin_log();
 	vanish("b", UNTOLD);
 	begin();
-	eventually(state_of("b") == REGISTRY_STATES);
+	eventually(is_held("b", "was restored"));
+	eventually(is_here("a") && is_at_last_event());
+	await_comparison();
+	vanish("a", REPORTED);
+	eventually(state_of("a") == REGISTRY_STATES);
 }
 
 /* As long as it does not say what it has. */
@@ -302,12 +324,13 @@ int main(void)
 		PROMOTED_CASE(commits_that_another_primary_never_had_are_held),
 		PROMOTED_CASE(
 			what_is_held_so_stays_when_the_former_address_is_the_primary_again),
+		PROMOTED_CASE(a_primary_that_moved_is_followed_when_it_drops_commits),
 		PROMOTED_CASE(
-			a_primary_that_moved_or_began_another_log_is_followed_when_it_drops_commits),
+			commits_that_the_same_address_lacks_with_another_log_are_held),
 		PROMOTED_CASE(what_another_primary_lacks_is_held),
 		PROMOTED_CASE(another_log_has_as_long_for_its_checksums_as_the_first_had),
-		PROMOTED_CASE(
-			a_primary_that_moved_or_began_another_log_is_followed_when_it_lacks_something),
+		PROMOTED_CASE(a_primary_that_moved_is_followed_when_it_lacks_something),
+		PROMOTED_CASE(what_the_same_address_lacks_with_another_log_is_held),
 		PROMOTED_CASE(what_another_primary_cannot_read_yet_is_held_when_it_can),
 		PROMOTED_CASE(
 			what_is_being_asked_for_at_another_primary_is_held_when_that_has_ended),
