@@ -225,15 +225,17 @@ static int bring_hold(const struct bring_state *state,
 /* What the copy has is as another primary had it, or this one before a restore: what it
  * lacks now, it may never have dropped. The address tells nothing: it may be an alias of
  * whichever site is the primary. An upstream's timeline is its address, which people
- * change; and where history is cut, nobody can tell what is lacking. */
+ * change; one that was deleted and created anew dropped it; and where history is cut,
+ * nobody can tell what is lacking. */
 static bool bring_is_of_another_history(const struct bring_state *state)
 {
 	const struct copy_record *record = &state->record;
 	const struct source_view *view = state->request->view;
 
-	return !view->is_foreign && state->from.cuts.count == 0 &&
-	       view->refs.cuts.count == 0 && record->is_there && record->timeline[0] &&
-	       view->timeline[0] && strcmp(record->timeline, view->timeline) != 0;
+	return !view->is_foreign && !state->request->is_anew &&
+	       state->from.cuts.count == 0 && view->refs.cuts.count == 0 &&
+	       record->is_there && record->timeline[0] && view->timeline[0] &&
+	       strcmp(record->timeline, view->timeline) != 0;
 }
 
 /* It was asked about commits of these refs, and nobody has answered yet: they are not
@@ -245,7 +247,8 @@ static int bring_is_held_for_commits(const struct bring_state *state, struct err
 	struct copy_held held;
 	struct checksum now;
 	bool is_copy_of_it = state->is_ours && state->record.timeline[0] &&
-			     strcmp(state->record.timeline, request->view->timeline) == 0;
+			     (request->is_anew || strcmp(state->record.timeline,
+							 request->view->timeline) == 0);
 	int found = request->mends && !is_copy_of_it
 			    ? copy_held_read(request->copy->fd, &held, err)
 			    : 0;

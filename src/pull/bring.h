@@ -20,6 +20,7 @@ struct bring_request {
 	bool is_new;          /* the copy is still empty */
 	bool is_suspect;      /* no record is trusted */
 	bool is_as_left;      /* its files were seen to be as its record says */
+	bool is_anew;         /* as in struct sync_request */
 	const char *checksum; /* as in struct sync_request */
 	double delete_share;  /* as in struct sync_request */
 };

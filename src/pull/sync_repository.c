@@ -361,6 +361,7 @@ static int sync_repository_fill_copy(const struct filling *filling,
 						 .mends = request->mends,
 						 .is_suspect = request->is_suspect,
 						 .is_as_left = filling->is_as_left,
+						 .is_anew = request->is_anew,
 						 .checksum = request->checksum,
 						 .delete_share = request->delete_share },
 			result, err);

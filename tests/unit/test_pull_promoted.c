@@ -170,6 +170,27 @@ TEST(commits_that_the_same_address_lacks_with_another_log_are_held)
 	eventually(is_here("a"));
 }
 
+/* Deleted and created again, as its events tell, while nobody followed. */
+TEST(commits_that_one_lacks_which_was_created_anew_are_dropped)
+{
+	appear("a", REPORTED);
+	appear("b", REPORTED);
+	must("for name in a b; do (cd primary/$name.git && git update-ref "
+	     "refs/heads/late "
+	     "$(git commit-tree -m late v1^{tree})); done");
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	end();
+	vanish("a", REPORTED);
+	appear("a", REPORTED);
+	vanish("b", UNTOLD);
+	appear("b", REPORTED);
+	begin();
+	eventually(is_here("a"));
+	eventually(is_held("b", "commits that the source lacks"));
+	assert_false(is_held("a", ""));
+}
+
 TEST(what_another_primary_lacks_is_held)
 {
 	appear("a", REPORTED);
@@ -327,6 +348,7 @@ int main(void)
 		PROMOTED_CASE(a_primary_that_moved_is_followed_when_it_drops_commits),
 		PROMOTED_CASE(
 			commits_that_the_same_address_lacks_with_another_log_are_held),
+		PROMOTED_CASE(commits_that_one_lacks_which_was_created_anew_are_dropped),
 		PROMOTED_CASE(what_another_primary_lacks_is_held),
 		PROMOTED_CASE(another_log_has_as_long_for_its_checksums_as_the_first_had),
 		PROMOTED_CASE(a_primary_that_moved_is_followed_when_it_lacks_something),
