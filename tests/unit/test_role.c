@@ -100,17 +100,16 @@ TEST(a_secondary_that_was_none_meanwhile_forgets_its_position)
 /* What it lacks may be what this site had as the primary. */
 TEST(whom_a_former_primary_follows_is_another_one)
 {
-	const struct followed paris = { KIND_REPOSITORY, "t2", "http://paris" };
 	const char *const names[] = { "a" };
 
 	begin(SITE_SECONDARY);
 	assert_ok(registry_add(store, KIND_REPOSITORY, names, 1, &err));
-	assert_ok(followed_keep(store, &paris, &err));
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t2", &err));
 	begin(SITE_PRIMARY);
 	begin(SITE_SECONDARY);
-	assert_int_equal(followed_was_another(store, &paris, &err), 1);
-	assert_ok(followed_keep(store, &paris, &err));
-	assert_int_equal(followed_was_another(store, &paris, &err), 0);
+	assert_int_equal(followed_was_another(store, KIND_REPOSITORY, "t2", &err), 1);
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t2", &err));
+	assert_int_equal(followed_was_another(store, KIND_REPOSITORY, "t2", &err), 0);
 }
 
 static int delete_row(struct store_tx *tx, void *arg, struct err *error)
