@@ -19,6 +19,10 @@
 int followed_was_another(struct store *store, const char *kind, const char *timeline,
 			 struct err *err);
 
+/* Whether all of that kind was ever compared, since this site is a secondary: 1, 0, -1.
+ */
+int followed_was_compared(struct store *store, const char *kind, struct err *err);
+
 /* This site was a primary itself: whichever it follows next is another one. */
 int followed_forget_in(struct store_tx *tx, struct err *err);
 

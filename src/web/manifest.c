@@ -1,8 +1,8 @@
 /*
  * Who follows a manifest deletes what is not in it. So a repository is left out only if
  * it is known that there is nothing to follow: one that cannot be read now keeps its last
- * entry, and if it has none yet, or the directory of all is not there, who asks gets no
- * manifest at all.
+ * entry, and if it has none yet, or the directory of all is not there, or it is not known
+ * yet which there are, who asks gets no manifest at all.
  */
 #include "web/manifest.h"
 
@@ -13,9 +13,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "change/event_log.h"
 #include "change/origin_root.h"
 #include "git/cuts.h"
 #include "mirror/manifest.h"
+#include "pull/followed.h"
 #include "replicable/name.h"
 #include "replicable/origin_rows.h"
 #include "replicable/registry.h"
@@ -115,6 +117,34 @@ static void manifest_rows_add(manifest_rows *rows, const char *name, char *path,
 	vec_add(rows, row);
 }
 
+static int manifest_check_compared(struct store *store, struct err *err)
+{
+	int was_compared = followed_was_compared(store, KIND_REPOSITORY, err);
+
+	if (was_compared != 0)
+		return was_compared > 0 ? 0 : -1;
+	return err_set(err, ERR_BUSY,
+		       "the repositories have not been compared with the primary's yet");
+}
+
+/* Whether all that there is has a row. Asked before the rows are read. */
+static int manifest_check_known(const struct web_services *services, struct err *err)
+{
+	enum event_scanned scanned;
+
+	if (services->role == SITE_SECONDARY)
+		return manifest_check_compared(services->store, err);
+	if (event_log_scanned(services->store, KIND_REPOSITORY, &scanned, err) != 0)
+		return -1;
+	if (scanned == SCANNED_NOTHING)
+		return err_set(err, ERR_BUSY,
+			       "the first scan of the repositories is not finished");
+	if (scanned == SCANNED_PART)
+		return err_set(err, ERR_BUSY,
+			       "no scan could read all of the repositories yet");
+	return 0;
+}
+
 static int manifest_list_origin(struct store_tx *tx, void *arg, struct err *err)
 {
 	manifest_rows *rows = arg;
@@ -142,6 +172,9 @@ static int manifest_list_origin(struct store_tx *tx, void *arg, struct err *err)
 	return 0;
 }
 
+/* The directory tells whether its copy is here: of a row of a new database, or of another
+ * primary's log, nothing is recorded. What is gone is about to go, unless a person is to
+ * decide. */
 static int manifest_add_copy(struct store_tx *tx, const struct registry_row *row,
 			     void *arg, struct err *err)
 {
@@ -149,7 +182,7 @@ static int manifest_add_copy(struct store_tx *tx, const struct registry_row *row
 
 	(void)tx;
 	(void)err;
-	if (row->generation == 0 || row->is_gone)
+	if (row->is_gone && !row->held_reason)
 		return 0;
 	manifest_rows_add(rows, row->name, name_to_path(row->name), row->timeline,
 			  row->generation);
@@ -168,7 +201,7 @@ static int manifest_list_copies(struct store_tx *tx, void *arg, struct err *err)
 
 /* What the rows stand for, while they are looked at. */
 struct manifest_view {
-	int root;       /* -1 at a secondary */
+	int root;
 	json_t *mounts; /* folders on which file systems should be; NULL: none */
 };
 
@@ -183,15 +216,16 @@ static void manifest_view_clear(struct manifest_view *view)
 static int manifest_view_open(const struct web_services *services, const char *path,
 			      struct manifest_view *view, struct err *err)
 {
-	struct origin_root root = { services->store, KIND_REPOSITORY, path, -1 };
+	const struct origin_root root = { services->store, KIND_REPOSITORY, path,
+					  dir_open(AT_FDCWD, path, err) };
 
-	*view = (struct manifest_view){ .root = -1 };
-	if (services->role == SITE_SECONDARY)
-		return copies_root_check(services->store, KIND_REPOSITORY, path, err);
-	root.fd = view->root = dir_open(AT_FDCWD, path, err);
-	return root.fd >= 0 && origin_root_check_known(&root, err) == 0
-		       ? origin_root_mounts(&root, &view->mounts, err)
-		       : -1;
+	*view = (struct manifest_view){ .root = root.fd };
+	if (root.fd < 0)
+		return -1;
+	int result = services->role == SITE_SECONDARY
+			     ? copies_root_check(root.store, root.kind, path, err)
+			     : origin_root_check_known(&root, err);
+	return result == 0 ? origin_root_mounts(&root, &view->mounts, err) : -1;
 }
 
 /* Whether it is sure that there is nothing to be followed: it is gone, damaged, or of a
@@ -199,10 +233,8 @@ static int manifest_view_open(const struct web_services *services, const char *p
 static bool manifest_is_proof(const struct manifest_view *view,
 			      const struct manifest_row *row, struct err *err)
 {
-	const char *mount = NULL;
+	const char *mount = mounts_find_away(view->mounts, view->root, row->path);
 
-	if (err->class == ERR_MISSING && view->root >= 0)
-		mount = mounts_find_away(view->mounts, view->root, row->path);
 	if (mount) {
 		mounts_say_away(mount, err);
 		return false;
@@ -376,13 +408,16 @@ static int manifest_get_in_turn(const struct web_request *request,
 	struct manifest_writer writer = MANIFEST_WRITER_INIT;
 	manifest_rows rows = { 0 };
 	char date[CLOCK_HTTP_SIZE];
-	int made = -1;
-	int result = store_read(services->store,
-				services->role == SITE_SECONDARY ? manifest_list_copies
-								 : manifest_list_origin,
-				&rows, err);
+	const bool is_known = manifest_check_known(services, err) == 0;
+	int made = -1, result = 0;
 
-	if (result == 0)
+	if (is_known)
+		result = store_read(services->store,
+				    services->role == SITE_SECONDARY
+					    ? manifest_list_copies
+					    : manifest_list_origin,
+				    &rows, err);
+	if (is_known && result == 0)
 		made = manifest_make(request, &rows, &writer, date, err);
 	manifest_rows_clear(&rows);
 	if (made >= 0) {

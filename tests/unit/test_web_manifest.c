@@ -9,11 +9,14 @@
 
 #include "git/cuts.h"
 #include "mirror/manifest.h"
+#include "pull/followed.h"
 #include "store/site_value.h"
 #include "web/access.h"
 #include "web/answer.h"
 #include "web/route.h"
 #include "web/services.h"
+
+#include "registry_write.h"
 
 #define REPOSITORIES 3
 
@@ -95,7 +98,7 @@ static int make_manifest(void **state)
 	services = (struct web_services){ .role = SITE_PRIMARY, .store = store };
 	begin_book();
 	scan();
-	return 0;
+	return event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_ALL, &err);
 }
 
 static int remove_manifest(void **state)
@@ -281,6 +284,106 @@ TEST(a_folder_that_is_not_mounted_deletes_nothing)
 	assert_listed("a.git c.git group/b.git ");
 }
 
+TEST(while_the_first_scan_has_not_seen_all_there_is_no_manifest)
+{
+	struct event_ends ends;
+
+	assert_ok(event_log_look(store, &ends, &err));
+	assert_ok(event_log_renew(store, ends.timeline, &err));
+	assert_int_equal(ask(), 503);
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_PART, &err));
+	assert_int_equal(ask(), 503);
+	assert_ok(event_log_set_scanned(store, KIND_REPOSITORY, SCANNED_ALL, &err));
+	assert_listed("a.git b.git c.git ");
+}
+
+static const char *const copies[] = { "a", "b", "c" };
+
+static void add_copies(void)
+{
+	services.role = SITE_SECONDARY;
+	assert_ok(registry_add(store, KIND_REPOSITORY, copies, ARRAY_SIZE(copies), &err));
+}
+
+static void move_copy(const char *name, struct registry_move move)
+{
+	move.id = replicable_id(KIND_REPOSITORY, name);
+	assert_ok(registry_move(store, &move, &err));
+}
+
+static void bring_copies(void)
+{
+	add_copies();
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t1", &err));
+	for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
+		move_copy(copies[i], (struct registry_move){ .event = REGISTRY_BEGUN,
+							     .timeout_ms = 60000 });
+		move_copy(copies[i], (struct registry_move){ .event = REGISTRY_BROUGHT,
+							     .timeline = "t1",
+							     .generation = 1 });
+	}
+}
+
+static int forget_followed(struct store_tx *tx, void *arg, struct err *error)
+{
+	(void)arg;
+	return followed_forget_in(tx, error);
+}
+
+TEST(before_its_first_comparison_a_secondary_has_no_manifest)
+{
+	services.role = SITE_SECONDARY;
+	assert_int_equal(ask(), 503);
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t1", &err));
+	assert_listed("");
+	/* nor after it was a primary */
+	assert_ok(store_write(store, forget_followed, NULL, &err));
+	assert_int_equal(ask(), 503);
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t2", &err));
+	assert_listed("");
+}
+
+TEST(copies_of_a_lost_database_are_listed)
+{
+	must("rm -r srv/b.git");
+	add_copies();
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t1", &err));
+	assert_listed("a.git c.git ");
+}
+
+TEST(what_a_restored_primary_has_stays_listed)
+{
+	bring_copies();
+	for (size_t i = 0; i < ARRAY_SIZE(copies); i++)
+		move_copy(copies[i], (struct registry_move){ .event = REGISTRY_ASKED,
+							     .timeline = "t2",
+							     .generation = 1 });
+	assert_listed("a.git b.git c.git ");
+}
+
+TEST(a_deleted_copy_is_listed_while_it_is_held)
+{
+	bring_copies();
+	move_copy("b", (struct registry_move){ .event = REGISTRY_GONE });
+	assert_listed("a.git c.git ");
+	move_copy("b", (struct registry_move){ .event = REGISTRY_HELD,
+					       .held_reason = "too many" });
+	assert_listed("a.git b.git c.git ");
+}
+
+TEST(a_folder_of_copies_that_is_not_mounted_deletes_nothing)
+{
+	bring_copies();
+	assert_ok(site_value_write(store, "origin.mounts", "[\"b.git\"]", &err));
+	must("mv srv/b.git away && mkdir srv/b.git");
+	assert_int_equal(ask(), 503);
+	must("rmdir srv/b.git && mv away srv/b.git");
+	assert_listed("a.git b.git c.git ");
+	must("rm -r srv/b.git");
+	begin_book();
+	assert_listed("a.git c.git ");
+}
+
 static void *ask_on_thread(void *arg)
 {
 	struct web_response response;
@@ -322,6 +425,12 @@ int main(void)
 		MANIFEST_CASE(without_one_that_was_never_read_there_is_no_manifest),
 		MANIFEST_CASE(a_root_that_is_away_deletes_nothing),
 		MANIFEST_CASE(a_folder_that_is_not_mounted_deletes_nothing),
+		MANIFEST_CASE(while_the_first_scan_has_not_seen_all_there_is_no_manifest),
+		MANIFEST_CASE(before_its_first_comparison_a_secondary_has_no_manifest),
+		MANIFEST_CASE(copies_of_a_lost_database_are_listed),
+		MANIFEST_CASE(what_a_restored_primary_has_stays_listed),
+		MANIFEST_CASE(a_deleted_copy_is_listed_while_it_is_held),
+		MANIFEST_CASE(a_folder_of_copies_that_is_not_mounted_deletes_nothing),
 		MANIFEST_CASE(it_ends_with_the_node),
 	};
 
