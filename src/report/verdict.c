@@ -144,14 +144,23 @@ static struct verdict judge_followers(const struct verdict_inputs *in)
 	return worst;
 }
 
-static struct verdict judge_originals(const struct verdict_inputs *in)
+/* Without a scan, nobody knows what there is to follow or to push. */
+static struct verdict judge_scan(const struct verdict_inputs *in)
 {
 	if (in->is_scan_failing)
 		return verdict_of(VERDICT_SCAN_FAILS, in->scan_age_ms);
 	if (in->scan_age_ms < 0)
 		return verdict_of(VERDICT_NOT_SCANNED, -1);
-	if (in->scan_left_ms < 0)
-		return verdict_of(VERDICT_SCAN_OLD, in->scan_age_ms);
+	return in->scan_left_ms < 0 ? verdict_of(VERDICT_SCAN_OLD, in->scan_age_ms)
+				    : well();
+}
+
+static struct verdict judge_originals(const struct verdict_inputs *in)
+{
+	const struct verdict scan = judge_scan(in);
+
+	if (scan.code != VERDICT_IN_SYNC)
+		return scan;
 	if (in->left_out > 0)
 		return verdict_of(VERDICT_LEFT_OUT, -1);
 	if (in->proved != in->all)
@@ -169,6 +178,15 @@ static struct verdict judge_mirrors(const struct verdict_inputs *in)
 					 : well();
 }
 
+static struct verdict judge_standalone(const struct verdict_inputs *in)
+{
+	const struct verdict scan = judge_scan(in);
+
+	if (scan.code != VERDICT_IN_SYNC)
+		return scan;
+	return in->failing > 0 ? verdict_of(VERDICT_NOT_VERIFIED, -1) : well();
+}
+
 static struct verdict judge_role(const struct verdict_inputs *in)
 {
 	switch (in->role) {
@@ -179,7 +197,7 @@ static struct verdict judge_role(const struct verdict_inputs *in)
 	case SITE_STANDALONE:
 		break;
 	}
-	return in->failing > 0 ? verdict_of(VERDICT_NOT_VERIFIED, -1) : well();
+	return judge_standalone(in);
 }
 
 void verdict_decide(const struct verdict_inputs *inputs, struct verdict *verdict)

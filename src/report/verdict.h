@@ -18,9 +18,9 @@
  *	compared_age_ms		none, or of rows since removed	   NOT_COMPARED	      s
  *	compared_left_ms	below 0: older than its bound	   COMPARISON_OLD     s
  *	cursor			before primary_last_event	   EVENTS_WAIT	      s
- *	is_scan_failing		true				   SCAN_FAILS	     p
- *	scan_age_ms		none since the start		   NOT_SCANNED	     p
- *	scan_left_ms		below 0: older than its bound	   SCAN_OLD	     p
+ *	is_scan_failing		true				   SCAN_FAILS	     p a
+ *	scan_age_ms		none since the start		   NOT_SCANNED	     p a
+ *	scan_left_ms		below 0: older than its bound	   SCAN_OLD	     p a
  *	left_out		above 0				   LEFT_OUT	     ps
  *	synced			not all				   NOT_SYNCED	      s
  *	proved			not all				   NOT_VERIFIED	     ps
@@ -73,9 +73,11 @@ struct verdict_inputs {
 	int64_t heard_age_ms, compared_age_ms, compared_left_ms;
 	bool has_unchecked; /* copies that were not looked at since the start */
 	uint64_t cursor, primary_last_event;
-	/* primary */
+	/* primary and standalone */
 	bool is_scan_failing;
-	int64_t scan_age_ms, scan_left_ms, left_out;
+	int64_t scan_age_ms, scan_left_ms;
+	int64_t left_out; /* primary and secondary */
+	/* primary */
 	const struct verdict_follower *followers;
 	size_t follower_count;
 	/* rows of all kinds */

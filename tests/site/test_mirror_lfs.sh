@@ -462,6 +462,7 @@ alone_real_upstream() {
 	wait_until 30 has_object paris "$one"
 	wait_until 30 has_object paris "$two"
 	wait_until 30 is_whole
+	wait_until 20 at paris status
 	at paris status >status
 	grep -F ', 2 blobs of kind lfs (' status
 	lists=$(at paris blob list)

@@ -76,6 +76,7 @@ what_is_started_without_a_node_waits() {
 	wait_until 20 queue_is 0 'len(q["queue"])'
 	same_refs home/git/a.git m1/a.git
 	same_refs home/git/b.git m2/b.git
+	wait_until 20 at home status
 	expect 0 at home status
 	grep -q '^everything is pushed to 2 remotes; 2 repositories$' out
 	stop_site home
@@ -279,6 +280,7 @@ waiting_ends_in_time_by_hand_or_by_another() {
 	[ "$status" -eq 130 ]
 	queue_is 2 'len(q["queue"])'
 	# Discarded, it has not succeeded.
+	rm out # or what the last one said is read
 	at home push start --wait a >out 2>&1 &
 	waiting=$!
 	wait_until 10 grep -q 'no node' out
@@ -541,6 +543,7 @@ no_remote_is_said() {
 	expect 0 at home push discard --orphans
 	queue_is 0 'len(q["queue"])'
 	start_site home
+	wait_until 20 at home status
 	expect 0 at home status
 	fails grep -q destination out
 	wait_until 10 grep -q 'ev=push.no_remote .*remedy=' home/log

@@ -123,12 +123,22 @@ TEST(a_secondary_has_fresh_proof_of_each_row)
 	assert_rows(SITE_SECONDARY, rows, ARRAY_SIZE(rows));
 }
 
-TEST(a_primary_knows_its_own_and_hears_its_secondaries)
+TEST(where_nobody_is_followed_scans_tell_what_there_is)
 {
 	static const struct row rows[] = {
 		ROW(BOOL, is_scan_failing, 1, VERDICT_SCAN_FAILS),
 		ROW(AGE, scan_age_ms, -1, VERDICT_NOT_SCANNED),
+		ROW(AGE, scan_left_ms, 0, VERDICT_IN_SYNC),
 		ROW(AGE, scan_left_ms, -1, VERDICT_SCAN_OLD),
+	};
+
+	assert_rows(SITE_PRIMARY, rows, ARRAY_SIZE(rows));
+	assert_rows(SITE_STANDALONE, rows, ARRAY_SIZE(rows));
+}
+
+TEST(a_primary_knows_its_own_and_hears_its_secondaries)
+{
+	static const struct row rows[] = {
 		ROW(NUMBER, left_out, 1, VERDICT_LEFT_OUT),
 		ROW(NUMBER, proved, 4, VERDICT_NOT_VERIFIED),
 		ROW(NUMBER, follower_count, 0, VERDICT_NO_SECONDARY),
@@ -204,6 +214,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(at_any_site_the_node_answers_and_can_write),
 		cmocka_unit_test(a_secondary_has_fresh_proof_of_each_row),
+		cmocka_unit_test(where_nobody_is_followed_scans_tell_what_there_is),
 		cmocka_unit_test(a_primary_knows_its_own_and_hears_its_secondaries),
 		cmocka_unit_test(each_secondary_that_is_expected_says_it_of_itself),
 		cmocka_unit_test(
