@@ -23,6 +23,8 @@ struct hooks_call {
 	size_t astray; /* of list */
 	size_t taken;  /* repositories whose hooks told another node */
 	char *example_taken, *example_from; /* one of them, and that node's data */
+	size_t left;        /* repositories with hooks in a directory that others share */
+	char *example_left; /* that directory of one */
 };
 
 #define AT(kind, member) CLI_AT(kind, struct hooks_call, member)
@@ -178,6 +180,34 @@ static void report_taken(const struct hooks_call *call)
 		 text.data, call->is_dry ? "they would report to" : "they now report to");
 }
 
+/* Git refuses pushes there once the program is gone. */
+static void note_left(struct hooks_call *call, const struct hook_look *look)
+{
+	struct hook_place place = call->place;
+	struct hook_look hooks = *look;
+
+	place.changes_shared = true;
+	hooks.has_node = false;
+	if (call->verb != REMOVE || call->is_shared || !look->is_shared ||
+	    hook_look_is_removed(&hooks, &place))
+		return;
+	if (call->left++ == 0)
+		call->example_left = xstrdup(look->folder);
+}
+
+static void report_left(const struct hooks_call *call)
+{
+	AUTO_STR struct str folder = STR_INIT;
+
+	if (call->left == 0)
+		return;
+	str_add_printable(&folder, call->example_left);
+	cli_note(
+		"%zu repositor%s shared hooks, e.g. in %s, which stay; before you remove "
+		"refrelay, run this with --shared, or git refuses every push there",
+		call->left, call->left == 1 ? "y uses" : "ies use", folder.data);
+}
+
 static bool is_as_wanted(const struct hooks_call *call, const struct hook_look *look)
 {
 	switch (call->verb) {
@@ -220,6 +250,7 @@ static void cli_hooks_visit_repository(struct hooks_call *call, const char *name
 				    : cli_hooks_process_repository(call, repository, path,
 								   &look, &did, &err);
 
+	note_left(call, &look);
 	cli_hooks_report_repository(call, name, &look, did, result == 0 ? NULL : &err);
 }
 
@@ -301,11 +332,13 @@ static int cli_hooks_run(struct cli *cli, struct hooks_call *call)
 		if (result == 0)
 			cli_hooks_print_summary(call);
 		report_taken(call);
+		report_left(call);
 		json_decref(call->array);
 	}
 	hook_place_clear(&call->place);
 	free(call->example_taken);
 	free(call->example_from);
+	free(call->example_left);
 	site_clear(&site);
 	if (result != 0)
 		return cli_fail(&err);

@@ -314,10 +314,9 @@ static int settings_files_compare_by_name(const struct dirent **a,
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int is_config(const struct dirent *entry)
+static bool is_config(const char *file)
 {
-	return text_ends_with(entry->d_name, ".config") &&
-	       strlen(entry->d_name) > strlen(".config");
+	return text_ends_with(file, ".config") && strlen(file) > strlen(".config");
 }
 
 static bool is_file(const char *directory, const char *file)
@@ -328,18 +327,31 @@ static bool is_file(const char *directory, const char *file)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+static void note_other(struct settings_reader *reader, const char *directory,
+		       const char *file)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s", directory, file);
+
+	note_file(reader, path, "the file is not obeyed: its name is not NAME.config");
+}
+
 static int list_fans(struct settings_reader *reader, const char *directory,
 		     struct err *err)
 {
 	struct dirent **files = NULL;
 	int result = 0,
-	    count = scandir(directory, &files, is_config, settings_files_compare_by_name);
+	    count = scandir(directory, &files, NULL, settings_files_compare_by_name);
 
 	if (count < 0)
 		return err_errno(err, "cannot list %s", directory);
 	for (int i = 0; i < count; i++) {
-		if (result == 0 && is_file(directory, files[i]->d_name))
-			result = add_fan(reader, directory, files[i]->d_name, err);
+		const char *file = files[i]->d_name;
+		if (result == 0 && is_file(directory, file)) {
+			if (is_config(file))
+				result = add_fan(reader, directory, file, err);
+			else
+				note_other(reader, directory, file);
+		}
 		free(files[i]);
 	}
 	free(files);

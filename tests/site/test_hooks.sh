@@ -416,7 +416,11 @@ shared_directories_are_seen_to_the_end() {
 		[ "$(grep -lx "$TEST_DIR/site/repos/$name.git" site/data/spool/[0-9]* | wc -l)" -eq 2 ] ||
 			fail "$name: $(tail site/data/spool/[0-9]*)"
 	done
+	expect 0 site hooks remove
+	grep -qF "2 repositories use shared hooks, e.g. in $TEST_DIR/common, which stay" err
+	grep -q refrelay-hook common/post-receive
 	expect 0 site hooks remove --shared
+	fails grep -q 'use shared hooks' err
 	[ "$(ls common)" = post-receive ]
 	fails grep -q refrelay-hook common/post-receive
 }

@@ -409,6 +409,7 @@ TEST(a_fan_out_directory_has_one_remote_a_file)
 	assert_note("named.config: ", "without a name");
 	assert_note("double.config: ", "one [remote]");
 	assert_note("empty.config: ", "one [remote]");
+	assert_note("notes.txt: ", "its name is not NAME.config");
 	assert_note("one.config:4: remote.authGroup", "groups");
 	assert_int_equal(settings->max_refs_to_log, 20);
 	put("site/etc/replication/two.config", "[remote]\n\turl = git://h2/x\n", 0644);
