@@ -181,10 +181,13 @@ static int64_t list_reader_next_ms(const struct list_reader *reader, int64_t res
 /* In how many ms it is read again. */
 static int64_t list_reader_read(struct list_reader *reader)
 {
+	const struct list_readers_options *options = &reader->readers->options;
 	struct err err;
-	int64_t rest_ms;
+	int64_t rest_ms = 0;
 
-	if ((list_reader_ask(reader->list, &reader->readers->stop, false, &reader->said,
+	if ((listed_read_mounts(options->store, reader->list, &reader->said.mounts,
+				&err) != 0 ||
+	     list_reader_ask(reader->list, &reader->readers->stop, false, &reader->said,
 			     &rest_ms, &err) != 0 ||
 	     list_reader_take(reader, &err) != 0) &&
 	    err.class != ERR_CANCELED)

@@ -7,9 +7,11 @@
 #include "mirror/listed.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "mirror/requests.h"
 #include "replicable/name.h"
 #include "replicable/registry.h"
+#include "store/site_value.h"
 
 struct listed_row {
 	char *name, *url; /* owned */
@@ -270,6 +272,38 @@ static int listed_merge(struct store_tx *tx, const struct listed_taking *taking,
 	return result;
 }
 
+static char *listed_make_mounts_key(const struct mirror_list *list)
+{
+	return xasprintf("mirrors.mounts.%s", list->name);
+}
+
+static int listed_write_mounts(struct store_tx *tx, const struct listed_taking *taking,
+			       struct err *err)
+{
+	const text_list *mounts = &taking->said->mounts;
+	json_auto_t *array = json_texts(mounts->items, mounts->count);
+	AUTO_FREE char *key = listed_make_mounts_key(taking->list);
+	AUTO_STR struct str text = STR_INIT;
+
+	if (mounts->count == 0)
+		return site_value_remove(tx, key, err);
+	json_render(array, &text);
+	return site_value_set(tx, key, text.data, err);
+}
+
+int listed_read_mounts(struct store *store, const struct mirror_list *list,
+		       text_list *mounts, struct err *err)
+{
+	AUTO_FREE char *key = listed_make_mounts_key(list);
+	AUTO_STR struct str text = STR_INIT;
+	int found = site_value_read(store, key, &text, err);
+	json_auto_t *array = found > 0 ? json_loads(text.data, 0, NULL) : NULL;
+
+	text_list_clear(mounts);
+	json_add_texts(array, mounts);
+	return found < 0 ? -1 : 0;
+}
+
 static int listed_write_taken(struct store_tx *tx, void *arg, struct err *err)
 {
 	struct listed_taking *taking = arg;
@@ -278,7 +312,8 @@ static int listed_write_taken(struct store_tx *tx, void *arg, struct err *err)
 	*taking->change = (struct listed_change){ 0 };
 	if (listed_compare_question(tx, taking, err) != 0 ||
 	    listed_read_rows(tx, taking->list->name, &rows, err) != 0 ||
-	    listed_merge(tx, taking, &rows, err) != 0)
+	    listed_merge(tx, taking, &rows, err) != 0 ||
+	    listed_write_mounts(tx, taking, err) != 0)
 		return -1;
 	return query_write(tx, err,
 			   "UPDATE mirror_list SET question = ?2, read_at = ?3,"

@@ -34,6 +34,11 @@ int listed_take(struct store *store, const struct mirrors *mirrors,
 		const struct mirror_list *list, const struct upstream_list *said,
 		struct listed_change *change, struct err *err);
 
+/* Sets *mounts to the upstream_list.mounts of the last one that was taken over, by
+ * whichever node, before a restart or after it. */
+int listed_read_mounts(struct store *store, const struct mirror_list *list,
+		       text_list *mounts, struct err *err);
+
 /* Records that it could not be read. */
 int listed_fail(struct store *store, const struct mirror_list *list,
 		const struct err *why, struct err *err);

@@ -703,31 +703,60 @@ static int upstream_list_check_complete(const struct discovery *discovery,
 	return 0;
 }
 
+static bool upstream_list_has_below(const struct upstream_page *page, const char *folder)
+{
+	for (size_t i = 0; i < page->entries.count; i++)
+		if (path_is_within(page->entries.items[i].http, folder))
+			return true;
+	return false;
+}
+
+/* Somebody removed its folder, or moved its repositories to the disk above. */
+static bool upstream_list_is_given_up(const struct upstream_page *page,
+				      const char *folder)
+{
+	return (!file_is_there(AT_FDCWD, folder) && dir_is_absent(errno)) ||
+	       upstream_list_has_below(page, folder);
+}
+
 /* What was on a disk of its own at the last reading, and is not, is away. */
 static int upstream_list_check_mounts(const text_list *before, const text_list *mounts,
-				      struct err *err)
+				      const struct upstream_page *page, struct err *err)
 {
 	for (size_t i = 0; i < before->count; i++) {
-		if (text_list_has(mounts, before->items[i]))
+		const char *mount = before->items[i];
+		AUTO_FREE char *folder = xasprintf("%s/%s", page->url, mount);
+		if (text_list_has(mounts, mount) ||
+		    upstream_list_is_given_up(page, folder))
 			continue;
 		err_set(err, ERR_CONFLICT, "no file system is mounted at %.200s any more",
-			before->items[i]);
-		return err_remedy(err, "mount it; if none belongs there, restart the "
-				       "node");
+			mount);
+		return err_remedy(err, "mount it; if it was given up on purpose, remove "
+				       "that folder");
 	}
 	return 0;
 }
 
-static int upstream_list_read_directory(const char *path, struct upstream_page *page,
-					text_list *mounts, struct err *err)
+/* One without repositories has none to miss. */
+static void upstream_list_note_mounts(const text_list *mounts,
+				      const struct upstream_page *page, text_list *noted)
+{
+	for (size_t i = 0; i < mounts->count; i++) {
+		AUTO_FREE char *folder = xasprintf("%s/%s", page->url, mounts->items[i]);
+		if (upstream_list_has_below(page, folder))
+			vec_add(noted, xstrdup(mounts->items[i]));
+	}
+}
+
+static int upstream_list_read_directory(const char *path, const text_list *before,
+					struct upstream_page *page, text_list *mounts,
+					struct err *err)
 {
 	AUTO_DISCOVERY struct discovery discovery;
 
 	if (discover(path, &discovery, err) != 0 ||
 	    upstream_list_check_complete(&discovery, err) != 0)
 		return -1;
-	for (size_t i = 0; i < discovery.mounts.count; i++)
-		vec_add(mounts, xstrdup(discovery.mounts.items[i]));
 	for (size_t i = 0; i < discovery.findings.count; i++) {
 		const struct discover_finding *finding = &discovery.findings.items[i];
 		if (!finding->is_harmless)
@@ -742,7 +771,8 @@ static int upstream_list_read_directory(const char *path, struct upstream_page *
 						.size = -1 };
 		vec_add(&page->entries, entry);
 	}
-	return 0;
+	upstream_list_note_mounts(&discovery.mounts, page, mounts);
+	return upstream_list_check_mounts(before, &discovery.mounts, page, err);
 }
 
 static int upstream_list_read_manifest(const char *path, struct upstream_page *page,
@@ -771,12 +801,10 @@ static int upstream_list_read_path(const struct upstream_source *source,
 {
 	struct upstream_page page = { .url = xstrdup(source->url) };
 	int result = source->from == UPSTREAM_DIRECTORY
-			     ? upstream_list_read_directory(source->url, &page,
-							    &list->mounts, err)
+			     ? upstream_list_read_directory(source->url, &before->mounts,
+							    &page, &list->mounts, err)
 			     : upstream_list_read_manifest(source->url, &page, err);
 
-	if (result == 0)
-		result = upstream_list_check_mounts(&before->mounts, &list->mounts, err);
 	if (result == 0)
 		result = upstream_list_check_filled(&page, err);
 	vec_add(&list->pages, page);

@@ -50,7 +50,8 @@ struct upstream_list {
 	struct upstream_findings findings; /* of all pages, and of the choice */
 	size_t excluded;                   /* by patterns, size and the like */
 	VEC(struct upstream_page) pages;
-	text_list mounts; /* folders of a directory on file systems of their own */
+	text_list mounts; /* folders with repositories, below a directory, that are on
+			     file systems of their own */
 };
 
 #define AUTO_UPSTREAM_LIST __attribute__((cleanup(upstream_list_clear)))
@@ -73,7 +74,8 @@ struct upstream_list_call {
  * while it was read; ERR_CORRUPT: the pages do not fit together; ERR_CONFIG: it leads to
  * another host, to which the token is not sent, or the URL is invalid; for a directory
  * also parts of it that could not be read. ERR_TIMEOUT, ERR_CANCELED.
- * A path without any repository, or without a disk that it had, is ERR_CONFLICT. */
+ * A path without any repository is ERR_CONFLICT; so is one below which a folder of the
+ * former list->mounts is still there, without its file system and any repository. */
 int upstream_list_read(const struct upstream_list_call *call, struct upstream_list *list,
 		       int64_t *rest_ms, struct err *err);
 void upstream_list_clear(struct upstream_list *list);

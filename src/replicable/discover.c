@@ -301,11 +301,9 @@ void discovery_clear(struct discovery *discovery)
 	}
 	for (size_t i = 0; i < discovery->findings.count; i++)
 		free(discovery->findings.items[i].path);
-	for (size_t i = 0; i < discovery->mounts.count; i++)
-		free(discovery->mounts.items[i]);
+	text_list_clear(&discovery->mounts);
 	vec_clear(&discovery->found);
 	vec_clear(&discovery->findings);
-	vec_clear(&discovery->mounts);
 }
 
 bool discovery_is_complete(const struct discovery *discovery)

@@ -25,9 +25,8 @@ struct discover_finding {
 struct discovery {
 	VEC(struct discovered) found; /* in byte order of their names, each once */
 	VEC(struct discover_finding) findings;
-	VEC(char *)
-	mounts; /* folders below the root that are on another file system than their
-		   parent: paths, owned */
+	text_list mounts; /* folders below the root that are on another file system than
+			     their parent: paths */
 };
 
 #define AUTO_DISCOVERY __attribute__((cleanup(discovery_clear)))

@@ -793,6 +793,39 @@ TEST(nor_is_one_in_which_a_disk_is_mounted_no_more)
 	assert_int_equal(renameat(root_fd, "disk/b.git", root_fd, ".away"), 0);
 	assert_list_fails(ERR_CONFLICT);
 	assert_non_null(strstr(err.text, "at disk any more"));
+	make("x/disk/c.git"); /* not below it, as the next */
+	make("diskette/d.git");
+	assert_list_fails(ERR_CONFLICT);
+	upstream_list_clear(&list);
+}
+
+/* By who removes its folder, or moves what was there to the disk above. */
+TEST(unless_it_was_given_up)
+{
+	struct stat st;
+
+	source = (struct upstream_source){ .from = UPSTREAM_DIRECTORY, .url = root };
+	forge.from = UPSTREAM_DIRECTORY;
+	make("a.git");
+	assert_ok(dir_make(root_fd, "disk", &err));
+	assert_int_equal(fstatat(root_fd, "disk", &st, 0), 0);
+	inode_away = st.st_ino;
+	assert_ok(read_list());
+	assert_int_equal(list.mounts.count, 0); /* it has nothing to miss */
+	make("disk/b.git");
+	assert_ok(read_list());
+	assert_int_equal(list.mounts.count, 1);
+	inode_away = 0;
+	assert_ok(read_list());
+	assert_chosen("a disk/b ");
+	assert_int_equal(list.mounts.count, 0);
+	inode_away = st.st_ino;
+	assert_ok(read_list());
+	assert_int_equal(list.mounts.count, 1);
+	inode_away = 0;
+	assert_ok(tree_remove(root_fd, "disk", &err));
+	assert_ok(read_list());
+	assert_chosen("a ");
 	upstream_list_clear(&list);
 }
 
@@ -933,6 +966,7 @@ int main(void)
 		CASE(repositories_below_a_directory_are_a_list),
 		CASE(a_directory_without_any_repository_is_no_list),
 		CASE(nor_is_one_in_which_a_disk_is_mounted_no_more),
+		CASE(unless_it_was_given_up),
 		CASE(a_directory_that_cannot_be_read_whole_is_no_list),
 		FORGE(a_manifest_is_a_list_of_what_stands_beside_it),
 		FORGE(a_manifest_that_is_as_it_was_is_kept),
