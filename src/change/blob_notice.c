@@ -157,7 +157,7 @@ static int blob_notice_record_proof(struct store_tx *tx, struct recording *recor
 
 	row->generation += differs;
 	set_proved(row, &result->fingerprint, result->digest,
-		   recording->notice->options.reverify_ms);
+		   recording->notice->reverify_ms);
 	row->is_settled = result->is_settled;
 	if (!differs && !is_news)
 		return 0;
@@ -173,8 +173,7 @@ static int blob_notice_apply(struct store_tx *tx, struct recording *recording,
 {
 	result->verdict = result->why;
 	if (result->is_deferred) {
-		origin_row_defer(row, DEFERRED_MS,
-				 recording->notice->options.reverify_ms);
+		origin_row_defer(row, DEFERRED_MS, recording->notice->reverify_ms);
 		return 0;
 	}
 	if (result->why.class == ERR_NONE &&
@@ -314,8 +313,7 @@ static void blob_fill(struct comparisons *all, struct comparison *one,
 	if (one->step == STEP_CREATED)
 		text_replace(&row->path, row->name);
 	if (digest) {
-		set_proved(row, &fingerprint, digest,
-			   all->kind->notice->options.reverify_ms);
+		set_proved(row, &fingerprint, digest, all->kind->notice->reverify_ms);
 		/* What the disk damages before it is read would pass for a change. */
 		if (all->kind->of.blobs->layout != BLOB_LFS)
 			row->verification_due_at = clock_wall_ms();

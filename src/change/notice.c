@@ -25,6 +25,7 @@ struct notice *notice_new(const struct notice_options *options)
 
 	mutex_init(&notice->mutex);
 	notice->options = *options;
+	notice->reverify_ms = options->reverify_ms;
 	notice->known = known_refs_new();
 	notice->moved = moved_new();
 	notice->may_owe = true;
@@ -49,6 +50,11 @@ void notice_set_due(struct notice *notice, void (*due)(void *arg), void *arg)
 {
 	notice->due = due;
 	notice->due_arg = arg;
+}
+
+void notice_set_reverify(struct notice *notice, int64_t reverify_ms)
+{
+	notice->reverify_ms = reverify_ms;
 }
 
 void notice_report(struct notice *notice, const struct event_mark *newest, bool is_due)

@@ -28,7 +28,7 @@
 struct notice_options {
 	struct store *store;   /* borrowed, as all of these */
 	struct event_log *log; /* NULL: a command; its caller pokes the node */
-	int64_t reverify_ms;   /* sync.reverifyInterval */
+	int64_t reverify_ms;   /* sync.reverifyInterval, at the start */
 	/* Of repositories: */
 	const char *root;               /* site.repositories */
 	const char *data;               /* site.data */
@@ -52,6 +52,13 @@ void notice_free(struct notice *notice); /* NULL is allowed */
 /* Called when a verification has become due; by any thread; must be short. Set it before
  * the first use of the notice. */
 void notice_set_due(struct notice *notice, void (*due)(void *arg), void *arg);
+
+/* The settings were read anew: sync.reverifyInterval from now on. Any thread. */
+void notice_set_reverify(struct notice *notice, int64_t reverify_ms);
+
+/* A time between half the interval and all of it from now, so that a thousand that arrive
+ * at once are not verified at once. */
+int64_t notice_next_verification(int64_t reverify_ms);
 
 /* Compares one repository. The event is durable when it returns. ERR_MISSING: the
  * repository does not exist (any more); if it had a row, `deleted` was committed, but

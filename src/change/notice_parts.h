@@ -20,7 +20,8 @@ struct notice {
 	struct map told;     /* owed.c: name -> checksum that the sink may have acted on,
 				owned; "": none, or several; guarded by mutex */
 	struct notice_options options;
-	struct known_refs *known; /* owned, as the next */
+	_Atomic int64_t reverify_ms; /* as the settings are now */
+	struct known_refs *known;    /* owned, as the next */
 	struct moved *moved;
 	void (*due)(void *arg); /* may be NULL */
 	void *due_arg;
@@ -72,9 +73,5 @@ enum event_what notice_what_of(enum origin_step step);
 /* After a commit: wakes threads that wait for events, and, if is_due, those that verify.
  * newest: the last event of this commit; id 0: no event. */
 void notice_report(struct notice *notice, const struct event_mark *newest, bool is_due);
-
-/* A time between half the interval and all of it, so that a thousand that arrive at once
- * are not verified at once. */
-int64_t notice_next_verification(int64_t reverify_ms);
 
 #endif

@@ -304,7 +304,7 @@ static void put_failure(const struct comparison *one, struct origin_row *row)
 static void put_birth(const struct comparisons *all, const struct repository_seen *seen,
 		      struct origin_row *row)
 {
-	int64_t reverify_ms = all->kind->notice->options.reverify_ms;
+	int64_t reverify_ms = all->kind->notice->reverify_ms;
 
 	if (seen->former.name) {
 		memcpy(row->timeline, seen->former.timeline, sizeof(row->timeline));

@@ -135,8 +135,13 @@ who_waits_for_a_verification_gets_its_result() {
 	grep -x 'verified 1 repository' waited
 
 	set_conf london sync.verificationCapacity 0
+	set_conf london sync.reverifyInterval 1000d
 	kill -HUP "$(site_pid london)"
 	wait_until 10 was_logged london node.reloaded
+	make_repository london/git/late.git 2
+	wait_until 20 row_is london late generation 1
+	[ "$(sqlite3 london/data/refrelay.db "SELECT verification_due_at - verified_at >
+		400 * 86400000 FROM origin WHERE name = 'late'")" = 1 ]
 	"$REFRELAY" -c london/refrelay.conf repository reverify --wait gone >waited 2>&1 &
 	waiter=$!
 	wait_until 10 row_is london gone verification pending

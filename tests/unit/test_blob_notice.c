@@ -207,6 +207,27 @@ TEST(an_upload_is_proved_at_once)
 	assert_int_equal(all_events()->count, 1);
 }
 
+/* Of what is read, and of what was read by who brought it. */
+TEST(another_interval_counts_from_then_on)
+{
+	struct blob_known known = { .digest = DIGEST_A };
+	struct noticed one = { .name = ID_A, .known = &known };
+	struct stat st;
+
+	notice_set_reverify(notice, 4 * REVERIFY_MS);
+	must("echo a >files/x; mkdir -p lfs/87/42; echo a >lfs/" ID_A);
+	look(files, "x");
+	verify(files, "x");
+	AUTO_ORIGIN_ROW struct origin_row row = row_of(files, "x");
+	assert_true(row.verification_due_at - row.verified_at >= 2 * REVERIFY_MS);
+	assert_int_equal(fstatat(root_fd, "lfs/" ID_A, &st, 0), 0);
+	blob_fingerprint_of(&st, &known.fingerprint);
+	assert_ok(notice_compare_this(notice, lfs, &one, &err));
+	assert_int_equal(one.row.verification, VERIFICATION_SUCCEEDED);
+	assert_true(one.row.verification_due_at - one.row.verified_at >= 2 * REVERIFY_MS);
+	noticed_clear(&one);
+}
+
 /* inotify was faster than who put it there. */
 TEST(what_is_known_of_an_upload_counts_also_when_it_was_noticed_before)
 {
@@ -518,6 +539,7 @@ int main(void)
 		SITE_CASE(
 			what_changed_although_nobody_wrote_is_damaged_and_not_passed_on),
 		SITE_CASE(an_upload_is_proved_at_once),
+		SITE_CASE(another_interval_counts_from_then_on),
 		SITE_CASE(
 			what_is_known_of_an_upload_counts_also_when_it_was_noticed_before),
 		SITE_CASE(what_is_known_of_another_file_does_not_count),

@@ -118,6 +118,11 @@ TEST(a_new_repository_is_created_with_its_verification_spread)
 	assert_string_equal(row.path, "a.git");
 	assert_int_equal(row.verification, VERIFICATION_SUCCEEDED);
 	assert_in_range(row.verification_due_at - row.verified_at, 490000, 1001000);
+	notice_set_reverify(notice, 4000000);
+	make_bare("later.git");
+	assert_ok(compare("later"));
+	AUTO_ORIGIN_ROW struct origin_row later = row_of("later");
+	assert_true(later.verification_due_at - later.verified_at >= 1990000);
 	assert_ok(compare("a"));
 	assert_int_equal(noticed.refs.refs.count, 1);
 	assert_int_equal(noticed.oid_len, 20);
