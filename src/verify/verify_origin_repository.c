@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/retry.h"
+#include "change/notice.h"
 #include "replicable/name.h"
 #include "verify/verify_objects.h"
 #include "verify/verify_origin_parts.h"
@@ -98,7 +99,7 @@ static void put_result(struct origin_row *row, const struct result *result)
 	} else {
 		row->verification = VERIFICATION_SUCCEEDED;
 		row->verified_at = now;
-		row->verification_due_at = now + result->reverify_ms;
+		row->verification_due_at = notice_next_verification(result->reverify_ms);
 	}
 	origin_row_set_failure(row, result->failure);
 }
