@@ -30,8 +30,9 @@
 struct started {
 	char key[TASK_KEY_SIZE];
 	char uri_key[URI_KEY_SIZE];
-	char *project, *uri, *host; /* owned */
-	char *ref;                  /* only this is waited for; NULL: all; owned */
+	const struct push_remote *remote; /* of the settings */
+	char *project, *uri, *host;       /* owned */
+	char *ref;                        /* only this is waited for; NULL: all; owned */
 	bool is_gone, is_discarded, is_settled, is_ended, has_failed;
 	uint64_t gone_fence;  /* of the URI's lease when it was first seen gone */
 	int64_t discarded_at; /* before it was seen there */
@@ -180,18 +181,25 @@ static int look_for_rest(struct waiting *waiting, struct started *one, enum rest
 	return 0;
 }
 
-/* What is skipped is done, like what was pushed. By what is on disk now. */
-static const char *skipped_since(const struct waiting *waiting, const struct started *one)
+/* What is skipped is done, like what was pushed. By what is on disk now. That a remote
+ * leaves out what it is told to is no failure of a start for all; but it does not have
+ * the commit. */
+static void report_gone(const struct waiting *waiting, struct started *one)
 {
 	const char *repositories = waiting->call->push.site.repositories;
+	const char *cut = NULL, *left_out = NULL;
 	AUTO_FREE char *below = NULL;
 	AUTO_FREE char *path = NULL;
 	AUTO_CLOSE int root = dir_open(AT_FDCWD, repositories, ERR_IGNORED);
 
-	if (root < 0 || locate_repository(root, one->project, &below, ERR_IGNORED) <= 0)
-		return NULL;
-	path = xasprintf("%s/%s", repositories, below);
-	return push_cut_reason(path);
+	if (root >= 0 && locate_repository(root, one->project, &below, ERR_IGNORED) > 0) {
+		path = xasprintf("%s/%s", repositories, below);
+		cut = push_cut_reason(path);
+		left_out = push_left_out_reason(path, one->remote);
+	}
+	if (!cut && one->ref)
+		cut = left_out;
+	push_wait_report_task(one, cut, left_out ? left_out : "OK");
 }
 
 static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
@@ -224,7 +232,7 @@ static int push_wait_check_outcome(struct waiting *waiting, struct started *one,
 	else if (found > 0 && failure_of(waiting, one, &state))
 		push_wait_report_task(one, failure_of(waiting, one, &state), NULL);
 	else
-		push_wait_report_task(one, skipped_since(waiting, one), "OK");
+		report_gone(waiting, one);
 	return 0;
 }
 
@@ -439,6 +447,7 @@ static struct started started_of(const struct destination *destination, const ch
 				 char *ref)
 {
 	struct started one = {
+		.remote = destination->remote,
 		.project = xstrdup(destination->project),
 		.uri = xstrdup(destination->uri),
 		.host = xstrdup(destination->host ? destination->host

@@ -758,6 +758,11 @@ const char *push_cut_reason(const char *repository)
 	return push_group_is_cut(repository) ? REASON_CUT : NULL;
 }
 
+const char *push_left_out_reason(const char *repository, const struct push_remote *remote)
+{
+	return push_group_is_left_out(repository, remote) ? REASON_PERMISSIONS : NULL;
+}
+
 /* Once its HEAD names another ref, that is a change of all its refs, too (push/sink.c).
  */
 static void push_group_leave_out(struct push_run *run, const struct push_group *group)

@@ -48,9 +48,11 @@ void *distributor_run(void *push);
 int local_repository(const struct push *push, const char *project, char **path,
 		     struct err *err);
 
-/* Why its tasks are done without a push; NULL: they are not. What the configuration
- * leaves out is no such reason. */
+/* Why its tasks are done without a push; NULL: they are not. Since its history is cut
+ * short, which is nobody's wish; or since the remote is set to leave it out. */
 const char *push_cut_reason(const char *repository);
+const char *push_left_out_reason(const char *repository,
+				 const struct push_remote *remote);
 
 /* Thread: replicateOnStartup, then the lease push:node:<node>. */
 void *startup_run(void *push);

@@ -199,7 +199,9 @@ waiting_follows_what_is_left_of_a_push() {
 
 waits_for_a_commit() {
 	local commit waiter
-	make_home a b
+	make_home a b c
+	git -C home/git/c.git symbolic-ref HEAD refs/meta/config
+	set_conf home remote.m2.replicatePermissions false
 	git init -q --bare m1/a.git
 	start_site home
 	commit=$(git -C home/git/a.git rev-parse main)
@@ -230,6 +232,12 @@ waits_for_a_commit() {
 	rm -r home/git/0.git
 	expect 4 at home push wait "$(git -C home/git/a.git rev-parse refs/meta/x)" --remote m2
 	grep -q 'is not on a ref that the remote pushes' err
+	# It is not pushed there, as is set: which is no failure, but it does not come there.
+	expect 1 at home push wait "$(git -C home/git/c.git rev-parse main)" --remote m2 --timeout 30s
+	grep -q ', FAILED! (its HEAD is refs/meta/config, ' out
+	expect 0 at home push start --wait --remote m2 c
+	grep -q ', Succeeded! (its HEAD is refs/meta/config, ' out
+	[ ! -e m2/c.git ]
 	expect 4 at home push wait "$commit" --remote m3
 	expect 2 at home push wait main --remote m1
 	expect 2 at home push wait "$commit"
