@@ -194,11 +194,24 @@ static int push_sink_add_tasks(struct taking *taking, struct err *err)
 	return 0;
 }
 
+/* A permission from before is not for this deletion. One that is beside it may be: so it
+ * goes first, and stays if another node has asked for the same. */
 static int add_deletion(const struct taking *taking,
 			const struct destination *destination, struct err *err)
 {
+	struct requested before = { 0 };
+	int found;
+
 	if (!destination->remote->replicates_deletions)
 		return 0;
+	found = uri_request_get(taking->store, destination->uri_key, REQUEST_DELETE,
+				&before, err);
+	requested_clear(&before);
+	if (found != 0)
+		return found > 0 ? 0 : -1;
+	if (uri_request_remove(taking->store, destination->uri_key, REQUEST_FORCE, err) !=
+	    0)
+		return -1;
 	return uri_request_add(taking->store, destination, REQUEST_DELETE, err);
 }
 

@@ -109,7 +109,7 @@ bool uri_request_is_outdated(const struct requested *requested, int64_t now)
 	       now - requested->since > allowed_for_ms;
 }
 
-static void requested_clear(struct requested *requested)
+void requested_clear(struct requested *requested)
 {
 	free(requested->uri);
 	free(requested->remote);

@@ -53,6 +53,7 @@ struct requested {
 	char *uri, *remote, *project; /* owned */
 	int64_t since;                /* file's time */
 };
+void requested_clear(struct requested *requested);
 typedef VEC(struct requested) requested_list;
 void requested_list_clear(requested_list *list);
 

@@ -8,6 +8,7 @@
 
 #include "git/checksum.h"
 #include "git/refs.h"
+#include "push/destination.h"
 #include "push/sink.h"
 #include "push/uri_state.h"
 
@@ -330,6 +331,28 @@ TEST(a_deletion_reaches_who_wants_it_and_has_the_repository)
 	assert_false(is_requested("/e/a/p.git", REQUEST_DELETE));
 }
 
+static void allow_deletions(const char *project)
+{
+	AUTO_DESTINATIONS destination_list list = { 0 };
+
+	destinations_of(settings, project, &list);
+	for (size_t i = 0; i < list.count; i++)
+		assert_ok(uri_request_add(tasks, &list.items[i], REQUEST_FORCE, &err));
+}
+
+TEST(what_was_allowed_before_a_deletion_is_not_for_it)
+{
+	allow_deletions("p");
+	assert_ok(tell("p", EVENT_DELETED, NULL, NULL));
+	assert_true(is_requested("/e/a/p.git", REQUEST_DELETE));
+	assert_false(is_requested("/e/a/p.git", REQUEST_FORCE));
+	assert_true(is_requested("/d/a/p.git", REQUEST_FORCE)); /* of its refs */
+	/* Another node is later in telling of the same. */
+	allow_deletions("p");
+	assert_ok(tell("p", EVENT_DELETED, NULL, NULL));
+	assert_true(is_requested("/e/a/p.git", REQUEST_FORCE));
+}
+
 TEST(a_symbolic_ref_moves_with_what_it_names)
 {
 	AUTO_SNAPSHOT struct ref_snapshot before =
@@ -547,6 +570,7 @@ int main(void)
 		SINK_CASE(
 			a_head_that_leaves_the_permissions_is_a_task_for_all_refs_where_they_are_left_out),
 		SINK_CASE(a_deletion_reaches_who_wants_it_and_has_the_repository),
+		SINK_CASE(what_was_allowed_before_a_deletion_is_not_for_it),
 		SINK_CASE(a_symbolic_ref_moves_with_what_it_names),
 		SINK_CASE(
 			what_another_node_reached_from_elsewhere_is_no_reason_to_add_nothing),
