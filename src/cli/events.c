@@ -54,13 +54,17 @@ static int cannot_be_had(const struct events_call *call, enum event_read how,
 static int print_push_page(struct events_call *call, size_t *count, struct err *err)
 {
 	AUTO_STR struct str lines = STR_INIT;
-	uint64_t before = call->after == EVENTS_FROM_OLDEST ? 0 : call->after;
+	struct push_events_page page = { .after = call->after,
+					 .limit = PAGE,
+					 .lines = &lines };
 
-	call->after = before;
-	if (push_events_read(call->data, &call->after, PAGE, &lines, err) != 0)
+	if (push_events_read(call->data, &page, err) != 0)
 		return -1;
+	if (page.how != EVENTS_READ)
+		return cannot_be_had(call, page.how, &page.ends, err);
 	fputs(lines.data, stdout);
-	*count = call->after > before;
+	call->after = page.after;
+	*count = lines.len > 0;
 	return 0;
 }
 

@@ -209,25 +209,81 @@ static int push_events_read_file(int directory, const char *name, struct str *te
 /* Nobody waits for who rotates. The log is read first: if it becomes the old one then,
  * that has it all, and what was read of it is skipped by its ids. The other way round, a
  * whole file would be. */
+static int push_events_read_files(int directory, struct str *old, struct str *log,
+				  struct err *err)
+{
+	if (push_events_read_file(directory, LOG, log, err) != 0)
+		return -1;
+	return push_events_read_file(directory, LOG ".old", old, err);
+}
+
 static int read_above(int directory, uint64_t *after, size_t limit, struct str *lines,
 		      struct err *err)
 {
 	AUTO_STR struct str log = STR_INIT, old = STR_INIT;
 
-	if (push_events_read_file(directory, LOG, &log, err) != 0 ||
-	    push_events_read_file(directory, LOG ".old", &old, err) != 0)
+	if (push_events_read_files(directory, &old, &log, err) != 0)
 		return -1;
 	push_events_add_lines(old.data, after, &limit, lines);
 	push_events_add_lines(log.data, after, &limit, lines);
 	return 0;
 }
 
-int push_events_read(const char *data, uint64_t *after, size_t limit, struct str *lines,
-		     struct err *err)
+static uint64_t read_sent(int directory)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	if (file_read(directory, LOG ".sent", 32, &text, ERR_IGNORED) != 0)
+		return 0;
+	return strtoull(text.data, NULL, 10);
+}
+
+static void push_events_find_ends(const char *text, struct event_ends *ends)
+{
+	const char *end;
+
+	for (; (end = strchr(text, '\n')) != NULL; text = end + 1) {
+		uint64_t id = push_events_parse_id(text);
+		if (id == 0 || end[-1] != '}')
+			continue;
+		if (ends->first == 0 || id < ends->first)
+			ends->first = id;
+		if (id > ends->last)
+			ends->last = id;
+	}
+}
+
+static enum event_read push_events_judge(const struct push_events_page *page)
+{
+	if (page->after > page->ends.last)
+		return EVENTS_OTHER_TIMELINE;
+	return page->after + 1 < page->ends.first ? EVENTS_GONE : EVENTS_READ;
+}
+
+/* What was sent is read first: it is in the log then, or was lost with it. */
+int push_events_read(const char *data, struct push_events_page *page, struct err *err)
 {
 	AUTO_CLOSE int directory = dir_open(AT_FDCWD, data, err);
+	AUTO_STR struct str log = STR_INIT, old = STR_INIT;
+	size_t left = page->limit;
 
-	return directory < 0 ? -1 : read_above(directory, after, limit, lines, err);
+	if (directory < 0)
+		return -1;
+	page->ends = (struct event_ends){ .last = read_sent(directory) };
+	if (push_events_read_files(directory, &old, &log, err) != 0)
+		return -1;
+	push_events_find_ends(old.data, &page->ends);
+	push_events_find_ends(log.data, &page->ends);
+	if (page->ends.first == 0)
+		page->ends.first = page->ends.last + 1;
+	if (page->after == EVENTS_FROM_OLDEST)
+		page->after = page->ends.first - 1;
+	page->how = push_events_judge(page);
+	if (page->how != EVENTS_READ)
+		return 0;
+	push_events_add_lines(old.data, &page->after, &left, page->lines);
+	push_events_add_lines(log.data, &page->after, &left, page->lines);
+	return 0;
 }
 
 static int open_log(struct push_events *events, struct err *err)
@@ -379,15 +435,6 @@ static void note_sent(const struct push_events *events, uint64_t id)
 		log_warn("push.webhook_failed", LOG_ERR(&err));
 }
 
-static uint64_t read_sent(const struct push_events *events)
-{
-	AUTO_STR struct str text = STR_INIT;
-
-	if (file_read(events->directory, LOG ".sent", 32, &text, ERR_IGNORED) != 0)
-		return 0;
-	return strtoull(text.data, NULL, 10);
-}
-
 /* False: the settings are no longer these, or the node ends. */
 static bool wait_to_retry(struct push_events *events,
 			  const struct push_settings *settings, int64_t wait_ms)
@@ -514,7 +561,7 @@ static bool deliver_some(struct push_events *events, uint64_t *sent)
 static void *deliver(void *arg)
 {
 	struct push_events *events = arg;
-	uint64_t sent = read_sent(events), seen = UINT64_MAX;
+	uint64_t sent = read_sent(events->directory), seen = UINT64_MAX;
 
 	while (push_events_wait_for_news(events, &seen))
 		while (deliver_some(events, &sent))
@@ -568,7 +615,7 @@ int push_events_open(const char *data, struct push_settings *settings,
 		events_free(events);
 		return err_prefix(err, "the log of push events");
 	}
-	sent = read_sent(events);
+	sent = read_sent(events->directory);
 	if (events->last < sent)
 		events->last = sent;
 	thread_start(&events->thread, "push webhook", deliver, events);

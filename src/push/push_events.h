@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "base/json.h"
+#include "change/event_log.h"
 #include "push/settings.h"
 
 struct push_events;
@@ -29,9 +30,15 @@ void push_events_set(struct push_events *events, struct push_settings *settings)
  * webhook; a failure to write is only logged. */
 void push_events_add(struct push_events *events, json_t *object);
 
-/* Appends the kept lines with ids above *after, at most `limit`, and advances *after.
- * Without a log, appends nothing. */
-int push_events_read(const char *data, uint64_t *after, size_t limit, struct str *lines,
-		     struct err *err);
+struct push_events_page {
+	uint64_t after;    /* moves on with what is read; EVENTS_FROM_OLDEST: at first */
+	size_t limit;      /* at most so many */
+	struct str *lines; /* are appended to it */
+	enum event_read how;    /* whether they are available, as of event_log_read() */
+	struct event_ends ends; /* only first and last */
+};
+
+/* The kept lines with ids above page->after. Without a log, none. */
+int push_events_read(const char *data, struct push_events_page *page, struct err *err);
 
 #endif

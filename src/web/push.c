@@ -64,20 +64,37 @@ static int get_queue(const struct web_request *request, struct web_response *res
 	return 0;
 }
 
+static void web_push_answer_no_events(enum event_read how, struct web_response *response)
+{
+	bool is_gone = how == EVENTS_GONE;
+
+	web_answer_problem(response, 410,
+			   is_gone ? WIRE_EVENTS_GONE : WIRE_OTHER_TIMELINE,
+			   is_gone ? "the events after that one are no longer kept"
+				   : "that event is not in this log",
+			   "read without \"after\" all that are kept, and compare "
+			   "whatever depends on others");
+}
+
 static int web_push_get_events(const struct web_request *request,
 			       struct web_response *response, struct err *err)
 {
-	uint64_t after = 0;
-	size_t limit = 0;
+	struct push_events_page page = { .lines = &response->body };
 
 	if (!needs_push(request, response))
 		return 0;
-	if (web_query_number(request, "after", INT64_MAX, &after, err) != 0 ||
-	    api_limit(request, &limit, err) != 0)
+	if (web_query_number(request, "after", INT64_MAX, &page.after, err) != 0 ||
+	    api_limit(request, &page.limit, err) != 0)
 		return -1;
-	response->content_type = "application/x-ndjson";
-	return push_events_read(request->services->data, &after, limit, &response->body,
-				err);
+	if (!web_query(request, "after"))
+		page.after = EVENTS_FROM_OLDEST;
+	if (push_events_read(request->services->data, &page, err) != 0)
+		return -1;
+	if (page.how == EVENTS_READ)
+		response->content_type = "application/x-ndjson";
+	else
+		web_push_answer_no_events(page.how, response);
+	return 0;
 }
 
 /* Borrowed from the body; a NULL that is not counted is behind the last. */

@@ -56,12 +56,20 @@ each_ref_is_told_of_with_its_end() {
 	curl -fsS "$(site_url home)/api/v1/push/events?after=1&limit=1" >page
 	grep -q '^{"id":2,' page
 	[ "$(wc -l <page)" -eq 1 ]
+	expect 1 at home events --push --after 1000
+	grep -q 'no event 1000: the newest is ' err
 	stop_site home
 	# Numbers go on.
 	start_ready home
 	expect 0 at home push start --wait --timeout 30s --remote two a
 	wait_until 10 events_say '[x["id"] for x in e] == list(range(1, len(e) + 1)) and len(e) >= 8'
 	stop_site home
+	# As when they were dropped.
+	sed -i 1,2d home/data/push-events
+	expect 1 at home events --push --after 1
+	grep -q 'events up to 2 are no longer kept' err
+	expect 0 at home events --push --after 2
+	expect 0 at home events --push
 }
 
 told() { # COUNT

@@ -112,14 +112,28 @@ static void fill_log(void)
 	push_events_add(events, event);
 }
 
+/* The number of the last that was read. */
+static uint64_t read_page(uint64_t after, size_t limit, struct str *lines)
+{
+	struct push_events_page page = { .after = after, .limit = limit, .lines = lines };
+
+	assert_ok(push_events_read(root, &page, &err));
+	assert_int_equal(page.how, EVENTS_READ);
+	return page.after;
+}
+
+static void read_all(struct str *lines)
+{
+	read_page(EVENTS_FROM_OLDEST, SIZE_MAX, lines);
+}
+
 /* As "1 2 3". */
 static void assert_ids(const char *expected)
 {
 	AUTO_STR struct str lines = STR_INIT, ids = STR_INIT;
-	uint64_t after = 0;
 	char *save = NULL;
 
-	assert_ok(push_events_read(root, &after, SIZE_MAX, &lines, &err));
+	read_all(&lines);
 	for (char *line = strtok_r(lines.data, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
 		json_auto_t *event =
@@ -227,11 +241,42 @@ TEST(a_rotation_while_the_log_is_read_hides_no_event)
 		const uint64_t before = after;
 		add_event(); /* and three of fill_log() */
 		opened_at = at;
-		assert_ok(push_events_read(root, &after, 1, &lines, &err));
+		after = read_page(after, 1, &lines);
 		assert_int_equal(opened_at, 0);
 		assert_int_equal(after, before + 1);
 		after += 3;
 	}
+}
+
+static void assert_after(uint64_t after, enum event_read expected, uint64_t last)
+{
+	AUTO_STR struct str lines = STR_INIT;
+	struct push_events_page page = { .after = after, .limit = 9, .lines = &lines };
+
+	assert_ok(push_events_read(root, &page, &err));
+	assert_int_equal(page.how, expected);
+	assert_int_equal(page.ends.last, last);
+	if (expected == EVENTS_READ)
+		assert_int_equal(page.after, last);
+	else
+		assert_int_equal(lines.len, 0);
+}
+
+TEST(a_number_that_the_log_does_not_reach_is_told)
+{
+	assert_after(0, EVENTS_READ, 0);
+	assert_after(EVENTS_FROM_OLDEST, EVENTS_READ, 0);
+	assert_after(1, EVENTS_OTHER_TIMELINE, 0);
+	put_file("push-events.sent", "3\n");
+	assert_after(2, EVENTS_GONE, 3);
+	assert_after(3, EVENTS_READ, 3);
+	assert_after(EVENTS_FROM_OLDEST, EVENTS_READ, 3);
+	put_file("push-events.old", "{\"id\":4,\"a\":{}}\n");
+	put_file("push-events", "{\"id\":5,\"a\":{}}\n{\"id\":6,\"a\":{");
+	assert_after(2, EVENTS_GONE, 5);
+	assert_after(3, EVENTS_READ, 5);
+	assert_after(5, EVENTS_READ, 5);
+	assert_after(6, EVENTS_OTHER_TIMELINE, 5);
 }
 
 TEST(events_are_recorded_again_after_the_log_could_not_be_opened_once)
@@ -280,10 +325,9 @@ static size_t count_events(const char *type)
 {
 	AUTO_STR struct str lines = STR_INIT;
 	AUTO_FREE char *mark = xasprintf("\"type\":\"%s\"", type);
-	uint64_t after = 0;
 	size_t count = 0;
 
-	assert_ok(push_events_read(root, &after, SIZE_MAX, &lines, &err));
+	read_all(&lines);
 	for (const char *at = lines.data; (at = strstr(at, mark)) != NULL; at++)
 		count++;
 	return count;
@@ -341,6 +385,7 @@ int main(void)
 		EVENTS_CASE(
 			a_webhook_that_is_corrected_gets_what_the_wrong_one_did_not_take),
 		EVENTS_CASE(ids_go_on_above_the_last_that_was_sent_when_the_log_is_lost),
+		EVENTS_CASE(a_number_that_the_log_does_not_reach_is_told),
 		EVENTS_CASE(
 			events_are_recorded_again_after_the_log_could_not_be_opened_once),
 		EVENTS_CASE(a_log_that_cannot_be_read_once_only_delays_its_events),

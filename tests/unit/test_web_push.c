@@ -92,6 +92,7 @@ static int setup(void **state)
 	paths[0] = xasprintf("%s/git", root);
 	paths[1] = xasprintf("%s/leases", root);
 	services.root = paths[0];
+	services.data = root;
 	assert_ok(task_store_open(root, &services.tasks, &err));
 	assert_ok(lease_manager_open_directory(
 		&(struct lease_options){ .directory = paths[1] }, &services.push_leases,
@@ -574,6 +575,30 @@ TEST(a_decision_that_is_not_understood_does_nothing)
 	assert_int_equal(queued(), 3);
 }
 
+static int events_after(const char *query)
+{
+	AUTO_FREE char *target = xasprintf("/api/v1/push/events%s", query);
+
+	return status_of(get(target));
+}
+
+TEST(events_that_cannot_be_had_are_told_from_none)
+{
+	static const char events[] = "{\"id\":4,\"a\":{}}\n{\"id\":5,\"a\":{}}\n";
+
+	assert_int_equal(events_after("?after=0"), 200);
+	assert_int_equal(events_after("?after=1"), 410);
+	assert_ok(file_replace(root_fd, "push-events", events, strlen(events),
+			       FILE_NO_SYNC, &err));
+	assert_non_null(strstr(get("/api/v1/push/events"), "{\"id\":4,"));
+	assert_non_null(strstr(get("/api/v1/push/events?after=2"), "EVENTS_GONE"));
+	assert_int_equal(events_after("?after=2"), 410);
+	assert_int_equal(events_after("?after=3"), 200);
+	assert_int_equal(events_after("?after=5"), 200);
+	assert_int_equal(events_after("?after=6"), 410);
+	assert_non_null(strstr(get("/api/v1/push/events?after=6"), "OTHER_TIMELINE"));
+}
+
 TEST(only_an_operator_decides)
 {
 	queue_all();
@@ -612,6 +637,7 @@ int main(void)
 		SERVED(orphans_are_discarded_by_their_remote_or_all),
 		SERVED(files_that_are_no_tasks_go_when_that_is_asked_for),
 		SERVED(a_decision_that_is_not_understood_does_nothing),
+		SERVED(events_that_cannot_be_had_are_told_from_none),
 		SERVED(only_an_operator_decides),
 		SERVED(a_site_without_remotes_says_so),
 	};
