@@ -13,12 +13,18 @@ enum {
 	HOLD_LOOK_MS = 50,
 };
 
+/* What a key was found to name; borrowed. */
+struct named {
+	const char *uri; /* all that is for one is one thing; NULL: it names nothing */
+	char key[TASK_KEY_SIZE];
+};
+
 struct acting {
 	const struct push_act *act;
 	struct push_act_result *result;
 	listed_tasks tasks;          /* for retry */
 	const dead_letters *letters; /* for discard */
-	bool *is_used;               /* for each key: it named something */
+	struct named *named;         /* for each key */
 	int64_t wait_ms;             /* that is left for what is busy */
 };
 
@@ -47,6 +53,7 @@ void push_act_result_clear(struct push_act_result *result)
 /* What tasks go to, however they were found. */
 struct goal {
 	const char *remote, *project, *uri, *uri_key;
+	bool allows_deletions;
 };
 
 static void act_tell(struct acting *acting, const struct goal *goal,
@@ -77,19 +84,15 @@ static int act_pass_over(struct acting *acting, const struct goal *goal, const c
 	return 0;
 }
 
-static bool act_names_key(struct acting *acting, const char *key)
+static bool act_names_key(const struct acting *acting, const char *key)
 {
-	bool found = false;
-
 	for (size_t i = 0; i < acting->act->key_count; i++)
-		if (push_key_is(acting->act->keys[i], key)) {
-			acting->is_used[i] = true;
-			found = true;
-		}
-	return found;
+		if (push_key_is(acting->act->keys[i], key))
+			return true;
+	return false;
 }
 
-static bool act_takes(struct acting *acting, const char *key, const char *remote)
+static bool act_takes(const struct acting *acting, const char *key, const char *remote)
 {
 	if (!push_remote_is_named(acting->act->remotes, remote))
 		return false;
@@ -97,7 +100,8 @@ static bool act_takes(struct acting *acting, const char *key, const char *remote
 }
 
 /* By its own key, or by that of its destination. */
-static bool act_takes_letter(struct acting *acting, const struct dead_letter *letter)
+static bool act_takes_letter(const struct acting *acting,
+			     const struct dead_letter *letter)
 {
 	const struct task *task = &letter->task;
 	char uri_key[URI_KEY_SIZE];
@@ -108,13 +112,74 @@ static bool act_takes_letter(struct acting *acting, const struct dead_letter *le
 }
 
 /* By its own key, or by that of one of its tasks. */
-static bool act_takes_uri(struct acting *acting, const struct queued_uri *uri)
+static bool act_takes_uri(const struct acting *acting, const struct queued_uri *uri)
 {
 	bool found = act_takes(acting, uri->uri_key, uri->remote);
 
-	for (size_t i = 0; i < uri->keys.count && acting->act->key_count > 0; i++)
-		found |= act_takes(acting, uri->keys.items[i], uri->remote);
+	for (size_t i = 0; i < uri->keys.count && !found; i++)
+		found = act_takes(acting, uri->keys.items[i], uri->remote);
 	return found;
+}
+
+static int act_find_named(struct acting *acting, const char *key, const char *uri,
+			  struct err *err)
+{
+	for (size_t i = 0; i < acting->act->key_count; i++) {
+		struct named *named = &acting->named[i];
+		if (!push_key_is(acting->act->keys[i], key))
+			continue;
+		if (named->uri && strcmp(named->uri, uri) != 0) {
+			err_set(err, ERR_CONFIG,
+				"%s is not unique: it names %.40s and %.40s",
+				acting->act->keys[i], named->key, key);
+			return err_remedy(err, "give more digits of the key");
+		}
+		named->uri = uri;
+		snprintf(named->key, sizeof(named->key), "%s", key);
+	}
+	return 0;
+}
+
+static int act_find_named_letter(struct acting *acting, const struct dead_letter *letter,
+				 struct err *err)
+{
+	const struct task *task = &letter->task;
+	char uri_key[URI_KEY_SIZE];
+
+	if (!push_remote_is_named(acting->act->remotes, task->remote))
+		return 0;
+	uri_key_of(task->uri, uri_key);
+	if (act_find_named(acting, uri_key, task->uri, err) != 0)
+		return -1;
+	return act_find_named(acting, letter->key, task->uri, err);
+}
+
+static int act_find_named_uri(struct acting *acting, const struct queued_uri *uri,
+			      struct err *err)
+{
+	int result = 0;
+
+	if (!push_remote_is_named(acting->act->remotes, uri->remote))
+		return 0;
+	result = act_find_named(acting, uri->uri_key, uri->uri, err);
+	for (size_t i = 0; i < uri->keys.count && result == 0; i++)
+		result = act_find_named(acting, uri->keys.items[i], uri->uri, err);
+	return result;
+}
+
+/* Before anything is done. */
+static int act_find_all_named(struct acting *acting, const struct queue_view *view,
+			      struct err *err)
+{
+	int result = 0;
+
+	if (acting->act->key_count == 0)
+		return 0;
+	for (size_t i = 0; i < view->letters.count && result == 0; i++)
+		result = act_find_named_letter(acting, &view->letters.items[i], err);
+	for (size_t i = 0; i < view->uris.count && result == 0; i++)
+		result = act_find_named_uri(acting, &view->uris.items[i], err);
+	return result;
 }
 
 /* 1: taken; 0: another holds it. It is looked at before: who waits for a lease, or is
@@ -206,7 +271,7 @@ static int act_allow_deletions(struct acting *acting, const struct goal *goal,
 {
 	AUTO_DESTINATION struct destination destination = { 0 };
 
-	if (!acting->act->is_forced)
+	if (!goal->allows_deletions)
 		return 0;
 	if (destination_find(acting->act->settings, goal->remote, goal->project,
 			     goal->uri, &destination, err) != 0)
@@ -263,12 +328,22 @@ static int act_put_back(struct acting *acting, const struct dead_letter *letter,
 static int act_retry_letter(struct acting *acting, struct dead_letter *letter,
 			    struct err *err)
 {
+	AUTO_DESTINATION struct destination destination = { 0 };
 	struct task *task = &letter->task;
 	char uri_key[URI_KEY_SIZE];
-	const struct goal goal = { task->remote, task->project, task->uri, uri_key };
+	const struct goal goal = { task->remote, task->project, task->uri, uri_key,
+				   acting->act->is_forced };
 	int result;
 
 	uri_key_of(task->uri, uri_key);
+	if (destination_find(acting->act->settings, task->remote, task->project,
+			     task->uri, &destination, err) != 0 &&
+	    err->class == ERR_MISSING) {
+		act_tell(acting, &goal,
+			 &(struct push_acted){ .end = PUSH_ACT_ORPHAN,
+					       .key = letter->key });
+		return 0;
+	}
 	if (acting->act->is_forced)
 		result = act_put_back_forced(acting, letter, &goal, err);
 	else
@@ -283,10 +358,19 @@ static int act_retry_letter(struct acting *acting, struct dead_letter *letter,
 	return act_hurry(acting, task, err);
 }
 
+/* A permission counts for what is deleted later, too: so one for all that waits is none
+ * for where no deletion waits for it. */
+static bool act_may_allow(const struct acting *acting, const struct queued_uri *uri)
+{
+	return acting->act->is_forced && (acting->act->key_count > 0 || uri->is_held ||
+					  uri->is_requested[REQUEST_FORCE]);
+}
+
 static int act_retry_uri(struct acting *acting, const struct queued_uri *uri,
 			 struct err *err)
 {
-	const struct goal goal = { uri->remote, uri->project, uri->uri, uri->uri_key };
+	const struct goal goal = { uri->remote, uri->project, uri->uri, uri->uri_key,
+				   act_may_allow(acting, uri) };
 	struct push_acted acted = { .end = PUSH_ACT_DUE, .key = uri->uri_key };
 
 	if (uri->is_orphan) {
@@ -349,7 +433,8 @@ static bool act_takes_task(struct acting *acting, const char *key, const char *r
 static int act_discard_uri(struct acting *acting, const struct queued_uri *uri,
 			   struct err *err)
 {
-	const struct goal goal = { uri->remote, uri->project, uri->uri, uri->uri_key };
+	const struct goal goal = { uri->remote, uri->project, uri->uri, uri->uri_key,
+				   false };
 	bool is_orphans = acting->act->is_orphans;
 	bool whole =
 		is_orphans ? uri->is_orphan && push_remote_is_named(acting->act->remotes,
@@ -381,33 +466,35 @@ static bool act_discards_letter(struct acting *acting, const struct dead_letter 
 	       why.class == ERR_MISSING;
 }
 
-static void act_begin(struct acting *acting, const struct push_act *act,
-		      struct push_act_result *result)
+static int act_begin(struct acting *acting, const struct push_act *act,
+		     const struct queue_view *view, struct push_act_result *result,
+		     struct err *err)
 {
 	*result = (struct push_act_result){ 0 };
 	*acting = (struct acting){ .act = act,
 				   .result = result,
 				   .wait_ms = HOLD_WAIT_ALL_MS };
-	acting->is_used = xcalloc(act->key_count + 1, sizeof(*acting->is_used));
+	acting->named = xcalloc(act->key_count + 1, sizeof(*acting->named));
+	return act_find_all_named(acting, view, err);
 }
 
 static void act_end(struct acting *acting)
 {
 	for (size_t i = 0; i < acting->act->key_count; i++)
-		if (!acting->is_used[i])
+		if (!acting->named[i].uri)
 			vec_add(&acting->result->unknown, xstrdup(acting->act->keys[i]));
 	listed_tasks_clear(&acting->tasks);
-	free(acting->is_used);
+	free(acting->named);
 }
 
 int push_act_retry(const struct push_act *act, struct queue_view *view,
 		   struct push_act_result *result, struct err *err)
 {
 	struct acting acting;
-	int done;
+	int done = act_begin(&acting, act, view, result, err);
 
-	act_begin(&acting, act, result);
-	done = task_store_list(act->tasks, &acting.tasks, NULL, err);
+	if (done == 0)
+		done = task_store_list(act->tasks, &acting.tasks, NULL, err);
 	for (size_t i = 0; done == 0 && i < view->letters.count; i++) {
 		struct dead_letter *letter = &view->letters.items[i];
 		if (act_takes_letter(&acting, letter))
@@ -424,16 +511,15 @@ int push_act_discard(const struct push_act *act, const struct queue_view *view,
 		     struct push_act_result *result, struct err *err)
 {
 	struct acting acting;
-	int done = 0;
+	int done = act_begin(&acting, act, view, result, err);
 
-	act_begin(&acting, act, result);
 	acting.letters = &view->letters;
 	for (size_t i = 0; done == 0 && i < view->letters.count; i++) {
 		const struct dead_letter *letter = &view->letters.items[i];
 		const struct task *task = &letter->task;
 		char uri_key[URI_KEY_SIZE];
 		const struct goal goal = { task->remote, task->project, task->uri,
-					   uri_key };
+					   uri_key, false };
 		uri_key_of(task->uri, uri_key);
 		if (act_discards_letter(&acting, letter))
 			done = act_discard_key(&acting, &goal, letter->key,

@@ -42,10 +42,12 @@ struct push_act {
 	const struct push_settings *settings;
 	const char *operation;      /* the operation shown in leases */
 	const struct stop *stop;    /* ends the waits for busy entries */
-	const char *const *keys;    /* or at least PUSH_KEY_LEAST digits of each */
+	const char *const *keys;    /* or at least PUSH_KEY_LEAST digits of each, and
+				       enough to be unique */
 	size_t key_count;           /* 0: everything of the remotes */
 	const char *const *remotes; /* ends in NULL; NULL: all */
-	bool is_forced;             /* retry: allows deletions that a push was held for */
+	bool is_forced;             /* retry: allows deletions that a push was held for;
+				       where none is, only if a key names it */
 	bool is_orphans;            /* discard: entries that no remote takes, instead of
 				       keys */
 	bool is_dry;                /* discard: only reports what it would do */
@@ -62,7 +64,8 @@ struct push_act_result {
 void push_act_result_clear(struct push_act_result *result);
 
 /* Act on the entries of `view`. They wait for busy ones, 2 seconds each and 5 in total,
- * then count them. After a failure some may be done. Nodes notice the changes by
+ * then count them. ERR_CONFIG: a key names the work of several destinations, and nothing
+ * was done. After another failure some may be done. Nodes notice the changes by
  * themselves; wake them to make them look now. */
 int push_act_retry(const struct push_act *act, struct queue_view *view,
 		   struct push_act_result *result, struct err *err);

@@ -294,6 +294,7 @@ static void answer_acted(const struct push_act_result *result, json_t *entries,
 
 	json_put_number(object, "done", (int64_t)result->done);
 	json_put_number(object, "busy", (int64_t)result->busy);
+	json_put_number(object, "orphan", (int64_t)result->orphans);
 	json_put(object, "unknown",
 		 json_texts(result->unknown.items, result->unknown.count));
 	json_put(object, "entries", entries);

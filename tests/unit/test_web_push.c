@@ -269,7 +269,7 @@ static char *keys_of_a(const char *more)
 
 static void assert_acted(const char *answer, int done, const char *result)
 {
-	AUTO_FREE char *wanted = xasprintf("\"done\":%d,\"busy\":0,", done);
+	AUTO_FREE char *wanted = xasprintf("\"done\":%d,\"busy\":0,\"orphan\":0,", done);
 
 	if (status_of(answer) != 200 || !strstr(answer, wanted) ||
 	    (result && !strstr(answer, result)))
@@ -338,6 +338,47 @@ TEST(deletions_are_not_permitted_where_it_is_busy)
 	assert_acted(retry(by_key), 1, "\"result\":\"due\"");
 }
 
+/* It would permit what is deleted later, too. */
+TEST(deletions_are_permitted_where_a_key_says_it_and_not_for_all_that_waits)
+{
+	AUTO_FREE char *by_key = keys_of_a(",\"force\":true");
+
+	queue_all();
+	assert_acted(retry("{\"remotes\":[\"m1\"],\"force\":true}"), 2, "\"due\"");
+	assert_acted(retry("{\"all\":true,\"force\":true}"), 3, "\"due\"");
+	assert_int_equal(requests(), 0);
+	assert_acted(retry(by_key), 1, "\"due\"");
+	assert_int_equal(requests(), 1);
+	/* It has one, and gets a new one. */
+	assert_acted(retry("{\"all\":true,\"force\":true}"), 3, "\"due\"");
+	assert_int_equal(requests(), 1);
+}
+
+#define SAME_DIGITS "387df0"
+
+/* Two repositories whose URIs' keys begin with the same digits. */
+TEST(a_key_that_names_two_destinations_does_nothing)
+{
+	static const char by_few[] = "{\"keys\":[\"" SAME_DIGITS "\"]}";
+	char keys[2][URI_KEY_SIZE];
+
+	make_repository("c1239");
+	make_repository("c1797");
+	uri_key_of("git://127.0.0.1:1/m1/c1239.git", keys[0]);
+	uri_key_of("git://127.0.0.1:1/m1/c1797.git", keys[1]);
+	AUTO_FREE char *by_more = xasprintf("{\"keys\":[\"%.8s\"]}", keys[0]);
+	queue_all();
+	assert_int_equal(queued(), 5);
+	assert_int_equal(status_of(retry(by_few)), 400);
+	assert_int_equal(status_of(discard(by_few)), 400);
+	if (!strstr(reported, keys[0]) || !strstr(reported, keys[1]))
+		fail_msg("%s", reported);
+	assert_int_equal(queued(), 5);
+	assert_acted(discard(by_more), 1, "/m1/c1239.git");
+	/* Now it is enough. */
+	assert_acted(discard(by_few), 1, "/m1/c1797.git");
+}
+
 static void ignore_acted(void *arg, const struct push_acted *acted)
 {
 	(void)arg;
@@ -383,17 +424,22 @@ TEST(what_is_busy_is_waited_for_a_few_seconds_in_all)
 }
 
 /* As if it had been tried. */
-static void give_up_a(void)
+static void give_up(const char *uri)
 {
 	claimed_tasks tasks = { 0 };
 	ref_failures refs = { 0 };
 	struct err why;
 
-	assert_ok(task_store_claim(services.tasks, URI_A, &tasks, &err));
+	assert_ok(task_store_claim(services.tasks, uri, &tasks, &err));
 	assert_int_equal(tasks.count, 1);
 	err_set(&why, ERR_CONFLICT, "not a fast-forward");
 	assert_ok(task_store_fail(services.tasks, &tasks.items[0], &why, &refs, &err));
 	claimed_tasks_clear(&tasks);
+}
+
+static void give_up_a(void)
+{
+	give_up(URI_A);
 }
 
 static size_t given_up(void)
@@ -511,12 +557,32 @@ static void leave_orphans(void)
 	push_settings_unref(others);
 }
 
+static void assert_orphan(const char *answer)
+{
+	assert_int_equal(status_of(answer), 200);
+	if (!strstr(answer, "\"done\":0,\"busy\":0,\"orphan\":1,") ||
+	    !strstr(answer, "\"result\":\"orphan\""))
+		fail_msg("%s", answer);
+}
+
+/* It would wait for nobody, and the reason be lost. */
+TEST(what_was_given_up_for_a_remote_that_is_no_more_stays_given_up)
+{
+	leave_orphans();
+	give_up("git://127.0.0.1:1/m9/a.git");
+	assert_orphan(retry("{\"remotes\":[\"m9\"]}"));
+	assert_orphan(retry("{\"remotes\":[\"m9\"],\"force\":true}"));
+	assert_int_equal(given_up(), 1);
+	assert_int_equal(queued(), 1);
+	assert_acted(discard("{\"orphans\":true}"), 2, "/m9/a.git");
+}
+
 TEST(orphans_are_discarded_by_their_remote_or_all)
 {
 	queue_all();
 	leave_orphans();
 	assert_int_equal(queued(), 5);
-	assert_acted(retry("{\"remotes\":[\"m9\"]}"), 0, "\"result\":\"orphan\"");
+	assert_orphan(retry("{\"remotes\":[\"m9\"]}"));
 	assert_acted(discard("{\"orphans\":true,\"remotes\":[\"m9\"]}"), 1, "/m9/a.git");
 	assert_int_equal(queued(), 4);
 	assert_acted(discard("{\"orphans\":true}"), 1, "/m0/a.git");
@@ -629,11 +695,14 @@ int main(void)
 		SERVED(only_an_operator_gives_orders),
 		SERVED(what_waits_is_tried_when_that_is_asked_for),
 		SERVED(deletions_are_not_permitted_where_it_is_busy),
+		SERVED(deletions_are_permitted_where_a_key_says_it_and_not_for_all_that_waits),
+		SERVED(a_key_that_names_two_destinations_does_nothing),
 		SERVED(what_is_busy_is_waited_for_a_few_seconds_in_all),
 		SERVED(what_was_given_up_waits_again_or_goes),
 		SERVED(what_is_discarded_is_not_pushed),
 		SERVED(what_came_again_stays_when_what_was_given_up_is_discarded),
 		SERVED(a_key_that_names_nothing_is_told_beside_one_that_does),
+		SERVED(what_was_given_up_for_a_remote_that_is_no_more_stays_given_up),
 		SERVED(orphans_are_discarded_by_their_remote_or_all),
 		SERVED(files_that_are_no_tasks_go_when_that_is_asked_for),
 		SERVED(a_decision_that_is_not_understood_does_nothing),
