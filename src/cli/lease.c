@@ -284,6 +284,9 @@ static int open_for_verb(struct cli *cli, struct lease_call *call, lease_verb ve
 	if (site_read(cli, call->directory, site, err) != 0)
 		return -1;
 	call->repositories = site->repositories;
+	if (must_write(verb) && !call->directory &&
+	    site_leases_check_owner(site, err) != 0)
+		return -1;
 	if (must_write(verb))
 		return call->directory ? site_data_open_directory(site->data, data, err)
 				       : site_data_open(site, data, err);

@@ -22,7 +22,7 @@ int site_data_make(const char *directory, struct err *err)
 	return dir_make(AT_FDCWD, directory, err);
 }
 
-int site_data_check_owner(const char *directory, struct err *err)
+static int site_check_owner(const char *setting, const char *directory, struct err *err)
 {
 	const struct passwd *user;
 	struct stat st;
@@ -30,10 +30,24 @@ int site_data_check_owner(const char *directory, struct err *err)
 	if (geteuid() != 0 || stat(directory, &st) != 0 || st.st_uid == 0)
 		return 0;
 	user = getpwuid(st.st_uid);
-	err_set(err, ERR_CONFIG, "site.data (%s) belongs to user %s, but this is root",
+	err_set(err, ERR_CONFIG, "%s (%s) belongs to user %s, but this is root", setting,
 		directory, user ? user->pw_name : "without a name");
 	return err_remedy(err, "run it as that user: sudo -u %s refrelay ...",
 			  user ? user->pw_name : "NAME");
+}
+
+int site_data_check_owner(const char *directory, struct err *err)
+{
+	return site_check_owner("site.data", directory, err);
+}
+
+int site_leases_check_owner(const struct site *site, struct err *err)
+{
+	if (site->lease.backend != LEASE_DIRECTORY)
+		return 0;
+	return site_check_owner("lease.path", site->lease.path, err) == 0
+		       ? site_data_check_owner(site->data, err)
+		       : -1;
 }
 
 int site_data_check(const char *directory, struct err *err)

@@ -102,6 +102,10 @@ int site_data_make(const char *directory, struct err *err);
  * it belongs to another user, who could not open files that root makes there. */
 int site_data_check_owner(const char *directory, struct err *err);
 
+/* The same for who takes leases: where they are files of a shared directory, that one
+ * must not belong to another user either. */
+int site_leases_check_owner(const struct site *site, struct err *err);
+
 /* Likewise. ERR_CONFIG: others than its owner may enter it. */
 int site_data_check(const char *directory, struct err *err);
 void site_data_close(struct site_data *data);

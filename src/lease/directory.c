@@ -699,6 +699,7 @@ static int directory_observe_holder(int key_fd, const char *key,
 	return view.number != 0;
 }
 
+/* One that another user has made private is passed over: the others can be told of. */
 static int directory_list_key(const struct directory *directory, const char *name,
 			      lease_holders *holders, struct err *err)
 {
@@ -709,12 +710,14 @@ static int directory_list_key(const struct directory *directory, const char *nam
 
 	ssize_t len = key_fd < 0 ? -1 : readlinkat(key_fd, "key", key, sizeof(key) - 1);
 	if (len < 0)
-		return errno == ENOENT ? 0 : key_error("look at", name, err);
+		return errno == ENOENT || errno == EACCES
+			       ? 0
+			       : key_error("look at", name, err);
 	key[len] = '\0';
 	int found = directory_observe_holder(key_fd, key, &holder, err);
 	if (found > 0)
 		vec_add(holders, holder);
-	return found < 0 ? -1 : 0;
+	return found < 0 && err->sys_errno != EACCES ? -1 : 0;
 }
 
 static bool is_key_name(const char *name)

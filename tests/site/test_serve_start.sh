@@ -82,6 +82,27 @@ a_data_directory_of_another_user() {
 	[ -z "$(ls -A london/data)" ]
 }
 
+# Root's keys there no other node could take again; with leases in the database, root may take them.
+leases_of_another_user() {
+	[ "$(id -u)" -eq 0 ] || skip "only root is refused"
+	make_sites
+	expect 0 at london lease run k -- true
+	mkdir shared
+	set_conf london lease.backend directory
+	set_conf london lease.path "$PWD/shared"
+	expect 0 at london lease run k -- true
+	expect 0 at london lease list
+	rm -r shared/*
+	chown 12345 shared
+	refuses 2 "lease.path \\($PWD/shared\\) belongs to user .*, but this is root" lease run k -- true
+	refuses 2 'lease.path .* belongs to user' lease release k --fence 1 --reason test
+	chown 0 shared
+	chown 12345 london/data
+	refuses 2 'site.data .* belongs to user' lease run k -- true
+	[ -z "$(ls -A shared)" ]
+	expect 0 at london lease list
+}
+
 recorded_refs_are_private() {
 	make_sites
 	make_repository london/git/a.git 1
@@ -98,5 +119,6 @@ tap_test 'few descriptors' few_descriptors
 tap_test 'little address space' little_address_space
 tap_test 'a data directory that others may enter' a_data_directory_that_others_may_enter
 tap_test 'a data directory of another user' a_data_directory_of_another_user
+tap_test 'leases of another user' leases_of_another_user
 tap_test 'recorded refs are private' recorded_refs_are_private
 tap_done

@@ -7,6 +7,7 @@
 
 #include "lease_directory_faults.h"
 #include "lease_renewal.h"
+#include "rights.h"
 
 /* ------------------------------------------------------------------ one holder */
 
@@ -462,6 +463,35 @@ TEST(list_and_inspect_tell_who_holds_what)
 	lease_release(lease);
 }
 
+/* What root has made there, another user cannot look at. */
+TEST(a_lease_that_is_private_to_another_user_hides_no_others)
+{
+	const struct lease_request request = { .key = "other", .operation = "sync" };
+	struct lease *lease = must_acquire(ann, 0), *other;
+	lease_holders all = { 0 };
+	AUTO_FREE char *key = key_path();
+	uint64_t number;
+
+	AUTO_CLOSE int generation = open_latest(&number);
+	AUTO_CLOSE int key_fd = open(key, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const int privates[] = { key_fd, generation };
+
+	assert_ok(lease_acquire(ann, &request, &other, &err));
+	for (size_t i = 0; i < ARRAY_SIZE(privates); i++) {
+		assert_int_equal(fchmod(privates[i], 0), 0);
+		rights_set_override(false);
+		int listed = lease_list(bob, false, &all, &err);
+		rights_set_override(true);
+		assert_int_equal(fchmod(privates[i], 0700), 0);
+		assert_int_equal(listed, 0);
+		assert_int_equal(all.count, 1);
+		assert_string_equal(all.items[0].key, "other");
+	}
+	vec_clear(&all);
+	lease_release(other);
+	lease_release(lease);
+}
+
 TEST(force_release_is_for_the_fence_that_was_seen)
 {
 	struct lease *lease = must_acquire(ann, 0), *next;
@@ -668,6 +698,7 @@ int main(void)
 		CASE(fences_grow_over_release_lapse_force_and_floor),
 		CASE(a_hosts_clock_decides_nothing),
 		CASE(list_and_inspect_tell_who_holds_what),
+		CASE(a_lease_that_is_private_to_another_user_hides_no_others),
 		CASE_SHORT(force_release_is_for_the_fence_that_was_seen),
 		CASE(a_full_disk_is_not_taken_for_contention),
 		CASE_SHORT(a_directory_that_is_gone_is_not_taken_for_contention),
