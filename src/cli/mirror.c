@@ -659,23 +659,39 @@ static void mirror_print_done(const struct mirror_call *call,
 	       request->commit ? request->commit : "-");
 }
 
+static void mirror_write_job(const struct mirror_call *call,
+			     const struct mirror_request *request)
+{
+	json_auto_t *object = mirror_request_json(request, call->site.repositories);
+
+	json_write(stdout, object);
+}
+
 /* 0: done; else the error that the node met. */
 static int mirror_end_sync(struct mirror_call *call, const struct mirror_request *request,
 			   struct err *err)
 {
-	if (call->is_json) {
-		json_auto_t *object =
-			mirror_request_json(request, call->site.repositories);
-		json_write(stdout, object);
-	} else if (request->state == MIRROR_REQUEST_DONE) {
+	if (call->is_json)
+		mirror_write_job(call, request);
+	else if (request->state == MIRROR_REQUEST_DONE)
 		mirror_print_done(call, request);
-	}
 	if (request->state == MIRROR_REQUEST_DONE && !request->class)
 		return 0;
 	call->is_partly = request->state == MIRROR_REQUEST_DONE;
 	err_set(err, err_class_of_name(request->class), "%s", request->message);
 	err_because(err, err_reason_of_name(request->reason));
 	return request->remedy ? err_remedy(err, "%s", request->remedy) : -1;
+}
+
+/* What became of one that was not waited for to its end. Returns -1. */
+static int mirror_leave_sync(const struct mirror_call *call, const char *id)
+{
+	AUTO_MIRROR_REQUEST struct mirror_request left = { 0 };
+
+	if (call->is_json &&
+	    mirror_request_get(call->data.store, id, &left, ERR_IGNORED) == 0)
+		mirror_write_job(call, &left);
+	return -1;
 }
 
 static int mirror_sync(struct mirror_call *call, struct err *err)
@@ -703,10 +719,10 @@ static int mirror_sync(struct mirror_call *call, struct err *err)
 	if (site_wake(call->site.data) == 0) {
 		mirror_say_alone(&request, &why);
 		if (mirror_give_up(call, &request, &why, err) != 0)
-			return -1;
+			return mirror_leave_sync(call, request.id);
 	}
 	return mirror_wait_for(call, &request, err) != 0
-		       ? -1
+		       ? mirror_leave_sync(call, request.id)
 		       : mirror_end_sync(call, &request, err);
 }
 

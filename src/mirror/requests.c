@@ -5,6 +5,9 @@
 #include "replicable/registry.h"
 
 #define KEEP_MS ((int64_t)7 * 86400 * 1000)
+/* The column is_once, in which wishes are the higher digits. */
+#define IS_ONCE 1
+#define WISHES 2
 #define COLUMNS                                                                          \
 	"id, mirror, watcher, asked_at, wait_ms, is_once, state, attempts, next_at,"     \
 	" started_at, ended_at, waited_ms, has_changed, head_commit, branch, class,"     \
@@ -72,7 +75,8 @@ static void mirror_request_read(struct query *query, void *arg)
 		.watcher = query_copy_text(query, 2),
 		.asked_at = query_int(query, 3),
 		.wait_ms = query_int(query, 4),
-		.is_once = query_int(query, 5) != 0,
+		.is_once = query_int(query, 5) & IS_ONCE,
+		.wishes = (unsigned)query_int(query, 5) / WISHES,
 		.state = (enum mirror_request_state)query_int(query, 6),
 		.attempts = query_int(query, 7),
 		.next_at = query_int(query, 8),
@@ -92,9 +96,9 @@ static void mirror_request_read(struct query *query, void *arg)
 }
 
 static int mirror_request_ask_row(struct store_tx *tx, const char *mirror,
-				  unsigned wishes, struct err *err)
+				  struct err *err)
 {
-	const struct registry_move asked = { .event = REGISTRY_ASKED, .wishes = wishes };
+	const struct registry_move asked = { .event = REGISTRY_ASKED };
 
 	return registry_ask_in(tx, KIND_MIRROR, mirror, &asked, err);
 }
@@ -124,9 +128,11 @@ static int mirror_request_insert(struct store_tx *tx, void *arg, struct err *err
 			" VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?4)",
 			QUERY_TEXT(request->id), QUERY_TEXT(request->mirror),
 			QUERY_TEXT(request->watcher), QUERY_INT(request->asked_at),
-			QUERY_INT(request->wait_ms), QUERY_INT(request->is_once)) != 0)
+			QUERY_INT(request->wait_ms),
+			QUERY_INT((request->is_once ? IS_ONCE : 0) +
+				  (int64_t)request->wishes * WISHES)) != 0)
 		return -1;
-	return mirror_request_ask_row(tx, request->mirror, request->wishes, err);
+	return mirror_request_ask_row(tx, request->mirror, err);
 }
 
 int mirror_request_add(struct store *store, struct mirror_request *request,
@@ -402,7 +408,7 @@ static int mirror_requests_ask_rows(struct store_tx *tx, void *arg, struct err *
 		if (found > 0 && (row.is_gone || row.state == REGISTRY_STARTED ||
 				  (row.state == REGISTRY_PENDING && row.due_at <= now)))
 			continue;
-		if (mirror_request_ask_row(tx, mirrors->items[i], 0, err) != 0)
+		if (mirror_request_ask_row(tx, mirrors->items[i], err) != 0)
 			return -1;
 	}
 	return 0;

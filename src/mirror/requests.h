@@ -28,8 +28,8 @@ struct mirror_request {
 	int64_t wait_ms;  /* for the lease: in all, but anew if nothing is left of it when
 			     a worker begins; or for each try */
 	bool is_once;     /* the requester waits for the end: one try */
-	unsigned wishes;  /* for the mirror's row (replicable/registry.h); not stored
-			     here */
+	unsigned wishes;  /* as in the mirror's row (replicable/registry.h), for this
+			     request's work alone */
 	enum mirror_request_state state;
 	int64_t attempts, next_at, started_at, ended_at;
 	int64_t waited_ms; /* until its work began, the lease included */

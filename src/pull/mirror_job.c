@@ -252,6 +252,7 @@ static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *
 {
 	struct pull_item *item = &job->items[0];
 	const int64_t began_at = clock_boot_ms();
+	const unsigned wishes = item->row->wishes;
 	const struct watcher *watcher;
 	struct err err;
 
@@ -263,7 +264,9 @@ static bool mirror_job_run_request(struct pull_job *job, struct mirror_request *
 		return mirror_job_end_request(job, request);
 	}
 	job->lease_wait_ms = mirror_job_wait_ms(request, *vain_ms);
+	item->row->wishes |= request->wishes;
 	mirror_job_bring_as(job, watcher, true);
+	item->row->wishes = wishes;
 	job->lease_wait_ms = 0;
 	if (item->why.class == ERR_LOCK_TIMEOUT ||
 	    item->why.class == ERR_LOCK_UNAVAILABLE)
@@ -281,8 +284,8 @@ static bool mirror_job_is_served(const struct pull_job *job,
 	const struct pull_item *item = &job->items[0];
 
 	return text_is_same(served->watcher, request->watcher) &&
-	       item->end != PULL_WAITS && item->why.class != ERR_CONFLICT &&
-	       !err_is_deferral(item->why.class);
+	       served->wishes == request->wishes && item->end != PULL_WAITS &&
+	       item->why.class != ERR_CONFLICT && !err_is_deferral(item->why.class);
 }
 
 /* Without work of its own, so nothing else in the log has its id. */
@@ -315,6 +318,15 @@ static bool mirror_job_run_requests(struct pull_job *job, const mirror_requests 
 	return has_end;
 }
 
+/* A forced one that was held met something else than a person had permitted: what that
+ * is, the next try says, by which the row is held (pull/bring.c). */
+static bool mirror_job_was_forced_in_vain(const struct pull_job *job,
+					  const mirror_requests *requests)
+{
+	return requests->count > 0 && job->items[0].end == PULL_HELD &&
+	       requests->items[requests->count - 1].wishes & REGISTRY_WISH_FORCE;
+}
+
 static void mirror_job_bring(struct pull_job *job)
 {
 	AUTO_MIRROR_REQUESTS mirror_requests requests = { 0 };
@@ -326,7 +338,8 @@ static void mirror_job_bring(struct pull_job *job)
 	if (mirror_requests_take(job->pull->options.store, item->row->name, &requests,
 				 &err) != 0)
 		log_error("registry.failed", LOG_ERR(&err));
-	if (mirror_job_run_requests(job, &requests) && item->end != PULL_FAILED)
+	if (mirror_job_run_requests(job, &requests) && item->end != PULL_FAILED &&
+	    !mirror_job_was_forced_in_vain(job, &requests))
 		return;
 	if (requests.count > 0)
 		pull_job_take_id(job, NULL); /* it is nobody's request */

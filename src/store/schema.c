@@ -243,7 +243,7 @@ static const char *const migrations[] = {
 	"	watcher TEXT,"
 	"	asked_at BIGINT NOT NULL,"
 	"	wait_ms BIGINT NOT NULL,"
-	"	is_once BIGINT NOT NULL,"
+	"	is_once BIGINT NOT NULL," /* and the wishes, times 2 */
 	"	state BIGINT NOT NULL,"
 	"	attempts BIGINT NOT NULL DEFAULT 0,"
 	"	next_at BIGINT NOT NULL,"

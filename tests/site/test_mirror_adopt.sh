@@ -75,7 +75,7 @@ is_held_for() { # TEXT
 }
 
 commits_of_its_own() {
-	local own
+	local own held
 
 	make_adopt_sites
 	clone_here --mirror
@@ -85,9 +85,22 @@ commits_of_its_own() {
 	is_held_for "the source lacks, e.g. $own in refs/heads/own"
 	[ "$(tip "$clone" refs/heads/own)" = "$own" ]
 	[ "$(stat -c %i "$clone")" = "$inode" ]
+	# What nobody was there to carry out is not carried out later.
+	stop_site paris
+	held=$(logged paris sync.held)
+	expect 1 at paris mirror sync --force --json acme/r
+	[ "$("$SITE_HELP" member state <out)" = failed ]
+	[ "$("$SITE_HELP" member class <out)" = conflict ]
+	start_site paris
+	wait_until 20 is_held_again
+	[ "$(tip "$clone" refs/heads/own)" = "$own" ]
 	# A person who has saved it says so.
 	at paris mirror sync --force acme/r
 	is_mirrored acme/r
+}
+
+is_held_again() {
+	[ "$(logged paris sync.held)" -gt "$held" ]
 }
 
 another_history() {

@@ -24,12 +24,15 @@ static struct store *store;
 static struct mirrors mirrors;
 static struct kinds_here here;
 static struct pull pull;
+static struct pull_item *item_now;
 static struct {
 	enum err_class class; /* of the first ones; the others succeed */
 	size_t failing;
 	int64_t takes_ms;
 	size_t count;
+	size_t held; /* of the first ones; they succeed */
 	int64_t waits[8];
+	unsigned wishes[8];
 	char ids[8][LEASE_JOB_SIZE];
 } runs;
 
@@ -39,9 +42,21 @@ int job_run(const struct job_request *asked, struct err *error)
 
 	assert_true(i < ARRAY_SIZE(runs.waits));
 	runs.waits[i] = asked->wait_ms;
+	runs.wishes[i] = item_now->row->wishes;
 	snprintf(runs.ids[i], sizeof(runs.ids[i]), "%s", asked->id);
 	usleep((useconds_t)runs.takes_ms * 1000);
 	return i < runs.failing ? err_set(error, runs.class, "as it was to") : 0;
+}
+
+/* Of what it did, when that is taken for an end. */
+static void published(void *arg, const char *name)
+{
+	(void)arg;
+	(void)name;
+	if (runs.count > runs.held)
+		return;
+	item_now->end = PULL_HELD;
+	item_now->held_reason = xstrdup("as it was to");
 }
 
 uint64_t job_fence_floor(const char *copies, const char *name)
@@ -66,7 +81,10 @@ static int set_up(void **state)
 	assert_ok(registry_add(store, KIND_MIRROR, names, 1, &err));
 	here = (struct kinds_here){ .root = root };
 	pull = (struct pull){
-		.options = { .store = store, .mirrors = &mirrors, .here = &here },
+		.options = { .store = store,
+			     .mirrors = &mirrors,
+			     .here = &here,
+			     .published = published },
 	};
 	mutex_init(&pull.mutex);
 	stop_init(&pull.kill);
@@ -86,7 +104,8 @@ static int tear_down(void **state)
 #define JOB_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 /* Its id is good until the next call but three. */
-static const char *ask(const char *watcher, int64_t wait_ms, bool is_once)
+static const char *ask_wishing(const char *watcher, int64_t wait_ms, bool is_once,
+			       unsigned wishes)
 {
 	static char ids[4][LEASE_JOB_SIZE];
 	static size_t next;
@@ -95,6 +114,7 @@ static const char *ask(const char *watcher, int64_t wait_ms, bool is_once)
 		.watcher = watcher ? xstrdup(watcher) : NULL,
 		.wait_ms = wait_ms,
 		.is_once = is_once,
+		.wishes = wishes,
 	};
 	char *id = ids[next++ % 4];
 
@@ -104,14 +124,21 @@ static const char *ask(const char *watcher, int64_t wait_ms, bool is_once)
 	return id;
 }
 
+static const char *ask(const char *watcher, int64_t wait_ms, bool is_once)
+{
+	return ask_wishing(watcher, wait_ms, is_once, 0);
+}
+
 static void bring(void)
 {
 	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
 	struct pull_item item = { .row = &row };
 	struct pull_job job = { .pull = &pull,
 				.kind = { .type = KIND_MIRROR },
+				.rows = { .items = &row, .count = 1 },
 				.items = &item };
 
+	item_now = &item;
 	assert_ok(registry_get(store, KIND_MIRROR, "a", &row, &err));
 	mirror_copy_ops.bring(&job);
 	free(item.held_reason);
@@ -232,6 +259,56 @@ TEST(what_passes_by_itself_is_tried_again_for_the_next_one)
 	}
 }
 
+TEST(only_the_work_of_a_forced_request_is_forced)
+{
+	const char *ids[] = {
+		ask("app1", WAIT_MS, true),
+		ask_wishing("app1", WAIT_MS, true, REGISTRY_WISH_FORCE),
+		ask("app2", WAIT_MS, true),
+	};
+
+	bring();
+	assert_int_equal(runs.count, 3);
+	assert_int_equal(runs.wishes[0], 0);
+	assert_int_equal(runs.wishes[1], REGISTRY_WISH_FORCE);
+	assert_int_equal(runs.wishes[2], 0);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		assert_ended(ids[i], MIRROR_REQUEST_DONE, NULL);
+}
+
+TEST(a_forced_request_that_failed_is_over)
+{
+	const char *id = ask_wishing("app1", WAIT_MS, true, REGISTRY_WISH_FORCE);
+
+	runs.class = ERR_NETWORK;
+	runs.failing = 1;
+	bring();
+	assert_int_equal(runs.count, 2);
+	assert_int_equal(runs.wishes[0], REGISTRY_WISH_FORCE);
+	assert_int_equal(runs.wishes[1], 0);
+	assert_ended(id, MIRROR_REQUEST_FAILED, "network");
+}
+
+/* What else it was held for than was permitted, is found out at once. */
+TEST(a_forced_request_that_was_held_is_followed_by_another_try)
+{
+	const char *id = ask_wishing("app1", WAIT_MS, true, REGISTRY_WISH_FORCE);
+
+	runs.held = 1;
+	bring();
+	assert_int_equal(runs.count, 2);
+	assert_int_equal(runs.wishes[1], 0);
+	assert_ended(id, MIRROR_REQUEST_FAILED, "conflict");
+}
+
+TEST(what_is_held_without_force_is_held)
+{
+	ask("app1", WAIT_MS, true);
+	runs.held = 1;
+	bring();
+	assert_int_equal(runs.count, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,6 +319,10 @@ int main(void)
 		JOB_CASE(one_fetch_serves_all_of_one_watcher),
 		JOB_CASE(a_failure_is_that_of_all_of_one_watcher),
 		JOB_CASE(what_passes_by_itself_is_tried_again_for_the_next_one),
+		JOB_CASE(only_the_work_of_a_forced_request_is_forced),
+		JOB_CASE(a_forced_request_that_failed_is_over),
+		JOB_CASE(a_forced_request_that_was_held_is_followed_by_another_try),
+		JOB_CASE(what_is_held_without_force_is_held),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

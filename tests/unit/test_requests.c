@@ -192,6 +192,29 @@ TEST(who_waits_no_longer_ends_what_nobody_has_begun)
 	assert_fails(mirror_request_give_up(store, "none", &why, &err), ERR_MISSING);
 }
 
+/* Withdrawn, it leaves nothing to be carried out. */
+TEST(a_wish_is_the_requests_and_not_its_rows)
+{
+	AUTO_MIRROR_REQUEST struct mirror_request asked = {
+		.mirror = xstrdup("a"),
+		.is_once = true,
+		.wishes = REGISTRY_WISH_FORCE,
+	};
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	assert_ok(mirror_request_add(store, &asked, &err));
+	assert_ok(registry_get(store, KIND_MIRROR, "a", &row, &err));
+	assert_int_equal(row.wishes, 0);
+	add("a", NULL);
+	assert_int_equal(take("a"), 2);
+	for (size_t i = 0; i < 2; i++) {
+		bool is_asked = strcmp(taken.items[i].id, asked.id) == 0;
+		assert_int_equal(taken.items[i].wishes,
+				 is_asked ? REGISTRY_WISH_FORCE : 0);
+		assert_int_equal(taken.items[i].is_once, is_asked);
+	}
+}
+
 static int run_sql(struct store_tx *tx, void *arg, struct err *error)
 {
 	return store_exec(tx, arg, error);
@@ -309,6 +332,7 @@ int main(void)
 		REQUESTS_CASE(
 			a_lease_that_was_waited_for_in_vain_has_its_class_reason_and_code),
 		REQUESTS_CASE(who_waits_no_longer_ends_what_nobody_has_begun),
+		REQUESTS_CASE(a_wish_is_the_requests_and_not_its_rows),
 		REQUESTS_CASE(one_that_was_put_off_is_taken_when_it_is_due),
 		REQUESTS_CASE(
 			one_whose_end_could_not_be_written_waits_again_when_its_job_has_ended),
