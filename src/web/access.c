@@ -29,6 +29,7 @@
 
 struct access_rules {
 	atomic_uint users;
+	bool is_primary;         /* else no site may follow */
 	bool anonymous_read;     /* of all repositories */
 	name_patterns anonymous; /* of these */
 	bool trusts_loopback;
@@ -139,6 +140,7 @@ static int access_rules_read_all(const struct conf *conf, bool is_primary,
 	struct conf_names sites = { 0 };
 	int result = settings_read(&access_settings_table, conf, NULL, rules, err);
 
+	rules->is_primary = is_primary;
 	/* With a URL there may be a server in front, whose requests all come from
 	 * loopback. */
 	rules->trusts_loopback = !conf_get(conf, "http", NULL, "url");
@@ -398,6 +400,12 @@ static bool identify_site(const struct decision *decision, const char *site,
 	const struct site_key *key = access_rules_key(decision->rules, site);
 	enum token_verdict verdict;
 
+	if (!decision->rules->is_primary) {
+		err_set(decision->err, ERR_AUTH,
+			"the site that \"%s\" asks is no primary", site);
+		err_remedy(decision->err, "see primary.url of site \"%s\"", site);
+		return access_refuse(decision, 409, "WRONG_ROLE");
+	}
 	if (!key) {
 		err_set(decision->err, ERR_AUTH,
 			"site \"%s\" may not follow this primary", site);
@@ -639,6 +647,17 @@ static bool ask_for_credential(const struct decision *decision)
 	return access_refuse(decision, 401, "NO_CREDENTIALS");
 }
 
+static struct metric *access_refusals(void)
+{
+	return metric_counter("refrelay_http_refused_total",
+			      "Requests that were not let in, by reason.", "class");
+}
+
+static void count_refused(const char *code)
+{
+	metric_add(metric_at(access_refusals(), code), 1);
+}
+
 /* Who guesses tokens shall not fill the disk. */
 void access_log_refused(struct access *access, const struct access_answer *answer,
 			const struct err *err)
@@ -646,6 +665,7 @@ void access_log_refused(struct access *access, const struct access_answer *answe
 	int64_t now = clock_boot_ms();
 	uint64_t unlogged;
 
+	count_refused(answer->code);
 	lock(&access->mutex);
 	bool is_due = now - access->logged_at >= LOG_INTERVAL_MS;
 	unlogged = access->unlogged;
@@ -664,29 +684,20 @@ void access_log_refused(struct access *access, const struct access_answer *answe
 static void log_refused(struct access *access, const struct access_answer *answer,
 			const struct access_question *question, const struct err *err)
 {
-	if (question->needs == WEB_GIT && !question->authorization)
-		log_debug("access.asked", LOG_ERR(err), LOG_TEXT("reason", answer->code));
-	else
+	if (question->needs != WEB_GIT || question->authorization) {
 		access_log_refused(access, answer, err);
-}
-
-static struct metric *access_refusals(void)
-{
-	return metric_counter("refrelay_http_refused_total",
-			      "Requests that were not let in, by reason.", "class");
-}
-
-static void count_refused(const char *code)
-{
-	metric_add(metric_at(access_refusals(), code), 1);
+		return;
+	}
+	count_refused(answer->code);
+	log_debug("access.asked", LOG_ERR(err), LOG_TEXT("reason", answer->code));
 }
 
 void access_begin_metrics(void)
 {
 	metric_begin(access_refusals(),
 		     METRIC_LIST("NO_CREDENTIALS", "BAD_CREDENTIALS", "TOKEN_EXPIRED",
-				 "UNKNOWN_SITE", "OPERATOR_ONLY", "FORBIDDEN",
-				 "NO_PUSHES", "TOO_MANY_LOGINS"),
+				 "UNKNOWN_SITE", "WRONG_ROLE", "OPERATOR_ONLY",
+				 "FORBIDDEN", "NO_PUSHES", "TOO_MANY_LOGINS"),
 		     NULL);
 	for (int verdict = TOKEN_BAD_SIGNATURE; verdict <= TOKEN_TOO_MANY; verdict++)
 		metric_at(access_refusals(),
@@ -718,7 +729,6 @@ void access_decide(struct access *access, const struct access_question *question
 			access_is_for_primary(question) || access_authorize(&decision);
 	if (is_let_in || answer->status == ACCESS_LATER)
 		return;
-	count_refused(answer->code);
 	log_refused(access, answer, question, err);
 }
 

@@ -63,7 +63,7 @@ struct access_question {
 };
 
 struct access_answer {
-	int status;       /* 0: let in; ACCESS_LATER; else 401, 403 or 429 */
+	int status;       /* 0: let in; ACCESS_LATER; else 401, 403, 409 or 429 */
 	const char *code; /* static; NULL with 0 and ACCESS_LATER */
 	char site[SITE_NAME_SIZE];
 	char user[WEB_USER_SIZE]; /* the user's name, or "token NAME", or "operator" */
@@ -71,14 +71,15 @@ struct access_answer {
 };
 enum { ACCESS_LATER = 1 }; /* for is_quick: ask again where waiting is allowed */
 
-/* 401, 403 and 429 come with *err filled, message and remedy; they are logged and counted
- * here. Basic with any user and a token as password is as good as Bearer, for git.
- * Checking a site's token for the API uses it up: call this once for each. Without
+/* 401, 403, 409 and 429 come with *err filled, message and remedy; they are logged and
+ * counted here. Basic with any user and a token as password is as good as Bearer, for
+ * git. Checking a site's token for the API uses it up: call this once for each. Without
  * is_quick it may wait some seconds. */
 void access_decide(struct access *access, const struct access_question *question,
 		   struct access_answer *answer, struct err *err);
 
-/* Logs a refusal that was decided elsewhere; at most one line a second of all of them. */
+/* Counts and logs a refusal that was decided elsewhere; at most one line a second of all
+ * of them. */
 void access_log_refused(struct access *access, const struct access_answer *answer,
 			const struct err *err);
 

@@ -119,6 +119,23 @@ disabled() {
 	wait_until 60 in_sync
 }
 
+# As during a planned switch: nothing says that its section is wrong.
+no_primary() {
+	prepare :
+	stop_site london
+	set_conf london site.role standalone
+	start_site london
+	wait_until 20 failing_with 'the site that "paris" asks is no primary.*primary.url'
+	check_says 'FAIL +primary .*is no primary'
+	wait_until 10 was_logged london access.refused reason=WRONG_ROLE
+	at paris status --json >status || true
+	grep -q '"code":"config"' status || fail "$(<status)"
+	stop_site london
+	set_conf london site.role primary
+	start_site london
+	wait_until 60 in_sync
+}
+
 # A token of paris: token SECONDS-FROM-NOW REQUEST [SECONDS-VALID]
 token() {
 	python3 - "$@" <<-'END'
@@ -246,6 +263,7 @@ tap_test "different secrets are named, and nothing leaks" another_secret
 tap_test "a secret is changed without a restart" changed_secret
 tap_test "a secret that is too short is not taken at a reload" bad_reload
 tap_test "a site that is disabled is told so" disabled
+tap_test "a site that is no primary says so" no_primary
 tap_test "tokens of another time or request, or used before, are refused" wrong_tokens
 tap_test "a request that was heard on the way is good for once" replayed
 tap_test "a clock that is five minutes off is named" wrong_clock

@@ -107,7 +107,7 @@ static const char *ask(struct access_question question)
 	assert_true((answer.status == 0) == (answer.code == NULL));
 	if (answer.status == 0)
 		return NULL;
-	assert_true(answer.status == 401 || answer.status == 403);
+	assert_true(answer.status == 401 || answer.status == 403 || answer.status == 409);
 	assert_int_equal(answer.status == 403,
 			 strcmp(answer.code, "FORBIDDEN") == 0 ||
 				 strcmp(answer.code, "NO_PUSHES") == 0 ||
@@ -248,7 +248,8 @@ TEST(nobody_follows_a_site_that_is_no_primary)
 	is_primary = true;
 	assert_ok(result);
 	access_replace(access_now, now);
-	assert_string_equal(ask_with(WEB_READER, bearer), "UNKNOWN_SITE");
+	assert_string_equal(ask_with(WEB_READER, bearer), "WRONG_ROLE");
+	assert_non_null(strstr(err.remedy, "primary.url"));
 }
 
 TEST(a_site_is_no_operator)
@@ -591,10 +592,15 @@ TEST(refusals_are_counted_by_reason)
 {
 	AUTO_STR struct str all = STR_INIT;
 
+	const struct access_answer webhook = { .status = 401, .code = "ELSEWHERE" };
+
 	ask_with(WEB_OPERATOR, "Bearer wrong");
+	access_log_refused(access_now, &webhook, &err);
 	metrics_render_as(METRICS_PROMETHEUS, &all);
 	assert_non_null(strstr(all.data,
 			       "refrelay_http_refused_total{class=\"BAD_CREDENTIALS\"}"));
+	assert_non_null(
+		strstr(all.data, "refrelay_http_refused_total{class=\"ELSEWHERE\"} 1\n"));
 	assert_null(strstr(all.data, "Bearer"));
 }
 
