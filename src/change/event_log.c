@@ -309,8 +309,7 @@ static int event_latest_read_work(struct store_tx *tx, void *arg, struct err *er
 	if (query_ask(tx, &query, err,
 		      "SELECT id, mark, at, kind, name, what, timeline, generation,"
 		      " checksum, changes, size FROM event WHERE kind = ?1 AND name = ?2"
-		      " AND changes IS NOT NULL ORDER BY generation DESC, id DESC"
-		      " LIMIT ?3",
+		      " AND changes IS NOT NULL ORDER BY id DESC LIMIT ?3",
 		      QUERY_TEXT(KIND_REPOSITORY), QUERY_TEXT(latest->name),
 		      QUERY_INT((int64_t)latest->most)) != 0)
 		return -1;

@@ -147,6 +147,21 @@ static uint64_t append_generation(uint64_t generation, const char *changes)
 	return event.id;
 }
 
+/* One that was deleted and created anew begins again with generation 1. */
+TEST(the_newest_events_of_a_name_are_those_that_came_last)
+{
+	append_generation(8, "[8]");
+	append_generation(9, "[9]");
+	append_generation(1, "[1]");
+	append_generation(2, NULL);
+	event_list_clear(&events);
+	assert_ok(event_log_latest(store, "group/a", 2, &events, &err));
+	assert_int_equal(events.count, 2);
+	assert_int_equal(events.items[0].generation, 1);
+	assert_int_equal(events.items[1].generation, 9);
+	event_list_clear(&events);
+}
+
 static int changes_between(uint64_t after, uint64_t until, text_list *changes)
 {
 	const struct event_span span = { .name = "group/a",
@@ -664,6 +679,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		LOG_CASE(an_event_comes_back_as_it_was_appended),
+		LOG_CASE(the_newest_events_of_a_name_are_those_that_came_last),
 		LOG_CASE(changes_between_generations_are_all_or_none),
 		LOG_CASE(an_event_travels_as_the_protocol_says),
 		LOG_CASE(an_event_of_a_blob_tells_its_size),
