@@ -48,14 +48,14 @@ const struct cli_options version_options = {
 #define HIREDIS_TEXT                                                                     \
 	NUMBER(HIREDIS_MAJOR) "." NUMBER(HIREDIS_MINOR) "." NUMBER(HIREDIS_PATCH)
 
-/* What a library says of itself now; "": it says nothing. */
+/* What a library said of itself then and says now; "": it says nothing. */
 static void add_library(json_t *libraries, const char *name, const char *built,
 			const char *loaded)
 {
 	json_t *object = json_object();
 
 	json_put_text(object, "name", name);
-	json_put_text(object, "built_with", built);
+	json_put_text(object, "built_with", built[0] ? built : NULL);
 	json_put_text(object, "version", loaded[0] ? loaded : NULL);
 	json_array_append_new(libraries, object);
 }

@@ -148,6 +148,9 @@ help_is_status_0_and_goes_to_stdout() {
 	expect 0 refrelay version
 	cmp version out
 	expect 2 refrelay version again
+	expect 0 refrelay version --json
+	fails grep '"built_with":""' out
+	grep -q '"built_with":null' out
 	expect 0 refrelay --help
 	cp out help
 	expect 0 refrelay help
