@@ -436,7 +436,8 @@ static void rule_failures(const struct alert_judging *judging)
 	rule_failing_others(judging);
 }
 
-/* What the rows say of it comes from rule_failing_rows(). */
+/* What the rows say of it comes from rule_failing_rows(). The node may end before a look
+ * that comes later: only this process knows of it. */
 static void rule_damage(const struct alert_judging *judging)
 {
 	const struct alert_facts *facts = judging->facts;
@@ -445,8 +446,9 @@ static void rule_damage(const struct alert_judging *judging)
 	    facts->damage_age_ms >
 		    DAMAGE_SETTLES * (judging->alert->settle_ms + facts->look_ms))
 		return;
-	rule_say(rule_add(judging, ALERT_DAMAGE, "found"),
-		 "check the disk; refrelay replaces damaged copies by itself",
+	struct alert_trouble *trouble = rule_add(judging, ALERT_DAMAGE, "found");
+	trouble->is_past = true;
+	rule_say(trouble, "check the disk; refrelay replaces damaged copies by itself",
 		 "damage found: %s", facts->damage.text);
 }
 

@@ -59,6 +59,7 @@ struct alert_trouble {
 	 * an existing trouble continues, a new one does not begin. */
 	bool is_open;
 	bool is_reworded; /* of an open one: its text replaces that of the existing */
+	bool is_past;     /* it happened, and counts at once */
 };
 
 typedef VEC(struct alert_trouble) alert_troubles;

@@ -3,8 +3,8 @@
  *
  *	seen		a trouble was met; it vanishes without a word if that ends,
  *			but not while that is open
- *	due		it held for alert.settle, and is as old as its bound: it is told,
- *			and again each alert.repeat
+ *	due		it held for alert.settle, and is as old as its bound, or happened
+ *			and is over: it is told, and again each alert.repeat
  *	gone		it is away; back at once if it comes again
  *	over		away for alert.settle: its end is told, also if its beginning
  *			could not be; then the entry goes
@@ -94,8 +94,9 @@ static bool entry_judge_due(struct alert_entry *entry,
 			    const struct alert_trouble *trouble,
 			    const struct alert *alert, int64_t now)
 {
-	if (entry->is_due || now - entry->seen_at < alert->settle_ms ||
-	    now - entry->since < trouble->bound_ms)
+	if (entry->is_due ||
+	    (!trouble->is_past && (now - entry->seen_at < alert->settle_ms ||
+				   now - entry->since < trouble->bound_ms)))
 		return false;
 	entry->is_due = true;
 	entry->news = ALERT_BEGAN;

@@ -290,7 +290,7 @@ TEST(damage_that_was_mended_is_told_of_for_a_while)
 {
 	facts.damage_age_ms = MINUTE;
 	snprintf(facts.damage.text, sizeof(facts.damage.text), "repository a: wrong");
-	expect_one(ALERT_DAMAGE, "found", false);
+	assert_true(expect_one(ALERT_DAMAGE, "found", false)->is_past);
 	facts.damage_age_ms = 3 * MINUTE;
 	expect_nothing();
 	facts.look_ms = MINUTE; /* on a large site a second look comes late */

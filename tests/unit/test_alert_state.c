@@ -69,6 +69,20 @@ static void have_trouble(void)
 	tell();
 }
 
+/* The node may end before alert.settle is over, and only it knows. */
+TEST(what_has_happened_is_told_at_once)
+{
+	struct alert_trouble one = { .kind = ALERT_DAMAGE,
+				     .subject = subject,
+				     .text = name,
+				     .remedy = remedy,
+				     .is_past = true };
+	const alert_troubles all = { .items = &one, .count = 1 };
+
+	assert_true(alert_state_take(&known, &all, true, &alert, now));
+	assert_int_equal(telling(), ALERT_BEGINS);
+}
+
 TEST(a_trouble_is_told_once_when_it_has_held_for_long_enough)
 {
 	assert_true(look("behind"));
@@ -462,6 +476,7 @@ TEST(alerts_whose_sections_are_gone_are_forgotten)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		STATE(what_has_happened_is_told_at_once),
 		STATE(a_trouble_is_told_once_when_it_has_held_for_long_enough),
 		STATE(what_passes_by_itself_is_told_to_nobody),
 		STATE(a_trouble_counts_when_it_is_as_old_as_its_bound),
