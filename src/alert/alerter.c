@@ -53,6 +53,7 @@ struct alerter {
 	pthread_cond_t changed;
 	/* Guarded by mutex. */
 	bool is_ending;
+	bool has_news;         /* for the thread: a message was sent, or not */
 	bool is_asking;        /* peers, by a worker */
 	alert_endings endings; /* of peers, in their order */
 	int64_t ask_at;        /* boot ms: peers are asked next */
@@ -67,7 +68,7 @@ struct alerter {
 	struct alert_sources sources;
 	VEC(struct alerter_one) all;
 	/* The thread's. */
-	bool is_well; /* the last look could read and write what a node must */
+	bool is_readable;           /* the last look could read the database */
 	int64_t looked_at, look_at; /* boot ms: the last look, and the next */
 };
 
@@ -172,6 +173,7 @@ static void alerter_work_send(void *arg)
 		alerter_send(one);
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&alerter->mutex);
 	one->is_busy = false;
+	alerter->has_news = true;
 	pthread_cond_broadcast(&alerter->changed);
 }
 
@@ -343,10 +345,16 @@ static void alerter_copy_endings(struct alerter *alerter, alert_endings *endings
 }
 
 /* A write that hangs does not fail. */
-static bool alerter_is_well(const struct vital_signs *signs)
+static bool alerter_is_well(const struct alerter *alerter)
 {
-	return signs->write_failure.class == ERR_NONE && signs->written_age_ms >= 0 &&
-	       signs->written_age_ms <= VERDICT_WRITTEN_MS;
+	struct vital_signs signs;
+
+	alerter->sources.signs(alerter->sources.arg, &signs);
+	const bool can_write = signs.write_failure.class == ERR_NONE &&
+			       signs.written_age_ms >= 0 &&
+			       signs.written_age_ms <= VERDICT_WRITTEN_MS;
+	vital_signs_clear(&signs);
+	return can_write && alerter->is_readable;
 }
 
 static void alerter_look(struct alerter *alerter, int64_t now)
@@ -358,7 +366,7 @@ static void alerter_look(struct alerter *alerter, int64_t now)
 	facts.look_ms = alerter->looked_at > 0 ? now - alerter->looked_at : 0;
 	alerter->looked_at = now;
 	alerter_copy_endings(alerter, &facts.endings);
-	alerter->is_well = facts.report && alerter_is_well(&facts.report->signs);
+	alerter->is_readable = facts.report != NULL;
 	for (size_t i = 0; i < alerter->all.count; i++) {
 		struct alerter_one *one = &alerter->all.items[i];
 		if (alerter_is_free(one) && alerter_sends(one) &&
@@ -386,6 +394,18 @@ static int64_t alerter_pause_ms(const struct alerter *alerter, int64_t took_ms)
 	return int64_max(pause_ms, int64_min(LOOK_SHARE * took_ms, LOOK_REST_MOST_MS));
 }
 
+/* A message that failed needs no look. When the next one is due. */
+static int64_t alerter_retry(struct alerter_one *one, int64_t now)
+{
+	if (!alerter_is_free(one) || one->next_at == 0 || one->sending.failures == 0 ||
+	    !alert_state_is_due(&one->state, one->alert, clock_wall_ms()))
+		return INT64_MAX;
+	if (now < one->next_at)
+		return one->next_at;
+	alerter_submit(one, &one->is_busy, alerter_work_send);
+	return INT64_MAX;
+}
+
 /* Heartbeats that are due, while this node does its work. When the next one is. */
 static int64_t alerter_beat(struct alerter *alerter, int64_t now)
 {
@@ -396,7 +416,9 @@ static int64_t alerter_beat(struct alerter *alerter, int64_t now)
 		if (!one->alert->heartbeat)
 			continue;
 		alerter_take_beat(one);
-		if (now >= one->beat_at && alerter->is_well) {
+		if (now >= one->beat_at && !alerter_is_well(alerter)) {
+			next_at = int64_min(next_at, now + LOOK_MS);
+		} else if (now >= one->beat_at) {
 			one->beat_at = now + one->alert->heartbeat_ms;
 			lock(&alerter->mutex);
 			const bool is_beating = one->is_beating;
@@ -435,11 +457,14 @@ static void *alerter_run(void *arg)
 			alerter->look_at = after + alerter_pause_ms(alerter, after - now);
 		}
 		int64_t until = alerter_beat(alerter, clock_boot_ms());
-		if (alerter->look_at < until)
-			until = alerter->look_at;
+		for (size_t i = 0; i < alerter->all.count; i++)
+			until = int64_min(until, alerter_retry(&alerter->all.items[i],
+							       clock_boot_ms()));
+		until = int64_min(until, alerter->look_at);
 		AUTO_UNLOCK pthread_mutex_t *held = lock(&alerter->mutex);
-		if (!alerter->is_ending)
+		if (!alerter->is_ending && !alerter->has_news)
 			cond_wait_until(&alerter->changed, &alerter->mutex, until);
+		alerter->has_news = false;
 	}
 	return NULL;
 }

@@ -20,6 +20,8 @@ void alert_peers_clear(alert_peers *peers);
 struct alert_sources {
 	struct store *store;
 	int (*report)(void *arg, struct report *report, struct err *err);
+	/* Waits for no disk. The caller clears. */
+	void (*signs)(void *arg, struct vital_signs *signs);
 	void *arg;
 	const char *data, *root;       /* site.data, site.repositories */
 	const char *push_data;         /* of the task store; NULL: not used */

@@ -17,6 +17,14 @@ static int node_alerts_report(void *arg, struct report *report, struct err *err)
 	return api_report(arg, API_WHOLE, report, err);
 }
 
+/* alert_sources.signs */
+static void node_alerts_signs(void *arg, struct vital_signs *signs)
+{
+	const struct web_services *services = arg;
+
+	vitals_look(services->vitals, signs);
+}
+
 static void node_alerts_add_tokens(const struct conf *conf, alert_endings *endings)
 {
 	struct tokens tokens = { 0 };
@@ -116,6 +124,7 @@ struct alerter *node_alerts_start(const struct conf *conf, struct node_settings 
 		.role = site_role_name(services->role),
 		.sources = { .store = services->store,
 			     .report = node_alerts_report,
+			     .signs = node_alerts_signs,
 			     .arg = (struct web_services *)(uintptr_t)services,
 			     .data = services->data,
 			     .root = services->root,

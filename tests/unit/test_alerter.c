@@ -126,6 +126,15 @@ static int end(void **state)
 
 #define ALERTER(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
+/* alert_sources.signs */
+static void show_signs(void *arg, struct vital_signs *signs)
+{
+	(void)arg;
+	*signs = VITAL_SIGNS_NONE;
+	signs->heard_age_ms = 0;
+	signs->written_age_ms = written_age_ms;
+}
+
 /* alert_sources.report */
 static int make_report(void *arg, struct report *report, struct err *error)
 {
@@ -136,10 +145,8 @@ static int make_report(void *arg, struct report *report, struct err *error)
 		return err_set(error, ERR_CORRUPT, "the database is malformed");
 	*report = (struct report){ .role = SITE_SECONDARY,
 				   .site = xstrdup("paris"),
-				   .now = clock_wall_ms(),
-				   .signs = VITAL_SIGNS_NONE };
-	report->signs.heard_age_ms = 0;
-	report->signs.written_age_ms = written_age_ms;
+				   .now = clock_wall_ms() };
+	show_signs(NULL, &report->signs);
 	report->repositories.held = is_held;
 	return 0;
 }
@@ -171,6 +178,7 @@ static void start(void)
 		.role = "secondary",
 		.sources = { .store = store,
 			     .report = make_report,
+			     .signs = show_signs,
 			     .data = root,
 			     .root = root,
 			     .started_at = clock_boot_ms() } });
@@ -334,6 +342,47 @@ TEST(a_node_that_has_not_written_for_long_sends_no_heartbeat)
 	peer_stop();
 }
 
+/* Not even the next look. */
+TEST(a_node_that_writes_no_more_sends_no_heartbeat_from_then_on)
+{
+	size_t beats, rounds = 0;
+
+	peer_start(answer_beats);
+	struct alert *alert = add_alert("beats", NULL);
+	alert->heartbeat = xstrdup(peer.url);
+	looks = 0;
+	look_takes_s = 60;
+	start();
+	await(peer.requests > 3);
+	written_age_ms = VERDICT_WRITTEN_MS + 1;
+	do { /* one may have been on its way */
+		assert_true(rounds++ < 5);
+		beats = peer.requests;
+		usleep(500000);
+	} while (peer.requests != beats);
+	assert_int_equal(looks, 1);
+	alerter_stop(TAKE(alerter));
+	peer_stop();
+}
+
+/* Looks of a large site are minutes apart. */
+TEST(a_message_that_failed_is_sent_again_without_a_look)
+{
+	int64_t failures;
+	size_t before;
+
+	add_alert("fails", "/bin/false");
+	is_held = true;
+	start();
+	await(sending_of("fails").failures > 0);
+	look_takes_s = 60;
+	wait_for_looks(1);
+	before = looks;
+	failures = sending_of("fails").failures;
+	await(sending_of("fails").failures > failures + 1);
+	assert_int_equal(looks, before);
+}
+
 static int hold_message(struct err *error)
 {
 	atomic_store(&two_beats.sends, true);
@@ -378,6 +427,8 @@ int main(void)
 		ALERTER(after_a_long_look_the_next_one_comes_within_minutes),
 		ALERTER(a_node_that_cannot_work_sends_no_heartbeat),
 		ALERTER(a_node_that_has_not_written_for_long_sends_no_heartbeat),
+		ALERTER(a_node_that_writes_no_more_sends_no_heartbeat_from_then_on),
+		ALERTER(a_message_that_failed_is_sent_again_without_a_look),
 		ALERTER(what_came_of_a_heartbeat_is_not_mixed_with_the_next_one),
 	};
 
