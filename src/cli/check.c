@@ -100,23 +100,27 @@ static void check_formats_report_unsupported(struct checking *checking,
 
 #define DISCOVERED_MOST 10
 
-/* What the walk could not take for a repository, or may have missed. */
-static void check_discovered(struct checking *checking, const struct discovery *discovery)
+/* What the walk could not take for a repository, or may have missed: the first ones of
+ * those that are harmless, or of the others. */
+static void check_discovered_of(struct checking *checking,
+				const struct discovery *discovery, bool is_harmless)
 {
-	size_t count = discovery->findings.count;
+	const enum check_verdict verdict = is_harmless ? CHECK_NOTE : CHECK_WRONG;
+	size_t count = 0;
 
-	for (size_t i = 0; i < count && i < DISCOVERED_MOST; i++) {
+	for (size_t i = 0; i < discovery->findings.count; i++) {
 		const struct discover_finding *finding = &discovery->findings.items[i];
 		struct err err = finding->err;
+		if (finding->is_harmless != is_harmless || count++ >= DISCOVERED_MOST)
+			continue;
 		err_prefix(&err, "%.300s", finding->path);
-		check_report(checking, finding->is_harmless ? CHECK_NOTE : CHECK_WRONG,
-			     "repositories", &err);
+		check_report(checking, verdict, "repositories", &err);
 	}
 	if (count > DISCOVERED_MOST)
-		check_say(checking, CHECK_NOTE, "repositories",
-			  "refrelay hooks list names all",
-			  "%zu more of the kind in site.repositories",
-			  count - DISCOVERED_MOST);
+		check_say(checking, verdict, "repositories",
+			  is_harmless ? "" : "refrelay hooks list names all",
+			  "%zu more%s in site.repositories", count - DISCOVERED_MOST,
+			  is_harmless ? " of the kind" : " that are not served");
 }
 
 /* Whether there are repositories of a format that is not supported. */
@@ -131,7 +135,8 @@ static void check_formats(struct checking *checking)
 	if (root < 0 ||
 	    discover(checking->site.repositories, &discovery, ERR_IGNORED) != 0)
 		return; /* as check_repositories() says */
-	check_discovered(checking, &discovery);
+	check_discovered_of(checking, &discovery, false);
+	check_discovered_of(checking, &discovery, true);
 	for (size_t i = 0; i < discovery.found.count; i++)
 		check_formats_inspect_repository(root, &discovery.found.items[i], &found,
 						 &unseen);

@@ -285,6 +285,23 @@ checks_find_what_is_wrong() {
 	grep -q '^FAIL   configuration .*london/token' out
 	chmod 600 london/token
 
+	# More than are listed: what is not served fails, wherever it stands.
+	mkdir -p london/git/{a..l}
+	for i in {a..l}; do
+		git init -q "london/git/$i"
+	done
+	expect 0 at london check
+	[ "$(grep -c '^note   repositories  [a-l]/.git: ' out)" = 10 ]
+	grep -q '^note   repositories  2 more of the kind in site.repositories$' out
+	for i in {a..k}; do
+		git init -q --bare "london/git/z$i"$'\t.git'
+	done
+	expect 1 at london check
+	[ "$(grep -c '^FAIL   repositories  z.*: not a repository.s name' out)" = 10 ]
+	grep -q '^FAIL   repositories  1 more that are not served in site.repositories; hint' out
+	[ "$(grep -c '^note   repositories  [a-l]/.git: ' out)" = 10 ]
+	rm -rf london/git/{a..l} london/git/z*
+
 	# Nobody there.
 	stop_site london
 	expect 1 at paris check
