@@ -262,6 +262,7 @@ static void check_store(struct checking *checking, const struct push_settings *s
 	struct err err;
 
 	if (push_site_look(settings, checking->site.data, &observation, &err) != 0 ||
+	    task_store_check_writable(observation.tasks, &err) != 0 ||
 	    queue_view_read(observation.tasks, observation.leases, settings, &view,
 			    &err) != 0)
 		check_report(checking, CHECK_WRONG, "tasks", &err);

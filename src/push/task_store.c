@@ -142,6 +142,21 @@ int task_store_open_to_read(const char *directory, const char *data,
 	return 0;
 }
 
+int task_store_check_writable(const struct task_store *store, struct err *err)
+{
+	AUTO_FREE char *path = xstrdup(store->directory);
+
+	while (access(path, F_OK) != 0 && errno == ENOENT && strrchr(path, '/') > path)
+		*strrchr(path, '/') = '\0';
+	if (access(path, W_OK | X_OK) != 0)
+		return err_errno(err, "task store: %s cannot be written", path);
+	for (size_t i = 0; i < STORE_PLACES; i++)
+		if (access(store->paths[i], W_OK | X_OK) != 0 && errno != ENOENT)
+			return err_errno(err, "task store: %s cannot be written",
+					 store->paths[i]);
+	return 0;
+}
+
 void task_store_close(struct task_store *store)
 {
 	if (!store)

@@ -47,6 +47,8 @@ int task_store_sweep(struct task_store *store, struct err *err);
  * as of task_store_recognize(). */
 int task_store_open_to_read(const char *directory, const char *data,
 			    struct task_store **store, struct err *err);
+/* Whether a node could write there, or make what is missing. ERR_DISK and others. */
+int task_store_check_writable(const struct task_store *store, struct err *err);
 void task_store_close(struct task_store *store); /* NULL is allowed */
 
 /* ERR_DISK: the directory is not the store that the site with that site.data had last.

@@ -61,6 +61,8 @@ refuse() { # REPOSITORY
 
 what_is_started_without_a_node_waits() {
 	make_home a b
+	expect 0 at home check
+	grep -q '^ok     tasks  ' out
 	at home push start 2>err
 	grep -q 'no node of the cluster is running' err
 	queue_is 4 'len(q["queue"])'
@@ -80,6 +82,21 @@ what_is_started_without_a_node_waits() {
 	expect 0 at home status
 	grep -q '^everything is pushed to 2 remotes; 2 repositories$' out
 	stop_site home
+	a_store_that_cannot_be_written_is_told
+}
+
+a_store_that_cannot_be_written_is_told() {
+	local store=home/data/replication
+	expect 0 at home check
+	grep -q '^ok     tasks  ' out
+	# Root may write everything but this.
+	mv "$store/refrelay/discarded" "$store/away"
+	: >"$store/refrelay/discarded"
+	expect 1 at home check
+	grep -q "^FAIL   tasks .*/refrelay/discarded cannot be written" out
+	rm "$store/refrelay/discarded"
+	mv "$store/away" "$store/refrelay/discarded"
+	expect 0 at home check
 }
 
 same_refs() { # REPOSITORY REPOSITORY
