@@ -58,7 +58,6 @@ static void tree_add_copy(struct tree *tree, const char *name, const char *path)
 
 static void item_fail(struct item *item, const struct err *err)
 {
-	item->tree->has_failed_files |= item->tree->kind == &replicate_files;
 	item->end = ITEM_FAILED;
 	item->err = xmalloc(sizeof(*err));
 	*item->err = *err;
@@ -298,7 +297,7 @@ static void files_take_finding(void *arg, const struct blob_finding *finding)
 	struct tree *tree = arg;
 	const struct discover_finding one = { .path = xstrdup(finding->path),
 					      .err = *finding->why,
-					      .hides_names = true };
+					      .hides_names = finding->hides_names };
 
 	vec_add(&tree->there.findings, one);
 }
@@ -637,7 +636,7 @@ static char *replicate_refuse_deletion(const struct tree *tree, size_t count,
 	const struct tree_kind *kind = tree->kind;
 
 	*remedy = "make readable what could not be read, and repeat";
-	if (!discovery_is_complete(&tree->there) || tree->has_failed_files)
+	if (!discovery_is_complete(&tree->there))
 		return xasprintf(
 			"%s could not be read completely, so nothing counts as deleted",
 			kind->source);
@@ -689,6 +688,15 @@ static bool replicate_is_folder(const struct tree *tree, const char *name,
 	       fstatat(dir, ".git", &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
 }
 
+/* A link may lead to what is now kept elsewhere. */
+static bool replicate_is_left_out(const struct tree *tree, const char *id)
+{
+	for (size_t i = 0; i < tree->there.findings.count; i++)
+		if (path_is_within(id, tree->there.findings.items[i].path))
+			return true;
+	return false;
+}
+
 /* What stands there in SOURCE is no repository that could be copied, but it is not
  * nothing: a repository that was damaged, or replaced by a link. What a primary has its
  * inventory says. */
@@ -698,7 +706,9 @@ static bool replicate_still_stands(const struct tree *tree, const char *name)
 	AUTO_FREE char *usual = xasprintf("%s.git", bare);
 	struct stat st;
 
-	if (tree->kind != &replicate_repositories || tree->primary)
+	if (tree->kind == &replicate_files)
+		return replicate_is_left_out(tree, name);
+	if (tree->primary)
 		return false;
 	if (lstat(usual, &st) == 0 || !replicate_is_absent(errno))
 		return true;
@@ -724,7 +734,8 @@ static void replicate_discard_or_hold(struct item *item, const char *why,
 	struct tree *tree = item->tree;
 
 	if (!why && replicate_still_stands(tree, item->name)) {
-		why = "SOURCE still has something there";
+		why = tree->kind == &replicate_files ? "FROM still has something there"
+						     : "SOURCE still has something there";
 		remedy = "repair it there, or remove it and repeat";
 	}
 	if (why) {

@@ -91,9 +91,8 @@ struct tree {
 	VEC(struct item) items;              /* the source's, then copies missing there */
 	size_t listed;                       /* the source's */
 	uint64_t bytes;                      /* of its files */
-	atomic_bool has_failed_files;
-	size_t copies;       /* in DEST */
-	size_t only_in_dest; /* copies missing at the source that stay */
+	size_t copies;                       /* in DEST */
+	size_t only_in_dest;                 /* copies missing at the source that stay */
 	struct progress progress;
 	int64_t took_ms;
 	struct err failure; /* it could not be started or continued; ERR_NONE: it was */

@@ -96,6 +96,39 @@ what_is_no_file_is_told_and_what_is_in_the_way_fails() {
 	expect 2 "$REFRELAY" replicate --blobs "a=b" http://localhost/ dest
 }
 
+# They hide no names; only what they may lead to stays.
+what_is_no_file_holds_no_deletion_but_its_own() {
+	make_files
+	mkdir files/moved
+	echo there >files/moved/x
+	echo there >files/same
+	echo away >files/old
+	replicates 0
+	rm files/old files/same
+	mv files/moved elsewhere
+	ln -s "$PWD/none" files/moved
+	ln -s large files/same
+	mkfifo files/pipe
+	replicates 3 --delete
+	grep -q '^4 blobs: .*, 1 deleted, 2 held, 3 failed; ' out
+	grep -q '^moved/x: held: not deleted: FROM still has something there$' err
+	[ ! -e copies/old ]
+	[ -e copies/moved/x ]
+	[ -e copies/same ]
+
+	# A failed file is there, and may even fail because of what is to be deleted.
+	rm copies/large
+	mkdir copies/large
+	echo x >copies/large/y
+	rm files/moved files/same files/pipe
+	replicates 3 --delete
+	grep -q '^large: failed: ' err
+	[ ! -e copies/large/y ]
+	[ ! -e copies/same ]
+	replicates 0 --delete
+	same_files
+}
+
 # Each deletes what it does not know: of two in one place, the other's files.
 a_place_for_two_is_refused() {
 	local pair
@@ -132,6 +165,8 @@ assert copies["created"] == 4 and "failure" not in copies, copies'
 }
 
 tap_test 'files are copied, and then only what changed' files_are_copied_and_then_only_what_changed
+tap_test 'what is no file holds no deletion but its own' \
+	what_is_no_file_holds_no_deletion_but_its_own
 tap_test 'what a dead run left expires' what_a_dead_run_left_expires
 tap_test 'what is gone goes to the trash when asked, under the brake' \
 	what_is_gone_goes_to_the_trash_when_asked_under_the_brake
