@@ -178,7 +178,9 @@ static int cli_cache_run_clear(struct cli *cli, struct clear_call *call)
 	free(call->folder);
 	if (result != 0)
 		return cli_fail(&err);
-	return call->failed > 0 ? EXIT_PARTLY : EXIT_DONE;
+	if (call->failed == 0)
+		return EXIT_DONE;
+	return call->cleared + call->files > 0 ? EXIT_PARTLY : EXIT_FAILED;
 }
 
 int cli_cache(struct cli *cli, char **argv)

@@ -318,6 +318,9 @@ clear_says_what_failed() {
 	grep -q '"cleared":1,"failed":1' out
 	grep -q '{"name":"team/app","cleared":false,"failure":' out
 	grep -q '^refrelay: team/app' err
+	rm -rf site/repos/lib.git
+	expect 1 site cache clear
+	grep -q '^cleared: 0 repositories, 0 files, 1 failed$' out
 }
 
 tap_test "a repository that nobody writes has a key, and the cache is used" \
