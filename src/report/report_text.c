@@ -394,8 +394,12 @@ void report_sentence(const struct report *report, struct str *out)
 		str_add(out, "; ");
 	}
 	add_sentence_of_role(report, &verdict, out);
-	if (report->signs.node != NODE_NONE || lacks_node(&verdict))
+	if (report->signs.node == NODE_ANSWERS || lacks_node(&verdict))
 		return;
+	if (report->signs.node == NODE_MUTE) {
+		str_add(out, " (its node does not answer)");
+		return;
+	}
 	str_add(out, " (");
 	report_no_node(report, out);
 	str_add(out, "; start it: refrelay serve)");

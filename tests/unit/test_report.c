@@ -153,15 +153,13 @@ TEST(what_is_to_be_verified_at_a_primary_is_counted)
 TEST(a_node_that_does_not_run_is_said_first_and_no_secondary_is_blamed)
 {
 	char site[] = "london", paris[] = "paris";
-	struct report report = { .role = SITE_PRIMARY,
-				 .site = site,
-				 .now = 10000,
-				 .last_sign = { .at = 9700, .is_stop = true } };
+	struct report report = { .role = SITE_PRIMARY, .site = site, .now = 10000 };
 
 	vec_add(&report.secondaries,
 		((struct report_secondary){
 			.site = paris, .seen_at = 5000, .age_ms = -1 }));
 	report.repositories.all = 2;
+	report.last_sign = (struct vitals_last){ .at = 9700, .is_stop = true };
 	assert_sentence(&report,
 			"london is not known to be in sync: no node is running here, "
 			"stopped 0.3 s ago (start it: refrelay serve); 2 repositories");
@@ -176,17 +174,19 @@ TEST(a_node_that_does_not_run_is_said_first_and_no_secondary_is_blamed)
 		"the node of london does not answer: it is suspended, starting or "
 		"overloaded, and its last sign of life was 8.0 s ago; 2 repositories");
 	report.role = SITE_SECONDARY;
+	report.is_root_lost = true;
+	assert_sentence(&report, "london cannot find its copies; 0 of 2 repositories "
+				 "verified (its node does not answer)");
 	report.signs.node = NODE_NONE;
 	report.last_sign = (struct vitals_last){ 0 };
 	assert_sentence(&report,
-			"london is not known to be in sync: no node is running here "
-			"(start it: refrelay serve); 0 of 2 repositories verified");
-	report.is_root_lost = true;
-	assert_sentence(&report,
 			"london cannot find its copies; 0 of 2 repositories verified (no "
 			"node is running here; start it: refrelay serve)");
-	report.role = SITE_STANDALONE;
 	report.is_root_lost = false;
+	assert_sentence(&report,
+			"london is not known to be in sync: no node is running here "
+			"(start it: refrelay serve); 0 of 2 repositories verified");
+	report.role = SITE_STANDALONE;
 	assert_sentence(&report, "no node is running here (start it: refrelay serve); "
 				 "london has no remotes and no mirrors; 2 repositories");
 	vec_clear(&report.secondaries);
