@@ -204,6 +204,8 @@ static int cli_alert_list(struct alert_call *call, struct err *err)
 		return -1;
 	if (call->alerts.list.count == 0)
 		fputs("no [alert] is configured\n", stderr);
+	else
+		site_note_if_alone(&call->site);
 	for (size_t i = 0; i < call->alerts.list.count; i++)
 		if (cli_alert_list_one(call, call->alerts.list.items[i], err) != 0)
 			return -1;

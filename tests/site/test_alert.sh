@@ -223,6 +223,9 @@ a_site_that_is_silent() {
 	[ "$(age_of_paris)" -lt 11 ]
 	# Nobody is told twice after a restart, and what ended while a node was down is told after it.
 	stop_site london
+	at london alert list >list 2>said
+	grep 'no node is running here; this is what the last one recorded' said
+	grep '^  silence, present: ' list
 	start_site london
 	start_site paris
 	wait_until 20 is_over london silence paris
