@@ -913,7 +913,8 @@ int node_reload(struct node *node, const struct conf *conf, struct err *err)
 	if (node->services.mirror_poll)
 		mirror_poll_set_timeout(node->services.mirror_poll,
 					settings.pull.timeout_ms);
-	notice_set_reverify(node->notice, settings.pull.reverify_ms);
+	if (node->notice)
+		notice_set_reverify(node->notice, settings.pull.reverify_ms);
 	if (node->services.verify_origin)
 		verify_origin_set(node->services.verify_origin,
 				  settings.pull.verification_capacity,
