@@ -223,20 +223,27 @@ static int bring_hold(const struct bring_state *state,
 	return 0;
 }
 
-/* What the copy has is as another primary had it, or this one before a restore: what it
- * lacks now, it may never have dropped. The address tells nothing: it may be an alias of
- * whichever site is the primary. An upstream's timeline is its address, which people
- * change; one that was deleted and created anew dropped it; and where history is cut,
- * nobody can tell what is lacking. */
-static bool bring_is_of_another_history(const struct bring_state *state)
+/* Earlier versions, at either site, do not tell the log. */
+bool bring_is_of_other_log(const struct copy_record *record,
+			   const struct source_view *view)
 {
-	const struct copy_record *record = &state->record;
+	if (!record->is_there || !record->timeline[0] || !view->timeline[0])
+		return false;
+	if (record->log[0] && view->log[0])
+		return strcmp(record->log, view->log) != 0;
+	return strcmp(record->timeline, view->timeline) != 0 &&
+	       strcmp(record->source, view->url) != 0;
+}
+
+/* What the copy has is as another primary had it, or this one before a restore: what it
+ * lacks now, it may never have dropped. An upstream has no log; and where history is cut,
+ * nobody can tell what is lacking. */
+static bool bring_may_lack(const struct bring_state *state)
+{
 	const struct source_view *view = state->request->view;
 
-	return !view->is_foreign && !state->request->is_anew &&
-	       state->from.cuts.count == 0 && view->refs.cuts.count == 0 &&
-	       record->is_there && record->timeline[0] && view->timeline[0] &&
-	       strcmp(record->timeline, view->timeline) != 0;
+	return !view->is_foreign && state->from.cuts.count == 0 &&
+	       view->refs.cuts.count == 0 && bring_is_of_other_log(&state->record, view);
 }
 
 /* It was asked about commits of these refs, and nobody has answered yet: they are not
@@ -248,8 +255,7 @@ static int bring_is_held_for_commits(const struct bring_state *state, struct err
 	struct copy_held held;
 	struct checksum now;
 	bool is_copy_of_it = state->is_ours && state->record.timeline[0] &&
-			     (request->is_anew || strcmp(state->record.timeline,
-							 request->view->timeline) == 0);
+			     strcmp(state->record.timeline, request->view->timeline) == 0;
 	int found = request->mends && !is_copy_of_it
 			    ? copy_held_read(request->copy->fd, &held, err)
 			    : 0;
@@ -272,7 +278,7 @@ static int bring_check_hold(const struct bring_state *state, struct sync_result 
 		.from = &state->from,
 		.view = request->view,
 		.diff = &state->diff,
-		.is_ours = state->is_ours && !bring_is_of_another_history(state),
+		.is_ours = state->is_ours && !bring_may_lack(state),
 		.pushed = pushed_since(&state->record, request->view),
 		.delete_share = request->delete_share,
 	};

@@ -21,7 +21,6 @@ struct bring_request {
 	bool is_new;          /* the copy is still empty */
 	bool is_suspect;      /* no record is trusted */
 	bool is_as_left;      /* its files were seen to be as its record says */
-	bool is_anew;         /* as in struct sync_request */
 	const char *checksum; /* as in struct sync_request */
 	double delete_share;  /* as in struct sync_request */
 };
@@ -36,6 +35,11 @@ int bring_repository(const struct bring_request *request, struct sync_result *re
  * gives it those that hide more; if no ref has changed, the caller must do it. */
 int bring_settings(const struct repo *copy, const struct source_view *view,
 		   struct err *err);
+
+/* Whether the copy was recorded as of another log of events than the view's: that of
+ * another primary, or of this one before it was restored. */
+bool bring_is_of_other_log(const struct copy_record *record,
+			   const struct source_view *view);
 
 /* Whether these refs of the copy in `dir` are those that we last published there, by its
  * record, or last proved there (`checksum`, may be NULL): a power loss may destroy the

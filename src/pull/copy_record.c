@@ -270,6 +270,9 @@ static void copy_generation(const json_t *object, struct copy_record *record)
 		return;
 	memcpy(record->timeline, timeline, TIMELINE_SIZE);
 	record->generation = (uint64_t)generation;
+	const char *log = json_string_value(json_object_get(object, "log"));
+	if (log && strlen(log) == TIMELINE_SIZE - 1)
+		memcpy(record->log, log, TIMELINE_SIZE);
 	record->is_foreign = json_is_true(json_object_get(object, "foreign"));
 	copy_record_number(object, "pushed_deletions", &record->pushed);
 }
@@ -414,6 +417,8 @@ static int copy_record_put(int dir, const struct copy_record *record, struct err
 	if (record->timeline[0]) {
 		json_put_text(object, "timeline", record->timeline);
 		json_put_number(object, "generation", (int64_t)record->generation);
+		if (record->log[0])
+			json_put_text(object, "log", record->log);
 		if (record->is_foreign)
 			json_put_bool(object, "foreign", true);
 		json_put_number(object, "pushed_deletions", (int64_t)record->pushed);
@@ -475,6 +480,8 @@ int copy_record_write(int dir, const struct copy_proof *proof, struct err *err)
 		take_over_files(&record, proof->files);
 	if (proof->timeline)
 		snprintf(record.timeline, sizeof(record.timeline), "%s", proof->timeline);
+	if (proof->log)
+		snprintf(record.log, sizeof(record.log), "%s", proof->log);
 	return copy_record_put(dir, &record, err);
 }
 

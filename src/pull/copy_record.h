@@ -30,6 +30,7 @@ struct copy_record {
 	int64_t files_changed_ns;     /* changed_ns of the files; 0: not known */
 	bool is_settled;              /* equal fingerprints prove that nothing changed */
 	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
+	char log[TIMELINE_SIZE];      /* of that primary; "": not known */
 	uint64_t generation;
 	bool is_foreign; /* the source was an upstream: so are timeline and generation */
 	uint64_t pushed; /* refs that pushes had deleted there (change/pushed.h) */
@@ -62,6 +63,7 @@ struct copy_proof {
 	const struct fingerprint *copy_fingerprint;   /* NULL: files->refs */
 	const struct copy_files *files;               /* NULL: none */
 	const char *timeline; /* NULL or "": the source has none */
+	const char *log;      /* likewise */
 	uint64_t generation;
 	bool is_foreign;
 	uint64_t pushed;

@@ -69,7 +69,6 @@ static void add_event(struct folded_event *to, const struct folded_event *next)
 {
 	if (to->is_reported_only && !next->is_reported_only)
 		to->since = next->since;
-	to->was_deleted |= to->last->what == EVENT_DELETED;
 	to->last = next->last;
 	to->is_reported_only = to->is_reported_only && next->is_reported_only;
 }
@@ -80,9 +79,9 @@ void fold_events(const event_list *events, folded_events *folded)
 
 	for (size_t i = 0; i < events->count; i++) {
 		const struct event *event = &events->items[i];
-		vec_add(folded, ((struct folded_event){ event, event, event->at,
-							event->what == EVENT_CHECKSUMMED,
-							false }));
+		vec_add(folded,
+			((struct folded_event){ event, event, event->at,
+						event->what == EVENT_CHECKSUMMED }));
 	}
 	vec_sort(folded, compare_events);
 	for (size_t i = 0; i < folded->count; i++) {
@@ -270,7 +269,6 @@ struct sync_manner sync_manner_of(const struct registry_row *row)
 		.is_forced = row->wishes & REGISTRY_WISH_FORCE,
 		.is_suspect = is_damaged || (row->wishes & REGISTRY_WISH_RECHECK),
 		.is_rebuild = row->wishes & REGISTRY_WISH_REBUILD,
-		.is_anew = row->wishes & REGISTRY_WISH_ANEW,
 	};
 }
 

@@ -30,7 +30,6 @@ struct folded_event {
 	const struct event *first, *last; /* borrowed */
 	int64_t since;                    /* time of the first of them */
 	bool is_reported_only;            /* nothing changed: a checksum became known */
-	bool was_deleted;                 /* and is no more */
 };
 typedef VEC(struct folded_event) folded_events;
 
@@ -94,7 +93,7 @@ int64_t next_reverify_ms(int64_t reverify_ms, unsigned roll);
 
 /* How a row is to be brought. */
 struct sync_manner {
-	bool is_forced, is_suspect, is_rebuild, is_anew;
+	bool is_forced, is_suspect, is_rebuild;
 };
 struct sync_manner sync_manner_of(const struct registry_row *row);
 

@@ -8,26 +8,34 @@
 
 #define FOLLOWED "pull.followed" /* and ".KIND": the log's timeline */
 #define FOLLOWED_NONE "-"
+/* What earlier versions have the address for; they take the primary for the same one
+ * unless there is another. */
+#define FOLLOWED_ANY " -"
+
+static int followed_read(struct store *store, const char *kind, struct str *timeline,
+			 struct err *err)
+{
+	AUTO_FREE char *key = xasprintf(FOLLOWED ".%s", kind);
+	int found = site_value_read(store, key, timeline, err);
+
+	if (found > 0)
+		timeline->data[strcspn(timeline->data, " ")] = '\0';
+	return found;
+}
 
 int followed_was_another(struct store *store, const char *kind, const char *timeline,
 			 struct err *err)
 {
 	AUTO_STR struct str before = STR_INIT;
-	AUTO_FREE char *key = xasprintf(FOLLOWED ".%s", kind);
-	int found = site_value_read(store, key, &before, err);
+	int found = followed_read(store, kind, &before, err);
 
-	if (found <= 0)
-		return found;
-	/* behind a space earlier versions have the address */
-	before.data[strcspn(before.data, " ")] = '\0';
-	return strcmp(before.data, timeline) != 0;
+	return found > 0 ? strcmp(before.data, timeline) != 0 : found;
 }
 
 int followed_was_compared(struct store *store, const char *kind, struct err *err)
 {
 	AUTO_STR struct str before = STR_INIT;
-	AUTO_FREE char *key = xasprintf(FOLLOWED ".%s", kind);
-	int found = site_value_read(store, key, &before, err);
+	int found = followed_read(store, kind, &before, err);
 
 	return found > 0 ? strcmp(before.data, FOLLOWED_NONE) != 0 : found;
 }
@@ -37,21 +45,24 @@ int followed_keep(struct store *store, const char *kind, const char *timeline,
 {
 	AUTO_STR struct str before = STR_INIT;
 	AUTO_FREE char *key = xasprintf(FOLLOWED ".%s", kind);
+	AUTO_FREE char *text = xasprintf("%s" FOLLOWED_ANY, timeline);
+	int found = followed_read(store, kind, &before, err);
 
-	if (site_value_read(store, key, &before, err) < 0)
+	if (found < 0)
 		return -1;
-	return strcmp(before.data, timeline) == 0
+	return found > 0 && strcmp(before.data, timeline) == 0
 		       ? 0
-		       : site_value_write(store, key, timeline, err);
+		       : site_value_write(store, key, text, err);
 }
 
 int followed_forget_in(struct store_tx *tx, struct err *err)
 {
 	return store_exec(tx,
 			  "INSERT OR REPLACE INTO site_value (key, value)"
-			  " SELECT DISTINCT '" FOLLOWED ".' || kind, '" FOLLOWED_NONE
+			  " SELECT DISTINCT '" FOLLOWED
+			  ".' || kind, '" FOLLOWED_NONE FOLLOWED_ANY
 			  "' FROM registry WHERE kind <> '" KIND_MIRROR "'"
-			  " UNION SELECT key, '" FOLLOWED_NONE
+			  " UNION SELECT key, '" FOLLOWED_NONE FOLLOWED_ANY
 			  "' FROM site_value WHERE key LIKE '" FOLLOWED ".%'",
 			  err);
 }

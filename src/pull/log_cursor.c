@@ -143,8 +143,6 @@ static struct registry_move events_take_make_asked_move(const struct folded_even
 				       .timeline = event->timeline,
 				       .checksum = event->checksum,
 				       .size = event->size,
-				       .wishes = folded->was_deleted ? REGISTRY_WISH_ANEW
-								     : 0,
 				       .changed_at = folded->since,
 				       .delay_ms = pace_delay_ms(pull, id) };
 }

@@ -138,8 +138,10 @@ static bool replaced_may_vanish(const struct sync_request *request,
 	       !hold_limit_stops(HOLD_REFS(request->delete_share), count, count);
 }
 
-/* A copy without refs may still have objects that they named. */
+/* A copy without refs may still have objects that they named. Of a primary that was
+ * restored, an empty repository is none that took the name. */
 static bool replaced_has_other_refs(const struct sync_request *request,
+				    const struct copy_record *record,
 				    const struct repo *copy,
 				    const struct ref_snapshot *found,
 				    const struct source_view *view)
@@ -152,7 +154,8 @@ static bool replaced_has_other_refs(const struct sync_request *request,
 	if (before.count == 0)
 		has_other = packs_size(copy->fd) > 0;
 	else if (now.count == 0)
-		has_other = replaced_may_vanish(request, found);
+		has_other = !bring_is_of_other_log(record, view) &&
+			    replaced_may_vanish(request, found);
 	else
 		has_other = !oid_list_has_any(&before, &now);
 	vec_clear(&before);
@@ -177,7 +180,7 @@ bool replaced_is_likely(const struct sync_request *request, const char *path,
 	       found.cuts.count == 0 && view->refs.cuts.count == 0 &&
 	       bring_is_ours(copy.fd, &found, request->checksum) &&
 	       !replaced_was_compared(copy.fd, view) &&
-	       replaced_has_other_refs(request, &copy, &found, view);
+	       replaced_has_other_refs(request, &record, &copy, &found, view);
 }
 
 static int replaced_list_roots(const struct git_work *work, const char *path,

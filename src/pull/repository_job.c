@@ -799,7 +799,6 @@ void repository_bring_from(struct pull_job *job, struct source *source)
 		.is_forced = manner.is_forced,
 		.is_suspect = manner.is_suspect,
 		.is_rebuild = manner.is_rebuild,
-		.is_anew = manner.is_anew,
 		.hooks = pull->options.hooks,
 		.mends = !pull->options.once,
 		.takes_deltas = pull_settings_now(pull).takes_deltas,

@@ -594,6 +594,7 @@ static void source_primary_fill_view(struct wire_refs *refs, struct source_view 
 	view->description = refs->description;
 	view->settings = refs->settings;
 	memcpy(view->timeline, refs->timeline, sizeof(view->timeline));
+	memcpy(view->log, refs->log, sizeof(view->log));
 	view->generation = refs->generation;
 	view->changed_at = refs->changed_at;
 	view->pushed_settled = refs->pushed_settled;

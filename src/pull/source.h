@@ -31,9 +31,9 @@ struct source_view {
 	bool hides_cuts;     /* of an upstream: refs.cuts are known with the objects */
 	bool is_foreign;     /* an upstream, */
 	uint64_t pack_most;  /* ... that may send at most this; 0: as much as fits */
-	char timeline[TIMELINE_SIZE]; /* of a primary's repository, else "" */
-	uint64_t generation;          /* likewise, else 0 */
-	int64_t changed_at;           /* likewise */
+	char timeline[TIMELINE_SIZE], log[TIMELINE_SIZE]; /* of a primary's, else "" */
+	uint64_t generation;                              /* likewise, else 0 */
+	int64_t changed_at;                               /* likewise */
 	/* Of a primary: refs that pushes have deleted (change/pushed.h). */
 	uint64_t pushed_settled, pushed_announced;
 	bool is_delta;   /* by source_read_since(): of the copy's own timeline and hash */

@@ -24,8 +24,6 @@ struct sync_request {
 	bool is_suspect;   /* do not trust records: compare, and examine all objects */
 	bool takes_deltas; /* of a copy that was equal once, only changes are requested */
 	bool is_rebuild;   /* a new copy from nothing; the old one goes to the trash */
-	bool is_anew; /* deleted at the source, and created again: what the copy has more
-		       * was dropped there */
 	const struct hook_place *hooks; /* for the copy; NULL: none */
 	bool mends; /* only refrelay writes the copies: damage is mended in place ... */
 	bool may_rebuild;     /* ... or by a new copy of everything */

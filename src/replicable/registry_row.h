@@ -11,8 +11,8 @@
 
 /* The column `wishes` holds more than users see. While a row is started its worker knows
  * only the earlier wishes: later ones must survive the end of that work. What earlier
- * versions stored keeps its bits, so REPLACE and ANEW lie above the later ones. */
-#define WISHES_ALL (7u | REGISTRY_WISH_REPLACE | REGISTRY_WISH_ANEW)
+ * versions stored keeps its bits, so REPLACE lies above the later ones. */
+#define WISHES_ALL (7u | REGISTRY_WISH_REPLACE)
 #define WISH_AGAIN 8u      /* bring it again, whatever the present work brings */
 #define WISH_MEANWHILE 16u /* something was requested while it was started */
 #define WISHES_LATER_SHIFT 5

@@ -40,9 +40,6 @@ enum registry_wish {
 					everything */
 	REGISTRY_WISH_REPLACE = 256, /* only a person's: bring it again also if all
 					copies have vanished at once */
-	REGISTRY_WISH_ANEW = 512,    /* never a person's: the primary has deleted it and
-					created it again, so that it dropped what the copy
-					has more */
 };
 
 /* A person's resync. */

@@ -8,6 +8,7 @@
  * and whenever anything is not as expected, the secondary is told to fetch.
  */
 #include "base/metrics.h"
+#include "change/event_log.h"
 #include "change/pushed.h"
 #include "git/new_objects.h"
 #include "git/packs.h"
@@ -31,6 +32,7 @@
 struct refs_picture {
 	struct noticed noticed;
 	struct pushed pushed;
+	struct event_ends ends;
 };
 
 /* False: there is none, and the response says why; or *err does, for the frame. */
@@ -62,6 +64,8 @@ static bool refs_take_picture(const struct web_request *request,
 	if (pushed_read(notice, request->name, &picture->pushed, err) != 0)
 		return false;
 	picture->pushed.settled = before.settled; /* read before the refs */
+	if (event_log_look(request->services->store, &picture->ends, err) != 0)
+		return false;
 	*result = 0;
 	return true;
 }
@@ -80,6 +84,7 @@ static struct wire_refs refs_of_picture(const struct refs_picture *picture)
 				  .pushed_announced = picture->pushed.announced };
 
 	memcpy(refs.timeline, noticed->row.timeline, sizeof(refs.timeline));
+	memcpy(refs.log, picture->ends.timeline, sizeof(refs.log));
 	snprintf(refs.checksum, sizeof(refs.checksum), "%s", noticed->row.checksum);
 	return refs;
 }

@@ -14,6 +14,7 @@
 #define FORM "refrelay-refs 1"
 #define FORM_DELTA "refrelay-delta 1"
 #define TIMELINE "timeline "
+#define LOG "log "
 #define GENERATION "generation "
 #define CHECKSUM "checksum "
 #define CHANGED_AT "changed-at "
@@ -115,6 +116,8 @@ static void wire_refs_add_members(struct str *body, const char *form,
 		 refs->timeline, refs->generation);
 	str_addf(body, CHECKSUM "%s\n" CHANGED_AT "%s\n" OBJECT_FORMAT "%s\n",
 		 refs->checksum, changed_at, refs->oid_len == 32 ? SHA256 : SHA1);
+	if (refs->log[0])
+		str_addf(body, LOG "%s\n", refs->log);
 	wire_refs_add_head(body, all);
 	wire_refs_add_cuts(body, &all->cuts);
 	if (refs->description)
@@ -309,6 +312,14 @@ static bool wire_refs_read_timeline(struct wire_refs_reader *reader, const char 
 	return true;
 }
 
+static bool wire_refs_read_log(struct wire_refs_reader *reader, const char *value)
+{
+	if (!wire_is_id(value))
+		return false;
+	memcpy(reader->refs->log, value, TIMELINE_SIZE);
+	return true;
+}
+
 static bool wire_refs_read_generation(struct wire_refs_reader *reader, const char *value)
 {
 	return text_to_uint64(value, &reader->refs->generation) &&
@@ -359,6 +370,7 @@ static const struct {
 	{ LENDERS, wire_refs_read_lenders },
 	{ SHALLOW " ", wire_refs_read_cuts },
 	{ PACK, wire_refs_read_pack },
+	{ LOG, wire_refs_read_log },
 };
 #define REQUIRED 5
 

@@ -18,6 +18,8 @@ struct wire_refs {
 	struct ref_snapshot refs;
 	size_t oid_len;
 	char timeline[TIMELINE_SIZE];
+	char log[TIMELINE_SIZE]; /* the log's timeline; "": not given, by an older primary
+				  */
 	uint64_t generation;
 	char checksum[CHECKSUM_TEXT_SIZE];
 	int64_t changed_at;

@@ -405,6 +405,7 @@ int primary_refs(struct primary_line *line, const char *name, struct wire_refs *
 	if (look(name, &refs->refs, refs->checksum, error) != 0)
 		return -1;
 	memcpy(refs->timeline, place->timeline, sizeof(refs->timeline));
+	memcpy(refs->log, fake.timeline, sizeof(refs->log));
 	refs->generation = place->generation;
 	return 0;
 }

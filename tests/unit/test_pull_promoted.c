@@ -170,8 +170,8 @@ TEST(commits_that_the_same_address_lacks_with_another_log_are_held)
 	eventually(is_here("a"));
 }
 
-/* Deleted and created again, as its events tell, while nobody followed. */
-TEST(commits_that_one_lacks_which_was_created_anew_are_dropped)
+/* While nobody followed, and whether its events tell or not. */
+TEST(one_that_was_created_anew_in_the_same_log_is_followed)
 {
 	appear("a", REPORTED);
 	appear("b", REPORTED);
@@ -184,11 +184,23 @@ TEST(commits_that_one_lacks_which_was_created_anew_are_dropped)
 	vanish("a", REPORTED);
 	appear("a", REPORTED);
 	vanish("b", UNTOLD);
-	appear("b", REPORTED);
+	appear("b", UNTOLD);
 	begin();
-	eventually(is_here("a"));
-	eventually(is_held("b", "commits that the source lacks"));
-	assert_false(is_held("a", ""));
+	eventually(is_here("a") && is_here("b"));
+}
+
+/* A backup of before it was pushed to. */
+TEST(a_repository_that_is_empty_after_a_restore_takes_no_copy_away)
+{
+	appear("a", REPORTED);
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	end();
+	must("rm -r primary/a.git && git init -q --bare primary/a.git");
+	begin_log();
+	begin();
+	eventually(is_held("a", "commits that the source lacks"));
+	must("git -C copies/a.git rev-parse -q --verify v1 >/dev/null");
 }
 
 TEST(what_another_primary_lacks_is_held)
@@ -348,7 +360,9 @@ int main(void)
 		PROMOTED_CASE(a_primary_that_moved_is_followed_when_it_drops_commits),
 		PROMOTED_CASE(
 			commits_that_the_same_address_lacks_with_another_log_are_held),
-		PROMOTED_CASE(commits_that_one_lacks_which_was_created_anew_are_dropped),
+		PROMOTED_CASE(one_that_was_created_anew_in_the_same_log_is_followed),
+		PROMOTED_CASE(
+			a_repository_that_is_empty_after_a_restore_takes_no_copy_away),
 		PROMOTED_CASE(what_another_primary_lacks_is_held),
 		PROMOTED_CASE(another_log_has_as_long_for_its_checksums_as_the_first_had),
 		PROMOTED_CASE(a_primary_that_moved_is_followed_when_it_lacks_something),

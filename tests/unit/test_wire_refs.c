@@ -73,9 +73,11 @@ TEST(a_good_answer_is_read)
 	AUTO_FREE char *sum = sum_line();
 
 	assert_ok(parse(HEADER "%s" MIDDLE HEAD
-			       "description aGkK\nlater 1\nrefs 3\n\n" REFS,
+			       "description aGkK\nlater 1\nlog 64e9000000000002\n"
+			       "refs 3\n\n" REFS,
 			sum));
 	assert_string_equal(refs.timeline, "8a2f000000000001");
+	assert_string_equal(refs.log, "64e9000000000002");
 	assert_int_equal(refs.generation, 7);
 	assert_int_equal(refs.changed_at, INT64_C(1795252443120));
 	assert_int_equal(refs.oid_len, 20);
@@ -341,6 +343,7 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 
 	reported.refs.head_target = head;
 	reported.description = description;
+	memcpy(reported.log, "64e9000000000002", sizeof(reported.log));
 	reported.pack_bytes = 512;
 	vec_add(&reported.lenders, xstrdup("group/one"));
 	vec_add(&reported.refs.refs, symbolic);
@@ -348,6 +351,7 @@ TEST(refs_are_answered_in_the_form_of_the_protocol)
 	vec_add(&reported.refs.refs, unknown);
 	vec_add(&reported.refs.refs, tag);
 	assert_answer(&reported, "sha1",
+		      "log 64e9000000000002\n"
 		      "head ref: refs/heads/main\n"
 		      "description R3L832UK\n"
 		      "pushed-deletions 7 9\npack-bytes 512\nlenders Z3JvdXAvb25lCg==\n"
