@@ -74,7 +74,6 @@ static int bring_file_take(void *arg, const struct pack_head *head, const void *
 	if (work->bytes)
 		atomic_fetch_add(work->bytes, len);
 	file->bring->has_come = true;
-	failpoint("packs.arriving");
 	return 0;
 }
 

@@ -119,13 +119,13 @@ TEST(what_is_damaged_or_has_more_beside_it_is_left_alone)
 {
 	size_t count = objects_count();
 
-	must(COPY
-	     "set -- objects/pack/*.pack; touch ${1%%pack}keep ${2%%pack}rev "
-	     "${3%%pack}promisor; chmod u+w $4 ${5%%pack}idx ${6%%pack}idx; "
-	     "printf X | dd of=$4 bs=1 seek=14 conv=notrunc status=none; "
-	     "printf X | dd of=${5%%pack}idx bs=1 seek=1060 conv=notrunc status=none; "
-	     "printf X | dd of=${6%%pack}idx bs=1 seek=1040 conv=notrunc status=none; "
-	     "ls -l $1 $2 $3 $4 $5 $6 >../before");
+	must(COPY "flip() { byte=$(od -An -tu1 -j $2 -N 1 $1); "
+		  "printf \\\\$(printf %%03o $((255 - byte))) |"
+		  " dd of=$1 bs=1 seek=$2 conv=notrunc status=none; }; "
+		  "set -- objects/pack/*.pack; touch ${1%%pack}keep ${2%%pack}rev "
+		  "${3%%pack}promisor; chmod u+w $4 ${5%%pack}idx ${6%%pack}idx; "
+		  "flip $4 14; flip ${5%%pack}idx 1060; flip ${6%%pack}idx 1040; "
+		  "ls -l $1 $2 $3 $4 $5 $6 >../before");
 	assert_int_equal(merge(), count - 6);
 	assert_int_equal(packs_count(), 7);
 	must(COPY "cut -d/ -f3 ../before | while read -r name; do "
