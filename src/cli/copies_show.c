@@ -112,34 +112,20 @@ struct discarding {
 	const struct registry_row *row;
 };
 
-static int discard_file(void *arg, const struct removal_copy *copy, struct err *err)
-{
-	const struct discarding *this = arg;
-	const struct kind *kind = kinds_find(&this->call->types, this->row->kind);
-
-	if (copies_root_check_copy(this->call->data.store, kind->type, kind->path,
-				   copy->name, err) != 0)
-		return -1;
-	return kind->copies->discard(kind, copy->name, err);
-}
-
+/* A row that is wanted by now stays, as one of which nothing is here. */
 static int discard_it(struct job *job, void *arg, struct err *err)
 {
-	struct discarding *this = arg;
-	struct removal_copy copy = { .name = this->row->name };
-	const struct removal_batch removal = { .store = this->call->data.store,
-					       .kind = this->row->kind,
-					       .copies = &copy,
-					       .count = 1,
-					       .is_ordered = true,
-					       .discard = discard_file,
-					       .arg = this };
+	const struct discarding *this = arg;
+	const struct registry_row *row = this->row;
+	const struct kind *kind = kinds_find(&this->call->types, row->kind);
 
 	(void)job;
-	if (removal_run_batch(&removal, err) != 0)
+	if (copies_root_check_copy(this->call->data.store, kind->type, kind->path,
+				   row->name, err) != 0)
 		return -1;
-	*err = copy.why;
-	return copy.why.class == ERR_NONE ? 0 : -1;
+	if (kind->copies->discard(kind, row->name, err) != 0 && err->class != ERR_MISSING)
+		return -1;
+	return registry_remove(this->call->data.store, row->id, err);
 }
 
 static int cli_blob_discard_copy(struct copies_call *call, const struct registry_row *row,

@@ -25,8 +25,6 @@
 
 #define REMOVED "pull.removed"
 #define MINUTES 60
-/* Longer than a removal takes. */
-#define DOUBTED_MS 60000
 /* Of that kind alone: the deletion limit may hold another for another reason. The caller
  * frees. */
 static char *removal_make_remedy(const char *kind)
@@ -271,20 +269,8 @@ static void removal_refuse_wanted(struct removal_copy *copy)
 	err_remedy(&copy->why, "delete it at the primary first");
 }
 
-/* A wanted one that a person removes: if this ends between copy and row, the node
- * examines what is there. */
-static int removal_doubt(struct store_tx *tx, const struct registry_row *row,
-			 struct err *err)
-{
-	const struct registry_move move = { .id = row->id,
-					    .event = REGISTRY_DOUBTED,
-					    .delay_ms = DOUBTED_MS };
-
-	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
-}
-
 /* Since they were read some may be wanted again, or another worker's. */
-static int removal_check_rows(struct store_tx *tx, void *arg, struct err *err)
+static int removal_check_gone(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct removal_batch *removal = arg;
 
@@ -296,10 +282,7 @@ static int removal_check_rows(struct store_tx *tx, void *arg, struct err *err)
 			return -1;
 		copy->why.class = ERR_NONE;
 		copy->was_never_equal = found > 0 && row.last_success_at == 0;
-		if (found > 0 && removal->is_ordered) {
-			if (removal_doubt(tx, &row, err) != 0)
-				return -1;
-		} else if (found > 0 && !row.is_gone)
+		if (found > 0 && !row.is_gone)
 			removal_refuse_wanted(copy);
 		else if (found > 0 && copy->claim_token &&
 			 strcmp(copy->claim_token, row.claim_token) != 0)
@@ -336,19 +319,15 @@ static int read_renamed(struct store_tx *tx, const struct removal_batch *removal
 }
 
 /* 1: it is one deletion more. A row that is wanted by now stays, as one of which nothing
- * is here, unless a person requested it. */
+ * is here. */
 static int removal_remove_row(struct store_tx *tx, const struct removal_batch *removal,
 			      struct removal_copy *copy, struct err *err)
 {
-	const struct registry_move gone = {
-		.id = replicable_id(removal->kind, copy->name), .event = REGISTRY_GONE
-	};
 	int renamed = read_renamed(tx, removal, copy->name, err), result;
 
-	if (renamed < 0 || (removal->is_ordered && registry_move_in(tx, &gone, err) < 0 &&
-			    err->class != ERR_MISSING))
+	if (renamed < 0)
 		return -1;
-	result = registry_remove_in(tx, gone.id, err);
+	result = registry_remove_in(tx, replicable_id(removal->kind, copy->name), err);
 	copy->is_wanted = result > 0;
 	return result < 0 ? -1 : !copy->is_wanted && !renamed && !copy->was_missing;
 }
@@ -378,9 +357,7 @@ int removal_run_batch(const struct removal_batch *removal, struct err *err)
 {
 	struct removal_batch batch = *removal; /* a work's argument is not const */
 
-	if ((removal->is_ordered
-		     ? store_write(removal->store, removal_check_rows, &batch, err)
-		     : store_read(removal->store, removal_check_rows, &batch, err)) != 0)
+	if (store_read(removal->store, removal_check_gone, &batch, err) != 0)
 		return -1;
 	removal_discard_copies(removal);
 	failpoint("removal.trashed");

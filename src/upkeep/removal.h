@@ -34,9 +34,9 @@ int removal_hold_in(struct store_tx *tx, const struct registry_row *row,
 		    const char *reason, struct err *err);
 void removal_report_held(const char *kind, int64_t held);
 
-/* Copies of one kind whose rows are gone, or any that a person requested: each is
- * discarded, then their rows are removed in one transaction, which counts them for the
- * limit. Leases must be held until then. A missing copy or row is fine. */
+/* Copies of one kind whose rows are gone: each is discarded, then their rows are removed
+ * in one transaction, which counts them for the limit. Leases must be held until then. A
+ * missing copy or row is fine. */
 struct removal_copy {
 	const char *name;
 	const char *claim_token; /* the row must still have this claim; NULL: any */
@@ -54,9 +54,7 @@ struct removal_batch {
 	const char *kind;
 	struct removal_copy *copies;
 	size_t count;
-	/* Requested by a person: not counted for the deletion limit, and rows that are
-	 * not gone are removed, too. If that fails, their copies are examined. */
-	bool is_ordered;
+	bool is_ordered; /* requested by a person: not counted for the deletion limit */
 	int (*discard)(void *arg, const struct removal_copy *copy, struct err *err);
 	void *arg;
 };
@@ -76,7 +74,7 @@ struct removal_request {
 	const char *job; /* its id, lease_job_new(); NULL: a new one */
 	int64_t wait_ms; /* for the lease */
 	const struct stop *stop;
-	bool is_ordered; /* as in a batch */
+	bool is_ordered; /* requested by a person: not counted for the deletion limit */
 	/* Whether that clone of a mirror has been brought from elsewhere since: 1, 0, or
 	 * -1: the row stays. NULL: it has not. */
 	int (*is_from_elsewhere)(const struct registry_row *row, int clone,

@@ -409,6 +409,7 @@ TEST(what_is_wanted_again_is_not_removed)
 	open_all();
 	add_rows(1);
 	assert_ok(repo_make(root_fd, "r000.git", 20, &err));
+	assert_fails(remove_row("r000", true), ERR_CONFLICT);
 	delete_rows(0, 1);
 	assert_ok(move("r000", REGISTRY_BEGUN));
 	assert_ok(move("r000", REGISTRY_ASKED));
@@ -416,75 +417,6 @@ TEST(what_is_wanted_again_is_not_removed)
 	assert_int_equal(err.reason, REASON_WANTED);
 	assert_true(exists("r000.git"));
 	assert_true(has_row("r000"));
-	close_all();
-}
-
-static bool is_gone(const char *name)
-{
-	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-
-	assert_ok(registry_get(store, KIND_REPOSITORY, name, &row, &err));
-	return row.is_gone;
-}
-
-/* While somebody else has the lease, and if the copy cannot go: no node removes it later
- * because of it. */
-TEST(what_a_person_removes_is_wanted_until_it_is_in_the_trash)
-{
-	const struct registry_move brought = {
-		.id = replicable_id(KIND_REPOSITORY, "r000"),
-		.event = REGISTRY_BROUGHT,
-		.generation = 1,
-		.timeline = "0123456789abcdef",
-	};
-	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
-
-	open_all();
-	add_rows(1);
-	assert_ok(repo_make(root_fd, "r000.git", 20, &err));
-	assert_ok(move("r000", REGISTRY_BEGUN));
-	assert_ok(registry_move(store, &brought, &err));
-	refusal = EIO;
-	assert_fails(remove_row("r000", true), ERR_DISK);
-	refusal = 0;
-	assert_true(exists("r000.git"));
-	assert_false(is_gone("r000"));
-	/* As after a crash: what is there is examined. */
-	assert_ok(registry_get(store, KIND_REPOSITORY, "r000", &row, &err));
-	assert_int_equal(row.state, REGISTRY_PENDING);
-	assert_true(row.due_at > clock_wall_ms());
-	assert_ok(remove_row("r000", true));
-	assert_false(exists("r000.git"));
-	assert_false(has_row("r000"));
-	close_all();
-}
-
-static int want_again(void *arg, const struct removal_copy *copy, struct err *error)
-{
-	(void)arg;
-	(void)error;
-	return move(copy->name, REGISTRY_ASKED);
-}
-
-/* By a comparison, for example. */
-TEST(what_a_person_removes_goes_also_if_it_is_wanted_meanwhile)
-{
-	struct removal_copy copies[] = { { .name = "r000" }, { .name = "r001" } };
-	struct removal_batch batch = { .kind = KIND_REPOSITORY,
-				       .copies = copies,
-				       .count = ARRAY_SIZE(copies),
-				       .is_ordered = true,
-				       .discard = want_again };
-
-	open_all();
-	batch.store = store;
-	add_rows(2);
-	delete_rows(0, 1);
-	assert_ok(removal_run_batch(&batch, &err));
-	for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
-		assert_int_equal(copies[i].why.class, ERR_NONE);
-		assert_false(has_row(copies[i].name));
-	}
 	close_all();
 }
 
@@ -580,9 +512,8 @@ TEST(each_row_that_a_person_removes_asks_for_a_comparison)
 	assert_ok(remove_row("r001", true));
 	assert_int_equal(count_ordered(), 2);
 	assert_ok(remove_row("r002", false));
+	assert_fails(remove_row("r003", true), ERR_CONFLICT);
 	assert_int_equal(count_ordered(), 2);
-	assert_ok(remove_row("r003", true));
-	assert_int_equal(count_ordered(), 3);
 	close_all();
 }
 
@@ -718,8 +649,6 @@ int main(void)
 		CASE(a_copy_that_cannot_be_looked_at_now_keeps_its_row),
 		CASE(a_removal_ends_what_one_that_died_has_begun),
 		CASE(what_is_wanted_again_is_not_removed),
-		CASE(what_a_person_removes_is_wanted_until_it_is_in_the_trash),
-		CASE(what_a_person_removes_goes_also_if_it_is_wanted_meanwhile),
 		CASE(a_copy_goes_that_has_a_damaged_fence_and_a_forgotten_lock),
 		CASE(deletions_that_come_drop_by_drop_reach_the_brake),
 		CASE(what_a_person_removes_does_not_count),
