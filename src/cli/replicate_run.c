@@ -688,13 +688,17 @@ static bool replicate_is_folder(const struct tree *tree, const char *name,
 	       fstatat(dir, ".git", &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
 }
 
-/* A link may lead to what is now kept elsewhere. */
-static bool replicate_is_left_out(const struct tree *tree, const char *id)
+/* A file that came since FROM was listed, or whose folder was moved meanwhile; a link,
+ * there or above it, may lead to what is now kept elsewhere. A folder is none. */
+static bool replicate_has_file(const struct tree *tree, const char *id)
 {
-	for (size_t i = 0; i < tree->there.findings.count; i++)
-		if (path_is_within(id, tree->there.findings.items[i].path))
-			return true;
-	return false;
+	struct stat st;
+	AUTO_CLOSE int fd =
+		path_open_beneath(tree->from_fd, id, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return !replicate_is_absent(errno);
+	return fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode);
 }
 
 /* What stands there in SOURCE is no repository that could be copied, but it is not
@@ -707,7 +711,7 @@ static bool replicate_still_stands(const struct tree *tree, const char *name)
 	struct stat st;
 
 	if (tree->kind == &replicate_files)
-		return replicate_is_left_out(tree, name);
+		return replicate_has_file(tree, name);
 	if (tree->primary)
 		return false;
 	if (lstat(usual, &st) == 0 || !replicate_is_absent(errno))

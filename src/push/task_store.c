@@ -146,8 +146,11 @@ int task_store_check_writable(const struct task_store *store, struct err *err)
 {
 	AUTO_FREE char *path = xstrdup(store->directory);
 
-	while (access(path, F_OK) != 0 && errno == ENOENT && strrchr(path, '/') > path)
-		*strrchr(path, '/') = '\0';
+	/* whose parent is / ends as "/" */
+	while (access(path, F_OK) != 0 && errno == ENOENT && path[1]) {
+		char *slash = strrchr(path, '/');
+		slash[slash == path ? 1 : 0] = '\0';
+	}
 	if (access(path, W_OK | X_OK) != 0)
 		return err_errno(err, "task store: %s cannot be written", path);
 	for (size_t i = 0; i < STORE_PLACES; i++)
