@@ -276,8 +276,3 @@ bool err_is_of_data(const struct err *err)
 		return false;
 	}
 }
-
-bool err_is_of_room(const struct err *err)
-{
-	return err->sys_errno == ENOSPC || err->sys_errno == EDQUOT;
-}

@@ -127,7 +127,4 @@ bool err_is_transient(enum err_class class);
  * work, or this machine lacks space, memory, descriptors or the program. */
 bool err_is_of_data(const struct err *err);
 
-/* Whether a disk, or somebody's share of it, is full. */
-bool err_is_of_room(const struct err *err);
-
 #endif

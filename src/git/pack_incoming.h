@@ -2,41 +2,32 @@
  * One file of a pack, or its index, as it arrives: each ends in a digest of everything
  * before it, which is computed on the way. It is written under a temporary name as git
  * makes them, which housekeeping recognises, and gets its final name when it is whole and
- * durable. What an earlier try left of it can be read again and continued. One thread at
- * a time.
+ * durable. One thread at a time.
  */
 #ifndef GIT_PACK_INCOMING_H
 #define GIT_PACK_INCOMING_H
 
 #include "base/base.h"
-#include "git/git_work.h"
 #include "git/repo.h"
 
 struct pack_incoming;
 
-/* `name` is that of a file in the repository's objects/pack; size in bytes. parts: the
- * directory, borrowed, where it is under this name until it is whole, and stays as a
- * second link; -1: none. */
-int pack_incoming_open(const struct repo *to, int parts, const char *name, uint64_t size,
+/* `name` is that of a file in the repository's objects/pack; size in bytes. */
+int pack_incoming_open(const struct repo *to, const char *name, uint64_t size,
 		       struct pack_incoming **incoming, struct err *err);
 
-/* First of all: what is there of it. Errors also as git_work_check(). */
-int pack_incoming_read(struct pack_incoming *incoming, const struct git_work *work,
-		       struct err *err);
-
-/* How many bytes of it have arrived; with an earlier try's, from the start. */
+/* How many bytes of it have arrived. */
 uint64_t pack_incoming_here(const struct pack_incoming *incoming);
 
 /* Writes the next ones. ERR_CORRUPT: it is longer than it should be. */
 int pack_incoming_write(struct pack_incoming *incoming, const void *bytes, size_t len,
 			struct err *err);
 
-/* Syncs it and gives it its final name. ERR_CORRUPT: it is not whole, or its digest is
+/* Syncs it and renames it into place. ERR_CORRUPT: it is not whole, or its digest is
  * wrong. The caller syncs the directory. */
 int pack_incoming_finish(struct pack_incoming *incoming, struct err *err);
 
-/* Removes an unfinished file, unless it is in `parts` and may be right. NULL is
- * allowed. */
+/* Removes an unfinished file. NULL is allowed. */
 void pack_incoming_close(struct pack_incoming *incoming);
 
 #endif

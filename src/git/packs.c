@@ -205,8 +205,7 @@ static int copy_file(struct copier *copier, const char *name, struct err *err)
 		return err_errno(err, "cannot open " FOLDER "/%s", name);
 	if (!S_ISREG(st.st_mode))
 		return 1;
-	if (pack_incoming_open(copier->to, -1, name, (uint64_t)st.st_size, &out, err) !=
-	    0)
+	if (pack_incoming_open(copier->to, name, (uint64_t)st.st_size, &out, err) != 0)
 		return -1;
 	int result = packs_copy_bytes(copier, in, out, name, err);
 	pack_incoming_close(out);

@@ -323,8 +323,6 @@ static void start_watch(struct node *node)
 	size_t count;
 	AUTO_FREE struct origin_kind *kinds = node_origin_kinds(node, &count);
 
-	if (settings->site.role != SITE_SECONDARY) /* nobody continues them here */
-		staging_clear_parts(node->data.leases, settings->site.repositories, 0);
 	node->watch = watch_start(&(struct watch_options){
 		.thread = "watch",
 		.kinds = kinds,

@@ -90,7 +90,6 @@ static int bring_fetch_objects(const struct bring_state *state,
 					  .is_by_pack = &result->is_by_pack,
 					  .arrived = &arrived,
 					  .refs = &request->view->refs,
-					  .parts = request->parts,
 					  .is_new = request->is_new };
 	/* a look at all packs costs more than a small change */
 	uint64_t before = is_small ? 0 : packs_size(request->copy->fd), after;

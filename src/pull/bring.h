@@ -15,7 +15,6 @@ struct bring_request {
 	const char *name;
 	const struct repo *copy;  /* its fence was raised to the job's */
 	struct source_view *view; /* peels that are learnt are added to it */
-	const char *parts;        /* as in struct source_want */
 	bool is_forced;
 	bool mends;           /* as in struct sync_request */
 	bool is_new;          /* the copy is still empty */

@@ -36,14 +36,12 @@ struct bring_packs {
 	wire_packs packs;
 	uint64_t bytes, objects;
 	int64_t begun, copied_ms;
-	int parts;        /* the directory want->parts; -1: none */
-	bool has_come;    /* at least a byte of a file, in this try */
-	bool is_taken_up; /* an earlier try's, of the pack that is brought */
+	bool has_come; /* at least a byte of a file */
 };
 
 struct bring_file {
 	struct bring_packs *bring;
-	const char *name;
+	char *name;
 	uint64_t size;
 	struct pack_incoming *incoming;
 	char etag[PRIMARY_PACK_ETAG_SIZE]; /* "": not known yet */
@@ -74,6 +72,7 @@ static int bring_file_take(void *arg, const struct pack_head *head, const void *
 	if (work->bytes)
 		atomic_fetch_add(work->bytes, len);
 	file->bring->has_come = true;
+	failpoint("packs.arriving");
 	return 0;
 }
 
@@ -147,108 +146,33 @@ static int bring_file_all(struct bring_file *file, struct err *err)
 	return pack_incoming_finish(file->incoming, err);
 }
 
-static void bring_packs_expect(const struct bring_packs *bring, int64_t bytes)
-{
-	const struct git_work *work = bring->want->work;
-
-	if (work->bytes && work->bytes_at_end)
-		atomic_fetch_add(work->bytes_at_end, (uint64_t)bytes);
-}
-
-/* An earlier try's bytes need not come again. */
-static int bring_file_begin(struct bring_file *file, struct err *err)
-{
-	struct bring_packs *bring = file->bring;
-
-	if (pack_incoming_read(file->incoming, bring->want->work, err) != 0)
-		return -1;
-	file->good = pack_incoming_here(file->incoming);
-	file->good_at = clock_boot_ms();
-	if (file->good == 0)
-		return 0;
-	bring->is_taken_up = true;
-	bring_packs_expect(bring, -(int64_t)file->good);
-	log_info("sync.pack_taken_up", LOG_TEXT("name", file->name),
-		 LOG_NUMBER("bytes", file->good));
-	return 0;
-}
-
-/* 1: what an earlier try left of it was not right, and is gone. */
-static int bring_packs_try_file(struct bring_packs *bring, const char *name,
-				uint64_t size, struct err *err)
-{
-	struct bring_file file = { .bring = bring, .name = name, .size = size };
-	int result = pack_incoming_open(bring->want->copy, bring->parts, name, size,
-					&file.incoming, err);
-
-	if (result == 0)
-		result = bring_file_begin(&file, err);
-	const uint64_t before = file.good;
-	if (result == 0)
-		result = bring_file_all(&file, err);
-	pack_incoming_close(file.incoming);
-	if (result == 0 || before == 0 || err->class != ERR_CORRUPT)
-		return result;
-	bring_packs_expect(bring, (int64_t)size);
-	return 1;
-}
-
 static int bring_packs_file(struct bring_packs *bring, const struct wire_pack *pack,
 			    const char *end, uint64_t size, struct err *err)
 {
-	AUTO_FREE char *name = xasprintf("%s.%s", pack->name, end);
-	int result = bring_packs_try_file(bring, name, size, err);
+	struct bring_file file = { .bring = bring,
+				   .name = xasprintf("%s.%s", pack->name, end),
+				   .size = size,
+				   .good_at = clock_boot_ms() };
+	int result = pack_incoming_open(bring->want->copy, file.name, size,
+					&file.incoming, err);
 
-	return result > 0 ? bring_packs_try_file(bring, name, size, err) : result;
+	if (result == 0)
+		result = bring_file_all(&file, err);
+	pack_incoming_close(file.incoming);
+	free(file.name);
+	return result;
 }
 
-/* What is not of the first `count` packs goes before more comes, as after another history
- * took the repository's name. */
-static void bring_packs_keep_parts(const struct bring_packs *bring, size_t count)
-{
-	AUTO_CLOSEDIR DIR *list = bring->parts < 0 ? NULL : dir_list(bring->parts, ".");
-	struct dirent *entry;
-
-	while (list && (entry = readdir(list)) != NULL) {
-		const size_t len = strcspn(entry->d_name, ".");
-		bool stays = len == 0;
-		for (size_t i = 0; i < count && !stays; i++)
-			stays = strlen(bring->packs.items[i].name) == len &&
-				memcmp(bring->packs.items[i].name, entry->d_name, len) ==
-					0;
-		if (!stays)
-			tree_remove(dirfd(list), entry->d_name, ERR_IGNORED);
-	}
-}
-
-static void bring_packs_forget(const struct bring_packs *bring,
-			       const struct wire_pack *pack)
-{
-	AUTO_FREE char *data = xasprintf("%s.pack", pack->name);
-	AUTO_FREE char *index = xasprintf("%s.idx", pack->name);
-
-	unlinkat(bring->parts, data, 0);
-	unlinkat(bring->parts, index, 0);
-}
-
-/* Until its index is there it is no pack for git. What an earlier try left may be of
- * another one of that name. */
+/* Until its index is there it is no pack for git. */
 static int bring_packs_pack(struct bring_packs *bring, const struct wire_pack *pack,
 			    struct err *err)
 {
-	bring->is_taken_up = false;
 	if (bring_packs_file(bring, pack, "pack", pack->bytes, err) != 0 ||
 	    bring_packs_file(bring, pack, "idx", pack->index_bytes, err) != 0)
 		return -1;
 	bring->bytes += pack->bytes;
 	bring->objects += pack->objects;
-	if (pack_list_check_index(bring->want->copy, pack->name, err) == 0)
-		return 0;
-	if (!bring->is_taken_up || err->class != ERR_CORRUPT)
-		return -1;
-	bring_packs_forget(bring, pack);
-	err->class = ERR_CONFLICT;
-	return -1;
+	return pack_list_check_index(bring->want->copy, pack->name, err);
 }
 
 /* A new copy has no packs but these. */
@@ -273,21 +197,11 @@ static void bring_packs_tell_size(const struct bring_packs *bring, size_t count)
 		     count > 0 ? atomic_load(work->bytes) + bytes : 0);
 }
 
-static void bring_packs_open_parts(struct bring_packs *bring)
-{
-	const char *path = bring->want->parts;
-
-	if (bring->parts < 0 && path && dir_make(AT_FDCWD, path, ERR_IGNORED) == 0)
-		bring->parts = dir_open(AT_FDCWD, path, ERR_IGNORED);
-}
-
 static int bring_packs_copy_once(struct bring_packs *bring, struct err *err)
 {
 	bring->bytes = bring->objects = 0;
 	if (primary_packs(bring->line, bring->want->name, &bring->packs, err) != 0)
 		return -1;
-	bring_packs_open_parts(bring);
-	bring_packs_keep_parts(bring, bring->packs.count);
 	bring_packs_tell_size(bring, bring->packs.count);
 	for (size_t i = 0; i < bring->packs.count; i++)
 		if (bring_packs_pack(bring, &bring->packs.items[i], err) != 0)
@@ -329,11 +243,8 @@ static int bring_packs_prove(const struct bring_packs *bring, struct err *err)
 {
 	const struct source_want *want = bring->want;
 
-	if (bring_packs_verify(bring, err) != 0) {
-		if (err_is_of_data(err))
-			bring_packs_keep_parts(bring, 0);
+	if (bring_packs_verify(bring, err) != 0)
 		return err_prefix(err, "the primary's packs");
-	}
 	failpoint("packs.verified");
 	return objects_are_complete(want->work, want->copy, want->oids, err);
 }
@@ -401,9 +312,9 @@ static int bring_packs_give_up(const struct bring_packs *bring, struct err *err)
 int bring_packs(struct primary_line *line, const struct source_want *want,
 		struct err *err)
 {
-	struct bring_packs bring = {
-		.line = line, .want = want, .parts = -1, .begun = clock_boot_ms()
-	};
+	struct bring_packs bring = { .line = line,
+				     .want = want,
+				     .begun = clock_boot_ms() };
 	int result = bring_packs_copy(&bring, err);
 
 	if (result == 0)
@@ -418,9 +329,5 @@ int bring_packs(struct primary_line *line, const struct source_want *want,
 		result = result > 0 ? 0 : source_fetch_rest(want, err);
 	}
 	wire_packs_clear(&bring.packs);
-	if (bring.parts >= 0) {
-		close(bring.parts);
-		unlinkat(AT_FDCWD, want->parts, AT_REMOVEDIR); /* if it is empty */
-	}
 	return result;
 }

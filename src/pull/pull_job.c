@@ -770,11 +770,8 @@ static void upkeep(struct pull_job *job)
 	const struct kind *kind = NULL;
 
 	while ((kind = kinds_next_copied(job->pull->options.here, kind)) != NULL) {
-		if (kind->path) {
+		if (kind->path)
 			trash_expire(kind->path);
-			staging_clear_parts(job->pull->options.leases, kind->path,
-					    STAGING_PARTS_KEEP_S);
-		}
 		if (kind->copies->tidy)
 			kind->copies->tidy(kind);
 	}

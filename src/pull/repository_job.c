@@ -885,10 +885,6 @@ void repository_end(struct pull_job *job)
 		maintainer_report(job->pull->maintainer, job->kind.type, item->row->name);
 		share_await(item->row->name, NULL);
 	}
-	/* What is needed now needs the room more than what a later try would save. */
-	if (job->leased_at > 0 && err_is_of_room(&item->why))
-		staging_clear_parts(job->pull->options.leases,
-				    job->pull->options.here->root, 0);
 	free(call);
 }
 

@@ -65,9 +65,8 @@ struct source_want {
 	bool *is_by_pack;  /* set if the view's pack had all of them; may be NULL */
 	uint64_t *arrived; /* grows by the bytes of packs; may be NULL */
 	struct ref_snapshot *refs; /* of the view, to learn peels; may be NULL */
-	const char *parts; /* a directory: of packs, for a later try; NULL: none */
-	bool is_new;       /* the copy is still empty */
-	bool is_anew;      /* it lost objects: bring all, even if here */
+	bool is_new;               /* the copy is still empty */
+	bool is_anew;              /* it lost objects: bring all, even if here */
 };
 
 /* The same for a history that is, or was, cut short. */

@@ -18,7 +18,6 @@
 #include "pull/replaced.h"
 #include "pull/share.h"
 #include "replicable/name.h"
-#include "upkeep/trash.h"
 #include "verify/damage.h"
 #include "verify/verify_objects.h"
 
@@ -215,7 +214,6 @@ struct filling {
 	const struct sync_request *request;
 	const struct repo *copy;
 	const object_files *found; /* what was there, as the record tells it */
-	const char *parts;         /* as in struct source_want */
 	bool is_new;               /* the copy is still empty */
 	bool is_as_left;           /* as in struct bring_request */
 	bool is_doubtful;          /* each object is read before it is recorded */
@@ -359,7 +357,6 @@ static int sync_repository_fill_copy(const struct filling *filling,
 						 .name = request->name,
 						 .copy = copy,
 						 .view = view,
-						 .parts = filling->parts,
 						 .is_new = filling->is_new,
 						 .is_forced = request->is_forced,
 						 .mends = request->mends,
@@ -373,8 +370,6 @@ static int sync_repository_fill_copy(const struct filling *filling,
 	}
 	if (done != 0 || result->outcome == SYNC_HELD)
 		return done;
-	if (filling->parts) /* before the files that they share are stamped */
-		staging_drop_parts(filling->job, request->root, request->name);
 	if (bring_settings(copy, view, err) != 0 ||
 	    update_description(copy, view, err) != 0)
 		return -1;
@@ -452,11 +447,9 @@ static int build(struct job *job, const struct sync_request *request,
 		 struct source_view *view, const char *staging, bool may_borrow,
 		 struct sync_result *result, struct err *err)
 {
-	AUTO_FREE char *parts = staging_parts_of(request->root, request->name);
 	const object_files nothing = { 0 };
 	AUTO_REPO struct repo copy = REPO_INIT;
 
-	staging_clear_others(request->root, request->name);
 	if (dir_make_parents(AT_FDCWD, staging, err) != 0 ||
 	    repo_make(AT_FDCWD, staging, view->oid_len, err) != 0)
 		return -1;
@@ -467,13 +460,9 @@ static int build(struct job *job, const struct sync_request *request,
 							 .request = request,
 							 .copy = &copy,
 							 .found = &nothing,
-							 .parts = parts,
 							 .is_new = true },
-				      view, result, err) != 0) {
-		if (err_is_of_room(err))
-			staging_drop_parts(job, request->root, request->name);
+				      view, result, err) != 0)
 		return place_is_cleared(staging, err);
-	}
 	give_hooks(request, &copy);
 	if (sync_make_durable(copy.fd, err) != 0)
 		return place_is_cleared(staging, err);
@@ -839,10 +828,8 @@ static int replace_other(struct job *job, const struct sync_request *request,
 	}
 	if (done != 0)
 		tree_remove(AT_FDCWD, staging, ERR_IGNORED);
-	if (is_answered) { /* there is room for it by now */
-		staging_drop_parts(job, request->root, request->name);
+	if (is_answered) /* there is room for it by now */
 		replaced_note(path, view, answer);
-	}
 	return done;
 }
 

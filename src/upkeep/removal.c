@@ -466,10 +466,7 @@ static int removal_run_leased(struct job *job, void *arg, struct err *err)
 	if (removal_run_batch(&removal, err) != 0)
 		return -1;
 	*err = copy.why;
-	if (copy.why.class != ERR_NONE)
-		return -1;
-	staging_drop_parts(job, run->request->root, run->request->name);
-	return 0;
+	return copy.why.class == ERR_NONE ? 0 : -1;
 }
 
 int removal_run(const struct removal_request *request, struct err *err)

@@ -137,7 +137,6 @@ int tidy_packs(const struct git_work *work, const struct repo *repo, size_t most
 #define TRASH OWN_FOLDER "/trash"
 #define CLOCK OWN_FOLDER "/" TRASH_CLOCK
 #define STAGING OWN_FOLDER "/staging"
-#define PARTS OWN_FOLDER "/parts"
 
 static void trash_add_escaped(const char *path, struct str *out)
 {
@@ -270,26 +269,28 @@ void trash_expire(const char *root)
 	for_each(root, TRASH, expire_one, &now);
 }
 
-#define STAGED_OLD_S ((int64_t)24 * 3600)
+#define STAGED_OLD_S ((time_t)24 * 3600)
 
-struct clearing {
-	struct lease_manager *leases;
-	int64_t keep_s; /* of parts */
-};
-
-/* Names begin with the replicable's id. Whoever works there holds that id's lease.
- * Without it, since lease.keyFormat may make keys of names and this is a number: longer
- * ago than any sync may take. */
-static int trash_clear_unused(const struct clearing *clearing, int dir, const char *name,
-			      int64_t age_s, struct err *err)
+/* Without its lease, since lease.keyFormat makes keys of names and this is a number:
+ * longer ago than any sync may take. */
+static bool staged_is_old(int dir, const char *name)
 {
-	struct lease_manager *leases = clearing->leases;
+	struct stat st;
+
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       st.st_ctime < time(NULL) - STAGED_OLD_S;
+}
+
+/* Names are <replicable's id>.<fence>. Whoever builds there holds that id's lease. */
+static int trash_clear_staged(void *arg, int dir, const char *name, struct err *err)
+{
+	struct lease_manager *leases = arg;
 	struct lease *lease = NULL;
 	char key[LEASE_KEY_SIZE];
 	int result;
 
 	if (!lease_key_for(leases, KIND_REPOSITORY, strtoull(name, NULL, 10), NULL, key))
-		return age_s > STAGED_OLD_S ? tree_remove(dir, name, err) : 0;
+		return staged_is_old(dir, name) ? tree_remove(dir, name, err) : 0;
 	if (lease_acquire(leases,
 			  &(struct lease_request){ .key = key, .operation = "clear" },
 			  &lease, err) != 0)
@@ -301,71 +302,7 @@ static int trash_clear_unused(const struct clearing *clearing, int dir, const ch
 	return result;
 }
 
-static int trash_clear_staged(void *arg, int dir, const char *name, struct err *err)
-{
-	struct stat st;
-	const bool is_there = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-
-	return trash_clear_unused(arg, dir, name, is_there ? time(NULL) - st.st_ctime : 0,
-				  err);
-}
-
-static int trash_clear_others(void *arg, int dir, const char *name, struct err *err)
-{
-	return text_starts_with(name, arg) ? tree_remove(dir, name, err) : 0;
-}
-
-void staging_clear_others(const char *root, const char *name)
-{
-	AUTO_FREE char *begin =
-		xasprintf("%" PRIu64 ".", replicable_id(KIND_REPOSITORY, name));
-
-	for_each(root, STAGING, trash_clear_others, begin);
-}
-
-/* By the wall clock, also where it was ahead: all that may be lost is time. A try that
- * brings nothing makes them no younger. */
-static int trash_clear_parts(void *arg, int dir, const char *name, struct err *err)
-{
-	const struct clearing *clearing = arg;
-	struct dirent *entry;
-	struct stat st;
-	int64_t newest = 0;
-	AUTO_CLOSEDIR DIR *list = dir_list(dir, name);
-
-	while (list && (entry = readdir(list)) != NULL)
-		if (entry->d_name[0] != '.' &&
-		    fstatat(dirfd(list), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    st.st_mtime > newest)
-			newest = st.st_mtime;
-	const int64_t age_s = llabs((long long)(time(NULL) - newest));
-	return !list || age_s < clearing->keep_s
-		       ? 0
-		       : trash_clear_unused(clearing, dir, name, age_s, err);
-}
-
-void staging_clear_parts(struct lease_manager *leases, const char *root, int64_t keep_s)
-{
-	for_each(root, PARTS, trash_clear_parts, &(struct clearing){ leases, keep_s });
-}
-
 void staging_clear(struct lease_manager *leases, const char *root)
 {
-	for_each(root, STAGING, trash_clear_staged,
-		 &(struct clearing){ .leases = leases });
-	staging_clear_parts(leases, root, STAGING_PARTS_KEEP_S);
-}
-
-char *staging_parts_of(const char *root, const char *name)
-{
-	return xasprintf("%s/" PARTS "/%" PRIu64, root,
-			 replicable_id(KIND_REPOSITORY, name));
-}
-
-void staging_drop_parts(const struct job *job, const char *root, const char *name)
-{
-	AUTO_FREE char *path = staging_parts_of(root, name);
-
-	if (lease_check(job->lease, ERR_IGNORED) == 0)
-		tree_remove(AT_FDCWD, path, ERR_IGNORED);
+	for_each(root, STAGING, trash_clear_staged, leases);
 }

@@ -28,28 +28,8 @@ int trash_put(struct job *job, const char *root, const char *path, char **to,
 /* Deletes copies older than TRASH_KEEP_MS. Failures are logged and retried next time. */
 void trash_expire(const char *root);
 
-/* Removes half-built copies whose builder is dead: those whose lease is free; and parts
- * of which no byte came for STAGING_PARTS_KEEP_S. */
+/* Removes half-built copies whose builder is dead: those whose lease is free. */
 void staging_clear(struct lease_manager *leases, const char *root);
-
-/* The same of one repository, whose lease the job holds: all are others' leftovers. */
-void staging_clear_others(const char *root, const char *name);
-
-/*
- * What comes of the packs of a repository's first copy stands in
- * <root>/.refrelay/parts/<the repository's id> until the copy is whole, for the next try.
- * Its lease is held by whoever works there. Whether it is right nobody knows.
- */
-#define STAGING_PARTS_KEEP_S ((int64_t)7 * 24 * 3600)
-
-/* The caller frees. */
-char *staging_parts_of(const char *root, const char *name);
-
-/* Removes it, under the job's lease. What fails is left to the following. */
-void staging_drop_parts(const struct job *job, const char *root, const char *name);
-
-/* Removes all of which no byte came for so long, and whose lease is free. */
-void staging_clear_parts(struct lease_manager *leases, const char *root, int64_t keep_s);
 
 /*
  * Keeps a copy healthy, since git's own housekeeping is off in it: removes left-overs of

@@ -10,7 +10,6 @@
 #include "replicable/registry.h"
 #include "store/site_value.h"
 #include "upkeep/removal.h"
-#include "upkeep/trash.h"
 
 #include "registry_write.h"
 
@@ -331,15 +330,12 @@ TEST(a_clone_stays_that_was_brought_from_elsewhere_since)
 	assert_ok(registry_add(store, KIND_MIRROR, names, ARRAY_SIZE(names), &err));
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		AUTO_FREE char *path = name_to_path(names[i]);
-		AUTO_FREE char *parts = staging_parts_of(root, names[i]);
 		assert_ok(repo_make(root_fd, path, 20, &err));
-		assert_ok(dir_make(AT_FDCWD, parts, &err));
 		mirror_moves(names[i], REGISTRY_BEGUN);
 		mirror_moves(names[i], REGISTRY_BROUGHT);
 		mirror_moves(names[i], REGISTRY_GONE);
 		assert_ok(remove_mirror(names[i], i == 1));
 		assert_int_equal(exists(path), i == 0);
-		assert_false(exists(parts));
 	}
 	close_all();
 }

@@ -332,53 +332,6 @@ TEST(only_staging_whose_builder_is_gone_is_cleared)
 	close_leases();
 }
 
-static void put_part(const char *path, int64_t age_s)
-{
-	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT },
-					  { .tv_sec = time(NULL) - age_s } };
-
-	assert_ok(dir_make_parents(root_fd, path, &err));
-	AUTO_CLOSE int fd = openat(root_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-	assert_ok(futimens(fd, times));
-}
-
-#define DAY_S 86400
-
-/* By their last byte: a try that brings none, as of the folder, does not count. */
-TEST(parts_of_which_nothing_came_for_a_week_go)
-{
-	const uint64_t id = replicable_id(KIND_REPOSITORY, "busy");
-	AUTO_FREE char *busy = xasprintf(".refrelay/parts/%" PRIu64 "/a", id);
-	struct lease *lease;
-	char key[LEASE_KEY_SIZE];
-
-	open_leases();
-	lease_key_for(leases, KIND_REPOSITORY, id, NULL, key);
-	assert_ok(lease_acquire(
-		leases, &(struct lease_request){ .key = key, .operation = "sync" },
-		&lease, &err));
-	put_part(".refrelay/parts/1/a", 6 * DAY_S);
-	put_part(".refrelay/parts/2/a", 8 * DAY_S);
-	put_part(".refrelay/parts/3/a", -8 * DAY_S);
-	put_part(".refrelay/parts/4/a", 8 * DAY_S);
-	put_part(".refrelay/parts/4/b", 0);
-	put_part(busy, 8 * DAY_S);
-	staging_clear(leases, root);
-	assert_true(exists(root_fd, ".refrelay/parts/1/a"));
-	assert_false(exists(root_fd, ".refrelay/parts/2"));
-	assert_false(exists(root_fd, ".refrelay/parts/3"));
-	assert_true(exists(root_fd, ".refrelay/parts/4/a"));
-	assert_true(exists(root_fd, busy));
-	staging_clear_parts(leases, root, 0);
-	assert_false(exists(root_fd, ".refrelay/parts/1"));
-	assert_false(exists(root_fd, ".refrelay/parts/4"));
-	assert_true(exists(root_fd, busy));
-	lease_release(lease);
-	staging_clear_parts(leases, root, 0);
-	assert_false(exists(root_fd, busy));
-	close_leases();
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,7 +345,6 @@ int main(void)
 		CASE(a_folder_of_copies_is_no_copy),
 		CASE(the_trash_is_emptied_by_age),
 		CASE(only_staging_whose_builder_is_gone_is_cleared),
-		CASE(parts_of_which_nothing_came_for_a_week_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
