@@ -473,7 +473,8 @@ static int objects_find_stranger(const struct git_work *work, const struct repo 
 		found = 0;
 		for (size_t i = 0; i < commits.count && found == 0; i++) {
 			*example = commits.items[i];
-			found = !bsearch(example, reached.items, reached.count,
+			found = reached.count == 0 ||
+				!bsearch(example, reached.items, reached.count,
 					 sizeof(*example), oid_compare);
 		}
 	}
