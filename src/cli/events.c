@@ -47,8 +47,11 @@ static int cannot_be_had(const struct events_call *call, enum event_read how,
 	}
 	err_set(err, ERR_CONFLICT, "no event %" PRIu64 ": the newest is %" PRIu64,
 		call->after, ends->last);
-	return err_remedy(err, "the number is from another log, or the database was "
-			       "restored: compare whatever depends on it");
+	return err_remedy(
+		err,
+		"the number is from another log, or %s: compare whatever depends "
+		"on it",
+		call->is_push ? "this one was lost" : "the database was restored");
 }
 
 static int print_push_page(struct events_call *call, size_t *count, struct err *err)

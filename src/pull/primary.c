@@ -240,9 +240,10 @@ static int primary_classify_answer(const struct site_answer *answer, struct err 
 		err_because(err, REASON_AT_PEER);
 		return 1;
 	}
-	if (strcmp(answer->code, "WRONG_ROLE") == 0)
+	if (strcmp(answer->code, "WRONG_ROLE") == 0) {
 		err->class = ERR_CONFIG; /* it may be about to become one */
-	else if (err->class == ERR_MISSING || err->class == ERR_CONFLICT)
+		err_because(err, REASON_AT_PEER);
+	} else if (err->class == ERR_MISSING || err->class == ERR_CONFLICT)
 		err->class = ERR_NETWORK;
 	if (answer->status != 412)
 		return 0;

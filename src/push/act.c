@@ -362,8 +362,9 @@ static int act_retry_letter(struct acting *acting, struct dead_letter *letter,
  * for where no deletion waits for it. */
 static bool act_may_allow(const struct acting *acting, const struct queued_uri *uri)
 {
-	return acting->act->is_forced && (acting->act->key_count > 0 || uri->is_held ||
-					  uri->is_requested[REQUEST_FORCE]);
+	return acting->act->is_forced &&
+	       (acting->act->key_count > 0 || uri->is_requested[REQUEST_DELETE] ||
+		uri->is_requested[REQUEST_FORCE]);
 }
 
 static int act_retry_uri(struct acting *acting, const struct queued_uri *uri,

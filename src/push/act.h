@@ -47,7 +47,7 @@ struct push_act {
 	size_t key_count;           /* 0: everything of the remotes */
 	const char *const *remotes; /* ends in NULL; NULL: all */
 	bool is_forced;             /* retry: allows deletions that a push was held for;
-				       where none is, only if a key names it */
+				       where none waits, only if a key names it */
 	bool is_orphans;            /* discard: entries that no remote takes, instead of
 				       keys */
 	bool is_dry;                /* discard: only reports what it would do */

@@ -207,11 +207,11 @@ static int add_deletion(const struct taking *taking,
 	found = uri_request_get(taking->store, destination->uri_key, REQUEST_DELETE,
 				&before, err);
 	requested_clear(&before);
-	if (found != 0)
-		return found > 0 ? 0 : -1;
-	if (uri_request_remove(taking->store, destination->uri_key, REQUEST_FORCE, err) !=
-	    0)
+	if (found < 0 ||
+	    (found == 0 && uri_request_remove(taking->store, destination->uri_key,
+					      REQUEST_FORCE, err) != 0))
 		return -1;
+	/* one that is there may not be on disk yet */
 	return uri_request_add(taking->store, destination, REQUEST_DELETE, err);
 }
 

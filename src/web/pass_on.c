@@ -369,7 +369,7 @@ static bool pass_on_is_closed(const struct pass_on *passing)
 }
 
 /* The client's own faults are told as the primary tells them; the client cannot help what
- * is wrong between the sites. */
+ * is wrong between the sites: a secret, a role (409). */
 static bool pass_on_is_between_sites(const struct pass_on *passing)
 {
 	const struct pass_on_kind *kind = passing->kind;
@@ -377,7 +377,7 @@ static bool pass_on_is_between_sites(const struct pass_on *passing)
 
 	if (status >= 300 && status < 400)
 		return true;
-	return kind->is_own_right && (status == 401 || status == 403) &&
+	return kind->is_own_right && (status == 401 || status == 403 || status == 409) &&
 	       !(kind->reports_closed && pass_on_is_closed(passing));
 }
 

@@ -304,20 +304,22 @@ static bool wire_refs_read_cuts(struct wire_refs_reader *reader, const char *val
 	}
 }
 
-static bool wire_refs_read_timeline(struct wire_refs_reader *reader, const char *value)
+static bool wire_refs_take_id(const char *value, char timeline[TIMELINE_SIZE])
 {
 	if (!wire_is_id(value))
 		return false;
-	memcpy(reader->refs->timeline, value, TIMELINE_SIZE);
+	memcpy(timeline, value, TIMELINE_SIZE);
 	return true;
+}
+
+static bool wire_refs_read_timeline(struct wire_refs_reader *reader, const char *value)
+{
+	return wire_refs_take_id(value, reader->refs->timeline);
 }
 
 static bool wire_refs_read_log(struct wire_refs_reader *reader, const char *value)
 {
-	if (!wire_is_id(value))
-		return false;
-	memcpy(reader->refs->log, value, TIMELINE_SIZE);
-	return true;
+	return wire_refs_take_id(value, reader->refs->log);
 }
 
 static bool wire_refs_read_generation(struct wire_refs_reader *reader, const char *value)

@@ -399,6 +399,24 @@ many_deletions_of_repositories_are_held() {
 	stop_site home
 }
 
+# Those that no worker has come to yet, too.
+deletions_that_wait_are_permitted() {
+	make_node home sync.scanInterval 1s
+	add_remote home near replicateProjectDeletions true
+	for name in $(echo team/{1..12}) other; do
+		make_source "$name" 1
+	done
+	start_ready home
+	at home push start --wait --all
+	mv git/team away
+	wait_until 30 queue_says '[u["requests"] for u in q["queue"]] == [["delete"]] * 12'
+	at home push retry --force --remote near
+	# shellcheck disable=SC2086
+	wait_until 20 are_gone near $(echo team/{1..12})
+	arrived near other
+	stop_site home
+}
+
 same_main() {
 	[ "$(git -C near/a.git rev-parse main)" = "$(git -C git/a.git rev-parse main)" ]
 }
@@ -409,6 +427,7 @@ tap_test "many deletions of refs are held, and nothing else" many_deletions_of_r
 tap_test "they go on within the share that is set" many_deletions_within_the_share_go_on
 tap_test "an allowance lasts a day" an_allowance_lasts_a_day
 tap_test "many deletions of repositories are held" many_deletions_of_repositories_are_held
+tap_test "deletions that wait are permitted before they are held" deletions_that_wait_are_permitted
 tap_test "one that is full is tried again" has_no_room
 tap_test "a hook says that there is no room" a_hook_says_that_there_is_no_room
 tap_test "one that refuses a ref gets the others" refuses_one_of_a_batch
