@@ -128,7 +128,6 @@ static int copies_ask_move(const struct copies_call *call, struct asking *asking
 	return 0;
 }
 
-/* Before its row is gone: who has it go must also know how. */
 static int copies_ask_may_remove(const struct copies_call *call,
 				 const struct registry_row *row, struct err *err)
 {
@@ -139,18 +138,6 @@ static int copies_ask_may_remove(const struct copies_call *call,
 	err_set(err, ERR_CONFIG, "%s: copies of kind %s are not removed by hand",
 		row->name, row->kind);
 	return err_remedy(err, "remove it at the primary: the copy follows");
-}
-
-/* A copy that nobody said to be gone is so by the operator's word. */
-static int copies_ask_remove_copy(struct copies_call *call, struct asking *asking,
-				  const struct registry_row *row, struct err *err)
-{
-	const struct registry_move move = { .id = row->id, .event = REGISTRY_GONE };
-
-	if (copies_ask_may_remove(call, row, err) != 0 ||
-	    (!row->is_gone && registry_move(call->data.store, &move, err) != 0))
-		return -1;
-	return call->command->discard(call, row, &asking->stop, err);
 }
 
 /* One that cannot be had done does not stop the others. */
@@ -168,7 +155,8 @@ static int copies_ask_row(struct copies_call *call, struct registry_row *row, vo
 	} else if (strcmp(call->verb, "remove") != 0) {
 		if (copies_ask_move(call, asking, row, err) != 0)
 			copies_ask_fail(asking, err);
-	} else if (copies_ask_remove_copy(call, asking, row, err) == 0) {
+	} else if (copies_ask_may_remove(call, row, err) == 0 &&
+		   call->command->discard(call, row, &asking->stop, err) == 0) {
 		add_asked(call, asking, copies_ask_note(call, row));
 	} else {
 		copies_ask_fail(asking, err);

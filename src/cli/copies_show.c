@@ -112,20 +112,35 @@ struct discarding {
 	const struct registry_row *row;
 };
 
-/* A row that is wanted by now stays, as one of which nothing is here. */
-static int discard_it(struct job *job, void *arg, struct err *err)
+static int discard_it(void *arg, const struct removal_copy *copy, struct err *err)
 {
 	const struct discarding *this = arg;
-	const struct registry_row *row = this->row;
-	const struct kind *kind = kinds_find(&this->call->types, row->kind);
+	const struct kind *kind = kinds_find(&this->call->types, this->row->kind);
+
+	if (copies_root_check_copy(this->call->data.store, kind->type, kind->path,
+				   copy->name, err) != 0)
+		return -1;
+	return kind->copies->discard(kind, copy->name, err);
+}
+
+static int cli_blob_remove(struct job *job, void *arg, struct err *err)
+{
+	struct discarding *this = arg;
+	struct removal_copy copy = { .name = this->row->name };
+	const struct removal_batch removal = { .store = this->call->data.store,
+					       .kind = this->row->kind,
+					       .copies = &copy,
+					       .count = 1,
+					       .is_ordered = true,
+					       .takes_wanted = !this->row->is_gone,
+					       .discard = discard_it,
+					       .arg = this };
 
 	(void)job;
-	if (copies_root_check_copy(this->call->data.store, kind->type, kind->path,
-				   row->name, err) != 0)
+	if (removal_run_batch(&removal, err) != 0)
 		return -1;
-	if (kind->copies->discard(kind, row->name, err) != 0 && err->class != ERR_MISSING)
-		return -1;
-	return registry_remove(this->call->data.store, row->id, err);
+	*err = copy.why;
+	return copy.why.class == ERR_NONE ? 0 : -1;
 }
 
 static int cli_blob_discard_copy(struct copies_call *call, const struct registry_row *row,
@@ -140,7 +155,7 @@ static int cli_blob_discard_copy(struct copies_call *call, const struct registry
 					      .wait_ms = lease_manager_wait_ms(
 						      call->data.leases),
 					      .stop = stop,
-					      .run = discard_it,
+					      .run = cli_blob_remove,
 					      .arg = &this },
 		       err);
 }
@@ -175,7 +190,8 @@ static int cli_repository_discard_copy(struct copies_call *call,
 						      .wait_ms = lease_manager_wait_ms(
 							      call->data.leases),
 						      .stop = stop,
-						      .is_ordered = true },
+						      .is_ordered = true,
+						      .takes_wanted = !row->is_gone },
 			   err);
 }
 

@@ -704,11 +704,6 @@ int registry_add_in(struct store_tx *tx, const char *kind, const char *const *na
 	return registry_shift_apply(tx, &shift, err);
 }
 
-struct removal {
-	uint64_t id;
-	bool is_wanted;
-};
-
 /* Its copy is in the trash already, but somebody wants it (again): from nothing. */
 static int registry_begin_anew(struct store_tx *tx, struct stored_row *stored,
 			       struct registry_shift *shift, struct err *err)
@@ -742,19 +737,6 @@ int registry_remove_in(struct store_tx *tx, uint64_t id, struct err *err)
 	return !stored.row.is_gone;
 }
 
-static int registry_remove_row(struct store_tx *tx, void *arg, struct err *err)
-{
-	struct removal *removal = arg;
-	AUTO_STORED_ROW struct stored_row stored = { 0 };
-	int found = stored_row_load(tx, removal->id, &stored, err);
-	int result = found < 0 ? -1 : registry_remove_in(tx, removal->id, err);
-
-	removal->is_wanted = result > 0;
-	if (result < 0 || found == 0 || removal->is_wanted)
-		return result < 0 ? -1 : 0;
-	return registry_note_ordered(tx, stored.row.kind, err);
-}
-
 int registry_note_ordered(struct store_tx *tx, const char *kind, struct err *err)
 {
 	return counter_add(tx, kind, ORDERED, 1, err);
@@ -779,18 +761,4 @@ int registry_disown_blobs_in(struct store_tx *tx, struct err *err)
 			  " AND held_reason IS NULL AND" OF_BLOBS "GROUP BY kind",
 			  err);
 #undef OF_BLOBS
-}
-
-int registry_remove(struct store *store, uint64_t id, struct err *err)
-{
-	struct removal removal = { .id = id };
-
-	if (store_write(store, registry_remove_row, &removal, err) != 0)
-		return -1;
-	if (removal.is_wanted)
-		return err_set(err, ERR_CONFLICT,
-			       "the registry's row %" PRIu64
-			       " is wanted, and its copy will be brought again",
-			       id);
-	return 0;
 }

@@ -27,12 +27,8 @@
 int registry_add_in(struct store_tx *tx, const char *kind, const char *const *names,
 		    size_t count, struct err *err);
 
-/* Removes the row on a person's request: its copy was removed. ERR_CONFLICT: the row is
- * not gone (any more), as it was requested meanwhile: it stays, pending, as if never
- * copied. A missing row is fine. */
-int registry_remove(struct store *store, uint64_t id, struct err *err);
-
-/* The same inside store_write(), without a person's request; a conflict is 1. */
+/* Removes the row: its copy was removed. 1: the row is not gone (any more), as it was
+ * requested meanwhile: it stays, pending, as if never copied. A missing row is fine. */
 int registry_remove_in(struct store_tx *tx, uint64_t id, struct err *err);
 
 /* Counts the rows of a kind ever removed on request. The primary may still have these

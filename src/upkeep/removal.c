@@ -269,7 +269,20 @@ static void removal_refuse_wanted(struct removal_copy *copy)
 	err_remedy(&copy->why, "delete it at the primary first");
 }
 
-/* Since they were read some may be wanted again, or another worker's. */
+static int removal_mark(struct store_tx *tx, const struct removal_batch *removal,
+			const struct removal_copy *copy, enum registry_event event,
+			struct err *err)
+{
+	const struct registry_move move = {
+		.id = replicable_id(removal->kind, copy->name),
+		.event = event,
+	};
+
+	return registry_move_in(tx, &move, err) < 0 ? -1 : 0;
+}
+
+/* Since they were read some may be wanted again, or another worker's. What a person has
+ * go is marked here, under its lease: a crash leaves what a node completes. */
 static int removal_check_gone(struct store_tx *tx, void *arg, struct err *err)
 {
 	const struct removal_batch *removal = arg;
@@ -282,7 +295,11 @@ static int removal_check_gone(struct store_tx *tx, void *arg, struct err *err)
 			return -1;
 		copy->why.class = ERR_NONE;
 		copy->was_never_equal = found > 0 && row.last_success_at == 0;
-		if (found > 0 && !row.is_gone)
+		copy->was_marked = found > 0 && !row.is_gone && removal->takes_wanted;
+		if (copy->was_marked) {
+			if (removal_mark(tx, removal, copy, REGISTRY_GONE, err) != 0)
+				return -1;
+		} else if (found > 0 && !row.is_gone)
 			removal_refuse_wanted(copy);
 		else if (found > 0 && copy->claim_token &&
 			 strcmp(copy->claim_token, row.claim_token) != 0)
@@ -319,13 +336,14 @@ static int read_renamed(struct store_tx *tx, const struct removal_batch *removal
 }
 
 /* 1: it is one deletion more. A row that is wanted by now stays, as one of which nothing
- * is here. */
+ * is here, but for one that a person has go all the same. */
 static int removal_remove_row(struct store_tx *tx, const struct removal_batch *removal,
 			      struct removal_copy *copy, struct err *err)
 {
 	int renamed = read_renamed(tx, removal, copy->name, err), result;
 
-	if (renamed < 0)
+	if (renamed < 0 || (copy->was_marked &&
+			    removal_mark(tx, removal, copy, REGISTRY_GONE, err) != 0))
 		return -1;
 	result = registry_remove_in(tx, replicable_id(removal->kind, copy->name), err);
 	copy->is_wanted = result > 0;
@@ -339,11 +357,17 @@ static int removal_remove_rows(struct store_tx *tx, void *arg, struct err *err)
 	size_t rows = 0;
 
 	for (size_t i = 0; i < removal->count; i++) {
-		if (removal->copies[i].why.class != ERR_NONE)
+		struct removal_copy *copy = &removal->copies[i];
+		const bool is_kept = copy->why.class != ERR_NONE;
+		if (is_kept && !copy->was_marked)
 			continue;
-		int result = removal_remove_row(tx, removal, &removal->copies[i], err);
+		int result =
+			is_kept ? removal_mark(tx, removal, copy, REGISTRY_ASKED, err)
+				: removal_remove_row(tx, removal, copy, err);
 		if (result < 0)
 			return -1;
+		if (is_kept)
+			continue;
 		removed += result;
 		rows += !removal->copies[i].is_wanted;
 	}
@@ -357,7 +381,8 @@ int removal_run_batch(const struct removal_batch *removal, struct err *err)
 {
 	struct removal_batch batch = *removal; /* a work's argument is not const */
 
-	if (store_read(removal->store, removal_check_gone, &batch, err) != 0)
+	if ((removal->takes_wanted ? store_write : store_read)(
+		    removal->store, removal_check_gone, &batch, err) != 0)
 		return -1;
 	removal_discard_copies(removal);
 	failpoint("removal.trashed");
@@ -459,6 +484,7 @@ static int removal_run_leased(struct job *job, void *arg, struct err *err)
 					 .copies = &copy,
 					 .count = 1,
 					 .is_ordered = run->request->is_ordered,
+					 .takes_wanted = run->request->takes_wanted,
 					 .discard = removal_trash_copy,
 					 .arg = run };
 

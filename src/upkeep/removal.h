@@ -47,6 +47,7 @@ struct removal_copy {
 	bool is_wanted;   /* set when the rows are removed */
 	bool was_missing; /* nothing was discarded: it does not count for the limit */
 	bool was_never_equal; /* set before `discard`, from the row */
+	bool was_marked;      /* set before `discard`: by takes_wanted */
 	void *own;            /* the caller's */
 };
 struct removal_batch {
@@ -54,7 +55,9 @@ struct removal_batch {
 	const char *kind;
 	struct removal_copy *copies;
 	size_t count;
-	bool is_ordered; /* requested by a person: not counted for the deletion limit */
+	bool is_ordered;   /* requested by a person: not counted for the deletion limit */
+	bool takes_wanted; /* also rows that are not gone: they are marked so first, and
+			      are wanted again if their copy cannot be discarded */
 	int (*discard)(void *arg, const struct removal_copy *copy, struct err *err);
 	void *arg;
 };
@@ -74,7 +77,8 @@ struct removal_request {
 	const char *job; /* its id, lease_job_new(); NULL: a new one */
 	int64_t wait_ms; /* for the lease */
 	const struct stop *stop;
-	bool is_ordered; /* requested by a person: not counted for the deletion limit */
+	bool is_ordered;   /* requested by a person: not counted for the deletion limit */
+	bool takes_wanted; /* as above */
 	/* Whether that clone of a mirror has been brought from elsewhere since: 1, 0, or
 	 * -1: the row stays. NULL: it has not. */
 	int (*is_from_elsewhere)(const struct registry_row *row, int clone,

@@ -28,6 +28,29 @@ static inline int registry_add(struct store *to, const char *kind,
 	return store_write(to, registry_add_work, &added, error);
 }
 
+struct registry_removal {
+	uint64_t id;
+	int result;
+};
+
+static inline int registry_remove_work(struct store_tx *tx, void *arg, struct err *error)
+{
+	struct registry_removal *removal = arg;
+
+	removal->result = registry_remove_in(tx, removal->id, error);
+	return removal->result < 0 ? -1 : 0;
+}
+
+/* ERR_CONFLICT: it is wanted. */
+static inline int registry_remove(struct store *from, uint64_t id, struct err *error)
+{
+	struct registry_removal removal = { .id = id };
+
+	if (store_write(from, registry_remove_work, &removal, error) != 0)
+		return -1;
+	return removal.result == 0 ? 0 : err_set(error, ERR_CONFLICT, "it is wanted");
+}
+
 /* COMPLETED for one; ERR_CONFLICT, ERR_MISSING. */
 static inline int registry_complete(struct store *to, const struct registry_move *brought,
 				    struct err *error)

@@ -135,7 +135,7 @@ TEST(of_blobs_the_remedy_names_the_kind_that_is_held)
 	close_all();
 }
 
-static int remove_row(const char *name, bool is_ordered)
+static int remove_row_as(const char *name, bool is_ordered, bool takes_wanted)
 {
 	const struct removal_request request = { .store = store,
 						 .leases = leases,
@@ -143,9 +143,23 @@ static int remove_row(const char *name, bool is_ordered)
 						 .kind = KIND_REPOSITORY,
 						 .name = name,
 						 .wait_ms = 1000,
-						 .is_ordered = is_ordered };
+						 .is_ordered = is_ordered,
+						 .takes_wanted = takes_wanted };
 
 	return removal_run(&request, &err);
+}
+
+static int remove_row(const char *name, bool is_ordered)
+{
+	return remove_row_as(name, is_ordered, false);
+}
+
+static bool is_gone(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = { 0 };
+
+	assert_ok(registry_get(store, KIND_REPOSITORY, name, &row, &err));
+	return row.is_gone;
 }
 
 static bool exists(const char *path)
@@ -416,6 +430,98 @@ TEST(what_is_wanted_again_is_not_removed)
 	close_all();
 }
 
+static int read_ordered(struct store_tx *tx, void *arg, struct err *error)
+{
+	return registry_ordered_in(tx, KIND_REPOSITORY, arg, error);
+}
+
+static int64_t count_ordered(void)
+{
+	int64_t count = -1;
+
+	assert_ok(store_read(store, read_ordered, &count, &err));
+	return count;
+}
+
+static int note_mark(void *arg, const struct removal_copy *copy, struct err *error)
+{
+	*(bool *)arg = is_gone(copy->name);
+	return err_set(error, ERR_DISK, "no space");
+}
+
+/* A crash leaves what a node completes; a failure, what is not removed later. */
+TEST(what_a_person_removes_is_gone_while_it_goes_only)
+{
+	struct removal_copy copy = { .name = "r000" };
+	bool was_gone = false;
+	struct removal_batch batch = { .kind = KIND_REPOSITORY,
+				       .copies = &copy,
+				       .count = 1,
+				       .is_ordered = true,
+				       .takes_wanted = true,
+				       .discard = note_mark,
+				       .arg = &was_gone };
+	struct lease *held;
+	char key[LEASE_KEY_SIZE];
+
+	open_all();
+	batch.store = store;
+	add_rows(1);
+	assert_ok(repo_make(root_fd, "r000.git", 20, &err));
+	assert_ok(removal_run_batch(&batch, &err));
+	assert_int_equal(copy.why.class, ERR_DISK);
+	assert_true(was_gone);
+	assert_false(is_gone("r000"));
+	assert_int_equal(count_ordered(), 0);
+
+	lease_key_for(leases, KIND_REPOSITORY, replicable_id(KIND_REPOSITORY, "r000"),
+		      "r000", key);
+	assert_ok(lease_acquire(leases,
+				&(struct lease_request){ .key = key, .operation = "x" },
+				&held, &err));
+	assert_fails(remove_row_as("r000", true, true), ERR_LOCK_TIMEOUT);
+	lease_release(held);
+	assert_false(is_gone("r000"));
+	assert_true(exists("r000.git"));
+
+	assert_ok(remove_row_as("r000", true, true));
+	assert_false(exists("r000.git"));
+	assert_false(has_row("r000"));
+	assert_int_equal(count_ordered(), 1);
+	close_all();
+}
+
+static int want_again(void *arg, const struct removal_copy *copy, struct err *error)
+{
+	(void)arg;
+	(void)error;
+	return move(copy->name, REGISTRY_ASKED);
+}
+
+/* By a comparison, for example. What was gone already is the primary's word, which has
+ * changed. */
+TEST(what_a_person_removes_goes_also_if_it_is_wanted_meanwhile)
+{
+	struct removal_copy copies[] = { { .name = "r000" }, { .name = "r001" } };
+	struct removal_batch batch = { .kind = KIND_REPOSITORY,
+				       .copies = copies,
+				       .count = ARRAY_SIZE(copies),
+				       .is_ordered = true,
+				       .takes_wanted = true,
+				       .discard = want_again };
+
+	open_all();
+	batch.store = store;
+	add_rows(2);
+	delete_rows(1, 1);
+	assert_ok(removal_run_batch(&batch, &err));
+	assert_int_equal(copies[0].why.class, ERR_NONE);
+	assert_false(has_row("r000"));
+	assert_int_equal(copies[1].why.reason, REASON_WANTED);
+	assert_true(has_row("r001"));
+	close_all();
+}
+
 static void write_file(const char *path, const char *text, int64_t age_s)
 {
 	const struct timespec old = { time(NULL) - age_s, 0 };
@@ -480,19 +586,6 @@ TEST(what_a_person_removes_does_not_count)
 	delete_rows(20, 1);
 	assert_true(may_remove());
 	close_all();
-}
-
-static int read_ordered(struct store_tx *tx, void *arg, struct err *error)
-{
-	return registry_ordered_in(tx, KIND_REPOSITORY, arg, error);
-}
-
-static int64_t count_ordered(void)
-{
-	int64_t count = -1;
-
-	assert_ok(store_read(store, read_ordered, &count, &err));
-	return count;
 }
 
 /* What was compared before says nothing of a row that is away since, with a copy or
@@ -645,6 +738,8 @@ int main(void)
 		CASE(a_copy_that_cannot_be_looked_at_now_keeps_its_row),
 		CASE(a_removal_ends_what_one_that_died_has_begun),
 		CASE(what_is_wanted_again_is_not_removed),
+		CASE(what_a_person_removes_is_gone_while_it_goes_only),
+		CASE(what_a_person_removes_goes_also_if_it_is_wanted_meanwhile),
 		CASE(a_copy_goes_that_has_a_damaged_fence_and_a_forgotten_lock),
 		CASE(deletions_that_come_drop_by_drop_reach_the_brake),
 		CASE(what_a_person_removes_does_not_count),
