@@ -518,6 +518,12 @@ int primary_delta(struct primary_line *line, const struct primary_delta *delta,
 	}
 	if (wire_delta_parse(&reply.body, &delta->base, refs, pack, err) != 0)
 		return -1;
+	if (pack->len > 2 * delta->limit) { /* what does not deflate grows a bit */
+		wire_refs_clear(refs);
+		return wire_lied(err,
+				 "a pack of %zu bytes, where %" PRIu64 " were asked for",
+				 pack->len, delta->limit);
+	}
 	if (!delta->timeline[0] || (strcmp(refs->timeline, delta->timeline) == 0 &&
 				    refs->generation >= delta->generation))
 		return 0;

@@ -104,7 +104,8 @@ int primary_refs(struct primary_line *line, const char *name, struct wire_refs *
 struct primary_delta {
 	const char *name, *timeline;
 	uint64_t generation;
-	uint64_t limit; /* bytes of the pack */
+	uint64_t limit; /* bytes that the pack's objects have; a pack of more than twice
+			   that is refused */
 	struct wire_delta_base base;
 };
 int primary_delta(struct primary_line *line, const struct primary_delta *delta,

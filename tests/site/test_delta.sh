@@ -7,6 +7,7 @@
 . "$TESTS/lib/proxied.sh"
 . "$TESTS/lib/pushed.sh"
 . "$TESTS/lib/site_crash.sh"
+. "$TESTS/lib/secured.sh"
 
 is_there() {
 	in_sync && same_sites
@@ -271,6 +272,7 @@ other_hashes_come_by_git() {
 answers_that_lie_are_refused() {
 	local byte before
 	start_with_r make_proxied_sites
+	make_swell
 	for byte in -1 -20 -60 -120 10 30 50; do
 		rules "/delta flip $byte"
 		echo "byte $byte:"
@@ -292,10 +294,78 @@ answers_that_lie_are_refused() {
 	commits_and_pushes junk
 	wait_until 30 comes_again
 	was_refused "$before"
+	for byte in 's/^generation .*/generation 1/' 's/^timeline .*/timeline 0123456789abcdef/'; do
+		rules "/delta filter LC_ALL=C sed '$byte'"
+		echo "$byte:"
+		before=$(count_refused)
+		commits_and_pushes
+		wait_until 30 comes_again
+		was_refused "$before"
+	done
+	was_logged paris sync.delta_refused 'the delta is of another generation'
+	rules "/delta filter python3 $PWD/swell.py"
+	before=$(count_refused)
+	commits_and_pushes
+	wait_until 30 comes_again
+	was_refused "$before"
+	was_logged paris sync.delta_refused 'bytes, where 1048576 were asked for'
 	rules
 	comes_by delta commits_and_pushes
 	is_sound
 	no_left_overs
+}
+
+# The answer's pack becomes three million bytes longer.
+make_swell() {
+	cat >swell.py <<-'END'
+		import re, sys
+		body = sys.stdin.buffer.read()
+		found = re.search(rb"(?m)^pack (\d+)$", body)
+		more = 3000000
+		sys.stdout.buffer.write(body[:found.start(1)] + b"%d" % (int(found[1]) + more) +
+		                        body[found.end(1):] + bytes(more))
+	END
+}
+
+# The status of the answer to paris if it says to have this.
+asks_since() { # TIMELINE GENERATION CHECKSUM
+	local body token
+	body="{\"timeline\":\"$1\",\"generation\":$2,\"checksum\":\"$3\",\"limit\":1048576}"
+	token=$(SHARED=$PWD BODY=$body site_token req "POST $asked_url")
+	curl -sS -m 20 -o answer -w '%{http_code}' -H "Authorization: Bearer $token" -d "$body" \
+		-H 'Content-Type: application/json' "$(site_url london)$asked_url"
+}
+asked_url=/api/v1/repositories/r/delta
+
+is_refused_delta() { # TIMELINE GENERATION CHECKSUM
+	[ "$(asks_since "$@")" = 409 ]
+	grep '"code":"DELTA_UNAVAILABLE"' answer
+}
+
+member_of_r() { # NAME
+	at london repository show r | awk -v name="$1" '$1 == name { print $2 }'
+}
+
+# Whoever has other refs than those of that generation would be given too little.
+questions_that_lie_are_refused() {
+	local timeline generation checksum before
+	start_with_r
+	before=$(member_of_r checksum)
+	commits_and_pushes
+	wait_until 20 is_there
+	timeline=$(member_of_r timeline)
+	generation=$(member_of_r generation)
+	checksum=$(member_of_r checksum)
+	[ "$generation" -gt 1 ]
+	[ "$(asks_since "$timeline" $((generation - 1)) "$before")" = 200 ]
+	grep -a '^pack [1-9]' answer
+	[ "$(asks_since "$timeline" "$generation" "$checksum")" = 200 ]
+	grep -a '^pack 0$' answer
+	is_refused_delta "$timeline" "$generation" "$before"
+	is_refused_delta "$timeline" $((generation - 1)) "$checksum"
+	is_refused_delta "$timeline" $((generation + 1)) "$checksum"
+	is_refused_delta 0123456789abcdef "$generation" "$checksum"
+	is_refused_delta "$timeline" 0 "$checksum"
 }
 
 comes_again() {
@@ -347,6 +417,7 @@ tap_test 'what is not small comes by git' what_is_not_small_comes_by_git
 tap_test 'what was missed comes at once' what_was_missed_comes_at_once
 tap_test 'other hashes come by git' other_hashes_come_by_git
 tap_test 'answers that lie are refused' answers_that_lie_are_refused
+tap_test 'questions that lie are refused' questions_that_lie_are_refused
 tap_test 'deaths at each step lose nothing' deaths_at_each_step_lose_nothing
 tap_test 'a death while packs are merged loses nothing' a_death_while_packs_are_merged_loses_nothing
 tap_done

@@ -12,6 +12,7 @@
 /* Which of the next calls fails; 0: none. */
 enum { STEP_WRITE, STEP_SYNC, STEP_RENAME, STEPS };
 static int steps[STEPS], failures;
+static int twisted; /* which of the next files has another byte on disk; 0: none */
 
 static bool fails_now(int which)
 {
@@ -45,7 +46,11 @@ int renameat(int from_dir, const char *from, int to_dir, const char *to)
 
 ssize_t write(int fd, const void *data, size_t len)
 {
-	return fails_now(STEP_WRITE) ? -1 : syscall(SYS_write, fd, data, len);
+	ssize_t written = fails_now(STEP_WRITE) ? -1 : syscall(SYS_write, fd, data, len);
+
+	if (written > 0 && twisted > 0 && --twisted == 0)
+		assert_int_equal(pwrite(fd, "x", 1, written / 2), 1);
+	return written;
 }
 
 #endif

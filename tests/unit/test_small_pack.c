@@ -857,6 +857,26 @@ TEST(a_disk_that_fails_is_an_error)
 	assert_true(failures >= 2 + 3 + 2); /* more where one log orders all */
 }
 
+/* The pack, or its index. */
+TEST(what_is_read_otherwise_than_it_was_written_is_not_kept)
+{
+	AUTO_STR struct str pack = STR_INIT;
+	AUTO_FREE char *before = output_of(TREE_OF_COPY);
+
+	make_pack("main", "main~1", &pack);
+	for (int which = 1; which <= 2; which++) {
+		AUTO_FREE char *after = NULL;
+		twisted = which;
+		assert_int_equal(take(&pack, "main", "main~1"), -1);
+		assert_int_equal(twisted, 0);
+		assert_int_equal(err.class, ERR_DISK);
+		after = output_of(TREE_OF_COPY);
+		assert_string_equal(before, after);
+	}
+	assert_int_equal(take(&pack, "main", "main~1"), 1);
+	assert_good_copy("main");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -884,6 +904,7 @@ int main(void)
 		PAIR_CASE(a_stop_ends_it_at_the_next_object),
 		PAIR_CASE(nothing_is_taken_after_a_stop),
 		PAIR_CASE(a_disk_that_fails_is_an_error),
+		PAIR_CASE(what_is_read_otherwise_than_it_was_written_is_not_kept),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
