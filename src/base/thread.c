@@ -4,8 +4,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
+
+#define NICENESS 15
 
 static void thread_require_success(int result)
 {
@@ -107,6 +110,12 @@ void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), voi
 void thread_join(pthread_t thread)
 {
 	thread_require_success(pthread_join(thread, NULL));
+}
+
+/* On Linux the priority is the thread's own. */
+void thread_lower_priority(void)
+{
+	setpriority(PRIO_PROCESS, 0, NICENESS);
 }
 
 void stop_init(struct stop *stop)

@@ -31,6 +31,10 @@ bool cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until
 void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 void thread_join(pthread_t thread);
 
+/* From now on the calling thread, and what it starts, gives way to others. A wish: a
+ * kernel may refuse it. */
+void thread_lower_priority(void);
+
 /* Requested once, seen by all: an atomic flag for loops, a descriptor for poll. */
 struct stop {
 	atomic_bool requested;

@@ -396,6 +396,8 @@ static void *pack_prover_run(void *arg)
 	uint64_t from;
 	int result = 0;
 
+	/* It takes long, and small changes and readers wait for the processors. */
+	thread_lower_priority();
 	if (inflateInit(&prover.inflater) != Z_OK)
 		abort(); /* no memory */
 	hash_init(&prover.hash, proof->index.oid_len == 32 ? HASH_SHA256 : HASH_SHA1);
@@ -415,17 +417,17 @@ static long pack_proof_count_threads(const struct pack_proof *proof)
 	return cores < THREADS_MOST ? cores : THREADS_MOST;
 }
 
-/* Deltas in a circle hang on no whole object, and so are not met. */
+/* In threads of its own, as their priority is not raised again. Deltas in a circle hang
+ * on no whole object, and so are not met. */
 static int pack_proof_run(struct pack_proof *proof, struct err *err)
 {
 	pthread_t threads[THREADS_MOST];
 	long count = pack_proof_count_threads(proof);
 
 	mutex_init(&proof->mutex);
-	for (long i = 1; i < count; i++)
+	for (long i = 0; i < count; i++)
 		thread_start(&threads[i], "pack-prove", pack_prover_run, proof);
-	pack_prover_run(proof);
-	for (long i = 1; i < count; i++)
+	for (long i = 0; i < count; i++)
 		thread_join(threads[i]);
 	pthread_mutex_destroy(&proof->mutex);
 	if (proof->result < 0)

@@ -17,8 +17,6 @@
  */
 #include "pull/repository_maintenance.h"
 
-#include <sys/resource.h>
-
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
@@ -34,7 +32,6 @@
 #define INDEX "objects/pack/multi-pack-index"
 #define BEAT_MS 5000
 #define ROW_MS 1000
-#define NICENESS 15
 
 struct maintaining {
 	const struct maintain_call *call;
@@ -270,8 +267,7 @@ static void *maintaining_run_gently(void *arg)
 	struct gentle_run *run = arg;
 
 	log_set_context(run->context);
-	/* On Linux this is the thread's own. A kernel that refuses: a wish only. */
-	setpriority(PRIO_PROCESS, 0, NICENESS);
+	thread_lower_priority();
 	run->done = maintenance_run(run->request, run->result, run->err);
 	return NULL;
 }
