@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: tools/soak.sh [HOURS]        what `make soak` runs, for so many hours (1) together
 #
-# What finds more the longer it runs, on a build with the address and undefined sanitizers:
+# What finds more the longer it runs, on a build with the address and undefined sanitizers,
+# the last one also with the thread sanitizer:
 #
 #	tests/chaos/soak.sh SECONDS	sites under faults, with seeds of their own
 #	tests/chaos/leases.sh SECONDS	leases on all backends under faults
@@ -19,15 +20,24 @@ hours=${1:-1}
 	exit 2
 }
 scripts=(tests/chaos/soak.sh tests/chaos/leases.sh tests/chaos/storm.sh)
-tools/test.sh sanitized || exit 1
-export BUILD=$PWD/build-asan PATIENCE=3 REFRELAY=$PWD/build-asan/refrelay REFRELAY_RUN=$PWD/build-asan/refrelay-run \
-	REFRELAY_HOOK=$PWD/build-asan/refrelay-hook
+share=$((hours * 3600 / (${#scripts[@]} + 1)))
+tools/test.sh sanitized threaded || exit 1
+choose() { # BUILD
+	export BUILD=$PWD/$1 REFRELAY=$PWD/$1/refrelay REFRELAY_RUN=$PWD/$1/refrelay-run \
+		REFRELAY_HOOK=$PWD/$1/refrelay-hook
+}
+export PATIENCE=3
+choose build-asan
 export ASAN_OPTIONS=halt_on_error=1:abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:abort_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tests/tsan.supp
 result=0
 FUZZ_SECONDS=30 tools/test.sh fuzz || result=1
 for script in "${scripts[@]}"; do
 	echo "== $script"
-	bash "$script" $((hours * 3600 / ${#scripts[@]})) || result=1
+	bash "$script" "$share" || result=1
 done
+echo "== ${scripts[-1]}, thread sanitizer"
+choose build-tsan
+setarch --addr-no-randomize bash "${scripts[-1]}" "$share" || result=1
 exit "$result"

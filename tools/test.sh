@@ -22,6 +22,7 @@
 #	touched    of gcc, the site tests of what a change touches: of the files that git says
 #	           are changed, or, if there are none, of those of the last commit
 #	sanitized  build-asan/ is built
+#	threaded   build-tsan/ is built
 #	fuzz       of asan, the fuzz targets
 #
 # Warnings are errors here, and only here.
@@ -44,7 +45,7 @@ export PYTHONDONTWRITEBYTECODE=1
 ulimit -c 0
 
 all_steps=(format floors size listed tools gcc asan tsan)
-named_steps=(unit touched sanitized fuzz)
+named_steps=(unit touched sanitized threaded fuzz)
 processes=$((3 * $(nproc) + 1))
 passed=0 failed=0 skipped=0
 findings=() # a line for each program that failed
@@ -291,10 +292,13 @@ step_fuzz() {
 	step_sanitized && run_sanitized build-asan --suite fuzz
 }
 
-step_tsan() {
+step_threaded() {
 	configure build-tsan clang -Db_sanitize=thread -Db_lundef=false -Doptimization=1 \
-		-Dc_args=-g1 && build build-tsan &&
-		run_sanitized build-tsan --suite threads --timeout-multiplier 4
+		-Dc_args=-g1 && build build-tsan
+}
+
+step_tsan() {
+	step_threaded && run_sanitized build-tsan --suite threads --timeout-multiplier 4
 }
 
 rows=()

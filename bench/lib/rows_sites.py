@@ -57,7 +57,16 @@ def git_peers(bench, repositories):
         yield "git, nginx, git http-backend", account, backend.url()
 
 
-def measure_changes(bench, work, pair, refspecs, change=commit):
+def require_way(pair, mark, way):
+    """All changes since the mark came by it: delta, or git."""
+    ways = {line.partition(" way=")[2].split(" ")[0]
+            for line in pair.secondary.log.read_text()[mark:].splitlines()
+            if " ev=sync.done " in line and " result=updated" in line}
+    if ways != {way}:
+        raise SystemExit(f"the changes came by {ways}, not by {way}")
+
+
+def measure_changes(bench, work, pair, refspecs, change=commit, way="delta"):
     """A push until the secondary has proved its copy, beside git fetch at the right moment."""
     bare = sorted(pair.primary.git.iterdir())[0]
     place = bench.folder("peers")
@@ -67,8 +76,10 @@ def measure_changes(bench, work, pair, refspecs, change=commit):
         mark = pair.mark()
         return lambda: pair.wait_for_copies([bare.name], mark)
 
+    begun = pair.mark()
     ours = push_costs(bench.changes, pair.account, clone_of(bare, bench.folder("c") / "clone", "-n"),
                       arrive, lambda new: pair.check_copy(bare.name, new), change)
+    require_way(pair, begun, way)
     pair.stop()
     for number, (name, account, url) in enumerate(git_peers(bench, place)):
         mirror = place / f"mirror{number}"
@@ -143,13 +154,7 @@ def change_large(bench):
     pair = Pair(bench.account("refrelay"), bench.folder("pair") / "pair", 1).start()
     size = bench.objects * LARGE / 1e6
     measure_changes(bench, f"one change of {bench.objects} objects, {size:.1f} MB, push to proved "
-                    "copy", pair, (("", ()),), commit_many(bench.objects))
-    ways = {line.partition(" way=")[2].split(" ")[0]
-            for line in pair.secondary.log.read_text().splitlines()
-            if " ev=sync.done " in line and " result=updated" in line}
-    if ways != {"git"}:
-        raise SystemExit(f"{bench.objects} objects came by {ways}: they have to be too many for a "
-                         "delta")
+                    "copy", pair, (("", ()),), commit_many(bench.objects), "git")
 
 
 SOCKET = "data/node.sock"
@@ -194,6 +199,7 @@ def latency(bench):
     name, count, costs = "r00000.git", bench.changes + 1, []
     chains = chains_of(pair.primary.git, [name], count)
     pair.start()
+    begun = pair.mark()
     for number in range(count):
         generations = pair.generations([name], 1)
         changes = rounds_of(pair.primary.git, chains, number, number + 1)
@@ -204,6 +210,7 @@ def latency(bench):
                 pair.wait_for_generations(generations, 0.0002)
         costs.append(cost)
         pair.check_copy(name, chains[name][number])
+    require_way(pair, begun, "delta")
     pair.stop()
     worst = max(cost.wall for cost in costs[1:])
     work = (f"a ref moves among {bench.few} repositories, to its proved copy "

@@ -9,13 +9,13 @@ set -uo pipefail
 folder=$(cd "${0%/*}" && pwd)
 programs=${BUILD:-$folder/../../build-asan} end=$((SECONDS + ${1:-7200})) seed=${2:-$((RANDOM * 7))}
 patience=${PATIENCE:-1}
-broken=0 count=0
+broken=0 count=0 fast_paths=(on off mixed mixed-other)
 
 while [ "$SECONDS" -lt "$end" ]; do
 	left=$((end - SECONDS))
 	echo "# seed $seed"
 	python3 -B "$folder/chaos.py" --program "$programs" --seed "$seed" --patience "$patience" \
-		--seconds "$((left < 1200 ? left : 1200))" || broken=$((broken + 1))
+		--fast-path "${fast_paths[seed % 4]}" --seconds "$((left < 1200 ? left : 1200))" || broken=$((broken + 1))
 	python3 -B "$folder/power.py" --program "$programs" --seed "$seed" --patience "$patience" \
 		--cuts 15 || broken=$((broken + 1))
 	count=$((count + 2))
