@@ -218,21 +218,11 @@ static void add_deletions(const push_items *items, struct push_command *command)
 				command, xasprintf(":%s", items->items[i]->result.dst));
 }
 
-/* To a path here git syncs each ref by itself, which takes minutes for many: then the
- * file system is synced once in the end. */
+/* To a path here git may sync each ref by itself, which takes minutes for many: the file
+ * system is synced once in the end. */
 static bool is_bulk(const struct transfer *transfer, const push_items *items)
 {
 	return transfer->request->destination->kind == URL_LOCAL && items->count > BULK;
-}
-
-static int sync_destination(const struct transfer *transfer, struct err *err)
-{
-	const char *path = transfer->request->destination->path;
-	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
-
-	if (fd < 0)
-		return -1;
-	return syncfs(fd) == 0 ? 0 : err_errno(err, "cannot sync %s", path);
 }
 
 static void make_command(const struct transfer *transfer, const push_items *items,
@@ -521,8 +511,6 @@ int transfer_push(struct transfer *transfer, const push_items *items, struct err
 		return -1;
 	read_answers(transfer, output.data, &list);
 	status = judge_push(transfer, items, &list, &ended, err);
-	if (status == 0 && list.count > 0 && is_bulk(transfer, items))
-		status = sync_destination(transfer, err);
 	vec_clear(&list);
 	return status;
 }
@@ -691,6 +679,29 @@ static bool is_all_local_fault(const struct transfer *transfer)
 	return transfer->local_fault.class != ERR_NONE;
 }
 
+/* At a path here. Git leaves much of what it writes to the kernel; and what is found to
+ * be there may have come by a push of which we know nothing any more, as it was killed or
+ * failed before this. In a full one that shows in no item. */
+static bool may_be_unsynced(const struct transfer *transfer)
+{
+	if (transfer->request->destination->kind != URL_LOCAL)
+		return false;
+	for (size_t i = 0; i < transfer->items.count; i++)
+		if (transfer->items.items[i].result.status == REF_UP_TO_DATE)
+			return true;
+	return transfer->is_all || transfer->result->used_git;
+}
+
+static int sync_destination(const struct transfer *transfer, struct err *err)
+{
+	const char *path = transfer->request->destination->path;
+	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
+
+	if (fd < 0)
+		return -1;
+	return syncfs(fd) == 0 ? 0 : err_errno(err, "cannot sync %s", path);
+}
+
 int transfer_run(const struct transfer_request *request, struct transfer_result *result,
 		 struct err *err)
 {
@@ -711,6 +722,8 @@ int transfer_run(const struct transfer_request *request, struct transfer_result 
 		*err = transfer.local_fault;
 		status = -1;
 	}
+	if (status == 0 && may_be_unsynced(&transfer))
+		status = sync_destination(&transfer, err);
 	for (size_t i = 0; i < transfer.items.count; i++)
 		give_result(&transfer.items.items[i], result);
 	transfer_close(&transfer);

@@ -4,8 +4,22 @@
  */
 #include "push_history_test.h"
 
+static unsigned syncs; /* of the file system */
+static bool sync_fails;
+
+/* The library's, twice. */
+int syncfs(int fd)
+{
+	(void)fd;
+	syncs++;
+	errno = EIO;
+	return sync_fails ? -1 : 0;
+}
+
 static int make_here(void **state)
 {
+	syncs = 0;
+	sync_fails = false;
 	if (make_push(state) != 0)
 		return -1;
 	must("rm dst.git/objects/info/alternates");
@@ -239,6 +253,41 @@ TEST(very_many_objects_are_gits)
 	assert_sound();
 }
 
+/* A push that was killed, or could not be made durable, may have brought it. */
+TEST(what_is_found_there_is_made_durable)
+{
+	set_refs("refs/heads/main=3");
+	assert_ok(push("refs/heads/main"));
+	assert_int_equal(syncs, 0); /* all of it was flushed by itself */
+	assert_ok(push("refs/heads/main"));
+	assert_by_git(false);
+	assert_status("refs/heads/main", REF_UP_TO_DATE);
+	assert_int_equal(syncs, 1);
+	assert_ok(push(TASK_ALL_REFS));
+	assert_int_equal(result.refs.count, 0);
+	assert_int_equal(syncs, 2);
+	sync_fails = true;
+	assert_fails(push("refs/heads/main"), ERR_DISK);
+}
+
+TEST(what_git_has_brought_is_made_durable)
+{
+	must("mkdir dst.git/logs");
+	set_refs("refs/heads/main=3");
+	sync_fails = true;
+	assert_fails(push("refs/heads/main"), ERR_DISK);
+	assert_by_git(true);
+	sync_fails = false;
+	syncs = 0;
+	assert_ok(push("refs/heads/main"));
+	assert_status("refs/heads/main", REF_UP_TO_DATE);
+	assert_int_equal(syncs, 1);
+	set_refs("refs/heads/main=9");
+	assert_ok(push("refs/heads/main"));
+	assert_status("refs/heads/main", REF_OK);
+	assert_int_equal(syncs, 2);
+}
+
 TEST(random_histories_arrive_as_git_would_have_brought_them)
 {
 	push_random_histories(50);
@@ -259,6 +308,8 @@ int main(void)
 			a_deletion_a_locked_ref_and_a_broken_one_are_gits_and_the_others_go),
 		HERE_CASE(a_branch_names_a_commit),
 		HERE_CASE(very_many_objects_are_gits),
+		HERE_CASE(what_is_found_there_is_made_durable),
+		HERE_CASE(what_git_has_brought_is_made_durable),
 		HERE_CASE(random_histories_arrive_as_git_would_have_brought_them),
 	};
 
