@@ -505,6 +505,14 @@ static int target_local_create(const struct target_call *call, const char *head,
 	return 0;
 }
 
+/* Git flushes neither. A link, which it makes where it is told to, is all in its name. */
+static int sync_head(int dir, struct err *err)
+{
+	if (file_flush(dir, "HEAD", err) != 0 && err->sys_errno != ELOOP)
+		return -1;
+	return dir_sync(dir, ".", err);
+}
+
 static int target_local_set_head(const struct target_call *call, const char *head,
 				 struct err *err)
 {
@@ -519,7 +527,7 @@ static int target_local_set_head(const struct target_call *call, const char *hea
 	if (repo_look_at(dir) != REPO_BARE)
 		return err_set(err, ERR_MISSING, "there is no repository at %.300s",
 			       path);
-	return write_head(call, path, head, err);
+	return write_head(call, path, head, err) == 0 ? sync_head(dir, err) : -1;
 }
 
 const struct target_kind target_local = { target_local_create, target_local_set_head,

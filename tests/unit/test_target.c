@@ -6,6 +6,30 @@
 
 #include "listing_faults.h"
 
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+/* What was flushed, in order. */
+static struct {
+	ino_t items[64];
+	unsigned count;
+} flushed;
+static bool flush_fails;
+
+/* The library's, twice. */
+int fsync(int fd)
+{
+	struct stat st;
+
+	if (flush_fails) {
+		errno = EIO;
+		return -1;
+	}
+	if (fstat(fd, &st) == 0 && flushed.count < ARRAY_SIZE(flushed.items))
+		flushed.items[flushed.count++] = st.st_ino;
+	return (int)syscall(SYS_fsync, fd);
+}
+
 #undef CASE
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
@@ -14,6 +38,8 @@ static char base[128];
 /* "<root>/mirror/${name}.git" for the project "team/a b". */
 static int setup(void **state)
 {
+	flushed.count = 0;
+	flush_fails = false;
 	if (target_setup(state) != 0)
 		return -1;
 	snprintf(base, sizeof(base), "%s/mirror", root);
@@ -113,6 +139,28 @@ TEST(head_is_set_only_where_a_repository_is)
 	assert_fails(target_set_head(&call, "--delete", &err), ERR_CONFIG);
 	assert_fails(target_set_head(&call, "refs/heads/a..b", &err), ERR_CONFIG);
 	assert_fails(target_set_head(&call, NULL, &err), ERR_CONFIG);
+}
+
+static bool is_flushed(unsigned number, const char *path)
+{
+	struct stat st;
+
+	return number < flushed.count && fstatat(root_fd, path, &st, 0) == 0 &&
+	       flushed.items[number] == st.st_ino;
+}
+
+TEST(head_is_on_disk_once_it_is_set)
+{
+	assert_ok(create());
+	flushed.count = 0;
+	assert_ok(target_set_head(&call, "refs/heads/next", &err));
+	assert_true(is_flushed(0, "mirror/team/a b.git/HEAD"));
+	assert_true(is_flushed(1, "mirror/team/a b.git"));
+	flush_fails = true;
+	assert_fails(target_set_head(&call, "refs/heads/next", &err), ERR_DISK);
+	flush_fails = false;
+	must("git -C 'mirror/team/a b.git' config core.preferSymlinkRefs true");
+	assert_ok(target_set_head(&call, "refs/heads/gone", &err));
 }
 
 TEST(a_deleted_repository_waits_in_the_trash_of_the_fixed_part)
@@ -356,6 +404,7 @@ int main(void)
 		CASE(what_is_no_repository_is_in_the_way_unless_it_is_empty),
 		CASE(what_a_crash_left_half_made_is_replaced),
 		CASE(head_is_set_only_where_a_repository_is),
+		CASE(head_is_on_disk_once_it_is_set),
 		CASE(a_deleted_repository_waits_in_the_trash_of_the_fixed_part),
 		CASE(without_a_name_in_the_url_the_trash_is_beside_the_repository),
 		CASE(the_fixed_part_of_a_file_url_is_found_although_it_is_encoded),
