@@ -409,7 +409,7 @@ static int act_discard_requests(struct acting *acting, const struct goal *goal,
 		if (!uri->is_requested[i])
 			continue;
 		if (!acting->act->is_dry &&
-		    uri_request_remove(acting->act->tasks, uri->uri_key, request, err) !=
+		    uri_request_discard(acting->act->tasks, uri->uri_key, request, err) !=
 			    0)
 			return -1;
 		act_tell(acting, goal,

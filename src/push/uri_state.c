@@ -253,6 +253,16 @@ int uri_request_remove(struct task_store *store, const char *uri_key,
 	return store_remove(store, REQUESTS, request_file(uri_key, request).name, err);
 }
 
+int uri_request_discard(struct task_store *store, const char *uri_key,
+			enum uri_request request, struct err *err)
+{
+	AUTO_CLOSE int dir = store_dir(store, REQUESTS, err);
+
+	if (dir < 0 || uri_request_remove(store, uri_key, request, err) != 0)
+		return -1;
+	return fsync(dir) == 0 ? 0 : err_errno(err, "cannot sync the requests");
+}
+
 /* Whether it is a request's name; others are left alone. */
 static bool uri_request_split_name(const char *name, char uri_key[URI_KEY_SIZE],
 				   enum uri_request *request)

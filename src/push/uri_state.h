@@ -82,6 +82,9 @@ int uri_request_end(struct task_store *store, const char *uri_key,
 /* Begun or not. */
 int uri_request_remove(struct task_store *store, const char *uri_key,
 		       enum uri_request request, struct err *err);
+/* The same; durable when it returns 0. */
+int uri_request_discard(struct task_store *store, const char *uri_key,
+			enum uri_request request, struct err *err);
 /* 1: some, of which *err tells the first, could not be read; the others are in the list.
  */
 int uri_request_list(struct task_store *store, requested_list *list, struct err *err);

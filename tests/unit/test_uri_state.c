@@ -3,7 +3,22 @@
 
 #include <poll.h>
 
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
 static char uri_key[URI_KEY_SIZE];
+static ino_t flushed; /* the last one */
+static bool flush_fails;
+
+/* The library's, twice. */
+int fsync(int fd)
+{
+	struct stat st;
+
+	flushed = fstat(fd, &st) == 0 ? st.st_ino : 0;
+	errno = EIO;
+	return flush_fails ? -1 : (int)syscall(SYS_fsync, fd);
+}
 
 static struct uri_state some_state(void)
 {
@@ -217,6 +232,23 @@ TEST(one_that_has_begun_is_found_until_its_end_and_can_be_asked_for_anew)
 	assert_int_equal(files_in("refrelay/requests"), 0);
 }
 
+/* Else a deletion that a person took back might come again. */
+TEST(one_that_is_discarded_is_off_the_disk)
+{
+	struct destination to = destination();
+	struct stat st;
+
+	assert_ok(uri_request_add(store, &to, REQUEST_DELETE, &err));
+	flushed = 0;
+	assert_ok(uri_request_discard(store, uri_key, REQUEST_DELETE, &err));
+	assert_int_equal(files_in("refrelay/requests"), 0);
+	assert_int_equal(fstatat(root_fd, "refrelay/requests", &st, 0), 0);
+	assert_int_equal(flushed, st.st_ino);
+	flush_fails = true; /* as it is for one that was removed before */
+	assert_fails(uri_request_discard(store, uri_key, REQUEST_DELETE, &err), ERR_DISK);
+	flush_fails = false;
+}
+
 static bool is_heard_of(void)
 {
 	struct destination to = destination();
@@ -272,6 +304,7 @@ int main(void)
 		STORE_CASE(one_that_cannot_be_read_keeps_no_other_from_the_list),
 		STORE_CASE(
 			one_that_has_begun_is_found_until_its_end_and_can_be_asked_for_anew),
+		STORE_CASE(one_that_is_discarded_is_off_the_disk),
 		STORE_CASE(requests_in_another_directory_of_that_name_are_heard_of),
 		STORE_CASE(
 			requests_in_another_directory_are_heard_of_once_the_store_was_read),
