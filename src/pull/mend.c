@@ -70,6 +70,23 @@ static int move_in(const struct placing *placing, const char *path, struct err *
 	return place_is_cleared(placing->staging, err);
 }
 
+/* Folders above it may be as new. */
+static int place_sync(const char *root_path, const char *below, struct err *err)
+{
+	AUTO_CLOSE int root = dir_open(AT_FDCWD, root_path, err);
+
+	return root >= 0 && file_sync_parents(root, below, err) == 0
+		       ? dir_sync(root, ".", err)
+		       : -1;
+}
+
+int place_sync_left(const char *root, const char *below, struct err *err)
+{
+	if (place_sync(root, below, err) == 0 || err->class == ERR_MISSING)
+		return 0; /* where nothing stands, none was moved */
+	return -1;
+}
+
 int place_new(const struct placing *placing, struct err *err)
 {
 	AUTO_FREE char *path = xasprintf("%s/%s", placing->root, placing->below);
@@ -86,7 +103,7 @@ int place_new(const struct placing *placing, struct err *err)
 	if (done != 0)
 		return -1;
 	failpoint("sync.placed");
-	return file_sync_parent(AT_FDCWD, path, err);
+	return place_sync(placing->root, placing->below, err);
 }
 
 /* For file systems that cannot exchange. After a crash in between the old copy is in the
@@ -383,4 +400,14 @@ int mend_look_through(const struct git_work *work, const struct repo *copy,
 	    ref_snapshot_read(copy->fd, copy->oid_len, &refs, err) != 0)
 		return -1;
 	return verify_objects(work, copy, &refs, err);
+}
+
+int mend_make_durable(int dir, bool is_doubtful, struct err *err)
+{
+	AUTO_RECORD struct copy_record record = { 0 };
+
+	copy_record_read(dir, &record);
+	if (record.is_there && !is_doubtful)
+		return 0;
+	return syncfs(dir) == 0 ? 0 : err_errno(err, "cannot sync the copy");
 }

@@ -39,6 +39,10 @@ void mend_locks(int dir);
 int mend_look_through(const struct git_work *work, const struct repo *copy,
 		      struct err *err);
 
+/* What others may have put there, nobody may have flushed: all of it, if the copy has no
+ * record yet, or is in doubt. Before it gets one. */
+int mend_make_durable(int dir, bool is_doubtful, struct err *err);
+
 /*
  * Moves a copy that was built in staging to its place. Under the repository's lease;
  * paths are absolute. For pull/sync_repository.c.
@@ -59,6 +63,10 @@ int place_new(const struct placing *placing, struct err *err);
  * the trash. A crash leaves one of the two in place and loses neither. ERR_LOST: a later
  * lease holder is at work. */
 int place_instead(const struct placing *placing, struct err *err);
+
+/* Flushes the names of the folders above a copy, and its own: a worker that ended in
+ * between may have moved it there, and no more. */
+int place_sync_left(const char *root, const char *below, struct err *err);
 
 /* The failure may be due to a later lease holder that took `staging` for an abandoned
  * one: then the error becomes ERR_LOST. Returns -1. */

@@ -619,7 +619,7 @@ static int move_folder(const struct renaming *renaming, int root, struct err *er
 		return err_errno(err, "cannot move %s to %s", from, to);
 	failpoint("rename.moved");
 	dir_remove_above(root, from, NULL);
-	if (file_sync_parent(root, to, err) != 0)
+	if (file_sync_parents(root, to, err) != 0)
 		return -1;
 	return dir_sync(root, ".", err);
 }

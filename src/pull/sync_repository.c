@@ -297,7 +297,9 @@ static int sync_repository_prove_copy(const struct filling *filling,
 	if (damaged != 0)
 		return damaged;
 	if (check_found(filling, err) != 0 ||
-	    sync_repository_check_lent(job, copy, view, err) != 0)
+	    sync_repository_check_lent(job, copy, view, err) != 0 ||
+	    (!filling->is_new && !filling->is_as_left &&
+	     mend_make_durable(copy->fd, filling->is_doubtful, err) != 0))
 		return -1;
 	failpoint("sync.verified");
 	if (lease_check(job->lease, err) != 0)
@@ -973,10 +975,13 @@ static int sync_once(struct job *job, const struct sync_request *request,
 int sync_repository(struct job *job, const struct sync_request *request,
 		    struct sync_result *result, struct err *err)
 {
+	AUTO_FREE char *below = name_to_path(request->name);
 	int done = 1;
 
 	*result = (struct sync_result){ 0 };
 	failpoint("sync.leased");
+	if (job->is_after_crash && place_sync_left(request->root, below, err) != 0)
+		return -1;
 	if (was_done_meanwhile(request, &result->sum))
 		return 0;
 	for (int tries = 0; tries < TRIES && done > 0; tries++) {
