@@ -722,14 +722,16 @@ static int mirror_take_link_objects(const struct taking *taking, const char *len
 static int mirror_take_borrow_objects(const struct taking *taking, const char *lender,
 				      struct err *err)
 {
+	static const char path[] = DOT_GIT "/" OBJECTS "/info/alternates";
 	AUTO_FREE char *line = xasprintf("%s/" OBJECTS "\n", lender);
 
 	if (dir_make(taking->place, DOT_GIT "/" OBJECTS, err) != 0 ||
 	    dir_make(taking->place, DOT_GIT "/" OBJECTS "/info", err) != 0 ||
 	    dir_make(taking->place, DOT_GIT "/" OBJECTS "/pack", err) != 0)
 		return -1;
-	return file_replace(taking->place, DOT_GIT "/" OBJECTS "/info/alternates", line,
-			    strlen(line), FILE_NO_SYNC, err);
+	if (file_replace(taking->place, path, line, strlen(line), FILE_SYNC, err) != 0)
+		return -1;
+	return file_sync_parents(taking->place, path, err);
 }
 
 /* So that git shows a person what the changes are. What is staged, stashed or tagged is

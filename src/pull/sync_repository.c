@@ -330,7 +330,7 @@ static int update_description(const struct repo *copy, const struct source_view 
 				    strlen(view->description), FILE_SYNC, err);
 	if (unlinkat(copy->fd, "description", 0) != 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove description");
-	return 0;
+	return dir_sync(copy->fd, ".", err);
 }
 
 /* 1: the copy itself is damaged. */

@@ -123,12 +123,23 @@ TEST(what_somebody_else_put_there_is_flushed_before_it_has_a_record)
 	assert_int_equal(flushed.systems, 1);
 }
 
+TEST(a_description_that_went_is_gone_from_the_disk)
+{
+	must("echo about >there/a.git/description");
+	assert_ok(sync_name("a", work));
+	must("test -s here/a.git/description && rm there/a.git/description");
+	assert_ok(sync_name("a", work));
+	must("test ! -e here/a.git/description");
+	assert_true(is_flushed("here/a.git"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SYNC_CASE(the_folders_that_were_made_for_a_copy_are_on_disk),
 		SYNC_CASE(the_place_of_a_copy_is_flushed_after_a_worker_that_died),
 		SYNC_CASE(what_somebody_else_put_there_is_flushed_before_it_has_a_record),
+		SYNC_CASE(a_description_that_went_is_gone_from_the_disk),
 	};
 
 	return cmocka_run_group_tests(tests, make_objects, remove_objects);
