@@ -1,11 +1,23 @@
 #include "change/repository_flush.h"
 
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/file.h"
 #include "base/flush.h"
 #include "base/vec.h"
 #include "store/store.h"
+
+/* ext4 without a journal keeps no order of anything, and is not asked to: after a power
+ * cut it needs a repair, and each change would cost it half a dozen flushes. */
+static bool has_log_or_no_order(int dir)
+{
+	struct statfs fs;
+
+	return flush_way_for(dir, 1) == FLUSH_JOURNAL ||
+	       (fstatfs(dir, &fs) == 0 && fs.f_type == EXT4_SUPER_MAGIC);
+}
 
 static bool is_taken_along(const struct store *store, int dir)
 {
@@ -13,7 +25,7 @@ static bool is_taken_along(const struct store *store, int dir)
 	struct stat ours, theirs;
 
 	return database && stat(database, &ours) == 0 && fstat(dir, &theirs) == 0 &&
-	       ours.st_dev == theirs.st_dev && flush_way_for(dir, 1) == FLUSH_JOURNAL;
+	       ours.st_dev == theirs.st_dev && has_log_or_no_order(dir);
 }
 
 /* Of what is gone, the folder from which its name went. */

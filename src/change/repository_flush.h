@@ -13,7 +13,8 @@ struct store;
 
 /* To be called before the event is committed to the store. path: of the repository, below
  * `root`; diff: what has changed; NULL: unknown. Does nothing where the database's own
- * flush takes it along: one log has both. */
+ * flush takes it along: one log has both; nor for ext4 without a journal that has both.
+ */
 MUST_CHECK int repository_flush(const struct store *store, int root, const char *path,
 				const struct ref_diff *diff, struct err *err);
 
