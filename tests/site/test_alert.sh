@@ -206,7 +206,7 @@ a_site_that_is_silent() {
 	local url age
 
 	make_alert_sites a
-	alert london kind silence silence 11s
+	alert london kind silence # of five minutes, until the page was asked for
 	alert paris kind silence silence 11s
 	start_sites
 	wait_until 20 in_sync
@@ -220,6 +220,8 @@ a_site_that_is_silent() {
 	python3 "$TESTS/data/ask_signed.py" secret paris "$(site_url london)" GET '/api/v1/repositories?limit=1' >page
 	grep '"name":"a"' page
 	[ "$(age_of_paris)" -lt "$age" ]
+	set_conf london alert.a.silence 11s
+	reload london
 	wait_until 20 begins london silence paris
 	wait_until 20 begins paris silence primary
 	# A command there is no sign of life of its node.

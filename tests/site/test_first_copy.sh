@@ -143,10 +143,10 @@ a_primary_without_an_answer_is_slow() {
 	rules "$list stall 0"
 	start_site paris
 	wait_until 40 asked_for "$list"
+	fails is_slow # yet
+	grep -q "1 repository of 1 to copy" said || fail "$(<said)"
 	tells "" repositories.bytes_to_come # unknown
 	tells 1 repositories.of_unknown_size
-	fails is_slow
-	grep -q "1 repository of 1 to copy" said || fail "$(<said)"
 	wait_until 30 is_slow
 	at paris status --json >said || [ $? -eq 3 ]
 	grep -q '"delays":\[{"cause":"primary_slow","message":"the primary is slow' said || fail "$(<said)"

@@ -108,7 +108,7 @@ dies_with_many() {
 # Its git is dead before the lease is over, and what it does afterwards does no harm.
 stands_still() {
 	make_crash_sites
-	set_conf paris lease.ttl 3s
+	set_conf paris lease.ttl 6s # long enough for a try on a busy machine
 	start_site paris
 	wait_until 30 is_mirrored a
 	stop_site paris
@@ -120,11 +120,18 @@ stands_still() {
 	wait_until 20 is_lapsed
 	kill -CONT "$(site_pid paris)"
 	was_taken paris
+	wait_until 10 is_put_back "$job"
+	comes_forward "$job"
+	kill -HUP "$(site_pid paris)" # it looks when it is told of new settings
 	wait_until 30 job_is "$job" 'done'
 	fails grep "\"class\":\"" job # what put it off once is past
 	is_brought_whole
 	# Whoever looks first: the keeper, or the job when it gives the lease back.
 	wait_until 10 was_logged paris 'lease\.(lost|released_late)'
+}
+
+is_put_back() { # ID
+	job_is "$1" waiting && [ "$("$SITE_HELP" member attempts <job)" -gt 0 ]
 }
 
 is_lapsed() {

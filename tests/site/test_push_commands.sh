@@ -394,7 +394,7 @@ what_was_discarded_and_added_again_is_waited_for() {
 	fails key_of_task ..all..
 	at home push start a
 	kill -CONT "$waiter"
-	sleep 1.5 # longer than it rests between two looks
+	sleep 6 # longer than it rests between two looks, however long those take
 	touch go
 	wait "$waiter" || fail "$(<out)"
 	grep -q '\.\.all\.\. to .*, Succeeded! (OK)' out
