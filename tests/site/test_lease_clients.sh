@@ -127,7 +127,7 @@ no_values() {
 }
 
 they_hold_it() {
-	start_client 30000 1
+	start_client 600000 1 # it is given back long before
 	wait_until 20 says held
 	expect 5 lease run "$key" --wait 0 -- touch ran
 	expect 5 lease run "$key" --wait 1 -- touch ran
@@ -217,6 +217,10 @@ they_are_late() {
 	no_values
 }
 
+all_have_one() {
+	[ "$(values | grep -c .)" -eq "$servers" ]
+}
+
 # A third has removed our key.
 we_are_late() {
 	local before number
@@ -225,12 +229,12 @@ we_are_late() {
 	for ((number = 1; number <= servers; number++)); do
 		redis_at "$number" DEL "docora:repo-lock:$key"
 	done
-	start_client 30000 1
+	start_client 600000 1
 	wait_until 20 says held
+	wait_until 20 all_have_one # it waits for most of the servers
 	before=$(values)
 	rm ours
 	wait "$holder" || :
-	[ -n "$before" ]
 	[ "$(values)" = "$before" ]
 	rm foreign
 	wait "$foreign"
@@ -262,7 +266,7 @@ a_mirrors_job() { # CLIENT KEY_FORMAT KEY
 	local job servers=1 sockets=("$SHARED/redis1") client=$1 key=$3
 
 	mirror_site "$2"
-	start_client 30000 1
+	start_client 600000 1
 	wait_until 20 says held
 	start_site paris
 	expect 5 at paris mirror sync acme/app --wait 1
@@ -286,7 +290,7 @@ a_mirrors_job() { # CLIENT KEY_FORMAT KEY
 	kill -CONT "$(site_pid paris)"
 	wait "$job"
 	is_mirrored
-	start_client 30000 100
+	start_client 600000 100
 	wait_until 20 says held
 	rm foreign
 	wait "$foreign"

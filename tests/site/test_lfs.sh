@@ -347,7 +347,8 @@ uploads_without_end_leave_the_primary_to_others() {
 	grep -q '200$' said
 	says '"download"' lfs_batch looker paris download "$here" 1000
 	git -C work commit -q --allow-empty -m without
-	timeout 20 git -C work push -q origin main >push 2>&1 || fail "$(cat push)"
+	# Long before they are cut off for their silence, after two minutes.
+	timeout 60 git -C work push -q origin main >push 2>&1 || fail "$(cat push)"
 }
 
 a_secondary_says_what_it_lacks() {

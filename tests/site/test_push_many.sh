@@ -98,9 +98,9 @@ what_waits_for_one_that_is_down_holds_up_nobody() { # REPOSITORIES REFS
 	at home push start --wait --remote near hot
 	for i in 1 2 3; do
 		change hot
-		within 20000 wait_until 7 arrived near hot
+		within 60000 wait_until 20 arrived near hot
 	done
-	within 20000 expect 3 at home status
+	within 60000 expect 3 at home status
 	wait_until 20 all_but_those_being_tried_wait "$(($1 + 1))"
 	wait_until 20 are_kept $(($1 * $2))
 	stop_site home

@@ -216,8 +216,7 @@ is_right_with_a_wrong_clock() { # OFFSET
 	start_wrong two "$1"
 	began=$(now_ms)
 	ask
-	wait_until 6 was_received 1
-	fails is_later_than $((began + 20000))
+	wait_until 20 was_received 1 # which is not in an hour
 	is_later_than $((began + 1900))
 	wait_until 5 store_is_empty
 	start_site one
@@ -242,7 +241,7 @@ is_right_with_a_wrong_clock() { # OFFSET
 sees_a_change_with_a_wrong_clock() { # OFFSET
 	local began
 
-	make_two
+	make_two 30s
 	stop_site one
 	for node in one two; do
 		set_conf "$node" remote.far.replicationDelay 2s
@@ -275,7 +274,7 @@ is_reached_when_something_comes() {
 # What failed is not tried as late as it was to be by the clock before.
 is_tried_although_the_clock_is_set_back() {
 	make_wrong_clock
-	make_two
+	make_two 30s
 	stop_site one
 	make_source b 2
 	make_destination far/b
