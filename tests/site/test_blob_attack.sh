@@ -99,8 +99,9 @@ directories_become_links() {
 	# What is still being put there keeps no folder from being removed.
 	mkdir removed
 	mv london/uploads/d* removed/
-	[ ! -e paris/uploads/d ] || mv paris/uploads/d removed/at-paris
-	rm -rf removed
+	# It may be gone at that moment, and something may still come into one.
+	mv paris/uploads/d removed/at-paris || [ ! -e paris/uploads/d ]
+	wait_until 10 rm -rf removed
 	[ "$(put london d%2Flast)" = 201 ]
 	wait_until 40 test -f paris/uploads/d/last
 }

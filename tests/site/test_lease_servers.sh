@@ -219,8 +219,12 @@ a_directory_that_is_away_is_told_as_a_server_is() {
 	start_site london
 	start_site paris
 	wait_until 30 in_sync
+	# At one moment for the node, which else may make it again.
+	kill -STOP "$(site_pid paris)"
+	wait_until 10 is_paused paris
 	rm -rf shared
-	touch shared # so that it cannot be made again
+	touch shared
+	kill -CONT "$(site_pid paris)"
 	wait_until 30 away_since
 	add_commits london/git/a.git refs/heads/main 1
 	at london changed a

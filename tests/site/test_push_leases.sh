@@ -40,9 +40,17 @@ a_node_lives() {
 	at one push queue >queue && ! grep -q 'no node' queue
 }
 
+# At one moment for the node, which else may put something there again.
+remove_leases() {
+	kill -STOP "$(site_pid one)"
+	wait_until 10 is_paused one
+	rm -rf store/leases
+	kill -CONT "$(site_pid one)"
+}
+
 removed_while_it_rests() {
 	make_one
-	rm -rf store/leases
+	remove_leases
 	ask
 	wait_until 5 all_is_done
 	wait_until 10 was_logged one lease.directory_restored
@@ -56,7 +64,7 @@ removed_in_mid_push() {
 	hold far/a
 	ask
 	wait_until 10 is_held far/a
-	rm -rf store/leases
+	remove_leases
 	wait_until 10 was_logged one lease.lost push:uri
 	let_go
 	wait_until 15 all_is_done
