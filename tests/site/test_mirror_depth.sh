@@ -133,11 +133,13 @@ advanced() {
 rewritten() {
 	cd "$SHARED"
 	generation=$(generation london)
-	{
-		echo "update refs/heads/main $(git -C up/a.git rev-parse main~2)"
-		echo "delete refs/heads/side"
-		echo "create refs/heads/new $(git -C up/a.git rev-parse main~7)"
-	} | git -C up/a.git update-ref --stdin
+	# At one moment, so that no poll finds the half of it.
+	git -C up/a.git pack-refs --all
+	sed "s,.* refs/heads/main\$,$(git -C up/a.git rev-parse main~2) refs/heads/main,
+		s,.* refs/heads/side\$,$(git -C up/a.git rev-parse main~7) refs/heads/new," \
+		up/a.git/packed-refs >packed-refs
+	mv packed-refs up/a.git/
+	[ "$(git -C up/a.git for-each-ref --format='%(refname:short)' refs/heads | xargs)" = "main new" ]
 	follow 1
 	grew_by 1
 	is_cloned paris
