@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Git clients that clone, fetch and push at two sites at the same time.
 
-usage: git_storm.py [--seconds N] [--clients N] --events COMMAND PATH URL URL
+usage: git_storm.py [--seconds N] [--pushes N] [--clients N] --events COMMAND PATH URL URL
+
+It lasts as long as said, and on a slow machine up to a minute more, until so many pushes
+were done.
 
 PATH is the primary's repository, the URLs are that of the primary's site and that of the
 secondary's, with a credential that may push; COMMAND prints the primary's events, as
@@ -213,11 +216,11 @@ class Client:
                 git("fsck", "--connectivity-only", cwd=folder)
         self.counts["cloned"] += 1
 
-    def run(self, until):
+    def run(self, is_over):
         actions = [self.push_own, self.push_own, self.delete_own, self.push_shared,
                    self.push_shared, self.push_leased, self.push_leased, self.push_pair,
                    self.clone]
-        while time.monotonic() < until and len(self.faults) < 5:
+        while not is_over() and len(self.faults) < 5:
             try:
                 self.chance.choice(actions)()
             except (Fault, subprocess.TimeoutExpired) as fault:
@@ -301,6 +304,7 @@ def tell(clients, events):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--pushes", type=int, default=0)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--events", required=True)
     parser.add_argument("path")
@@ -312,7 +316,13 @@ def main():
         for client in clients:
             client.start()
         until = time.monotonic() + options.seconds
-        threads = [threading.Thread(target=client.run, args=(until,)) for client in clients]
+
+        def is_over():
+            late = time.monotonic() - until
+            return late >= 60 or (late >= 0 and sum(
+                client.counts["pushed"] for client in clients) >= options.pushes)
+
+        threads = [threading.Thread(target=client.run, args=(is_over,)) for client in clients]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -20,7 +20,7 @@ write_options_down() {
 
 # STORM_SECONDS and STORM_OPTIONS are for longer storms, by hand.
 storm() {
-	python3 "$peers/git_storm.py" --seconds "${STORM_SECONDS:-8}" ${STORM_OPTIONS-} \
+	python3 "$peers/git_storm.py" --seconds "${STORM_SECONDS:-8}" --pushes 10 ${STORM_OPTIONS-} \
 		--events "$REFRELAY -c $PWD/london/refrelay.conf events --json" \
 		london/git/r.git "$(url_as dev london r)" "$(url_as dev paris r)" >said ||
 		fail "$(<said)"

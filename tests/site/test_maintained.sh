@@ -117,7 +117,7 @@ copies_of_many_fetches() {
 	[ "$(stat -c %h paris/git/r1.git/objects/info/commit-graphs/commit-graph-chain)" -eq 2 ]
 	rm -rf work
 	at paris check
-	in_sync
+	wait_until 20 in_sync
 	stop_site paris # `git fsck` does not like packs that go
 	for name in "${names[@]}"; do
 		is_sound "paris/git/$name.git"
@@ -194,7 +194,7 @@ killed_git() {
 	kill -KILL "$(<hangs)"
 	wait_until 20 was_logged paris maintenance.failed
 	[ -z "$(find paris/git/r.git/objects -name '.tmp-*')" ]
-	in_sync
+	wait_until 20 in_sync
 	is_sound paris/git/r.git
 	[ "$(logged paris copy.doubted)" -eq 0 ]
 	# As where the disk cannot read what git has mapped: all of the copy is read.
@@ -236,10 +236,10 @@ who_looks_meanwhile() {
 	git clone -q --mirror "$(site_url paris)/r.git" got
 	equal_repositories london/git/r.git got
 	at paris check
-	in_sync
+	wait_until 20 in_sync
 	kill -KILL "$(<hangs)"
 	wait_until 20 was_logged paris maintenance.failed
-	in_sync
+	wait_until 20 in_sync
 	is_sound paris/git/r.git
 	[ "$(logged paris copy.changed)" -eq 0 ] && [ "$(logged paris copy.doubted)" -eq 0 ]
 }
