@@ -276,7 +276,8 @@ a_secondary_says_so_and_goes_on_when_it_is_back() { # BACKEND
 	hang_a_fetch
 	held_key
 	"$1"_has_lease "$key"
-	curl -fsS "$(site_url paris)/api/v1/leases?held=true" | grep -qF "\"key\":\"$key\""
+	curl -fsS "$(site_url paris)/api/v1/leases?held=true" >leases
+	grep -qF "\"key\":\"$key\"" leases
 	kill -CONT "$(site_pid london)"
 	wait_until 30 in_sync
 	wait_until 5 no_lease_like "$key"

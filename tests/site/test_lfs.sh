@@ -39,7 +39,8 @@ pushed_and_cloned() {
 	! grep -iE 'lock|error|warn.*lfs' push || fail "$(cat push)"
 	oid=$(oid_of work/b.bin)
 	cmp work/b.bin "$(lfs_path london "$oid")"
-	at london events | grep -q "\"kind\":\"lfs\".*\"event\":\"created\".*$oid"
+	at london events >events
+	grep -q "\"kind\":\"lfs\".*\"event\":\"created\".*$oid" events
 	lfs_clone "$(url_as looker london r)" clone
 	cmp work/a.bin clone/a.bin
 	cmp work/b.bin clone/b.bin
@@ -166,8 +167,10 @@ what_is_absent_is_told() {
 	wait_until 20 status_says london '1 repository$|1 repository.*1 blob|lfs'
 	rm "$(lfs_path london "$oid")"
 	wait_until 20 status_says london '1 repository names LFS objects that are not here: r \(1 of 2\)'
-	{ at london status --json || [ $? -eq 3 ]; } | grep -q '"lfs_lacking":\[{"named":2,"absent":1,"name":"r"}\]'
-	at london repository show r | grep -q '^lfs .*"absent":1'
+	at london status --json >said || [ $? -eq 3 ]
+	grep -q '"lfs_lacking":\[{"named":2,"absent":1,"name":"r"}\]' said
+	at london repository show r >said
+	grep -q '^lfs .*"absent":1' said
 	fails lfs_clone "$(url_as looker london r)" clone
 	grep -q 'the object is not here' clone.err
 	# Who has it brings it back.

@@ -48,7 +48,8 @@ real_upstream() {
 		wait_until 30 has_object oslo "$one"
 	done
 	wait_until 30 is_whole
-	at paris events | grep -q "\"kind\":\"lfs\".*\"event\":\"created\".*${oids[1]:4}"
+	at paris events >events
+	grep -q "\"kind\":\"lfs\".*\"event\":\"created\".*${oids[1]:4}" events
 	wait_until 30 oslo_in_sync
 	mirror_said 'LFS: all objects present'
 	# Of another repository it is not to be had.

@@ -542,7 +542,8 @@ nothing_was_ever_there() {
 leftovers_are_told() {
 	expect 3 at home status
 	grep -q '^2 destinations are no longer in any remote (see refrelay push discard --orphans); ' out
-	curl -sS "$(site_url home)/api/v1/status" | grep -q '"orphans":2'
+	curl -sS "$(site_url home)/api/v1/status" >said
+	grep -q '"orphans":2' said
 }
 
 no_remote_is_said() {
