@@ -228,6 +228,9 @@ bool bring_is_of_other_log(const struct copy_record *record,
 {
 	if (!record->is_there || !record->timeline[0] || !view->timeline[0])
 		return false;
+	if (strcmp(record->timeline, view->timeline) == 0 &&
+	    view->generation < record->generation)
+		return true; /* it went back, and has not found that out yet */
 	if (record->log[0] && view->log[0])
 		return strcmp(record->log, view->log) != 0;
 	return strcmp(record->timeline, view->timeline) != 0 &&

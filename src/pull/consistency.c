@@ -11,7 +11,8 @@
  * transaction that changes its rows: either the change is seen and its name is known, or
  * it comes after ours and overrides it. A row that is ahead of a page, though neither an
  * event nor a sync came since that was asked for, is of a primary that went back on its
- * timeline, as to a snapshot, and is turned back.
+ * timeline, as to a snapshot, and is turned back. Where the cursor has read further than
+ * the page's log goes, the page does not count at all (check_log).
  *
  * Only what a page proves is done: absence counts between the page's first and last name.
  * What another primary than before lacks, it may never have had: until a pass has
@@ -634,7 +635,35 @@ static int consistency_read_counts(struct store_tx *tx, void *arg, struct err *e
 	return registry_count_all_in(tx, pass->kind.type, &pass->rows, &pass->gone, err);
 }
 
+/* A log that lacks what this site has read went back, as to a snapshot. The cursor's
+ * question makes the primary find that out, and begin another log; a comparison before
+ * that would take what it lacks for deleted there. */
+static int check_log(const struct pull_cursor *read, const struct inventory_page *page,
+		     struct err *err)
+{
+	if (strcmp(page->timeline, read->timeline) != 0 || page->last_event > read->id ||
+	    (page->last_event == read->id && strcmp(page->last_mark, read->mark) == 0))
+		return 0;
+	return err_set(err, ERR_CONFLICT,
+		       "the primary's log ends with event %" PRIu64 ", and this site "
+		       "has read event %" PRIu64 " of it: it went back",
+		       page->last_event, read->id);
+}
+
+/* Where the cursor was before the page is asked for; zeroes: nowhere. */
+static int read_position(struct store *store, struct pull_cursor *read, struct err *err)
+{
+	AUTO_STR struct str text = STR_INIT;
+	int found = site_value_read(store, PULL_CURSOR, &text, err);
+
+	*read = (struct pull_cursor){ 0 };
+	if (found > 0 && !pull_cursor_parse(text.data, read))
+		*read = (struct pull_cursor){ 0 };
+	return found < 0 ? -1 : 0;
+}
+
 static int consistency_ask_page(struct consistency *work, const struct pass *pass,
+				const struct pull_cursor *read,
 				struct inventory_page *page, struct err *err)
 {
 	const struct page_question question = { .after = pass->after,
@@ -644,7 +673,11 @@ static int consistency_ask_page(struct consistency *work, const struct pass *pas
 	if (!work->line && primary_line_open(work->pull->options.primary,
 					     &work->pull->stop, &work->line, err) != 0)
 		return -1;
-	return primary_inventory(work->line, &pass->kind, &question, page, err);
+	int answer = primary_inventory(work->line, &pass->kind, &question, page, err);
+	if (answer != INVENTORY_PAGE || check_log(read, page, err) == 0)
+		return answer;
+	inventory_page_clear(page);
+	return -1;
 }
 
 /* Nobody knows whether they are still what the primary has. */
@@ -733,15 +766,17 @@ static void peer_answered(struct consistency *work, struct pass *pass)
 static int consistency_read_page(struct consistency *work, struct pass *pass,
 				 struct err *err)
 {
+	struct store *store = work->pull->options.store;
 	struct inventory_page page = { 0 };
+	struct pull_cursor read;
 	int answer, result;
 
 	pass->is_peers = false;
-	if (!pass->after && store_read(work->pull->options.store, consistency_read_counts,
-				       pass, err) != 0)
+	if (read_position(store, &read, err) != 0 ||
+	    (!pass->after && store_read(store, consistency_read_counts, pass, err) != 0))
 		return -1;
 	names_record(work->pull);
-	result = answer = consistency_ask_page(work, pass, &page, err);
+	result = answer = consistency_ask_page(work, pass, &read, &page, err);
 	if (answer < 0) {
 		pass->is_peers = true;
 	} else {

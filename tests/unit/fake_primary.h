@@ -39,6 +39,7 @@ struct primary {
 	atomic_bool is_down, refs_hang, is_part;
 	atomic_bool is_unscanned;  /* it has not looked at its blobs */
 	atomic_bool is_new;        /* ... nor at its repositories */
+	atomic_bool hides_events;  /* only questions for these fail */
 	atomic_size_t events_most; /* in one answer; 0: as many as are asked for */
 	atomic_size_t most;        /* repositories on a page of its inventory; 0: all */
 	atomic_bool is_blind;      /* its inventory is empty, under the same tag */
@@ -313,6 +314,8 @@ int primary_events(struct primary_line *line, const struct wire_events_question 
 	for (;;) {
 		if (check_up(line, error) != 0)
 			return -1;
+		if (line->primary->hides_events)
+			return err_set(error, ERR_NETWORK, "%s", line->primary->fault);
 		if (read_events(question, answer) || clock_boot_ms() >= until)
 			return 0;
 		stop_wait(line->stop, 2);
@@ -333,8 +336,12 @@ static void read_page(const char *after, size_t limit, struct inventory_page *pa
 {
 	AUTO_UNLOCK pthread_mutex_t *held = lock(&fake.mutex);
 
-	memcpy(page->timeline, fake.timeline, sizeof(page->timeline));
-	page->last_event = fake.events.count;
+	struct event_ends ends;
+
+	set_ends(&ends);
+	memcpy(page->timeline, ends.timeline, sizeof(page->timeline));
+	memcpy(page->last_mark, ends.mark, sizeof(page->last_mark));
+	page->last_event = ends.last;
 	page->is_part = fake.is_part;
 	for (size_t i = 0; !fake.is_blind && i < fake.places.count && !page->next; i++) {
 		const struct place *place = &fake.places.items[i];

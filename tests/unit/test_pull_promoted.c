@@ -264,6 +264,58 @@ TEST(what_the_same_address_lacks_with_another_log_is_held)
 	eventually(state_of("a") == REGISTRY_STATES);
 }
 
+static bool is_gone(const char *name)
+{
+	AUTO_REGISTRY_ROW struct registry_row row = row_of(name);
+
+	return row.state == REGISTRY_STATES || row.is_gone;
+}
+
+/* To a snapshot of before the last event, and used since: `then` is the event that took
+ * its number. */
+static void go_back(const char *then)
+{
+	event_list last = { 0 };
+
+	vec_add(&last, fake.events.items[--fake.events.count]);
+	event_list_clear(&last);
+	if (then)
+		log_event("repository", then, EVENT_UPDATED);
+}
+
+static void assert_nothing_goes_before_the_log_is_another(const char *then)
+{
+	appear("a", REPORTED);
+	appear("b", REPORTED);
+	begin();
+	eventually(is_here("a") && is_here("b") && is_at_last_event());
+	end();
+	vanish("b", UNTOLD);
+	go_back(then);
+	fake.hides_events = true;
+	begin();
+	await_comparison();
+	assert_false(is_gone("b"));
+	lock(&fake.mutex);
+	begin_log();
+	unlock(&fake.mutex);
+	fake.hides_events = false;
+	eventually(is_held("b", "was restored"));
+	eventually(is_here("a") && is_at_last_event());
+	must("test -e copies/b.git");
+}
+
+/* The comparison may ask before the cursor does. */
+TEST(what_is_younger_than_the_snapshot_that_a_primary_went_back_to_is_held)
+{
+	assert_nothing_goes_before_the_log_is_another(NULL);
+}
+
+TEST(so_it_is_though_the_primary_has_as_many_events_again)
+{
+	assert_nothing_goes_before_the_log_is_another("a");
+}
+
 /* As long as it does not say what it has. */
 TEST(what_another_primary_cannot_read_yet_is_held_when_it_can)
 {
@@ -367,6 +419,9 @@ int main(void)
 		PROMOTED_CASE(another_log_has_as_long_for_its_checksums_as_the_first_had),
 		PROMOTED_CASE(a_primary_that_moved_is_followed_when_it_lacks_something),
 		PROMOTED_CASE(what_the_same_address_lacks_with_another_log_is_held),
+		PROMOTED_CASE(
+			what_is_younger_than_the_snapshot_that_a_primary_went_back_to_is_held),
+		PROMOTED_CASE(so_it_is_though_the_primary_has_as_many_events_again),
 		PROMOTED_CASE(what_another_primary_cannot_read_yet_is_held_when_it_can),
 		PROMOTED_CASE(
 			what_is_being_asked_for_at_another_primary_is_held_when_that_has_ended),

@@ -7,6 +7,7 @@
 /* As a primary does. */
 static const struct source_ops *plain_ops;
 static const char *told_timeline;
+static uint64_t told_generation = 1;
 static bool is_other_address;
 static const char *upstream_name; /* of a link, there; the source is an upstream */
 static int builds, good_builds = INT_MAX; /* from nothing */
@@ -45,7 +46,7 @@ static int read_with_timeline(struct source *from, const char *name,
 	int done = plain_ops->read(from, name, view, e);
 
 	snprintf(view->timeline, sizeof(view->timeline), "%s", told_timeline);
-	view->generation = 1;
+	view->generation = told_generation;
 	if (is_other_address) {
 		free(view->url);
 		view->url = xasprintf("%s/./there/a.git", root);
@@ -199,6 +200,36 @@ TEST(what_another_primary_never_had_is_held)
 	assert_int_equal(result.outcome, SYNC_HELD);
 	free(result.held_reason);
 	assert_int_equal(count_trash(), 0);
+}
+
+static void drop_a_commit(void)
+{
+	must("cd there/a.git && git update-ref refs/heads/late "
+	     "$(git commit-tree -m late main^{tree})");
+	told_generation = 2;
+	assert_ok(mend_with(ONE, false));
+	told_generation = 1;
+	must("git -C there/a.git update-ref -d refs/heads/late");
+}
+
+/* To a snapshot: it begins another timeline as soon as it knows. */
+TEST(what_a_repository_that_went_back_lacks_is_held)
+{
+	drop_a_commit();
+	assert_ok(mend_with(ONE, false));
+	assert_int_equal(result.outcome, SYNC_HELD);
+	free(result.held_reason);
+	must("git -C here/a.git rev-parse -q --verify late >/dev/null");
+}
+
+TEST(what_one_that_did_not_drops_is_dropped)
+{
+	drop_a_commit();
+	told_generation = 3;
+	assert_ok(mend_with(ONE, false));
+	told_generation = 1;
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_equal_and_whole();
 }
 
 /* It is for a person. */
@@ -421,6 +452,8 @@ int main(void)
 		SYNC_CASE(a_database_that_was_restored_costs_no_copy),
 		SYNC_CASE(a_history_that_was_pushed_anew_is_no_other_repository),
 		SYNC_CASE(what_another_primary_never_had_is_held),
+		SYNC_CASE(what_a_repository_that_went_back_lacks_is_held),
+		SYNC_CASE(what_one_that_did_not_drops_is_dropped),
 		SYNC_CASE(what_others_wrote_to_a_copy_is_not_replaced),
 		SYNC_CASE(after_the_comparison_the_old_copy_is_no_new_one),
 		SYNC_CASE(while_a_copy_is_held_it_is_compared_once),
