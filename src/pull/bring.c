@@ -222,7 +222,8 @@ static int bring_hold(const struct bring_state *state,
 	return 0;
 }
 
-/* Earlier versions, at either site, do not tell the log. */
+/* Earlier versions do not tell the log: where a copy's record lacks it, only the same
+ * timeline is of the same log. A primary that does not tell it may have the address. */
 bool bring_is_of_other_log(const struct copy_record *record,
 			   const struct source_view *view)
 {
@@ -234,7 +235,7 @@ bool bring_is_of_other_log(const struct copy_record *record,
 	if (record->log[0] && view->log[0])
 		return strcmp(record->log, view->log) != 0;
 	return strcmp(record->timeline, view->timeline) != 0 &&
-	       strcmp(record->source, view->url) != 0;
+	       (view->log[0] || strcmp(record->source, view->url) != 0);
 }
 
 /* What the copy has is as another primary had it, or this one before a restore: what it

@@ -7,6 +7,7 @@
 /* As a primary does. */
 static const struct source_ops *plain_ops;
 static const char *told_timeline;
+static const char *told_log = ""; /* of an earlier version */
 static uint64_t told_generation = 1;
 static bool is_other_address;
 static const char *upstream_name; /* of a link, there; the source is an upstream */
@@ -46,6 +47,7 @@ static int read_with_timeline(struct source *from, const char *name,
 	int done = plain_ops->read(from, name, view, e);
 
 	snprintf(view->timeline, sizeof(view->timeline), "%s", told_timeline);
+	snprintf(view->log, sizeof(view->log), "%s", told_log);
 	view->generation = told_generation;
 	if (is_other_address) {
 		free(view->url);
@@ -227,6 +229,34 @@ TEST(what_one_that_did_not_drops_is_dropped)
 	drop_a_commit();
 	told_generation = 3;
 	assert_ok(mend_with(ONE, false));
+	told_generation = 1;
+	assert_int_equal(result.outcome, SYNC_UPDATED);
+	assert_equal_and_whole();
+}
+
+/* As after an upgrade of both sites. */
+static int mend_with_log(const char *timeline)
+{
+	told_log = "4444444444444444";
+	int done = mend_with(timeline, false);
+	told_log = "";
+	return done;
+}
+
+TEST(a_copy_of_an_earlier_version_is_held_at_a_restored_primary)
+{
+	drop_a_commit();
+	assert_ok(mend_with_log(OTHER));
+	assert_int_equal(result.outcome, SYNC_HELD);
+	free(result.held_reason);
+	must("git -C here/a.git rev-parse -q --verify late >/dev/null");
+}
+
+TEST(a_copy_of_an_earlier_version_follows_what_its_repository_drops)
+{
+	drop_a_commit();
+	told_generation = 3;
+	assert_ok(mend_with_log(ONE));
 	told_generation = 1;
 	assert_int_equal(result.outcome, SYNC_UPDATED);
 	assert_equal_and_whole();
@@ -454,6 +484,8 @@ int main(void)
 		SYNC_CASE(what_another_primary_never_had_is_held),
 		SYNC_CASE(what_a_repository_that_went_back_lacks_is_held),
 		SYNC_CASE(what_one_that_did_not_drops_is_dropped),
+		SYNC_CASE(a_copy_of_an_earlier_version_is_held_at_a_restored_primary),
+		SYNC_CASE(a_copy_of_an_earlier_version_follows_what_its_repository_drops),
 		SYNC_CASE(what_others_wrote_to_a_copy_is_not_replaced),
 		SYNC_CASE(after_the_comparison_the_old_copy_is_no_new_one),
 		SYNC_CASE(while_a_copy_is_held_it_is_compared_once),
