@@ -173,8 +173,7 @@ static int manifest_list_origin(struct store_tx *tx, void *arg, struct err *err)
 }
 
 /* The directory tells whether its copy is here: of a row of a new database, or of another
- * primary's log, nothing is recorded. What is gone is about to go, unless a person is to
- * decide. */
+ * primary's log, nothing is recorded, and what is gone may yet be held for a person. */
 static int manifest_add_copy(struct store_tx *tx, const struct registry_row *row,
 			     void *arg, struct err *err)
 {
@@ -182,8 +181,6 @@ static int manifest_add_copy(struct store_tx *tx, const struct registry_row *row
 
 	(void)tx;
 	(void)err;
-	if (row->is_gone && !row->held_reason)
-		return 0;
 	manifest_rows_add(rows, row->name, name_to_path(row->name), row->timeline,
 			  row->generation);
 	rows->items[rows->count - 1].changed_at = row->last_success_at;
