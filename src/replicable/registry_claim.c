@@ -478,13 +478,15 @@ int registry_reset_started(struct store *store, int64_t proof_ms, struct err *er
 	return store_write(store, reset_started, &resetting, err);
 }
 
-/* Nothing that is counted changes. `state > 2` is there for its index. */
+/* Nothing that is counted changes. `state > 2` is there for its index. What the other
+ * site said of itself may be that it is no primary, as before it becomes one. */
 int registry_retry_unreached(struct store *store, struct err *err)
 {
 	return store_run(store, err,
 			 "UPDATE registry SET due_at = ?1, retry_at = ?1"
 			 " WHERE state > 2 AND state = 3 AND due_at > ?1"
-			 " AND failure_class IN ('network', 'timeout', 'auth')",
+			 " AND (failure_class IN ('network', 'timeout', 'auth')"
+			 " OR (failure_class = 'config' AND failure_reason = 'at_peer'))",
 			 QUERY_INT(clock_wall_ms()));
 }
 

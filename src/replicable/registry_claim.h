@@ -45,8 +45,9 @@ int registry_age_proofs(struct store *store, const char *kind,
  * than proof_ms counts no longer; 0: it does, as do those of mirrors. */
 int registry_reset_started(struct store *store, int64_t proof_ms, struct err *err);
 
-/* The primary is back: rows that failed with class network, timeout or auth become due at
- * once. Their retry count stays, so that they back off further if they fail again. */
+/* The primary is back: rows that failed with class network, timeout or auth, or config at
+ * the primary, become due at once. Their retry count stays, so that they back off further
+ * if they fail again. */
 int registry_retry_unreached(struct store *store, struct err *err);
 
 #endif
