@@ -11,6 +11,7 @@
 /* What earlier versions have the address for; they take the primary for the same one
  * unless there is another. */
 #define FOLLOWED_ANY " -"
+#define FOLLOWED_PART " part" /* instead: not all was compared since it is there */
 
 static int followed_read(struct store *store, const char *kind, struct str *timeline,
 			 struct err *err)
@@ -35,9 +36,13 @@ int followed_was_another(struct store *store, const char *kind, const char *time
 int followed_was_compared(struct store *store, const char *kind, struct err *err)
 {
 	AUTO_STR struct str before = STR_INIT;
-	int found = followed_read(store, kind, &before, err);
+	AUTO_FREE char *key = xasprintf(FOLLOWED ".%s", kind);
+	int found = site_value_read(store, key, &before, err);
 
-	return found > 0 ? strcmp(before.data, FOLLOWED_NONE) != 0 : found;
+	if (found <= 0)
+		return found;
+	return !text_ends_with(before.data, FOLLOWED_PART) &&
+	       !text_starts_with(before.data, FOLLOWED_NONE);
 }
 
 int followed_keep(struct store *store, const char *kind, const char *timeline,
@@ -46,13 +51,26 @@ int followed_keep(struct store *store, const char *kind, const char *timeline,
 	AUTO_STR struct str before = STR_INIT;
 	AUTO_FREE char *key = xasprintf(FOLLOWED ".%s", kind);
 	AUTO_FREE char *text = xasprintf("%s" FOLLOWED_ANY, timeline);
-	int found = followed_read(store, kind, &before, err);
+	int found = site_value_read(store, key, &before, err);
 
 	if (found < 0)
 		return -1;
-	return found > 0 && strcmp(before.data, timeline) == 0
+	return found > 0 && strcmp(before.data, text) == 0
 		       ? 0
 		       : site_value_write(store, key, text, err);
+}
+
+int followed_keep_part(struct store *store, const char *kind, const char *timeline,
+		       struct err *err)
+{
+	AUTO_STR struct str before = STR_INIT;
+	AUTO_FREE char *key = xasprintf(FOLLOWED ".%s", kind);
+	AUTO_FREE char *text = xasprintf("%s" FOLLOWED_PART, timeline);
+	int found = site_value_read(store, key, &before, err);
+
+	if (found != 0)
+		return found < 0 ? -1 : 0;
+	return site_value_write(store, key, text, err);
 }
 
 int followed_forget_in(struct store_tx *tx, struct err *err)

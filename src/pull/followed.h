@@ -29,5 +29,9 @@ int followed_forget_in(struct store_tx *tx, struct err *err);
 /* All of the inventory was compared with that log. */
 int followed_keep(struct store *store, const char *kind, const char *timeline,
 		  struct err *err);
+/* ... but for what the primary could not read: if nothing was compared before, it is that
+ * log that is followed from now on, but not all was compared. */
+int followed_keep_part(struct store *store, const char *kind, const char *timeline,
+		       struct err *err);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "pull_test.h"
 
+#include "pull/followed.h"
 #include "pull/pull_parts.h"
 #include "replicable/name.h"
 
@@ -335,6 +336,31 @@ TEST(what_another_primary_cannot_read_yet_is_held_when_it_can)
 	eventually(is_held("a", "another one than before"));
 }
 
+static bool was_compared(void)
+{
+	return followed_was_compared(store, KIND_REPOSITORY, &err) > 0;
+}
+
+/* As with a new database: its manifest waits for that. */
+TEST(what_a_primary_cannot_read_all_of_is_followed_but_was_not_compared)
+{
+	appear("a", REPORTED);
+	fake.is_part = true;
+	begin();
+	eventually(is_here("a") && is_at_last_event());
+	await_comparison();
+	assert_false(was_compared());
+	assert_int_equal(
+		followed_was_another(store, KIND_REPOSITORY, fake.timeline, &err), 0);
+	assert_int_equal(followed_was_another(store, KIND_REPOSITORY, "another", &err),
+			 1);
+	fake.is_part = false;
+	eventually(was_compared());
+	fake.is_part = true;
+	await_comparison();
+	assert_true(was_compared());
+}
+
 static void await_worker(void)
 {
 	fake.between = NULL;
@@ -423,6 +449,8 @@ int main(void)
 			what_is_younger_than_the_snapshot_that_a_primary_went_back_to_is_held),
 		PROMOTED_CASE(so_it_is_though_the_primary_has_as_many_events_again),
 		PROMOTED_CASE(what_another_primary_cannot_read_yet_is_held_when_it_can),
+		PROMOTED_CASE(
+			what_a_primary_cannot_read_all_of_is_followed_but_was_not_compared),
 		PROMOTED_CASE(
 			what_is_being_asked_for_at_another_primary_is_held_when_that_has_ended),
 	};
