@@ -154,7 +154,9 @@ void alert_facts_gather(const struct alert_sources *sources, struct report *repo
 	facts_note_hooks(sources, report, facts);
 	facts_add_disks(sources, &facts->disks);
 	damage_look(&facts->damage);
-	facts->damage_age_ms = facts->damage.at > 0 ? now - facts->damage.at : -1;
+	/* it may have been found since this began */
+	facts->damage_age_ms =
+		facts->damage.at > 0 ? int64_max(now - facts->damage.at, 0) : -1;
 }
 
 void alert_facts_clear(struct alert_facts *facts, struct report *report)

@@ -11,6 +11,7 @@
 #include "alert/send.h"
 #include "alert/store.h"
 #include "base/log.h"
+#include "verify/damage.h"
 
 static struct store *store;
 static struct alerts alerts;
@@ -221,6 +222,29 @@ static struct alert_sending sending_of(const char *name)
 	return sending;
 }
 
+/* alert_sources.report */
+static int find_damage(void *arg, struct report *report, struct err *error)
+{
+	usleep(2000);
+	err_set(error, ERR_CORRUPT, "it is damaged");
+	damage_note("repository", "a", error);
+	return make_report(arg, report, error);
+}
+
+TEST(damage_that_is_found_while_facts_are_gathered_is_new)
+{
+	struct alert_facts facts;
+	struct report report;
+
+	alert_facts_gather(&(struct alert_sources){ .store = store,
+						    .report = find_damage,
+						    .data = root,
+						    .root = root },
+			   &report, &facts);
+	assert_int_equal(facts.damage_age_ms, 0);
+	alert_facts_clear(&facts, &report);
+}
+
 TEST(what_begins_and_what_is_over_is_told)
 {
 	add_teller();
@@ -422,6 +446,7 @@ TEST(what_came_of_a_heartbeat_is_not_mixed_with_the_next_one)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		ALERTER(damage_that_is_found_while_facts_are_gathered_is_new),
 		ALERTER(what_begins_and_what_is_over_is_told),
 		ALERTER(a_report_that_cannot_be_made_is_told_and_ends_nothing),
 		ALERTER(who_fails_or_hangs_holds_up_nobody),
