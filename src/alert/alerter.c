@@ -40,6 +40,9 @@ struct alerter_one {
 	int64_t kept_at; /* boot ms: it was written down */
 	bool is_owed;    /* it could not be */
 	int64_t beat_at; /* boot ms: the next heartbeat */
+	/* The thread's. */
+	int64_t looked_at; /* boot ms: the last look in which it was judged */
+	bool has_missed;   /* a worker had it during the last look */
 	/* Guarded by the mutex. */
 	bool is_busy, is_beating;
 	/* What the last heartbeat came to; the thread takes it. */
@@ -68,8 +71,8 @@ struct alerter {
 	struct alert_sources sources;
 	VEC(struct alerter_one) all;
 	/* The thread's. */
-	bool is_readable;           /* the last look could read the database */
-	int64_t looked_at, look_at; /* boot ms: the last look, and the next */
+	bool is_readable; /* the last look could read the database */
+	int64_t look_at;  /* boot ms: the next look */
 };
 
 static void alerter_count(const char *result, double by)
@@ -363,19 +366,34 @@ static void alerter_look(struct alerter *alerter, int64_t now)
 	struct report report;
 
 	alert_facts_gather(&alerter->sources, &report, &facts);
-	facts.look_ms = alerter->looked_at > 0 ? now - alerter->looked_at : 0;
-	alerter->looked_at = now;
 	alerter_copy_endings(alerter, &facts.endings);
 	alerter->is_readable = facts.report != NULL;
 	for (size_t i = 0; i < alerter->all.count; i++) {
 		struct alerter_one *one = &alerter->all.items[i];
-		if (alerter_is_free(one) && alerter_sends(one) &&
-		    alerter_judge(one, &facts))
+		if (!alerter_sends(one))
+			continue;
+		one->has_missed = !alerter_is_free(one);
+		if (one->has_missed)
+			continue;
+		facts.look_ms = one->looked_at > 0 ? now - one->looked_at : 0;
+		one->looked_at = now;
+		if (alerter_judge(one, &facts))
 			alerter_submit(one, &one->is_busy, alerter_work_send);
 	}
 	alert_facts_clear(&facts, &report);
 	if (alerter_are_all_free(alerter))
 		alerter_set_gauge(alerter);
+}
+
+/* One that missed a look waits for no other: that may be minutes away. */
+static bool alerter_is_look_due(struct alerter *alerter, int64_t now)
+{
+	for (size_t i = 0; i < alerter->all.count; i++) {
+		struct alerter_one *one = &alerter->all.items[i];
+		if (one->has_missed && alerter_is_free(one))
+			return true;
+	}
+	return now >= alerter->look_at;
 }
 
 /* How long a look rests, so that short bounds are kept, a large site is not always looked
@@ -451,7 +469,7 @@ static void *alerter_run(void *arg)
 	while (!stop_is_requested(&alerter->stop)) {
 		const int64_t now = clock_boot_ms();
 		alerter_ask_peers(alerter, now);
-		if (now >= alerter->look_at) {
+		if (alerter_is_look_due(alerter, now)) {
 			alerter_look(alerter, now);
 			const int64_t after = clock_boot_ms();
 			alerter->look_at = after + alerter_pause_ms(alerter, after - now);

@@ -22,6 +22,8 @@ static atomic_size_t looks;
 static char told[128];
 static atomic_int ahead_s;      /* how far the clock is */
 static atomic_int look_takes_s; /* by that clock */
+/* A message is on its way, and stays there for as long. */
+static atomic_bool is_away, is_awaited;
 
 /* Stands in for the library's. */
 int clock_gettime(clockid_t id, struct timespec *now)
@@ -108,6 +110,7 @@ static int begin(void **state)
 	is_held = is_broken = false;
 	memset(&two_beats, 0, sizeof(two_beats));
 	look_takes_s = written_age_ms = 0;
+	is_away = is_awaited = false;
 	snprintf(told, sizeof(told), "%s/told", root);
 	AUTO_FREE char *url = xasprintf("sqlite:%s/db", root);
 	return store_open(url, &store, &err);
@@ -119,6 +122,7 @@ static int end(void **state)
 	atomic_store(&two_beats.is_logged, true);
 	atomic_store(&two_beats.is_noted, true);
 	atomic_store(&two_beats.begun, 2);
+	is_awaited = false;
 	alerter_stop(TAKE(alerter));
 	alerts_clear(&alerts);
 	store_close(store);
@@ -220,6 +224,19 @@ static struct alert_sending sending_of(const char *name)
 	assert_ok(alert_store_read(store, name, &state, &sending, &err));
 	alert_state_clear(&state);
 	return sending;
+}
+
+static bool has_entry(const char *name, enum alert_kind kind)
+{
+	struct alert_state state = { 0 };
+	struct alert_sending sending = { 0 };
+	bool has = false;
+
+	assert_ok(alert_store_read(store, name, &state, &sending, &err));
+	for (size_t i = 0; i < state.entries.count; i++)
+		has |= state.entries.items[i].kind == kind;
+	alert_state_clear(&state);
+	return has;
 }
 
 /* alert_sources.report */
@@ -408,6 +425,24 @@ TEST(a_message_that_failed_is_sent_again_without_a_look)
 	assert_int_equal(looks, before);
 }
 
+TEST(who_is_sent_to_during_a_look_is_judged_as_soon_as_that_ends)
+{
+	add_alert("slow", "/bin/true");
+	is_held = true;
+	atomic_store(&is_awaited, true);
+	start();
+	await(atomic_load(&is_away));
+	is_broken = true;
+	const int from_s = ahead_s;
+	look_takes_s = 60;
+	await(ahead_s >= from_s + 60);
+	look_takes_s = 0;
+	usleep(300000); /* until it rests, for minutes */
+	assert_false(has_entry("slow", ALERT_STORAGE));
+	atomic_store(&is_awaited, false);
+	await(has_entry("slow", ALERT_STORAGE));
+}
+
 static int hold_message(struct err *error)
 {
 	atomic_store(&two_beats.sends, true);
@@ -426,6 +461,9 @@ int alert_send(const struct alert *alert, const struct alert_message *message,
 		*answer = (struct alert_answer){ 0 };
 		return hold_message(error);
 	}
+	atomic_store(&is_away, true);
+	while (atomic_load(&is_awaited))
+		usleep(1000);
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "alert_send");
 	return real(alert, message, stop, answer, error);
@@ -455,6 +493,7 @@ int main(void)
 		ALERTER(a_node_that_has_not_written_for_long_sends_no_heartbeat),
 		ALERTER(a_node_that_writes_no_more_sends_no_heartbeat_from_then_on),
 		ALERTER(a_message_that_failed_is_sent_again_without_a_look),
+		ALERTER(who_is_sent_to_during_a_look_is_judged_as_soon_as_that_ends),
 		ALERTER(what_came_of_a_heartbeat_is_not_mixed_with_the_next_one),
 	};
 
