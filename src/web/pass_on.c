@@ -359,26 +359,24 @@ static void pass_on_make_head(const struct pass_on *passing,
 	}
 }
 
-/* What the repository allows to nobody. */
-static bool pass_on_is_closed(const struct pass_on *passing)
-{
-	AUTO_STR struct str reason = STR_INIT;
-
-	return forward_add_header(passing->forward, WIRE_ERROR_REASON, &reason) &&
-	       strcmp(reason.data, err_reason_name(REASON_CLOSED)) == 0;
-}
-
 /* The client's own faults are told as the primary tells them; the client cannot help what
- * is wrong between the sites: a secret, a role (409). */
+ * is wrong between the sites: a secret, a role (409). With a reason the primary speaks of
+ * the repository, e.g. that it is closed to everybody. */
 static bool pass_on_is_between_sites(const struct pass_on *passing)
 {
 	const struct pass_on_kind *kind = passing->kind;
 	int status = forward_status(passing->forward);
+	AUTO_STR struct str reason = STR_INIT;
 
 	if (status >= 300 && status < 400)
 		return true;
-	return kind->is_own_right && (status == 401 || status == 403 || status == 409) &&
-	       !(kind->reports_closed && pass_on_is_closed(passing));
+	if (!kind->is_own_right || (status != 401 && status != 403 && status != 409))
+		return false;
+	if (!forward_add_header(passing->forward, WIRE_ERROR_REASON, &reason))
+		return true;
+	return status != 409 &&
+	       !(kind->reports_closed &&
+		 strcmp(reason.data, err_reason_name(REASON_CLOSED)) == 0);
 }
 
 void pass_on_hand_on(struct pass_on *passing, struct web_response *response)

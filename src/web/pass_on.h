@@ -25,7 +25,7 @@ struct pass_on_kind {
 	const char *const *headers; /* the client's headers to forward; ends with NULL */
 	/* Requested by this site's right, with a token valid for token_s (0: as long as
 	 * serving may take): 401 and 403 are not passed on, unless, with reports_closed,
-	 * the repository itself keeps clients out. */
+	 * the repository itself keeps clients out; nor is a 409 without a reason. */
 	bool is_own_right;
 	int64_t token_s;
 	bool reports_closed;

@@ -89,6 +89,17 @@ behind_is_forwarded() {
 	git clone -q --filter=blob:none "$(site_url paris)/new.git" partial
 	fails git clone -q "$(site_url paris)/none.git" copy3
 	heads_of_what_is_elsewhere
+	what_cannot_be_read_there_is_told
+}
+
+# The repository is at fault, and neither site.
+what_cannot_be_read_there_is_told() {
+	make_repository london/git/odd.git 1
+	git -C london/git/odd.git config core.repositoryFormatVersion 1
+	git -C london/git/odd.git config extensions.unknownToAll true
+	curl -sS -m 10 -D head -o said "$(site_url paris)/odd.git/info/refs?service=git-upload-pack"
+	grep -q '^HTTP/1.1 409' head
+	grep -qi '^Refrelay-Error-Reason: format_unsupported' head
 }
 
 # To be asked for the headers alone is as good as to be asked for all of it.
