@@ -96,11 +96,11 @@ static int push_retry_print_summary(const struct push_call *call,
 	       result->done, result->done == 1 ? "y" : "ies");
 	if (result->busy > 0)
 		return EXIT_NOT_OBTAINED;
-	if (result->unknown.count > 0)
-		return result->done > 0 ? EXIT_PARTLY : EXIT_NOT_FOUND;
-	if (result->orphans > 0)
-		return result->done > 0 ? EXIT_PARTLY : EXIT_FAILED;
-	return EXIT_DONE;
+	if (result->unknown.count == 0 && result->orphans == 0)
+		return EXIT_DONE;
+	if (result->done > 0)
+		return EXIT_PARTLY;
+	return result->orphans > 0 ? EXIT_FAILED : EXIT_NOT_FOUND;
 }
 
 static int push_retry_act(struct push_call *call, struct queue_view *view,

@@ -503,6 +503,9 @@ tasks_of_no_remote_are_shown_and_can_be_dropped() {
 	expect 1 at home push retry "$(uri_key "$PWD/m2/a.git")"
 	grep -q 'no remote pushes a to .*/m2/a.git any more' err
 	grep -q '^retried 0 entries$' out
+	expect 1 at home push retry "$(uri_key "$PWD/m2/a.git")" 0123456789
+	grep -q 'no such key: 0123456789' err
+	expect 4 at home push retry 0123456789
 	at home push discard --orphans --dry-run >list
 	grep -q 'would be discarded' list
 	grep -q '^would discard 1 entry$' list
