@@ -142,21 +142,26 @@ int task_store_open_to_read(const char *directory, const char *data,
 	return 0;
 }
 
-int task_store_check_writable(const struct task_store *store, struct err *err)
+/* Or, if it is missing, the nearest directory above it that is there. */
+static int check_place(const char *place, struct err *err)
 {
-	AUTO_FREE char *path = xstrdup(store->directory);
+	AUTO_FREE char *path = xstrdup(place);
 
 	/* whose parent is / ends as "/" */
 	while (access(path, F_OK) != 0 && errno == ENOENT && path[1]) {
 		char *slash = strrchr(path, '/');
 		slash[slash == path ? 1 : 0] = '\0';
 	}
-	if (access(path, W_OK | X_OK) != 0)
-		return err_errno(err, "task store: %s cannot be written", path);
+	return access(path, W_OK | X_OK) == 0
+		       ? 0
+		       : err_errno(err, "task store: %s cannot be written", path);
+}
+
+int task_store_check_writable(const struct task_store *store, struct err *err)
+{
 	for (size_t i = 0; i < STORE_PLACES; i++)
-		if (access(store->paths[i], W_OK | X_OK) != 0 && errno != ENOENT)
-			return err_errno(err, "task store: %s cannot be written",
-					 store->paths[i]);
+		if (check_place(store->paths[i], err) != 0)
+			return -1;
 	return 0;
 }
 

@@ -39,6 +39,18 @@ int linkat(int from, const char *path, int to, const char *name, int flags)
 	return result;
 }
 
+/* Likewise: a directory that cannot be written, whoever asks. */
+static const char *unwritable;
+
+int access(const char *path, int mode)
+{
+	if (unwritable && (mode & W_OK) && strcmp(path, unwritable) == 0) {
+		errno = EACCES;
+		return -1;
+	}
+	return (int)syscall(SYS_faccessat, AT_FDCWD, path, mode);
+}
+
 /* Likewise: how often waiting/ was opened and listed, and until how many have opened it
  * its first listing lasts. */
 static atomic_int openings, listings, listing_waits_for;
@@ -622,6 +634,26 @@ TEST(wrong_files_are_set_aside_and_stop_nobody)
 	unreadable_clear(&unreadable);
 }
 
+static int check_without(const char *directory)
+{
+	AUTO_FREE char *path = xasprintf("%s%s", root, directory);
+
+	unwritable = path;
+	int result = task_store_check_writable(store, &err);
+	unwritable = NULL;
+	return result;
+}
+
+TEST(only_where_something_is_written_or_missing_must_be_writable)
+{
+	assert_ok(check_without(""));
+	assert_ok(check_without("/ref-updates"));
+	assert_fails(check_without("/ref-updates/waiting"), ERR_CONFIG);
+	assert_int_equal(unlinkat(root_fd, "ref-updates/waiting", AT_REMOVEDIR), 0);
+	assert_fails(check_without("/ref-updates"), ERR_CONFIG);
+	assert_ok(check_without("/ref-updates/waiting"));
+}
+
 /* Root may read everything. */
 static int open_store_as_nobody(void **state)
 {
@@ -884,6 +916,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(a_file_that_may_not_be_read_stays,
 						open_store_as_nobody,
 						close_store_as_nobody),
+		STORE_CASE(only_where_something_is_written_or_missing_must_be_writable),
 		STORE_CASE(what_is_given_back_waits_though_it_cannot_be_opened),
 		STORE_CASE(what_replaced_the_file_that_is_given_back_is_read),
 		STORE_CASE(what_cannot_be_read_is_looked_for_again_and_counted),
