@@ -9,6 +9,7 @@
 #	at SITE COMMAND...		refrelay with the site's configuration
 #	in_sync				the secondary says so
 #	spool_is_empty			no hook's word waits for the primary
+#	delete_refs REPOSITORY REF...	all at one moment
 #	unwatch SITE			a change of its disk is for verifications to find
 #	in_copy REPOSITORY COMMAND...	git there, without hooks
 #	make_unprivileged		nodes started from now on read no more than their user may
@@ -387,6 +388,12 @@ remove_repository() { # PATH...
 		mv "$path" removed/
 		rm -rf "removed/${path##*/}"
 	done
+}
+
+# At one moment, too: packed ones go with one rename, others one after the other.
+delete_refs() { # REPOSITORY REF...
+	git -C "$1" pack-refs --all
+	printf 'delete %s\n' "${@:2}" | git -C "$1" update-ref --stdin
 }
 
 # The site may have noticed it already.

@@ -242,9 +242,7 @@ many_refs_deleted_at_once_wait_for_force() {
 	git -C london/git/tool.git update-ref --stdin <refs
 	start_sites
 	converge
-	for i in $(seq 60); do
-		echo "delete refs/tags/t$i"
-	done | git -C london/git/tool.git update-ref --stdin
+	delete_refs london/git/tool.git $(seq -f 'refs/tags/t%g' 60)
 	wait_until 20 held_is 1
 	[ "$(git -C paris/git/tool.git tag | wc -l)" = 80 ]
 	[ "$(row_of paris tool held_reason)" = '60 of 81 refs would be deleted at once' ]
@@ -268,9 +266,7 @@ many_refs_deleted_at_once_wait_for_force() {
 		$(head -n 60 refs)
 	END
 	wait_until 20 has_tags 80
-	for i in $(seq 60); do
-		echo "delete refs/tags/t$i"
-	done | git -C london/git/tool.git update-ref --stdin
+	delete_refs london/git/tool.git $(seq -f 'refs/tags/t%g' 60)
 	wait_until 20 held_is 1
 	git -C london/git/tool.git update-ref --stdin <<-END
 		$(head -n 60 refs)

@@ -45,7 +45,7 @@ delete_side_by_side() { # FROM TO
 }
 
 delete_on_disk() { # FROM TO
-	seq -f 'delete refs/heads/b%g' "$1" "$2" | git -C london/git/r.git update-ref --stdin
+	delete_refs london/git/r.git $(seq -f 'refs/heads/b%g' "$1" "$2")
 }
 
 is_held() {
