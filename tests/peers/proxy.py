@@ -337,12 +337,12 @@ def serve(client):
         if not head:
             return
         line = head.split(b"\r\n")[0].decode("latin-1").rpartition(" ")[0]
+        note("+", line)  # first: what is the last request is in the log
         with mutex:
             last = os.path.join(FOLDER, "last")
             with open(last + ".new", "wb") as file:
                 file.write(head)
             os.rename(last + ".new", last)
-        note("+", line)
         pass_on(client, line, head, rest)
     except OSError:
         pass

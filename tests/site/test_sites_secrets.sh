@@ -212,6 +212,7 @@ replayed() {
 	wait_until 30 in_sync
 	rules '/repositories header X-Seen: yes' '/events stall'
 	wait_until 20 has_last /api/v1/repositories
+	wait_until 20 was_answered # else the copy might come first, and be good
 	python3 - "$(site_url london)" <<-'END'
 		import socket, sys
 		host, port = sys.argv[1][len("http://"):].split(":")
@@ -235,6 +236,14 @@ replayed() {
 has_last() { # TARGET; kept in ./replay
 	cp proxy/last replay
 	grep -aq "GET $1" replay
+}
+
+# All requests like that in ./replay have got their answers.
+was_answered() {
+	local line
+	read -r line <replay
+	line=${line% *}
+	[ "$(grep -acxF "+ $line" proxy/log)" -eq "$(grep -acxF -e "- $line" proxy/log)" ]
 }
 
 wrong_clock() {
