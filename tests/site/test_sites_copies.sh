@@ -32,6 +32,15 @@ was_seen() { # TIMES
 	[ "$(logged paris copy.changed)" -ge "$1" ]
 }
 
+# Two seconds are ample, but not each time on a busy machine.
+seen_soon=0
+is_seen_now() { # TIMES
+	local begun
+	begun=$(date +%s%N)
+	wait_until 10 was_seen "$1"
+	[ $(($(date +%s%N) - begun)) -gt 2000000000 ] || seen_soon=$((seen_soon + 1))
+}
+
 is_in_sync() {
 	at paris status
 }
@@ -145,7 +154,8 @@ next_copy() {
 	COPY=paris/git/$name.git
 }
 
-# Each is seen in two seconds, counts for nothing from then on, and is set right.
+# Each is seen, in two seconds unless the machine is busy, counts for nothing from then on,
+# and is set right.
 what_no_hook_reports_is_seen() {
 	local old count=0 name
 	make_repository london/git/c.git 4
@@ -154,19 +164,19 @@ what_no_hook_reports_is_seen() {
 	next_copy
 	old=$(git -C $COPY rev-parse main~2)
 	in_copy "$name.git" update-ref refs/heads/main "$old"
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 	next_copy
 	in_copy "$name.git" symbolic-ref HEAD refs/heads/none
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 	next_copy
 	write $COPY/refs/heads/editor "$(git -C $COPY rev-parse main~2)"
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 	next_copy
 	ln -s /nonexistent $COPY/refs/heads/main
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 	[ ! -L $COPY/refs/heads/main ]
 	next_copy
@@ -174,18 +184,19 @@ what_no_hook_reports_is_seen() {
 	right_again
 	count=$(logged paris copy.changed)
 	write $COPY/refs/heads/deep/er "$(git -C $COPY rev-parse main~2)"
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 	next_copy
 	chmod -R u+w $COPY/objects
 	rm $COPY/objects/pack/*
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 	next_copy
 	mv $COPY gone
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 	lists_as paris "$name: installed"
+	[ "$seen_soon" -gt 0 ]
 	! was_logged paris job.failed 'job=sync' || fail "a sync failed"
 }
 
@@ -215,7 +226,7 @@ what_diverts_git_is_seen_and_goes() {
 	for file in "${diversions[@]}"; do
 		next_copy
 		lay "$file"
-		wait_until 2 was_seen $((++count))
+		is_seen_now $((++count))
 		right_again
 		[ ! -e "$COPY/$file" ] || fail "$file is still there"
 		wait_until 10 was_logged paris copy.own_file_removed "path=$file"
@@ -270,16 +281,17 @@ an_adopted_one_that_diverts_git_is_made_anew() {
 a_folder_of_copies_that_goes_is_seen() {
 	start_unscanned
 	mv paris/git/group paris/git/moved
-	wait_until 2 was_seen 1
+	is_seen_now 1
 	wait_until 20 test -e paris/git/group/b.git/refrelay/copy
 	rm -r paris/git/moved
 	right_again
 	mv paris/git/group away
-	wait_until 2 was_seen 2
+	is_seen_now 2
 	wait_until 20 test -e paris/git/group/b.git/refrelay/copy
 	right_again
-	rm -r paris/git/group
-	wait_until 2 was_seen 3
+	mv paris/git/group gone # at one moment: it comes back while rm is in it
+	rm -r gone
+	is_seen_now 3
 	wait_until 20 test -e paris/git/group/b.git/refrelay/copy
 	right_again
 }
@@ -316,16 +328,16 @@ what_is_written_in_place_is_seen() {
 	local count=0
 	start_unscanned
 	change_byte "$(in_packs .pack)"
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 	change_byte "$(in_packs .idx)"
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 	change_byte $COPY/packed-refs
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 	shorten "$(in_packs .idx)" 1000
-	wait_until 2 was_seen $((++count))
+	is_seen_now $((++count))
 	right_again
 }
 
@@ -432,7 +444,7 @@ a_record_of_an_older_version_is_taken_over() {
 	[ "$(logged paris copy.changed)" -eq 0 ]
 	[ "$(logged paris copies.doubted)" -eq 0 ]
 	change_byte "$(in_packs .pack)"
-	wait_until 2 was_seen 1
+	is_seen_now 1
 	right_again
 }
 
@@ -447,10 +459,10 @@ what_is_mended_is_watched() {
 	old=$(git -C $COPY rev-parse main~2)
 	mv $COPY/refs gone # at one moment: they come back
 	rm -r gone
-	wait_until 2 was_seen 1
+	is_seen_now 1
 	right_again
 	echo "$old" >$COPY/refs/heads/editor
-	wait_until 2 was_seen 2
+	is_seen_now 2
 	right_again
 }
 
@@ -461,7 +473,7 @@ a_commit_of_a_stranger_is_held() {
 	git clone -q $COPY work
 	git -C work commit -q --allow-empty -m stranger
 	in_copy a.git fetch -q "$TEST_DIR/work" main:main
-	wait_until 2 was_seen 1
+	is_seen_now 1
 	wait_until 10 was_logged paris sync.held 'job_id=[0-9a-f]{16} '
 	expect 3 at paris status
 	fails grep -q 'in sync' out
@@ -503,7 +515,7 @@ copies_that_are_swapped() {
 	set_conf paris http.anonymousRead true
 	wait_until 10 was_logged paris copy_watch.scanned
 	swap_copies
-	wait_until 2 was_seen 2
+	is_seen_now 2
 	wait_until 10 same_sites
 	right_again
 	[ "$(find paris/git/.refrelay/trash -mindepth 1 -maxdepth 1 | wc -l)" -eq 2 ]
@@ -531,7 +543,7 @@ a_former_state_that_is_put_back() {
 	make_pair
 	wait_until 10 was_logged paris copy_watch.scanned
 	mv $COPY former
-	wait_until 2 was_seen 1
+	is_seen_now 1
 	wait_until 10 same_sites
 	right_again
 	push_change london/git/a.git
@@ -574,7 +586,7 @@ a_look_finds_it() {
 	set_conf paris sync.scanInterval 1s
 	start_site paris
 	wait_until 10 was_logged paris copy_watch.limit
-	before=$(logged paris copy.changed)
+	before=$(logged paris copy.changed) || true
 	in_copy a.git update-ref refs/heads/x main
 	wait_until 5 was_seen $((before + 1))
 	right_again
