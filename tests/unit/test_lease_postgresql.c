@@ -303,19 +303,20 @@ static int64_t wait_for_release(void)
 	return asker.got_at - began;
 }
 
-/* Once of several times: the machine may be busy. */
-static void assert_release_is_told(void)
+/* Once of several times: the machine may be busy, and for more than a moment. */
+static void assert_once_at_once(int64_t (*wait)(void))
 {
-	int64_t took = AT_ONCE + 1;
+	int64_t until = clock_boot_ms() + 60000, took;
 
-	for (int i = 0; i < 8 && took > AT_ONCE; i++)
-		took = wait_for_release();
+	do
+		took = wait();
+	while (took > AT_ONCE && clock_boot_ms() < until);
 	assert_in_range(took, 0, AT_ONCE);
 }
 
 TEST(a_release_wakes_the_other_at_once)
 {
-	assert_release_is_told();
+	assert_once_at_once(wait_for_release);
 	assert_string_equal(pg_sql("SELECT count(*) FROM refrelay.lease_line"), "0");
 }
 
@@ -324,7 +325,7 @@ TEST(who_is_of_this_host_is_told_without_a_notice)
 	lease_release(must_acquire(ann, 0)); /* makes the schema */
 	pg_sql("CREATE OR REPLACE FUNCTION refrelay.lease_wake_1(p_key text) RETURNS void"
 	       " LANGUAGE sql AS 'SELECT'");
-	assert_release_is_told();
+	assert_once_at_once(wait_for_release);
 }
 
 /* In another container, or a version that has none. */
@@ -332,9 +333,9 @@ TEST(who_has_no_fifo_that_we_see_is_told_by_a_notice)
 {
 	AUTO_FREE char *told = xasprintf("%s/bob/server/told", root);
 
-	assert_release_is_told(); /* makes the FIFO */
+	assert_once_at_once(wait_for_release); /* makes the FIFO */
 	assert_ok(tree_remove(AT_FDCWD, told, &err));
-	assert_release_is_told();
+	assert_once_at_once(wait_for_release);
 }
 
 /* So many are ready to be told: each has asked once more, and says how. */
@@ -513,11 +514,7 @@ static int64_t leave_to_the_next(void)
 
 TEST(who_leaves_tells_the_next)
 {
-	int64_t took = AT_ONCE + 1;
-
-	for (int i = 0; i < 8 && took > AT_ONCE; i++)
-		took = leave_to_the_next();
-	assert_in_range(took, 0, AT_ONCE);
+	assert_once_at_once(leave_to_the_next);
 }
 
 TEST(waiting_ends_in_time_and_leaves_no_place)

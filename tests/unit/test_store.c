@@ -319,7 +319,7 @@ static atomic_int inside, most_inside;
 
 static int stay_for_a_while(struct store_tx *tx, void *arg, struct err *error)
 {
-	int64_t until = clock_boot_ms() + 2000;
+	int64_t until = clock_boot_ms() + 20000;
 	int now = atomic_fetch_add(&inside, 1) + 1;
 
 	if (now > most_inside)

@@ -117,7 +117,7 @@ TEST(a_long_scan_that_failed_is_repeated_soon)
 	burn_ms = 200;
 	failing = 1;
 	start(100, NULL);
-	wait_until(scans == 2);
+	wait_until(scans >= 2);
 	assert_in_range(paced_ms, 2000, 10000);
 }
 
