@@ -104,7 +104,7 @@ children_and_their_queue_are_bounded() {
 	hold_packs first 1
 	packs_are 1 0
 	fetch_body "$(commit_of main)" >request
-	post -o waited -w '%{http_code}' <request >status &
+	post -m 120 -o waited -w '%{http_code}' <request >status &
 	wait_until 20 packs_are 1 1
 	before=$(date +%s%N)
 	adv >/dev/null

@@ -30,7 +30,7 @@ trash_count() {
 damage_and_reverify() {
 	local pack
 
-	wait_until 5 is_serving paris
+	wait_until 20 is_serving paris
 	for pack in paris/git/a.git/objects/pack/*.pack; do
 		chmod u+w "$pack"
 		truncate -s 40 "$pack"

@@ -34,7 +34,7 @@ dies_while_it_compares_everything() {
 }
 
 reverify() {
-	wait_until 5 is_serving paris
+	wait_until 20 is_serving paris
 	at paris repository reverify a
 }
 

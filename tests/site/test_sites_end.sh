@@ -70,7 +70,7 @@ refuses_a_second_node() {
 
 	start_crash_sites
 	for site in london paris; do
-		expect 5 timeout 10 "$REFRELAY" -c "$site/refrelay.conf" serve
+		expect 5 timeout 60 "$REFRELAY" -c "$site/refrelay.conf" serve
 		grep -F "another node, process $(site_pid "$site") on $(uname -n)," err
 		grep -F "$PWD/$site/data" err
 		is_serving "$site"
@@ -86,7 +86,7 @@ refuses_a_tree_that_has_a_node() {
 	make_repository london/git/tool.git 5
 	set_conf paris site.repositories "$PWD/london/git"
 	start_site london
-	expect 5 timeout 10 "$REFRELAY" -c paris/refrelay.conf serve
+	expect 5 timeout 60 "$REFRELAY" -c paris/refrelay.conf serve
 	grep -F "another refrelay node works on site.repositories ($PWD/london/git)" err
 	stop_site london
 	set_conf paris site.repositories "$PWD/paris/git"

@@ -39,7 +39,7 @@ is_ready() {
 its_file_is_moved() {
 	mv paris/data/refrelay.db paris/data/moved
 	wait_until $THIRTY_SECONDS is_ready 503
-	was_logged paris node.not_written 'err=.*removed or replaced while in use'
+	wait_until 10 was_logged paris node.not_written 'err=.*removed or replaced while in use'
 	wait_until $THIRTY_SECONDS says_nothing_of_it london
 	mv paris/data/moved paris/data/refrelay.db
 	wait_until 20 all_say_it

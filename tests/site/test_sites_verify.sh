@@ -161,7 +161,7 @@ copies_that_cannot_be_read_are_told_of() {
 	start_site paris "PATH=$PWD/bin:$PATH"
 	converge
 	: >ailing
-	expect 1 timeout 30 "$REFRELAY" -c paris/refrelay.conf repository reverify --wait r
+	expect 1 timeout 120 "$REFRELAY" -c paris/refrelay.conf repository reverify --wait r
 	grep -q '^refrelay: r: .*kill' err
 	was_logged paris verify.deferred
 	expect 3 at paris status
@@ -171,7 +171,7 @@ copies_that_cannot_be_read_are_told_of() {
 	row_is paris well word 'up to date'
 
 	rm ailing
-	expect 0 timeout 30 "$REFRELAY" -c paris/refrelay.conf repository reverify --failed --wait
+	expect 0 timeout 120 "$REFRELAY" -c paris/refrelay.conf repository reverify --failed --wait
 	grep -q '^verified 1 repository$' out
 	[ -z "$(at paris repository list --failed)" ]
 	wait_until 10 in_sync

@@ -145,7 +145,7 @@ who_waits_for_a_verification_gets_its_result() {
 	"$REFRELAY" -c london/refrelay.conf repository reverify --wait gone >waited 2>&1 &
 	waiter=$!
 	wait_until 10 row_is london gone verification pending
-	rm -rf london/git/gone.git
+	remove_repository london/git/gone.git
 	report_removed london gone >changed
 	fails wait "$waiter"
 	grep 'gone: it was deleted meanwhile' waited
