@@ -12,7 +12,7 @@
 static struct {
 	long magic; /* of the file system of all here */
 	struct str order;
-} disk;
+} disk = { .order = STR_INIT };
 
 static const struct {
 	const char *end;
@@ -72,7 +72,7 @@ static int make_flushed(void **state)
 	if (make_site(state) != 0)
 		return -1;
 	disk.magic = BTRFS_MAGIC;
-	disk.order = (struct str)STR_INIT;
+	str_clear(&disk.order);
 	make_bare("a.git");
 	must("mkdir srv/a.git/objects/pack");
 	assert_ok(notice_compare(notice, "a", &noticed, &err));
@@ -81,9 +81,10 @@ static int make_flushed(void **state)
 
 static int remove_flushed(void **state)
 {
-	str_clear(&disk.order);
 	event_list_clear(&events);
-	return remove_site(state);
+	int result = remove_site(state);
+	str_clear(&disk.order);
+	return result;
 }
 
 #define FLUSH_CASE(name)                                                                 \
