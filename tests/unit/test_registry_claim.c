@@ -104,28 +104,20 @@ static bool is_due(const char *name, int64_t *retries)
 
 TEST(what_failed_without_the_primary_is_made_due_and_keeps_its_count)
 {
-	static const struct {
-		const char *class, *reason;
-	} failures[] = {
-		{ "network", "" },       { "timeout", "" }, { "auth", "" },
-		{ "config", "at_peer" }, { "disk", "" },    { "corrupt", "" },
-		{ "missing", "" },       { "config", "" },
+	static const char *const classes[] = {
+		"network", "timeout", "auth",    "config",
+		"disk",    "corrupt", "missing", "config"
 	};
-	const int count = ARRAY_SIZE(failures);
 	int64_t retries;
 
 	open_store();
-	for (int i = 0; i < count; i++) {
-		AUTO_FREE char *name = xasprintf("r%d", i);
-		const char *names[] = { name };
-		assert_ok(registry_add(store, KIND_REPOSITORY, names, 1, &err));
-		sql("UPDATE registry SET state = 3, retry_count = 4, last_attempt_at = 1,"
-		    " failure_class = '%s', failure_reason = NULLIF('%s', ''),"
-		    " due_at = 99999999999999 WHERE name = '%s'",
-		    failures[i].class, failures[i].reason, name);
-	}
+	add("r", 8, ", state = 3, retry_count = 4, last_attempt_at = 1");
+	for (int i = 0; i < 8; i++)
+		sql("UPDATE registry SET due_at = 99999999999999, failure_class = '%s',"
+		    " failure_reason = %s WHERE name = 'r%d'",
+		    classes[i], i == 3 ? "'at_peer'" : "NULL", i);
 	assert_ok(registry_retry_unreached(store, &err));
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i < 8; i++) {
 		AUTO_FREE char *name = xasprintf("r%d", i);
 		assert_int_equal(is_due(name, &retries), i < 4);
 		assert_int_equal(retries, 4);
