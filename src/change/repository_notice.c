@@ -17,7 +17,6 @@
 #include "change/owed.h"
 #include "change/pushed.h"
 #include "change/recorded_refs.h"
-#include "change/repository_flush.h"
 #include "change/repository_scan.h"
 #include "git/checksum.h"
 #include "git/objects.h"
@@ -761,23 +760,6 @@ static void report_sink(const struct comparisons *all, struct comparison *one)
 	failpoint("sink.taken");
 }
 
-/* Of what others have changed; copies are flushed by those who bring them. What stood
- * here before the first scan has been on disk for long. What cannot be brought there is
- * seen all the same, and is recorded. */
-static void flush_changes(const struct comparisons *all, const struct comparison *one)
-{
-	const struct repository_seen *seen = one->seen;
-	struct err err;
-
-	if (one->observation != OBSERVATION_WHOLE || one->step == STEP_NOTED ||
-	    all->cause->is_first_scan || all->kind->notice->options.check_copies)
-		return;
-	if (repository_flush(all->kind->store, all->root, seen->path,
-			     seen->has_diff ? &seen->diff : NULL, &err) != 0)
-		log_warn("change.not_flushed", LOG_ERR(&err),
-			 LOG_TEXT("repo", one->noticed->name));
-}
-
 static void repository_announce(struct comparisons *all)
 {
 	struct comparison *one = repository_of(all);
@@ -785,7 +767,6 @@ static void repository_announce(struct comparisons *all)
 
 	seen->is_replaced = repository_is_replaced(all, one);
 	find_changes(all, one);
-	flush_changes(all, one);
 	report_sink(all, one);
 	if (one->step != STEP_NOTED)
 		failpoint("notice.commits");
