@@ -126,26 +126,18 @@ static int write_temporary(struct putter *putter, int which, const void *data, s
 	return TAKE_FD(fd);
 }
 
-static bool is_same_file(const struct putter *putter, const char *name, const void *data,
-			 size_t len)
+/* What was written is what is read now. */
+static int read_back(const struct putter *putter, int which, const void *data, size_t len)
 {
+	const char *name = putter->temporary[which];
 	AUTO_STR struct str text = STR_INIT;
 
-	return file_read(putter->folder, name, len, &text, ERR_IGNORED) == 0 &&
-	       text.len == len && memcmp(text.data, data, len) == 0;
-}
-
-/* What was written is what is read now. */
-static int read_back(const struct putter *putter)
-{
-	const struct pack_put *put = putter->put;
-
-	if (is_same_file(putter, putter->temporary[0], put->pack, put->len) &&
-	    is_same_file(putter, putter->temporary[1], putter->index.data,
-			 putter->index.len))
+	if (file_read(putter->folder, name, len, &text, putter->err) != 0)
+		return -1;
+	if (text.len == len && memcmp(text.data, data, len) == 0)
 		return 0;
 	err_set(putter->err, ERR_DISK, FOLDER "/%s is read otherwise than it was written",
-		putter->temporary[0]);
+		name);
 	return err_remedy(putter->err, "check the disk and its file system");
 }
 
@@ -159,9 +151,10 @@ static int write_both(struct putter *putter)
 							  putter->index.len);
 	const int files[] = { pack, index };
 
-	return index < 0 || flush_before_names(files, 2, putter->err) != 0
-		       ? -1
-		       : read_back(putter);
+	if (index < 0 || flush_before_names(files, 2, putter->err) != 0 ||
+	    read_back(putter, 0, put->pack, put->len) != 0)
+		return -1;
+	return read_back(putter, 1, putter->index.data, putter->index.len);
 }
 
 static int give_name(struct putter *putter, int which, const char *name)
@@ -186,6 +179,15 @@ static int give_names(struct putter *putter, const char *pack, const char *index
 	return fsync(putter->folder) == 0
 		       ? 0
 		       : err_errno(putter->err, "cannot sync directory " FOLDER);
+}
+
+static bool is_same_file(const struct putter *putter, const char *name, const void *data,
+			 size_t len)
+{
+	AUTO_STR struct str text = STR_INIT;
+
+	return file_read(putter->folder, name, len, &text, ERR_IGNORED) == 0 &&
+	       text.len == len && memcmp(text.data, data, len) == 0;
 }
 
 /* The same pack may be there already, of a change that was not published, or that was

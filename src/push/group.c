@@ -435,6 +435,7 @@ static struct transfer_request push_group_request(const struct push_run *run,
 		.refs = refs,
 		.allows_deletions = has_request(run, REQUEST_FORCE),
 		.delete_brake = run->push->options.delete_brake,
+		.is_retry = run->has_recovered || run->state.failures > 0,
 	};
 }
 

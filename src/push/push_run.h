@@ -31,6 +31,7 @@ struct push_run {
 	struct uri_state state;
 	int64_t now; /* file server's, when it began */
 	requested_list requests;
+	bool has_recovered; /* tasks of a worker that was killed */
 
 	/* Its outcome. */
 	struct schedule_result result;

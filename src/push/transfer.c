@@ -218,8 +218,8 @@ static void add_deletions(const push_items *items, struct push_command *command)
 				command, xasprintf(":%s", items->items[i]->result.dst));
 }
 
-/* To a path here git may sync each ref by itself, which takes minutes for many: the file
- * system is synced once in the end. */
+/* To a path here git syncs each ref by itself, which takes minutes for many: then the
+ * file system is synced once in the end. */
 static bool is_bulk(const struct transfer *transfer, const push_items *items)
 {
 	return transfer->request->destination->kind == URL_LOCAL && items->count > BULK;
@@ -511,6 +511,7 @@ int transfer_push(struct transfer *transfer, const push_items *items, struct err
 		return -1;
 	read_answers(transfer, output.data, &list);
 	status = judge_push(transfer, items, &list, &ended, err);
+	transfer->has_bulk |= list.count > 0 && is_bulk(transfer, items);
 	vec_clear(&list);
 	return status;
 }
@@ -679,24 +680,28 @@ static bool is_all_local_fault(const struct transfer *transfer)
 	return transfer->local_fault.class != ERR_NONE;
 }
 
-/* At a path here. Git leaves much of what it writes to the kernel; and what is found to
- * be there may have come by a push of which we know nothing any more, as it was killed or
- * failed before this. In a full one that shows in no item. */
+/* At a path here: what is found to be there may have come by a push that was killed or
+ * failed before it was synced. In a full one that shows in no item. */
 static bool may_be_unsynced(const struct transfer *transfer)
 {
-	if (transfer->request->destination->kind != URL_LOCAL)
-		return false;
+	if (transfer->has_bulk || transfer->request->destination->kind != URL_LOCAL ||
+	    !transfer->request->is_retry)
+		return transfer->has_bulk;
 	for (size_t i = 0; i < transfer->items.count; i++)
 		if (transfer->items.items[i].result.status == REF_UP_TO_DATE)
 			return true;
-	return transfer->is_all || transfer->result->used_git;
+	return transfer->is_all;
 }
 
+/* Git also finds PATH.git by its path. */
 static int sync_destination(const struct transfer *transfer, struct err *err)
 {
 	const char *path = transfer->request->destination->path;
+	AUTO_FREE char *other = xasprintf("%s.git", path);
 	AUTO_CLOSE int fd = dir_open(AT_FDCWD, path, err);
 
+	if (fd < 0 && dir_is_absent(err->sys_errno))
+		fd = dir_open(AT_FDCWD, other, err);
 	if (fd < 0)
 		return -1;
 	return syncfs(fd) == 0 ? 0 : err_errno(err, "cannot sync %s", path);

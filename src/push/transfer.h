@@ -62,6 +62,8 @@ struct transfer_request {
 	const text_list *refs; /* local names, or TASK_ALL_REFS alone */
 	bool allows_deletions; /* above the deletion limit */
 	double delete_brake;   /* share; and more than 20 refs */
+	bool is_retry; /* an earlier push there was killed or failed: what is found there
+			  may not be on disk yet */
 };
 
 /* Deletions that are held have results, too: REF_NOT_ATTEMPTED. */

@@ -44,6 +44,8 @@ struct transfer {
 	bool is_seen;
 	bool is_stale; /* `seen` is no longer true */
 	bool is_all;
+	bool has_bulk; /* git has pushed so much to a path here that it is not synced yet
+			*/
 	struct transfer_here *here; /* NULL: not usable, or git does everything */
 	struct transfer_http *http; /* likewise */
 	struct view view;           /* made when git is first called */

@@ -708,6 +708,7 @@ static int work_claimed(struct push_run *run, bool had_state, struct err *err)
 	if (task_store_recover(store, run->uri_key, &recovered, err) != 0)
 		return -1;
 	if (recovered > 0) {
+		run->has_recovered = true;
 		log_info("push.recovered", LOG_NUMBER("tasks", recovered),
 			 LOG_TEXT("uri", run->uri));
 		failpoint("push.recovered");
