@@ -558,7 +558,6 @@ static int look_at_followed(const struct consistency *work, struct pass *pass,
 static int keep_followed(const struct consistency *work, struct pass *pass,
 			 struct err *err)
 {
-	struct store *store = work->pull->options.store;
 	const bool has_rows_for_all = look_for_leftovers(work, pass) == 0;
 
 	if (pass->held > 0)
@@ -566,9 +565,8 @@ static int keep_followed(const struct consistency *work, struct pass *pass,
 	pass->held = 0;
 	if (pass->is_of_another && (pass->is_part || pass->left > 0 || !has_rows_for_all))
 		return 0;
-	return pass->is_part
-		       ? followed_keep_part(store, pass->kind.type, pass->timeline, err)
-		       : followed_keep(store, pass->kind.type, pass->timeline, err);
+	return followed_keep(work->pull->options.store, pass->kind.type, pass->timeline,
+			     pass->is_part, err);
 }
 
 static int take_page(struct consistency *work, struct pass *pass,

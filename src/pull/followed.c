@@ -46,31 +46,19 @@ int followed_was_compared(struct store *store, const char *kind, struct err *err
 }
 
 int followed_keep(struct store *store, const char *kind, const char *timeline,
-		  struct err *err)
+		  bool is_part, struct err *err)
 {
 	AUTO_STR struct str before = STR_INIT;
 	AUTO_FREE char *key = xasprintf(FOLLOWED ".%s", kind);
-	AUTO_FREE char *text = xasprintf("%s" FOLLOWED_ANY, timeline);
+	AUTO_FREE char *text =
+		xasprintf("%s%s", timeline, is_part ? FOLLOWED_PART : FOLLOWED_ANY);
 	int found = site_value_read(store, key, &before, err);
 
 	if (found < 0)
 		return -1;
-	return found > 0 && strcmp(before.data, text) == 0
+	return found > 0 && (is_part || strcmp(before.data, text) == 0)
 		       ? 0
 		       : site_value_write(store, key, text, err);
-}
-
-int followed_keep_part(struct store *store, const char *kind, const char *timeline,
-		       struct err *err)
-{
-	AUTO_STR struct str before = STR_INIT;
-	AUTO_FREE char *key = xasprintf(FOLLOWED ".%s", kind);
-	AUTO_FREE char *text = xasprintf("%s" FOLLOWED_PART, timeline);
-	int found = site_value_read(store, key, &before, err);
-
-	if (found != 0)
-		return found < 0 ? -1 : 0;
-	return site_value_write(store, key, text, err);
 }
 
 int followed_forget_in(struct store_tx *tx, struct err *err)

@@ -26,12 +26,10 @@ int followed_was_compared(struct store *store, const char *kind, struct err *err
 /* This site was a primary itself: whichever it follows next is another one. */
 int followed_forget_in(struct store_tx *tx, struct err *err);
 
-/* All of the inventory was compared with that log. */
+/* All of the inventory was compared with that log; or, if is_part, but for what the
+ * primary could not read: if nothing was compared before, it is that log that is followed
+ * from now on, but not all was compared. */
 int followed_keep(struct store *store, const char *kind, const char *timeline,
-		  struct err *err);
-/* ... but for what the primary could not read: if nothing was compared before, it is that
- * log that is followed from now on, but not all was compared. */
-int followed_keep_part(struct store *store, const char *kind, const char *timeline,
-		       struct err *err);
+		  bool is_part, struct err *err);
 
 #endif

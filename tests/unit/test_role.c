@@ -104,11 +104,11 @@ TEST(whom_a_former_primary_follows_is_another_one)
 
 	begin(SITE_SECONDARY);
 	assert_ok(registry_add(store, KIND_REPOSITORY, names, 1, &err));
-	assert_ok(followed_keep(store, KIND_REPOSITORY, "t2", &err));
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t2", false, &err));
 	begin(SITE_PRIMARY);
 	begin(SITE_SECONDARY);
 	assert_int_equal(followed_was_another(store, KIND_REPOSITORY, "t2", &err), 1);
-	assert_ok(followed_keep(store, KIND_REPOSITORY, "t2", &err));
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t2", false, &err));
 	assert_int_equal(followed_was_another(store, KIND_REPOSITORY, "t2", &err), 0);
 }
 

@@ -314,7 +314,7 @@ static void move_copy(const char *name, struct registry_move move)
 static void bring_copies(void)
 {
 	add_copies();
-	assert_ok(followed_keep(store, KIND_REPOSITORY, "t1", &err));
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t1", false, &err));
 	for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
 		move_copy(copies[i], (struct registry_move){ .event = REGISTRY_BEGUN,
 							     .timeout_ms = 60000 });
@@ -334,12 +334,12 @@ TEST(before_its_first_comparison_a_secondary_has_no_manifest)
 {
 	services.role = SITE_SECONDARY;
 	assert_int_equal(ask(), 503);
-	assert_ok(followed_keep(store, KIND_REPOSITORY, "t1", &err));
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t1", false, &err));
 	assert_listed("");
 	/* nor after it was a primary */
 	assert_ok(store_write(store, forget_followed, NULL, &err));
 	assert_int_equal(ask(), 503);
-	assert_ok(followed_keep(store, KIND_REPOSITORY, "t2", &err));
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t2", false, &err));
 	assert_listed("");
 }
 
@@ -347,7 +347,7 @@ TEST(copies_of_a_lost_database_are_listed)
 {
 	must("rm -r srv/b.git");
 	add_copies();
-	assert_ok(followed_keep(store, KIND_REPOSITORY, "t1", &err));
+	assert_ok(followed_keep(store, KIND_REPOSITORY, "t1", false, &err));
 	assert_listed("a.git c.git ");
 }
 
